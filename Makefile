@@ -1,0 +1,84 @@
+# make demo    flights through the embedded dev broker and two streaming queries, with proof and plot
+# make test    everything except the long runs
+# make lint    ruff and mypy
+# make coverage    which lines and branches the tests without Spark do not reach
+# make soak    the property tests at length, and the long runs
+# make bench   the benchmarks
+# make clean   removes what these made, the virtual environment included
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: demo test coverage lint soak bench clean
+
+VENV := .venv
+BIN := $(abspath $(VENV))/bin
+STAMPS := $(VENV)/.stamps
+SOURCES := $(shell find spark_stomp -name '*.py' -o -name py.typed) pyproject.toml README.md LICENSE
+
+# The newest interpreter that runs here, can make environments and is not older than 3.10. `make PYTHON=...`
+# takes another one. A shim on the PATH need not work, so each candidate is tried.
+CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3.10 python3
+CHECK := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))
+PYTHON = $(shell for p in $(CANDIDATES); do $$p -c "$(CHECK)" >/dev/null 2>&1 && echo $$p && break; done)
+
+export SPARK_CONF_DIR := $(abspath conf)
+export SPARK_LOCAL_IP := 127.0.0.1
+export PYSPARK_PYTHON := $(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(BIN)/python
+
+# The package is installed, never editable: Spark finds `pyspark_stomp` only in an installed wheel, and what is
+# tested is what is shipped. setuptools leaves its work behind; an old copy would smuggle in deleted modules.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+define install
+rm -rf build spark_stomp.egg-info
+$(PIP) install --quiet --no-build-isolation $(1)
+rm -rf build spark_stomp.egg-info
+endef
+
+demo: $(STAMPS)/demo $(STAMPS)/package
+	$(BIN)/python -m spark_stomp.demo $(if $(ROWS),--rows $(ROWS))
+
+# From tests/, so that `spark_stomp` is the installed package and not the folder beside it.
+test: $(STAMPS)/dev $(STAMPS)/package
+	cd tests && $(BIN)/pytest -m "not soak" $(ARGS)
+
+coverage: export COVERAGE_FILE := $(abspath .coverage)
+coverage: $(STAMPS)/dev $(STAMPS)/package
+	cd tests && $(BIN)/coverage run --rcfile=../pyproject.toml -m pytest -m "not soak and not spark" $(ARGS)
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
+soak: $(STAMPS)/dev $(STAMPS)/package
+	cd tests && HYPOTHESIS_PROFILE=soak $(BIN)/pytest --timeout=7200 property $(ARGS)
+	cd tests && $(BIN)/pytest -m soak --timeout=7200 $(ARGS) || test $$? -eq 5  # 5: there are none
+
+bench: $(STAMPS)/dev $(STAMPS)/package
+	for bench in tests/benchmarks/*.py; do $(BIN)/python $$bench || exit; done
+
+lint: $(STAMPS)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist spark_stomp.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.coverage htmlcov artifacts spark-warehouse metastore_db
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMPS)/venv:
+	@test -n "$(PYTHON)" || { echo "No Python 3.10 or later that can make virtual environments" \
+		"(on Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade "pip>=23.1" "setuptools>=77" wheel
+	mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/demo: pyproject.toml | $(STAMPS)/venv
+	$(call install,".[demo]")
+	touch $@ $(STAMPS)/package
+
+$(STAMPS)/dev: pyproject.toml | $(STAMPS)/venv
+	$(call install,".[dev]")
+	touch $@ $(STAMPS)/demo $(STAMPS)/package
+
+$(STAMPS)/package: $(SOURCES) | $(STAMPS)/venv
+	$(call install,--no-deps --force-reinstall .)
+	touch $@

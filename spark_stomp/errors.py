@@ -1,0 +1,311 @@
+"""The exception tree and its codes.
+
+Only text survives the way from a task or from the driver-side reader through Spark to the user, so every
+error begins with a stable code in brackets (``[STOMP_LOGIN_REFUSED] ...``) and says what was wrong, which
+value, what is allowed and, where a broker spoke, its own words. No message ever holds a secret.
+
+::
+
+    StompError
+    ├── OptionError                 STOMP_OPTIONS_INVALID        also a ValueError
+    ├── SchemaError                 STOMP_SCHEMA_INVALID         also a ValueError
+    ├── UnsupportedError            STOMP_UNSUPPORTED
+    ├── ProtocolError
+    │   ├── LocalProtocolError      STOMP_LOCAL_PROTOCOL         we did what the session's state forbids
+    │   │   └── FrameEncodeError    STOMP_FRAME_UNENCODABLE      a frame that the version cannot carry
+    │   └── RemoteProtocolError     STOMP_REMOTE_PROTOCOL        the peer did what it may not do
+    │       ├── FrameSyntaxError    STOMP_FRAME_MALFORMED
+    │       ├── VersionError        STOMP_VERSION_REFUSED
+    │       ├── HeartbeatLost       STOMP_HEARTBEAT_LOST
+    │       └── LimitExceeded       STOMP_LIMIT_EXCEEDED
+    │           ├── CommandTooLong      STOMP_COMMAND_TOO_LONG
+    │           ├── HeaderLineTooLong   STOMP_HEADER_LINE_TOO_LONG
+    │           ├── TooManyHeaders      STOMP_TOO_MANY_HEADERS
+    │           ├── BodyTooLarge        STOMP_BODY_TOO_LARGE
+    │           └── FrameTooLarge       STOMP_FRAME_TOO_LARGE
+    ├── TransportError
+    │   ├── ConnectFailed           STOMP_CONNECT_FAILED
+    │   ├── ConnectTimeout          STOMP_CONNECT_TIMEOUT
+    │   ├── NotStompServer          STOMP_NOT_A_STOMP_SERVER
+    │   ├── TlsRefused              STOMP_TLS_REFUSED
+    │   └── ConnectionLost          STOMP_CONNECTION_LOST
+    ├── BrokerError                 STOMP_BROKER_ERROR           an ERROR frame
+    │   ├── LoginRefused            STOMP_LOGIN_REFUSED
+    │   └── DestinationRefused      STOMP_DESTINATION_REFUSED
+    ├── DataError
+    │   ├── BodyDecodeError         STOMP_BODY_UNDECODABLE
+    │   └── SinkRowError            STOMP_SINK_ROW_INVALID
+    └── DeliveryError
+        ├── ReceiptTimeout          STOMP_RECEIPT_TIMEOUT
+        ├── OffsetError             STOMP_OFFSET_INVALID
+        ├── RangeUnavailable        STOMP_RANGE_UNAVAILABLE
+        ├── CheckpointMismatch      STOMP_CHECKPOINT_MISMATCH
+        ├── ExchangeError           STOMP_EXCHANGE_FAILED
+        └── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+__all__ = [
+    "BodyDecodeError",
+    "BodyTooLarge",
+    "BrokerError",
+    "CheckpointMismatch",
+    "CommandTooLong",
+    "ConnectFailed",
+    "ConnectTimeout",
+    "ConnectionLost",
+    "DataError",
+    "DeliveryError",
+    "DestinationRefused",
+    "ExchangeError",
+    "FrameEncodeError",
+    "FrameSyntaxError",
+    "FrameTooLarge",
+    "HeaderLineTooLong",
+    "HeartbeatLost",
+    "LimitExceeded",
+    "LocalProtocolError",
+    "LoginRefused",
+    "NotStompServer",
+    "OffsetError",
+    "OptionError",
+    "ProtocolError",
+    "RangeUnavailable",
+    "ReceiptTimeout",
+    "RemoteProtocolError",
+    "SchemaError",
+    "SinkRowError",
+    "StompError",
+    "SubscribeTimeout",
+    "TlsRefused",
+    "TooManyHeaders",
+    "TransportError",
+    "UnsupportedError",
+    "VersionError",
+]
+
+
+class StompError(Exception):
+    """Base of every error this package raises. ``str()`` starts with ``[code]``."""
+
+    code: ClassVar[str] = "STOMP_ERROR"
+
+    @property
+    def message(self) -> str:
+        """The text without its code."""
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.message}"
+
+
+class OptionError(StompError, ValueError):
+    """One or more options are unknown, malformed or contradict each other; ``problems`` lists them all."""
+
+    code = "STOMP_OPTIONS_INVALID"
+
+    def __init__(self, problems: Sequence[str] | str) -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__(self.problems)
+
+    @property
+    def message(self) -> str:
+        return "; ".join(self.problems)
+
+
+class SchemaError(StompError, ValueError):
+    """A schema asks for a column or a type that the source or the sink does not have."""
+
+    code = "STOMP_SCHEMA_INVALID"
+
+
+class UnsupportedError(StompError):
+    """Asked for something that this broker, mode or version cannot do safely; the message says why."""
+
+    code = "STOMP_UNSUPPORTED"
+
+
+class ProtocolError(StompError):
+    """The STOMP protocol was broken, by us (Local) or by the peer (Remote)."""
+
+    code = "STOMP_PROTOCOL"
+
+
+class LocalProtocolError(ProtocolError):
+    """We tried what the session's state or the negotiated version does not allow; nothing was sent."""
+
+    code = "STOMP_LOCAL_PROTOCOL"
+
+
+class FrameEncodeError(LocalProtocolError):
+    """A frame that the given protocol version has no way to carry."""
+
+    code = "STOMP_FRAME_UNENCODABLE"
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer did what it may not do; the connection is not usable any more."""
+
+    code = "STOMP_REMOTE_PROTOCOL"
+
+
+class FrameSyntaxError(RemoteProtocolError):
+    """The bytes received are not a frame of the version in force."""
+
+    code = "STOMP_FRAME_MALFORMED"
+
+
+class VersionError(RemoteProtocolError):
+    """No common protocol version, or the peer chose one that was not offered."""
+
+    code = "STOMP_VERSION_REFUSED"
+
+
+class HeartbeatLost(RemoteProtocolError):
+    """Nothing was received for longer than the negotiated heart-beat and its margin."""
+
+    code = "STOMP_HEARTBEAT_LOST"
+
+
+class LimitExceeded(RemoteProtocolError):
+    """The peer sent more than a configured limit lets through."""
+
+    code = "STOMP_LIMIT_EXCEEDED"
+
+
+class CommandTooLong(LimitExceeded):
+    code = "STOMP_COMMAND_TOO_LONG"
+
+
+class HeaderLineTooLong(LimitExceeded):
+    code = "STOMP_HEADER_LINE_TOO_LONG"
+
+
+class TooManyHeaders(LimitExceeded):
+    code = "STOMP_TOO_MANY_HEADERS"
+
+
+class BodyTooLarge(LimitExceeded):
+    code = "STOMP_BODY_TOO_LARGE"
+
+
+class FrameTooLarge(LimitExceeded):
+    code = "STOMP_FRAME_TOO_LARGE"
+
+
+class TransportError(StompError):
+    """The byte stream to the broker could not be had or broke."""
+
+    code = "STOMP_TRANSPORT"
+
+
+class ConnectFailed(TransportError):
+    """No connection: refused, unreachable or an unknown host."""
+
+    code = "STOMP_CONNECT_FAILED"
+
+
+class ConnectTimeout(TransportError):
+    """The server did not answer CONNECT within ``connectTimeout``."""
+
+    code = "STOMP_CONNECT_TIMEOUT"
+
+
+class NotStompServer(TransportError):
+    """What answered does not speak STOMP (an HTTP server, say)."""
+
+    code = "STOMP_NOT_A_STOMP_SERVER"
+
+
+class TlsRefused(TransportError):
+    """The TLS handshake or the verification of the certificate failed."""
+
+    code = "STOMP_TLS_REFUSED"
+
+
+class ConnectionLost(TransportError):
+    """An established connection ended without being asked to."""
+
+    code = "STOMP_CONNECTION_LOST"
+
+
+class BrokerError(StompError):
+    """The broker sent an ERROR frame; the message holds its own words."""
+
+    code = "STOMP_BROKER_ERROR"
+
+
+class LoginRefused(BrokerError):
+    """The broker refused CONNECT."""
+
+    code = "STOMP_LOGIN_REFUSED"
+
+
+class DestinationRefused(BrokerError):
+    """The broker refused a SUBSCRIBE or a SEND for its destination."""
+
+    code = "STOMP_DESTINATION_REFUSED"
+
+
+class DataError(StompError):
+    """A message or a row that cannot be converted as asked."""
+
+    code = "STOMP_DATA"
+
+
+class BodyDecodeError(DataError):
+    """A body is not valid in its charset, or the charset is unknown."""
+
+    code = "STOMP_BODY_UNDECODABLE"
+
+
+class SinkRowError(DataError):
+    """A row that the sink cannot send (no destination, a null body, a bad header)."""
+
+    code = "STOMP_SINK_ROW_INVALID"
+
+
+class DeliveryError(StompError):
+    """The delivery contract could not be kept in the way asked; nothing was lost."""
+
+    code = "STOMP_DELIVERY"
+
+
+class ReceiptTimeout(DeliveryError):
+    """The broker did not confirm what it was asked to confirm in time."""
+
+    code = "STOMP_RECEIPT_TIMEOUT"
+
+
+class OffsetError(DeliveryError):
+    """An offset that this version cannot read, or that makes no sense here."""
+
+    code = "STOMP_OFFSET_INVALID"
+
+
+class RangeUnavailable(DeliveryError):
+    """A range that was committed and freed, or that its receiver never held, was asked for."""
+
+    code = "STOMP_RANGE_UNAVAILABLE"
+
+
+class CheckpointMismatch(DeliveryError):
+    """``checkpointLocation`` does not name the checkpoint of this query."""
+
+    code = "STOMP_CHECKPOINT_MISMATCH"
+
+
+class ExchangeError(DeliveryError):
+    """A task could not fetch its range from the receiver."""
+
+    code = "STOMP_EXCHANGE_FAILED"
+
+
+class SubscribeTimeout(DeliveryError):
+    """The subscriptions did not stand in time."""
+
+    code = "STOMP_SUBSCRIBE_TIMEOUT"

@@ -1,0 +1,41 @@
+"""Fixtures and settings for all tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from spark_stomp.devbroker import DevBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+settings.register_profile("default", deadline=None, max_examples=100)
+settings.register_profile(
+    "soak", deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def devbroker() -> Iterator[DevBroker]:
+    """A dev broker that lets everyone in."""
+    with DevBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One local session for all tests that need Spark, since starting a JVM takes seconds."""
+    from support.spark import spark_session
+
+    from spark_stomp import register
+
+    session = spark_session()
+    register(session)
+    yield session
+    session.stop()
