@@ -1,0 +1,337 @@
+"""The client half of a session: bytes in, events and bytes out. No socket, no thread, no clock.
+
+::
+
+    connection = ClientConnection(ClientConfig(host="/", login="guest", passcode="guest"))
+    connection.connect(now)
+    write(connection.data_to_send())
+    connection.receive_data(read(), now)
+    while (event := connection.next_event()) is not NEED_DATA:
+        ...
+
+Two rules for whoever pumps bytes: hand over what is readable before calling ``tick`` (else a late thread is
+taken
+for a silent broker), and call ``tick`` no later than ``deadline`` says.
+
+The class is not thread-safe: one lock around it is enough, events are handled outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
+from spark_stomp.protocol.acks import ack_headers, encode_acks
+from spark_stomp.protocol.decoder import FrameDecoder
+from spark_stomp.protocol.encoder import encode_frame
+from spark_stomp.protocol.events import (
+    Connected,
+    Disconnected,
+    ErrorReceived,
+    Event,
+    HeartbeatReceived,
+    MessageReceived,
+    MessagesScanned,
+    ReceiptReceived,
+)
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Signal
+from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer, negotiate_heartbeat, parse_heartbeat
+from spark_stomp.protocol.limits import Limits
+from spark_stomp.protocol.names import ClientNames, Subscription
+from spark_stomp.protocol.negotiation import check_refusal, client_version
+from spark_stomp.protocol.opening import OpeningDecoder
+from spark_stomp.protocol.requests import ClientConfig, Headers, encode_connect, request, send_frame
+from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
+from spark_stomp.protocol.session import Session
+from spark_stomp.protocol.states import CLIENT_TABLE, ClientState, Local, Machine, Remote
+from spark_stomp.protocol.versions import LENIENT, ack_modes, has_heartbeats, has_nack
+
+__all__ = ["ClientConfig", "ClientConnection"]
+
+_HEARTBEAT_EVENT = HeartbeatReceived()
+_OVER = frozenset({ClientState.CLOSED, ClientState.FAILED})
+
+
+class ClientConnection(Session[ClientState, Local, Remote]):
+    """One session with a broker, from CONNECT to its end. Not reusable.
+
+    Every method that sends raises LocalProtocolError, and queues nothing, when the state or the version does
+    not allow it, and FrameEncodeError (one of those) when the version cannot carry the frame.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        super().__init__(
+            Machine(CLIENT_TABLE, ClientState.IDLE, ClientState.FAILED),
+            OpeningDecoder(config.opening_version, Limits.before_connected(), lenient=config.lenient),
+            beating=frozenset({ClientState.CONNECTED}),
+            listening=frozenset({ClientState.CONNECTED, ClientState.DISCONNECTING}),
+        )
+        self._config = config
+        self._names = ClientNames()
+        self._goodbye: str | None = None
+        self.server: str | None = None
+        self.session: str | None = None
+
+    @property
+    def pending_receipts(self) -> frozenset[str]:
+        """The receipts that were asked for and have not come."""
+        return frozenset(self._names.receipts)
+
+    def new_receipt(self) -> str:
+        """An id that no other receipt of this connection bears."""
+        return self._names.new_receipt()
+
+    # --- what we send
+
+    def connect(self, now: float) -> None:
+        """Queue CONNECT."""
+        self._machine.check(Local.CONNECT)
+        self._now = now
+        data = encode_connect(self._config)
+        self._machine.local(Local.CONNECT)
+        self._out.append(data)
+
+    def subscribe(
+        self,
+        subscription_id: str,
+        destination: str,
+        *,
+        ack: str = "client-individual",
+        headers: Headers = (),
+        receipt: str | None = None,
+    ) -> None:
+        """Queue SUBSCRIBE. ``ack``: "auto", "client" or, not in 1.0, "client-individual"."""
+        self._machine.check(Local.SUBSCRIBE)
+        modes = ack_modes(self._negotiated)
+        if ack not in modes:
+            raise LocalProtocolError(
+                f"ack:{ack} is not known to STOMP {self.version}; it has {', '.join(modes)}"
+            )
+        if not destination:
+            raise LocalProtocolError("SUBSCRIBE needs a destination")
+        self._names.check_new_subscription(subscription_id)
+        own = (("id", subscription_id), ("destination", destination), ("ack", ack))
+        self._queue(Local.SUBSCRIBE, request("SUBSCRIBE", own, headers=headers, receipt=receipt), receipt)
+        self._names.subscriptions[subscription_id] = Subscription(destination, ack)
+
+    def unsubscribe(self, subscription_id: str, *, headers: Headers = (), receipt: str | None = None) -> None:
+        """Queue UNSUBSCRIBE. Messages under way may still arrive."""
+        self._machine.check(Local.UNSUBSCRIBE)
+        subscription = self._names.subscription(subscription_id)
+        # A lenient broker may not know ids; it then goes by the destination.
+        destination = subscription.destination if self.version == LENIENT else None
+        own = (("id", subscription_id), ("destination", destination))
+        self._queue(Local.UNSUBSCRIBE, request("UNSUBSCRIBE", own, headers=headers, receipt=receipt), receipt)
+        self._names.end_subscription(subscription_id)
+
+    def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        headers: Headers = (),
+        receipt: str | None = None,
+        transaction: str | None = None,
+        content_length: bool = True,
+    ) -> None:
+        """Queue SEND (see :func:`~spark_stomp.protocol.requests.send_frame` for ``content_length``)."""
+        self._machine.check(Local.SEND)
+        self._names.check_transaction(transaction)
+        frame = send_frame(
+            destination,
+            body,
+            headers=headers,
+            receipt=receipt,
+            transaction=transaction,
+            content_length=content_length,
+        )
+        self._queue(Local.SEND, frame, receipt)
+
+    def ack(
+        self,
+        subscription_id: str,
+        handle: str,
+        *,
+        headers: Headers = (),
+        transaction: str | None = None,
+        receipt: str | None = None,
+    ) -> None:
+        """Queue ACK. ``handle``: what :func:`~spark_stomp.protocol.acks.ack_handle` finds in the MESSAGE."""
+        self._acknowledge(Local.ACK, subscription_id, handle, headers, transaction, receipt)
+
+    def nack(
+        self,
+        subscription_id: str,
+        handle: str,
+        *,
+        headers: Headers = (),
+        transaction: str | None = None,
+        receipt: str | None = None,
+    ) -> None:
+        """Queue NACK; 1.0 has none. Brokers requeue what it names, dead-letter it, or even acknowledge it."""
+        self._machine.check(Local.NACK)
+        if not has_nack(self._negotiated):
+            raise LocalProtocolError(f"STOMP {self.version} has no NACK")
+        self._acknowledge(Local.NACK, subscription_id, handle, headers, transaction, receipt)
+
+    def ack_raw(self, subscription_id: str, handles: Sequence[bytes], *, receipt: str | None = None) -> None:
+        """Queue one ACK per handle, in bulk.
+
+        Args:
+            handles: as ``MessageBlock.acks`` has them: raw, still escaped.
+            receipt: asked for by the last of them.
+        """
+        self._machine.check(Local.ACK)
+        self._names.acknowledged(subscription_id)
+        if not handles:
+            if receipt is not None:
+                raise LocalProtocolError("no ACK to ask a receipt for")
+            return
+        self._names.check_new_receipt(receipt)
+        self._out.append(encode_acks(subscription_id, handles, self._negotiated, receipt=receipt))
+        self._names.await_receipt(receipt)
+
+    def begin(self, transaction: str, *, receipt: str | None = None) -> None:
+        """Queue BEGIN."""
+        self._machine.check(Local.BEGIN)
+        self._names.check_new_transaction(transaction)
+        self._queue(Local.BEGIN, request("BEGIN", (), transaction=transaction, receipt=receipt), receipt)
+        self._names.transactions.add(transaction)
+
+    def commit(self, transaction: str, *, receipt: str | None = None) -> None:
+        """Queue COMMIT."""
+        self._end_transaction(Local.COMMIT, transaction, receipt)
+
+    def abort(self, transaction: str, *, receipt: str | None = None) -> None:
+        """Queue ABORT."""
+        self._end_transaction(Local.ABORT, transaction, receipt)
+
+    def disconnect(self, receipt: str | None = None) -> None:
+        """Queue DISCONNECT, the last frame we send. With a receipt, Disconnected follows it."""
+        self._queue(Local.DISCONNECT, request("DISCONNECT", (), receipt=receipt), receipt)
+        self._goodbye = receipt
+
+    def _acknowledge(
+        self,
+        step: Local,
+        subscription_id: str,
+        handle: str,
+        headers: Headers,
+        transaction: str | None,
+        receipt: str | None,
+    ) -> None:
+        self._machine.check(step)
+        self._names.acknowledged(subscription_id)
+        self._names.check_transaction(transaction)
+        if not handle:
+            raise LocalProtocolError("a message without message-id cannot be acknowledged")
+        own = ack_headers(subscription_id, handle, self._negotiated)
+        frame = request(step.value, own, headers=headers, transaction=transaction, receipt=receipt)
+        self._queue(step, frame, receipt)
+
+    def _end_transaction(self, step: Local, transaction: str, receipt: str | None) -> None:
+        self._machine.check(step)
+        self._names.check_transaction(transaction)
+        self._queue(step, request(step.value, (), transaction=transaction, receipt=receipt), receipt)
+        self._names.transactions.discard(transaction)
+
+    def _queue(self, step: Local, frame: Frame, receipt: str | None) -> None:
+        """Nothing of what may fail here leaves a trace: the receipt and the bytes are noted last."""
+        self._names.check_new_receipt(receipt)
+        data = encode_frame(frame, self._negotiated)
+        self._machine.local(step)
+        self._names.await_receipt(receipt)
+        self._out.append(data)
+
+    # --- what comes
+
+    def next_event(self) -> Event | Literal[Signal.NEED_DATA]:
+        """The next event, or NEED_DATA.
+
+        Raises:
+            RemoteProtocolError: the broker broke the protocol; raised again by every later call.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._read_event()
+        except RemoteProtocolError as error:
+            self._fail(error)
+            raise
+
+    def _read_event(self) -> Event | Literal[Signal.NEED_DATA]:
+        if self.state in _OVER:
+            # After ERROR, or after the receipt of DISCONNECT, nothing counts any more.
+            return NEED_DATA
+        event = self._source.next_event()
+        if isinstance(event, MessageBlock):
+            self._machine.remote(Remote.MESSAGE)
+            return MessagesScanned(event)
+        if isinstance(event, Frame):
+            return self._read_frame(event)
+        if event is HEARTBEAT:
+            self._machine.remote(Remote.HEARTBEAT)
+            return _HEARTBEAT_EVENT
+        return self._read_end() if self._eof else NEED_DATA
+
+    def _read_end(self) -> Event:
+        self._machine.remote(Remote.EOF)
+        return Disconnected(confirmed=False)
+
+    def _read_frame(self, frame: Frame) -> Event:
+        reader = _READERS.get(frame.command)
+        if reader is None:
+            raise RemoteProtocolError(f"a broker may not send {frame.command}")
+        return reader(self, frame)
+
+    def _read_message(self, frame: Frame) -> Event:
+        self._machine.remote(Remote.MESSAGE)
+        return MessageReceived(frame)
+
+    def _read_receipt(self, frame: Frame) -> Event:
+        receipt = frame.get("receipt-id")
+        goodbye = self._goodbye is not None and receipt == self._goodbye
+        self._machine.remote(Remote.GOODBYE if goodbye else Remote.RECEIPT)
+        receipt = self._names.take_receipt(receipt)
+        return Disconnected() if goodbye else ReceiptReceived(receipt)
+
+    def _read_error(self, frame: Frame) -> Event:
+        connecting = self.state is ClientState.CONNECTING
+        self._machine.remote(Remote.ERROR)
+        event = ErrorReceived(frame)
+        if connecting:
+            check_refusal(self._config.accept_versions, event)
+        return event
+
+    def _read_connected(self, frame: Frame) -> Event:
+        self._machine.remote(Remote.CONNECTED)
+        version = client_version(self._config.accept_versions, frame.get("version"))
+        intervals = NO_HEARTBEAT
+        if has_heartbeats(version):
+            theirs = parse_heartbeat(frame.get("heart-beat"))
+            intervals = negotiate_heartbeat(self._config.heartbeat, theirs)
+        self.version = version
+        self.server = frame.get("server")
+        self.session = frame.get("session")
+        self._timer = HeartbeatTimer(intervals, self._now, margin=self._config.receive_margin)
+        self._switch_source(self._source_for(version))
+        return Connected(version, self.server, self.session, intervals)
+
+    def _source_for(self, version: str) -> FrameDecoder | FrameScanner:
+        config = self._config
+        if config.scan:
+            return FrameScanner(version, config.limits, id_header=config.id_header)
+        return FrameDecoder(version, config.limits)
+
+    @property
+    def _negotiated(self) -> str:
+        return self.version or self._config.opening_version
+
+
+_READERS: Mapping[str, Callable[[ClientConnection, Frame], Event]] = {
+    "CONNECTED": ClientConnection._read_connected,
+    "MESSAGE": ClientConnection._read_message,
+    "RECEIPT": ClientConnection._read_receipt,
+    "ERROR": ClientConnection._read_error,
+}

@@ -1,0 +1,122 @@
+"""What a session tells its user. Events are immutable and hold no secret in their ``repr``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from spark_stomp.protocol.frames import Frame
+from spark_stomp.protocol.scanner import MessageBlock
+
+__all__ = [
+    "ConnectRequested",
+    "Connected",
+    "Disconnected",
+    "ErrorReceived",
+    "Event",
+    "HeartbeatReceived",
+    "MessageReceived",
+    "MessagesScanned",
+    "ReceiptReceived",
+    "ServerEvent",
+]
+
+_MESSAGE_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The broker accepted CONNECT. ``heartbeat``: negotiated (send, receive) intervals in ms, 0 = none."""
+
+    version: str
+    server: str | None
+    session: str | None
+    heartbeat: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """One MESSAGE frame, decoded."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesScanned:
+    """Consecutive MESSAGE frames, left as bytes (``ClientConfig.scan``)."""
+
+    block: MessageBlock
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptReceived:
+    """The broker has processed the frame that asked for this receipt."""
+
+    receipt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReceived:
+    """An ERROR frame. It ends the session, whether or not the broker closes (STOMP 1.2, "ERROR")."""
+
+    frame: Frame
+
+    @property
+    def message(self) -> str:
+        """The broker's short text: its ``message`` header, or else the first line of the body."""
+        text = (self.frame.get("message") or "").strip() or self.detail.strip().partition("\n")[0].strip()
+        return text[:_MESSAGE_LENGTH] or "(the broker gave no reason)"
+
+    @property
+    def detail(self) -> str:
+        """The body as text; bytes that are no UTF-8 are replaced."""
+        return self.frame.body.decode("utf-8", "replace")
+
+    @property
+    def receipt_id(self) -> str | None:
+        """The receipt asked for by the frame that failed, where the broker says so."""
+        return self.frame.get("receipt-id")
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The session is over.
+
+    ``confirmed``: it ended in order, with the receipt of DISCONNECT (for a server: after DISCONNECT). False:
+    the bytes just ended; what that means is for the transport to say.
+    """
+
+    confirmed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReceived:
+    """An EOL between frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRequested:
+    """Server half: a client asks to connect; answer with ``accept`` or ``error``.
+
+    ``heartbeat`` is the client's own (can send, would like) in ms; ``headers`` are all of CONNECT's.
+    """
+
+    login: str | None
+    host: str | None
+    versions: tuple[str, ...]
+    heartbeat: tuple[int, int]
+    passcode: str | None = field(default=None, repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+Event: TypeAlias = (
+    Connected
+    | MessageReceived
+    | MessagesScanned
+    | ReceiptReceived
+    | ErrorReceived
+    | Disconnected
+    | HeartbeatReceived
+)
+
+ServerEvent: TypeAlias = ConnectRequested | Frame | Disconnected | HeartbeatReceived

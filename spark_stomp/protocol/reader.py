@@ -1,0 +1,307 @@
+"""The exact reading of one frame: line by line, resumable at any octet, limits checked as early as can be.
+
+This is the one place that decides what is a frame. The decoder and the scanner have quicker paths for frames
+that are plainly fine, and come here with all others, so they cannot disagree about what is refused.
+
+What is found does not depend on how the input was split: an error is raised at the first octet that settles
+it, and not before everything in front of it was read. Sections: STOMP 1.2 "Augmented BNF", "Size Limits",
+"Header content-length", "Body".
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from spark_stomp.errors import (
+    BodyTooLarge,
+    CommandTooLong,
+    FrameSyntaxError,
+    FrameTooLarge,
+    HeaderLineTooLong,
+    LimitExceeded,
+    RemoteProtocolError,
+    TooManyHeaders,
+)
+
+from .buffer import ReceiveBuffer
+from .frames import HEARTBEAT, HeaderPairs, Signal
+from .grammar import grammar_of
+from .head import Head, content_length, no_body, parse_header, plain_headers, without_line_end
+from .limits import Limits
+
+__all__ = ["FrameReader", "Span"]
+
+LF: Final = 0x0A
+CR: Final = 0x0D
+
+
+class Span(NamedTuple):
+    """A complete frame that still lies in the buffer; offsets are relative to the buffer's start."""
+
+    command: str
+    headers: HeaderPairs
+    body_start: int
+    body_end: int
+    """Where the frame's NUL stands."""
+
+
+class FrameReader:
+    """What decoder and scanner share: the buffer, the settings, the exact path and the memory of an error."""
+
+    def __init__(self, version: str, limits: Limits | None = None) -> None:
+        self._buffer = ReceiveBuffer()
+        self._grammar = grammar_of(version)
+        self._limits = Limits() if limits is None else limits
+        self._error: RemoteProtocolError | None = None
+        self._head: Head | None = None
+        self._cursor = 0  # the next octet of this frame to read, relative to the buffer's start
+        self._searched = 0  # no line end (or NUL, in a body) before this; 0 where no frame was begun
+        self._stalled = False  # the last answer was NEED_DATA
+        self._wanted = 0  # and stays so while fewer octets than these are unread
+
+    @property
+    def version(self) -> str:
+        """The version in force; a new one holds from the next frame whose command line is read."""
+        return self._grammar.version
+
+    @version.setter
+    def version(self, version: str) -> None:
+        self._grammar = grammar_of(version)
+        self._settings_changed()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force; new ones hold from the next frame whose command line is read."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        self._settings_changed()
+
+    def _settings_changed(self) -> None:
+        """For subclasses that derive something from the version and the limits."""
+
+    def receive_data(self, data: bytes) -> None:
+        """Take octets from the peer. Never raises on what they are: ``next_event`` does."""
+        if self._error is None:
+            self._buffer.append(data)
+
+    def take_buffer(self) -> bytes:
+        """Hand over everything that no event was given for; nothing is left here afterwards.
+
+        A frame that was begun is handed over from its first octet.
+        """
+        self._forget_progress()
+        return self._buffer.take()
+
+    def _fail(self, error: RemoteProtocolError) -> None:
+        """Remember ``error`` for every later call; what was received is of no use any more."""
+        self._error = error
+        self.take_buffer()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+
+    def _forget_progress(self) -> None:
+        self._head = None
+        self._cursor = self._searched = self._wanted = 0
+        self._stalled = False
+
+    def _consume(self, count: int) -> None:
+        """The first ``count`` unread octets are dealt with; what follows is a new frame or an EOL."""
+        self._forget_progress()
+        self._buffer.consume(count)
+
+    def _still_stalled(self) -> bool:
+        """Whether nothing has come since the last NEED_DATA that could change the answer."""
+        if len(self._buffer) < self._wanted or not self._pull():
+            return True
+        self._stalled = False
+        return False
+
+    def _pull(self) -> bool:
+        """Look at what has arrived since; False where nothing has.
+
+        Where the buffer found it cheap to join the new octets to a partial head, that head is read again
+        from its first octet, because whole heads have a quicker way. It was no longer than what joined it, so
+        the cost stays linear. A frame begun under other settings keeps them.
+        """
+        if not self._buffer.pull():
+            return False
+        head = self._head
+        if isinstance(self._buffer.data, bytes) and (
+            head is None
+            or not (head.complete or head.grammar is not self._grammar or head.limits is not self._limits)
+        ):
+            self._forget_progress()
+        return True
+
+    def _enter_body(self, command: str, headers: HeaderPairs, length: int | None, body_start: int) -> None:
+        """Go on with the body of a frame whose head a quicker way has read and found fine."""
+        self._head = Head(command, self._grammar, self._limits, False, list(headers), True, length)
+        self._cursor = self._searched = body_start
+
+    def _read_span(self) -> Span | Literal[Signal.HEARTBEAT] | None:
+        """The next frame, an EOL between frames (consumed), or None where more data is needed.
+
+        A frame stays in the buffer until ``_consume``. Raises RemoteProtocolError.
+        """
+        if self._head is None:
+            begun = self._skip_to_frame()
+            if begun is not True:
+                return begun
+        head = self._head
+        assert head is not None
+        if not head.complete and self._searched == self._cursor:
+            self._read_lines_at_once(head)
+        while not head.complete:
+            line = self._read_line(head.limits, head.limits.max_header_line, HeaderLineTooLong)
+            if line is None:
+                return None
+            self._take_header_line(head, line)
+        return self._read_body(head)
+
+    # -- between frames, and the command line
+
+    def _skip_to_frame(self) -> Literal[True, Signal.HEARTBEAT] | None:
+        """True once a command line was read; HEARTBEAT for one EOL in front of it."""
+        buffer, grammar = self._buffer, self._grammar
+        while buffer.start < len(buffer.data):
+            first = buffer.data[buffer.start]
+            if first == LF:
+                self._consume(1)
+                return HEARTBEAT
+            if first == CR and grammar.crlf:
+                return self._read_crlf()
+            if first or not grammar.lenient:
+                return self._read_command()
+            # RabbitMQ, stomp-php and stompman pass over NULs between frames, so lenient peers may send them.
+            self._consume(1)
+        return None
+
+    def _read_crlf(self) -> Literal[Signal.HEARTBEAT] | None:
+        data, start = self._buffer.data, self._buffer.start
+        if len(data) < start + 2:
+            return None
+        if data[start + 1] != LF:
+            raise FrameSyntaxError("a CR that no LF follows stands between two frames")
+        self._consume(2)
+        return HEARTBEAT
+
+    def _read_command(self) -> Literal[True, Signal.HEARTBEAT] | None:
+        grammar, limits = self._grammar, self._limits
+        line = self._read_line(limits, limits.max_command, CommandTooLong)
+        if line is None:
+            return None
+        name = without_line_end(line, grammar)
+        if grammar.lenient:
+            name = name.upper()
+            if not name:
+                self._consume(self._cursor)
+                return HEARTBEAT
+        command = name.decode("ascii", "backslashreplace")
+        if command not in grammar.commands:
+            raise FrameSyntaxError(f"unknown command {command[:40]!r} (STOMP {grammar.version})")
+        self._head = Head(command, grammar, limits, after_crlf=line.endswith(b"\r"))
+        return True
+
+    # -- lines
+
+    def _read_line(self, limits: Limits, longest: int, too_long: type[LimitExceeded]) -> bytes | None:
+        """The next line without its LF. A NUL in it, or too many octets, is fatal as soon as seen."""
+        data, start = self._buffer.data, self._buffer.start
+        begin = start + self._cursor
+        room = limits.max_frame - self._cursor - 1
+        window = begin + min(longest, room) + 1
+        end = data.find(b"\n", start + self._searched, window)
+        if data.find(b"\0", start + self._searched, window if end < 0 else end) >= 0:
+            raise FrameSyntaxError("a NUL stands before the blank line that ends the headers")
+        if end < 0:
+            if len(data) >= window:
+                raise _too_large(limits, longest, room, too_long)
+            self._searched = len(data) - start
+            return None
+        self._cursor = self._searched = end + 1 - start
+        return bytes(data[begin:end])
+
+    def _read_lines_at_once(self, head: Head) -> None:
+        """Read the header lines that lie here complete, where no line can be too long and none holds a NUL.
+
+        What it reads it reads as the line by line way would; it only saves the searches for each line.
+        """
+        data, begin = self._buffer.data, self._buffer.start + self._cursor
+        window = begin + min(head.limits.max_header_line, head.limits.max_frame - self._cursor - 1)
+        end = data.find(b"\n\r\n" if head.after_crlf else b"\n\n", begin, window)
+        if end < 0:
+            end = data.rfind(b"\n", begin, window)
+        region = bytes(data[begin:end]) if end >= 0 else b"\0"
+        if b"\0" in region:
+            return
+        headers = plain_headers(region, head)
+        if headers is not None and len(head.headers) + len(headers) <= head.limits.max_headers:
+            head.headers += headers
+            self._cursor = self._searched = self._cursor + len(region) + 1
+            return
+        for line in region.split(b"\n"):
+            self._cursor += len(line) + 1
+            self._take_header_line(head, line)
+            if head.complete:
+                break
+        self._searched = self._cursor
+
+    def _take_header_line(self, head: Head, line: bytes) -> None:
+        line = without_line_end(line, head.grammar)
+        if not line:
+            head.length = content_length(head)
+            head.complete = True
+            self._check_declared_size(head)
+            return
+        if len(head.headers) >= head.limits.max_headers:
+            raise TooManyHeaders(f"{head.command} has more than {head.limits.max_headers} headers")
+        head.headers.append(parse_header(line, head))
+
+    # -- the body
+
+    def _check_declared_size(self, head: Head) -> None:
+        """Before any of the body is waited for."""
+        if head.length is not None and self._cursor + head.length + 1 > head.limits.max_frame:
+            raise _too_large(head.limits, head.length, -1, FrameTooLarge)
+
+    def _read_body(self, head: Head) -> Span | None:
+        data, start = self._buffer.data, self._buffer.start
+        end = self._find_nul(head) if head.length is None else start + self._cursor + head.length
+        if end is None:
+            return None
+        if end >= len(data):
+            self._wanted = end + 1 - start
+            return None
+        if data[end]:
+            raise FrameSyntaxError(
+                f"content-length of {head.command} is {head.length}, but no NUL follows the body"
+            )
+        return Span(head.command, tuple(head.headers), self._cursor, end - start)
+
+    def _find_nul(self, head: Head) -> int | None:
+        """Where a frame of no declared length ends."""
+        data, start, limits = self._buffer.data, self._buffer.start, head.limits
+        longest = limits.max_body if head.command in head.grammar.with_body else 0
+        room = limits.max_frame - self._cursor - 1
+        window = start + self._cursor + min(longest, room) + 1
+        end = data.find(b"\0", start + self._searched, window)
+        if end >= 0:
+            return end
+        if len(data) >= window:
+            if longest <= room and head.command not in head.grammar.with_body:
+                raise no_body(head)
+            raise _too_large(limits, longest, room, BodyTooLarge)
+        self._searched = len(data) - start
+        return None
+
+
+def _too_large(limits: Limits, longest: int, room: int, error: type[LimitExceeded]) -> LimitExceeded:
+    """Which of the two bounds was hit: ``longest`` for the part, or ``room`` that the frame has left."""
+    if longest <= room:
+        return error(f"more than {longest} octets")
+    return FrameTooLarge(f"a frame of more than {limits.max_frame} octets")

@@ -1,0 +1,319 @@
+"""Octets to blocks of raw MESSAGE frames: where each ends, what an ACK of it must name, its stable id.
+
+For the receiver, which keeps frames as they are and decodes none. A run of frames of one header layout is
+walked with one regular expression per head and a jump over each body; the heads of a run are then checked
+together. Whatever is not plainly fine is read by ``FrameReader``, so scanner and decoder accept and refuse
+the same input.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Final, Literal, NamedTuple
+
+from spark_stomp.errors import RemoteProtocolError
+
+from .frames import HEARTBEAT, NEED_DATA, Frame, Signal
+from .grammar import Grammar, escape
+from .head import without_line_end
+from .layouts import LENGTH, Layout, LayoutBook
+from .limits import Limits
+from .reader import FrameReader, Span
+
+__all__ = ["FrameScanner", "MessageBlock"]
+
+FIRST_RUN: Final = 16
+LONGEST_RUN: Final = 512
+
+
+@dataclass(slots=True)
+class MessageBlock:
+    """Consecutive complete MESSAGE frames as they were on the wire.
+
+    ``data`` holds the frames and, between or before them, EOLs. The lists have one entry per frame.
+    """
+
+    data: bytes
+    ends: list[int]
+    """Offsets in ``data`` just after each frame's NUL; frame i lies in ``data[ends[i - 1]:ends[i]]``."""
+    acks: list[bytes]
+    """What an ACK must name, raw as on the wire: the ``ack`` header in 1.2 (``message-id`` where a peer sends
+    none), ``message-id`` in the others; ``b""`` where it is missing."""
+    ids: list[bytes | None]
+    """The stable id header's raw value; None where it is absent or none was asked for."""
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """A block in the making: finished parts, and a span of the buffer's octets that still grows."""
+
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    source: bytes | bytearray = b""
+    begin: int = 0
+    end: int = 0
+    ends: list[int] = field(default_factory=list)
+    acks: list[bytes] = field(default_factory=list)
+    ids: list[bytes | None] = field(default_factory=list)
+
+    def extend(self, source: bytes | bytearray, begin: int, ends: list[int]) -> None:
+        """Take frames of ``source``, the first from ``begin`` and each to one of ``ends``.
+
+        What lies between them and the frames before, in the same ``source``, are EOLs.
+        """
+        if source is not self.source:
+            self._finish_part()
+            self.source, self.begin = source, begin
+        shift = self.size - self.begin
+        self.ends += [end + shift for end in ends] if shift else ends
+        self.end = ends[-1]
+        if isinstance(source, bytearray):
+            self._finish_part()
+
+    def _finish_part(self) -> None:
+        if self.end > self.begin:
+            self.parts.append(bytes(self.source[self.begin : self.end]))
+            self.size += self.end - self.begin
+        self.source, self.begin, self.end = b"", 0, 0
+
+    def block(self) -> MessageBlock:
+        self._finish_part()
+        data = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+        return MessageBlock(data, self.ends, self.acks, self.ids)
+
+
+class _RunLayout(NamedTuple):
+    """How to walk a run; ``*_at`` are group numbers, None where the layout has no such header."""
+
+    head: re.Pattern[bytes]
+    length_at: int | None
+    ack_at: int | None
+    id_at: int | None
+
+
+class _Run(NamedTuple):
+    """Frames of one layout whose heads were not checked yet; ``ends`` are offsets in the buffer's data."""
+
+    heads: list[bytes]
+    ends: list[int]
+    acks: list[bytes]
+    ids: list[bytes | None]
+
+
+class FrameScanner(FrameReader):
+    """Finds MESSAGE frames in one direction of a STOMP connection without decoding them.
+
+    Args:
+        version: one of ``VERSIONS``.
+        limits: what to refuse; ``Limits()`` by default.
+        id_header: the header that holds the stable id, by its unescaped name.
+    """
+
+    def __init__(self, version: str, limits: Limits | None = None, *, id_header: str | None = None) -> None:
+        super().__init__(version, limits)
+        self._id_header = id_header
+        self._layouts: LayoutBook[_RunLayout] = LayoutBook(self._compile)
+        self._run_length = FIRST_RUN
+        self._settings_changed()
+
+    def _settings_changed(self) -> None:
+        """The version says what an ACK names, and how a header's name is escaped."""
+        version, id_header = self.version, self._id_header
+        self._layouts.clear()
+        # STOMP 1.2 "ACK": by ack. 1.1 and 1.0 "ACK": by message-id.
+        self._ack_headers = ("ack", "message-id") if version == "1.2" else ("message-id",)
+        self._raw_ack_headers = tuple([name.encode() for name in self._ack_headers])
+        self._raw_id_header = None if id_header is None else escape(id_header, version).encode()
+
+    def next_event(self) -> MessageBlock | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+        """All MESSAGE frames up to the next other frame, or to the end of what was received, as one block.
+
+        Other frames come decoded, in their place between blocks. HEARTBEAT is one EOL that stands outside a
+        block; EOLs within or right after a block are not reported one by one.
+
+        Raises:
+            RemoteProtocolError: exactly where FrameDecoder would raise it, after everything in front of it
+                was returned; and again on every later call.
+        """
+        if self._stalled and self._still_stalled():
+            return NEED_DATA
+        self._raise_error()
+        gathering = _Gathering()
+        event = self._gather(gathering)
+        if gathering.ends:
+            return gathering.block()
+        self._raise_error()
+        if isinstance(event, Span):
+            return self._take_frame(event)
+        return event
+
+    def _gather(self, gathering: _Gathering) -> Span | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+        """Gather MESSAGE frames until something else comes; an error is remembered, not raised."""
+        while True:
+            if not self._searched:
+                self._scan_runs(gathering)
+            try:
+                event = self._read_span()
+            except RemoteProtocolError as error:
+                self._fail(error)
+                return NEED_DATA
+            if event is None:
+                if not self._pull():
+                    self._stalled = True
+                    return NEED_DATA
+            elif event is HEARTBEAT:
+                if not gathering.ends:
+                    return HEARTBEAT
+            elif event.command == "MESSAGE":
+                self._take_message(event, gathering)
+            else:
+                return event
+
+    # -- the exact path
+
+    def _take_frame(self, span: Span) -> Frame:
+        body = self._buffer.peek(span.body_start, span.body_end)
+        self._consume(span.body_end + 1)
+        return Frame(span.command, span.headers, body)
+
+    def _take_message(self, span: Span, gathering: _Gathering) -> None:
+        buffer, grammar = self._buffer, self._grammar
+        head = buffer.peek(0, span.body_start)
+        gathering.extend(buffer.data, buffer.start, [buffer.start + span.body_end + 1])
+        self._consume(span.body_end + 1)
+        handles = (_raw_value(head, name, grammar) for name in self._raw_ack_headers)
+        ack = next((handle for handle in handles if handle is not None), b"")
+        gathering.acks.append(ack)
+        gathering.ids.append(
+            None if self._raw_id_header is None else _raw_value(head, self._raw_id_header, grammar)
+        )
+        if span.headers and b"\r" not in head and not grammar.lenient:
+            self._layouts.saw(span.command, span.headers)
+
+    # -- the quick path
+
+    def _scan_runs(self, gathering: _Gathering) -> None:
+        """Gather frames of known layouts as long as there are any at the front of the buffer."""
+        while any(self._scan_run(rank, gathering) for rank in range(len(self._layouts.known))):
+            pass
+        self._scan_head()
+
+    def _scan_head(self) -> None:
+        """Where the frame in front is of a known layout and only its body is not all here, read its head."""
+        data, limits = self._buffer.data, self._limits
+        for layout in self._layouts.known:
+            match = layout.head.match(data, self._buffer.start)
+            if match is not None:
+                head = match[0].lstrip(b"\n")
+                length = None if layout.length_at is None else int(match[layout.length_at])
+                size = len(head) + (length or 0)
+                if self._plain([head]) and size < min(limits.max_frame, limits.max_body):
+                    self._buffer.start = match.end() - len(head)
+                    self._enter_body("MESSAGE", (), length, len(head))
+                return
+
+    def _scan_run(self, rank: int, gathering: _Gathering) -> bool:
+        """Gather a run of the layout at ``rank``; False where the frame in front is not plainly of it."""
+        data, start = self._buffer.data, self._buffer.start
+        layout = self._layouts.known[rank]
+        if not isinstance(data, bytes) or start >= len(data):
+            return False
+        run = _walk(layout, data, start, self._run_length, min(self._limits.max_frame, self._limits.max_body))
+        count = self._plain(run.heads)
+        if count < len(run.heads):
+            # An odd frame came after count plain ones: what is walked in vain stays in proportion to that.
+            self._run_length = count + 1
+        elif count == self._run_length:
+            self._run_length = min(2 * count, LONGEST_RUN)
+        if not count:
+            return False
+        gathering.extend(data, start, run.ends[:count])
+        gathering.acks += [b""] * count if layout.ack_at is None else run.acks[:count]
+        gathering.ids += [None] * count if layout.id_at is None else run.ids[:count]
+        self._buffer.start = run.ends[count - 1]
+        self._layouts.used(rank)
+        return True
+
+    def _plain(self, heads: list[bytes]) -> int:
+        """How many of the first heads are fine beyond doubt: checked together, one by one only where odd."""
+        longest = self._limits.max_header_line
+        if not heads or (self._is_plain(b"".join(heads)) and max(map(len, heads)) <= longest):
+            return len(heads)
+        odd = (place for place, head in enumerate(heads) if len(head) > longest or not self._is_plain(head))
+        return next(odd)
+
+    def _is_plain(self, head: bytes) -> bool:
+        """No NUL, no CR, only escapes that the version defines, valid UTF-8."""
+        if b"\0" in head or b"\r" in head:
+            return False
+        escapes = self._grammar.escapes
+        if escapes and b"\\" in head:
+            # A pair of backslashes is one escape, from the left; what is left must begin another each.
+            rest = head.replace(b"\\\\", b"")
+            known = sum(rest.count(wire.encode()) for wire in escapes.values() if wire != "\\\\")
+            if rest.count(b"\\") != known:
+                return False
+        if head.isascii():
+            return True
+        try:
+            head.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def _compile(self, layout: Layout) -> _RunLayout:
+        ack_at = next(
+            (place for name in self._ack_headers if (place := layout.place(name)) is not None), None
+        )
+        id_at = None if self._id_header is None else layout.place(self._id_header)
+        length_at = layout.place(LENGTH)
+        places = sorted({place for place in (ack_at, id_at, length_at) if place is not None})
+        pattern = re.compile(rb"\n*" + layout.pattern(frozenset(places)).encode())
+        group = {place: number for number, place in enumerate(places, start=1)}
+        return _RunLayout(pattern, *(None if at is None else group[at] for at in (length_at, ack_at, id_at)))
+
+
+def _walk(layout: _RunLayout, data: bytes, start: int, longest: int, max_size: int) -> _Run:
+    """Up to ``longest`` complete frames from ``start`` on. The loop that everything here is about."""
+    pattern, length_at, ack_at, id_at = layout
+    match_head = pattern.match
+    run = _Run([], [], [], [])
+    add_head, add_end, add_ack, add_id = run.heads.append, run.ends.append, run.acks.append, run.ids.append
+    position, size = start, len(data)
+    for _ in repeat(None, longest):
+        match = match_head(data, position)
+        if match is None:
+            break
+        body = match.end()
+        end = data.find(b"\0", body) if length_at is None else body + int(match[length_at])
+        if not body <= end < size or data[end] or end - position >= max_size:
+            break
+        position = end + 1
+        add_head(match[0])
+        add_end(position)
+        if ack_at is not None:
+            add_ack(match[ack_at])
+        if id_at is not None:
+            add_id(match[id_at])
+    return run
+
+
+def _raw_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
+    """The value of the first header called ``wanted``, both as on the wire; None where there is none."""
+    if grammar.lenient:
+        return _raw_folded_value(head, wanted, grammar)
+    begin = head.find(b"\n%b:" % wanted)
+    if begin < 0:
+        return None
+    begin += len(wanted) + 2
+    return without_line_end(head[begin : head.index(b"\n", begin)], grammar)
+
+
+def _raw_folded_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
+    for line in head.split(b"\n"):
+        key, colon, value = without_line_end(line, grammar).partition(b":")
+        if colon and key.decode().lower().encode() == wanted:
+            return value.lstrip(b" ")
+    return None

@@ -1,0 +1,123 @@
+"""What both session halves have in common: queued bytes, time passed in, heart-beats, failure."""
+
+from __future__ import annotations
+
+import enum
+from typing import Generic, TypeAlias, TypeVar
+
+from spark_stomp.errors import RemoteProtocolError
+from spark_stomp.protocol.decoder import FrameDecoder
+from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer
+from spark_stomp.protocol.opening import OpeningDecoder
+from spark_stomp.protocol.scanner import FrameScanner
+from spark_stomp.protocol.states import Machine
+
+__all__ = ["Session", "Source"]
+
+Source: TypeAlias = OpeningDecoder | FrameDecoder | FrameScanner
+
+StateT = TypeVar("StateT", bound=enum.Enum)
+LocalT = TypeVar("LocalT", bound=enum.Enum)
+RemoteT = TypeVar("RemoteT", bound=enum.Enum)
+
+_BEAT = b"\n"
+
+
+class Session(Generic[StateT, LocalT, RemoteT]):
+    """One half of a session: bytes in, bytes out, time passed in (seconds of one monotonic clock).
+
+    Args:
+        machine: the half's table.
+        opening: decodes the first frame.
+        beating: the states in which heart-beats are sent.
+        listening: the states in which the peer's heart-beats are expected.
+    """
+
+    def __init__(
+        self,
+        machine: Machine[StateT, LocalT, RemoteT],
+        opening: OpeningDecoder,
+        *,
+        beating: frozenset[StateT],
+        listening: frozenset[StateT],
+    ) -> None:
+        self._machine = machine
+        self._opening = opening
+        self._source: Source = opening
+        self._beating = beating
+        self._listening = listening
+        self._out: list[bytes] = []
+        self._now = 0.0
+        self._eof = False
+        self._timer: HeartbeatTimer | None = None
+        self._failure: RemoteProtocolError | None = None
+        self.version: str | None = None
+
+    @property
+    def state(self) -> StateT:
+        """Where the session stands (see ``states``)."""
+        return self._machine.state
+
+    @property
+    def heartbeat(self) -> tuple[int, int]:
+        """Negotiated (send, receive) intervals in ms; (0, 0) before that."""
+        return self._timer.intervals if self._timer else NO_HEARTBEAT
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Take bytes that the peer sent, read at ``now``; never raises on what they are."""
+        self._now = now
+        if data and self._timer is not None:
+            self._timer.received(now)
+        self._source.receive_data(data)
+
+    def receive_eof(self, now: float) -> None:
+        """The peer sends nothing more; ``next_event`` says what that means, once all before it was read."""
+        self._now = now
+        self._eof = True
+
+    def data_to_send(self, now: float | None = None) -> bytes:
+        """Take what is queued. ``now``: when it goes out; without it the last time passed in counts."""
+        if not self._out:
+            return b""
+        data = b"".join(self._out)
+        self._out.clear()
+        if self._timer is not None:
+            self._timer.sent(self._now if now is None else now)
+        return data
+
+    def deadline(self, now: float) -> float | None:
+        """The time by which :meth:`tick` must be called; not before ``now``; None = no heart-beats."""
+        if self._timer is None or self.state not in self._listening:
+            return None
+        deadline = self._timer.deadline(sending=self.state in self._beating)
+        return None if deadline is None else max(deadline, now)
+
+    def tick(self, now: float) -> None:
+        """Queue a heart-beat if one is due.
+
+        Raises:
+            HeartbeatLost: nothing was received for longer than the peer's interval and the margin.
+        """
+        self._now = now
+        if self._timer is None or self.state not in self._listening:
+            return
+        try:
+            self._timer.check(now)
+        except RemoteProtocolError as error:
+            self._fail(error)
+            raise
+        if self.state in self._beating and self._timer.beat_due(now):
+            if not self._out:
+                self._out.append(_BEAT)
+            # Counted from here and not from when it is taken: a socket that is full must not make the
+            # deadline stand still, and the caller spin.
+            self._timer.sent(now)
+
+    def _fail(self, error: RemoteProtocolError) -> None:
+        self._machine.fail()
+        self._failure = error
+
+    def _switch_source(self, source: FrameDecoder | FrameScanner) -> None:
+        """What follows the first frame, in the same read even, is of the negotiated version."""
+        source.receive_data(self._opening.take_buffer())
+        self._source = source

@@ -1,0 +1,30 @@
+"""Which modules are mutated, and which quick tests each must be caught by (paths in tests/)."""
+
+from __future__ import annotations
+
+CODEC = ("unit/protocol/test_decoder.py", "unit/protocol/test_scanner.py", "conformance/test_frames.py")
+
+TARGETS: dict[str, tuple[str, ...]] = {
+    "protocol/frames.py": ("unit/protocol/test_frames.py",),
+    "protocol/limits.py": ("unit/protocol/test_frames.py",),
+    "protocol/grammar.py": ("unit/protocol/test_grammar.py", "unit/protocol/test_encoder.py", *CODEC),
+    "protocol/encoder.py": ("unit/protocol/test_encoder.py",),
+    "protocol/buffer.py": ("unit/protocol/test_buffer.py", *CODEC),
+    "protocol/reader.py": CODEC,
+    "protocol/head.py": CODEC,
+    "protocol/layouts.py": ("unit/protocol/test_layouts.py", *CODEC),
+    "protocol/decoder.py": CODEC,
+    "protocol/scanner.py": ("unit/protocol/test_scanner.py", "conformance/test_frames.py"),
+    "protocol/heartbeat.py": ("unit/protocol/test_heartbeat.py",),
+    "protocol/versions.py": ("unit/protocol/test_versions.py",),
+    "protocol/negotiation.py": ("unit/protocol/test_negotiation.py",),
+    "protocol/acks.py": ("unit/protocol/test_acks.py",),
+    "protocol/names.py": ("unit/protocol/test_names.py",),
+    "protocol/requests.py": ("unit/protocol/test_requests.py",),
+    "protocol/states.py": ("unit/protocol/test_states.py", "property/test_session_tables.py"),
+    "protocol/session.py": ("unit/protocol/test_client.py", "unit/protocol/test_server.py"),
+    "protocol/opening.py": ("unit/protocol/test_opening.py", "unit/protocol/test_client.py"),
+    "protocol/client.py": ("unit/protocol/test_client.py",),
+    "protocol/server.py": ("unit/protocol/test_server.py",),
+}
+"""Modules under spark_stomp/. Test modules that do not exist are an error."""

@@ -1,0 +1,554 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from spark_stomp.errors import (
+    FrameEncodeError,
+    FrameSyntaxError,
+    HeartbeatLost,
+    LocalProtocolError,
+    RemoteProtocolError,
+    TooManyHeaders,
+    VersionError,
+)
+from spark_stomp.protocol import (
+    NEED_DATA,
+    ClientConfig,
+    ClientConnection,
+    ClientState,
+    Connected,
+    Disconnected,
+    ErrorReceived,
+    Event,
+    HeartbeatReceived,
+    Limits,
+    MessageReceived,
+    MessagesScanned,
+    ReceiptReceived,
+)
+
+MESSAGE = b"MESSAGE\nsubscription:0\nmessage-id:m1\nack:a1\ndestination:/q\n\nhi\0"
+
+
+def connecting(**config: object) -> ClientConnection:
+    connection = ClientConnection(ClientConfig(**config))  # type: ignore[arg-type]
+    connection.connect(0.0)
+    connection.data_to_send()
+    return connection
+
+
+def connected(version: str = "1.2", **config: object) -> ClientConnection:
+    connection = connecting(**config)
+    connection.receive_data(f"CONNECTED\nversion:{version}\nheart-beat:1000,1000\n\n\0".encode(), 0.0)
+    assert isinstance(connection.next_event(), Connected)
+    return connection
+
+
+def events(connection: ClientConnection) -> list[Event]:
+    found = []
+    while (event := connection.next_event()) is not NEED_DATA:
+        found.append(event)
+    return found
+
+
+def sent(connection: ClientConnection, act: Callable[[ClientConnection], None]) -> bytes:
+    act(connection)
+    return connection.data_to_send()
+
+
+class TestConnecting:
+    """STOMP 1.2, "Connecting"."""
+
+    def test_connected(self) -> None:
+        connection = connecting(heartbeat=(1000, 2000))
+        data = b"CONNECTED\nversion:1.1\nserver:x/1\nsession:ID:a\\b:1\nheart-beat:500,3000\n\n\0"
+        connection.receive_data(data, 0.0)
+        assert connection.next_event() == Connected("1.1", "x/1", "ID:a\\b:1", (3000, 2000))
+        assert connection.state is ClientState.CONNECTED
+        assert (connection.version, connection.server, connection.session) == ("1.1", "x/1", "ID:a\\b:1")
+        assert connection.heartbeat == (3000, 2000)
+
+    def test_nothing_is_known_before(self) -> None:
+        connection = connecting()
+        assert connection.next_event() is NEED_DATA
+        assert connection.version is None
+        assert connection.heartbeat == (0, 0)
+
+    def test_no_version_means_1_0_which_has_no_heartbeats(self) -> None:
+        connection = connecting(heartbeat=(1, 1))
+        connection.receive_data(b"CONNECTED\nheart-beat:5,5\n\n\0", 0.0)
+        assert connection.next_event() == Connected("1.0", None, None, (0, 0))
+
+    @pytest.mark.parametrize("scan", [False, True])
+    def test_what_follows_in_the_same_read_is_of_the_negotiated_version(self, scan: bool) -> None:
+        connection = connecting(scan=scan)
+        # In 1.0 a backslash is a backslash; in 1.2 this escape would be fatal.
+        connection.receive_data(b"CONNECTED\nversion:1.0\n\n\0ERROR\nmessage:a\\tb\n\n\0", 0.0)
+        assert isinstance(connection.next_event(), Connected)
+        error = connection.next_event()
+        assert isinstance(error, ErrorReceived)
+        assert error.message == "a\\tb"
+
+    def test_limits_are_low_before_connected_and_the_configured_ones_after(self) -> None:
+        many = "".join(f"h{n}:v\n" for n in range(500))
+        connection = connecting(limits=Limits(max_headers=1000))
+        connection.receive_data(f"CONNECTED\nversion:1.2\n{many}\n\0".encode(), 0.0)
+        with pytest.raises(TooManyHeaders):
+            connection.next_event()
+        connection = connected(limits=Limits(max_headers=600))
+        connection.receive_data(f"ERROR\n{many}\n\0".encode(), 0.0)
+        assert isinstance(connection.next_event(), ErrorReceived)
+
+    def test_a_version_that_was_not_offered_is_refused_again_and_again(self) -> None:
+        connection = connecting(accept_versions=("1.1",))
+        connection.receive_data(b"CONNECTED\nversion:1.2\n\n\0", 0.0)
+        for _ in range(2):
+            with pytest.raises(VersionError, match=r"offered STOMP 1\.1, but CONNECTED says version:1\.2"):
+                connection.next_event()
+        assert connection.state is ClientState.FAILED
+
+    def test_a_broken_heartbeat_header_is_the_brokers_fault(self) -> None:
+        connection = connecting()
+        connection.receive_data(b"CONNECTED\nversion:1.2\nheart-beat:soon\n\n\0", 0.0)
+        with pytest.raises(RemoteProtocolError, match="heart-beat"):
+            connection.next_event()
+
+    def test_a_refused_login_is_an_error_event(self) -> None:
+        connection = connecting()
+        connection.receive_data(b"ERROR\nversion:1.0,1.1,1.2\nmessage:Bad CONNECT\n\nno such user\0", 0.0)
+        error = connection.next_event()
+        assert isinstance(error, ErrorReceived)
+        assert (error.message, error.detail) == ("Bad CONNECT", "no such user")
+        assert connection.state is ClientState.FAILED
+
+    def test_a_failed_negotiation_says_what_the_broker_has(self) -> None:
+        connection = connecting(accept_versions=("1.2",))
+        connection.receive_data(b"ERROR\nversion:1.0,1.1\nmessage:Supported are 1.0 and 1.1\n\n\0", 0.0)
+        with pytest.raises(VersionError, match=r"the broker has 1\.0, 1\.1: Supported are"):
+            connection.next_event()
+
+    def test_an_error_that_fits_no_strict_grammar_is_read_all_the_same(self) -> None:
+        connection = connecting()
+        connection.receive_data(b"\nERROR\nmessage:C:\\temp is full\n", 0.0)
+        assert events(connection) == [HeartbeatReceived()]
+        connection.receive_data(b"\nbody\0", 0.0)
+        (error,) = events(connection)
+        assert isinstance(error, ErrorReceived)
+        assert error.message == "C:\\temp is full"
+
+    def test_nothing_else_is_read_leniently(self) -> None:
+        connection = connecting()
+        connection.receive_data(b"connected\nversion:1.2\n\n\0", 0.0)
+        with pytest.raises(FrameSyntaxError):
+            connection.next_event()
+
+    def test_a_server_of_another_sort_is_found_out(self) -> None:
+        connection = connecting()
+        connection.receive_data(b"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n", 0.0)
+        with pytest.raises(FrameSyntaxError):
+            connection.next_event()
+
+    def test_the_lenient_dialect_takes_a_lenient_answer(self) -> None:
+        connection = connecting(accept_versions=("1.2", "lenient"), login="u")
+        connection.receive_data(b"connected\nsession:  77 \n\n\0", 0.0)
+        assert connection.next_event() == Connected("lenient", None, "77", (0, 0))
+
+
+class TestSending:
+    def test_nothing_goes_out_before_connected(self) -> None:
+        connection = connecting()
+        with pytest.raises(LocalProtocolError, match="SEND is not allowed in state 'connecting'"):
+            connection.send("/q", b"")
+        assert connection.data_to_send() == b""
+
+    def test_connect_once(self) -> None:
+        connection = connecting()
+        with pytest.raises(LocalProtocolError, match="CONNECT is not allowed"):
+            connection.connect(0.0)
+
+    def test_a_connect_that_cannot_be_sent_leaves_everything_as_it_was(self) -> None:
+        connection = ClientConnection(ClientConfig(host="a\nb"))
+        with pytest.raises(FrameEncodeError):
+            connection.connect(0.0)
+        assert connection.state is ClientState.IDLE
+
+    def test_subscribe_and_unsubscribe(self) -> None:
+        connection = connected()
+        headers = [("prefetch-count", "10")]
+        assert sent(connection, lambda c: c.subscribe("0", "/q", headers=headers, receipt="r")) == (
+            b"SUBSCRIBE\nid:0\ndestination:/q\nack:client-individual\nprefetch-count:10\nreceipt:r\n\n\0"
+        )
+        assert sent(connection, lambda c: c.unsubscribe("0", headers=[("durable", "x")], receipt="s")) == (
+            b"UNSUBSCRIBE\nid:0\ndurable:x\nreceipt:s\n\n\0"
+        )
+        with pytest.raises(LocalProtocolError, match="no subscription '0'"):
+            connection.unsubscribe("0")
+
+    def test_a_lenient_broker_gets_the_destination_to_unsubscribe(self) -> None:
+        connection = connecting(accept_versions=("lenient",))
+        connection.receive_data(b"CONNECTED\n\n\0", 0.0)
+        connection.next_event()
+        connection.subscribe("0", "/q", ack="client")
+        connection.data_to_send()
+        assert sent(connection, lambda c: c.unsubscribe("0")) == b"UNSUBSCRIBE\nid:0\ndestination:/q\n\n\0"
+
+    @pytest.mark.parametrize(
+        ("version", "ack"), [("1.0", "client-individual"), ("1.2", "individual"), ("1.1", "")]
+    )
+    def test_an_ack_mode_that_the_version_lacks(self, version: str, ack: str) -> None:
+        with pytest.raises(
+            LocalProtocolError, match=f"ack:{ack} is not known to STOMP {version}; it has auto"
+        ):
+            connected(version).subscribe("0", "/q", ack=ack)
+
+    def test_subscribe_needs_a_destination_and_a_new_id(self) -> None:
+        connection = connected()
+        with pytest.raises(LocalProtocolError, match="destination"):
+            connection.subscribe("0", "")
+        connection.subscribe("0", "/q")
+        with pytest.raises(LocalProtocolError, match="'0' was used"):
+            connection.subscribe("0", "/other")
+
+    def test_a_frame_that_cannot_be_encoded_changes_nothing(self) -> None:
+        connection = connected()
+        with pytest.raises(FrameEncodeError):
+            connection.subscribe("0", "/q", headers=[("x", "a\0b")], receipt="r")
+        assert connection.data_to_send() == b""
+        connection.subscribe("0", "/q", receipt="r")
+
+    def test_send(self) -> None:
+        connection = connected()
+        assert sent(connection, lambda c: c.send("/q", b"a\0b", headers=[("k", "a:b")], receipt="r")) == (
+            b"SEND\ndestination:/q\nk:a\\cb\nreceipt:r\ncontent-length:3\n\na\0b\0"
+        )
+        assert sent(connection, lambda c: c.send("/q", b"ab", content_length=False)) == (
+            b"SEND\ndestination:/q\n\nab\0"
+        )
+
+    @pytest.mark.parametrize(
+        ("version", "wire"),
+        [
+            ("1.0", b"\nmessage-id:x\n"),
+            ("1.1", b"\nmessage-id:x\nsubscription:0\n"),
+            ("1.2", b"\nid:x\n"),
+        ],
+    )
+    def test_ack_per_version(self, version: str, wire: bytes) -> None:
+        connection = connected(version)
+        connection.subscribe("0", "/q", ack="client")
+        connection.data_to_send()
+        assert sent(connection, lambda c: c.ack("0", "x", receipt="r")) == b"ACK" + wire + b"receipt:r\n\n\0"
+
+    def test_nack(self) -> None:
+        connection = connected()
+        connection.subscribe("0", "/q")
+        connection.data_to_send()
+        assert sent(connection, lambda c: c.nack("0", "x", headers=[("requeue", "false")])) == (
+            b"NACK\nid:x\nrequeue:false\n\n\0"
+        )
+
+    def test_1_0_has_no_nack(self) -> None:
+        connection = connected("1.0")
+        connection.subscribe("0", "/q", ack="client")
+        with pytest.raises(LocalProtocolError, match=r"STOMP 1\.0 has no NACK"):
+            connection.nack("0", "x")
+
+    @pytest.mark.parametrize(
+        "act",
+        [lambda c: c.ack("0", "x"), lambda c: c.nack("0", "x"), lambda c: c.ack_raw("0", [b"x"])],
+    )
+    def test_acknowledgements_need_a_subscription_that_wants_them(
+        self, act: Callable[[ClientConnection], None]
+    ) -> None:
+        connection = connected()
+        with pytest.raises(LocalProtocolError, match="no subscription '0'"):
+            act(connection)
+        connection.subscribe("0", "/q", ack="auto")
+        with pytest.raises(LocalProtocolError, match="ack:auto"):
+            act(connection)
+
+    def test_an_empty_handle_is_refused(self) -> None:
+        connection = connected()
+        connection.subscribe("0", "/q")
+        with pytest.raises(LocalProtocolError, match="message-id"):
+            connection.ack("0", "")
+
+    def test_acks_in_bulk(self) -> None:
+        connection = connected()
+        connection.subscribe("0", "/q")
+        connection.data_to_send()
+        assert sent(connection, lambda c: c.ack_raw("0", [b"a\\c1", b"b"], receipt="r")) == (
+            b"ACK\nid:a\\c1\n\n\0ACK\nid:b\nreceipt:r\n\n\0"
+        )
+        assert connection.pending_receipts == {"r"}
+        with pytest.raises(LocalProtocolError, match="awaited already"):
+            connection.ack_raw("0", [b"c"], receipt="r")
+
+    def test_no_acks_in_bulk(self) -> None:
+        connection = connected()
+        connection.subscribe("0", "/q")
+        connection.data_to_send()
+        assert sent(connection, lambda c: c.ack_raw("0", [])) == b""
+        with pytest.raises(LocalProtocolError, match="no ACK to ask a receipt for"):
+            connection.ack_raw("0", [], receipt="r")
+
+    def test_transactions(self) -> None:
+        connection = connected()
+        connection.subscribe("0", "/q")
+        connection.begin("t", receipt="1")
+        connection.send("/q", b"", transaction="t")
+        connection.ack("0", "x", transaction="t")
+        connection.commit("t", receipt="2")
+        data = connection.data_to_send()
+        assert b"BEGIN\ntransaction:t\nreceipt:1\n\n\0SEND\ndestination:/q\ntransaction:t\n" in data
+        assert data.endswith(b"ACK\nid:x\ntransaction:t\n\n\0COMMIT\ntransaction:t\nreceipt:2\n\n\0")
+        connection.begin("u")
+        connection.data_to_send()
+        assert sent(connection, lambda c: c.abort("u")) == b"ABORT\ntransaction:u\n\n\0"
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            lambda c: c.commit("t"),
+            lambda c: c.abort("t"),
+            lambda c: c.send("/q", b"", transaction="t"),
+            lambda c: c.ack("0", "x", transaction="t"),
+        ],
+    )
+    def test_a_transaction_must_be_open(self, act: Callable[[ClientConnection], None]) -> None:
+        connection = connected()
+        connection.subscribe("0", "/q")
+        with pytest.raises(LocalProtocolError, match="no open transaction 't'"):
+            act(connection)
+        connection.begin("t")
+        connection.commit("t")
+        with pytest.raises(LocalProtocolError, match="no open transaction 't'"):
+            act(connection)
+
+    def test_a_transaction_is_begun_once(self) -> None:
+        connection = connected()
+        connection.begin("t")
+        with pytest.raises(LocalProtocolError, match="open already"):
+            connection.begin("t")
+
+    def test_a_receipt_is_asked_for_once_at_a_time(self) -> None:
+        connection = connected()
+        connection.send("/q", b"", receipt="r")
+        connection.data_to_send()
+        with pytest.raises(LocalProtocolError, match="awaited already"):
+            connection.send("/q", b"", receipt="r")
+        assert connection.data_to_send() == b""
+
+
+class TestReceiving:
+    def test_messages_decoded(self) -> None:
+        connection = connected()
+        connection.receive_data(MESSAGE, 1.0)
+        (event,) = events(connection)
+        assert isinstance(event, MessageReceived)
+        assert event.frame.get("message-id") == "m1"
+        assert event.frame.body == b"hi"
+
+    def test_messages_scanned(self) -> None:
+        connection = connected(scan=True, id_header="message-id")
+        connection.receive_data(MESSAGE * 2, 1.0)
+        (event,) = events(connection)
+        assert isinstance(event, MessagesScanned)
+        assert event.block.data == MESSAGE * 2
+        assert event.block.acks == [b"a1", b"a1"]
+        assert event.block.ids == [b"m1", b"m1"]
+
+    def test_receipts_in_any_order(self) -> None:
+        connection = connected()
+        receipts = [connection.new_receipt() for _ in range(3)]
+        for receipt in receipts:
+            connection.send("/q", b"", receipt=receipt)
+        for receipt in reversed(receipts):
+            connection.receive_data(f"RECEIPT\nreceipt-id:{receipt}\n\n\0".encode(), 1.0)
+        assert events(connection) == [ReceiptReceived(receipt) for receipt in reversed(receipts)]
+        assert connection.pending_receipts == frozenset()
+
+    @pytest.mark.parametrize("header", [b"receipt-id:never\n", b""])
+    def test_a_receipt_that_was_not_asked_for(self, header: bytes) -> None:
+        connection = connected()
+        connection.receive_data(b"RECEIPT\n" + header + b"\n\0", 1.0)
+        with pytest.raises(RemoteProtocolError, match="not asked for"):
+            connection.next_event()
+
+    def test_an_error_ends_it_whatever_follows(self) -> None:
+        connection = connected()
+        connection.send("/q", b"", receipt="7")
+        connection.data_to_send()
+        connection.receive_data(b"ERROR\nreceipt-id:7\nmessage:no\n\ntext\0" + MESSAGE + b"rubbish", 1.0)
+        (event,) = events(connection)
+        assert isinstance(event, ErrorReceived)
+        assert event.receipt_id == "7"
+        assert connection.state is ClientState.FAILED
+        with pytest.raises(LocalProtocolError, match="not allowed in state 'failed'"):
+            connection.disconnect()
+
+    def test_errors_come_after_everything_before_them(self) -> None:
+        connection = connected()
+        connection.receive_data(MESSAGE + b"NONSENSE\n\n\0", 1.0)
+        assert isinstance(connection.next_event(), MessageReceived)
+        for _ in range(2):
+            with pytest.raises(FrameSyntaxError):
+                connection.next_event()
+
+    @pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE", "ACK", "CONNECT", "DISCONNECT"])
+    def test_a_broker_may_not_send_a_clients_frames(self, command: str) -> None:
+        connection = connected()
+        connection.receive_data(f"{command}\n\n\0".encode(), 1.0)
+        with pytest.raises(RemoteProtocolError, match=f"a broker may not send {command}"):
+            connection.next_event()
+
+    def test_beats_are_events(self) -> None:
+        connection = connected()
+        connection.receive_data(b"\n", 1.0)
+        assert HeartbeatReceived() in events(connection)
+
+
+class TestEnding:
+    """STOMP 1.2, "DISCONNECT"."""
+
+    def test_in_order(self) -> None:
+        connection = connected()
+        assert sent(connection, lambda c: c.disconnect("bye")) == b"DISCONNECT\nreceipt:bye\n\n\0"
+        connection.receive_data(MESSAGE + b"\nRECEIPT\nreceipt-id:bye\n\n\0" + MESSAGE, 1.0)
+        found = events(connection)
+        assert isinstance(found[0], MessageReceived)
+        assert found[-1] == Disconnected(confirmed=True)
+        assert connection.state is ClientState.CLOSED
+        connection.receive_eof(2.0)
+        assert events(connection) == []
+
+    def test_other_receipts_may_come_before(self) -> None:
+        connection = connected()
+        connection.send("/q", b"", receipt="1")
+        connection.disconnect("bye")
+        connection.receive_data(b"RECEIPT\nreceipt-id:1\n\n\0RECEIPT\nreceipt-id:bye\n\n\0", 1.0)
+        assert events(connection) == [ReceiptReceived("1"), Disconnected()]
+
+    def test_a_broker_that_just_closes(self) -> None:
+        connection = connected()
+        connection.disconnect()
+        connection.receive_eof(1.0)
+        assert events(connection) == [Disconnected(confirmed=False)]
+        assert connection.state is ClientState.CLOSED
+
+    def test_the_end_of_input_comes_after_what_was_read(self) -> None:
+        connection = connected()
+        connection.receive_data(MESSAGE, 1.0)
+        connection.receive_eof(1.0)
+        found = events(connection)
+        assert isinstance(found[0], MessageReceived)
+        assert found[1:] == [Disconnected(confirmed=False)]
+        assert connection.state is ClientState.FAILED
+
+    def test_no_answer_to_connect(self) -> None:
+        connection = connecting()
+        connection.receive_eof(1.0)
+        assert events(connection) == [Disconnected(confirmed=False)]
+        assert connection.state is ClientState.FAILED
+
+    def test_nothing_is_sent_after_it(self) -> None:
+        connection = connected(heartbeat=(1000, 0))
+        connection.disconnect("bye")
+        connection.data_to_send()
+        with pytest.raises(LocalProtocolError, match="not allowed in state 'disconnecting'"):
+            connection.send("/q", b"")
+        connection.tick(1000.0)
+        assert connection.data_to_send() == b""
+
+
+class TestHeartbeats:
+    """STOMP 1.2, "Heart-beating"; times are passed in."""
+
+    def test_none_means_no_deadline(self) -> None:
+        connection = connected()
+        assert connection.deadline(5.0) is None
+        connection.tick(1e9)
+        assert connection.data_to_send() == b""
+
+    def test_before_connected_there_are_none(self) -> None:
+        connection = connecting(heartbeat=(1, 1))
+        assert connection.deadline(5.0) is None
+        connection.tick(1e9)
+
+    def test_a_beat_is_due_at_the_deadline(self) -> None:
+        connection = beating(send=1000)
+        deadline = connection.deadline(0.0)
+        assert deadline is not None and 0 < deadline < 1
+        connection.tick(deadline - 0.01)
+        assert connection.data_to_send() == b""
+        connection.tick(deadline)
+        assert connection.data_to_send() == b"\n"
+        following = connection.deadline(deadline)
+        assert following == pytest.approx(2 * deadline)
+
+    def test_a_deadline_is_never_in_the_past(self) -> None:
+        assert beating(send=1000).deadline(50.0) == 50.0
+
+    def test_any_frame_serves_as_a_beat(self) -> None:
+        connection = beating(send=1000)
+        connection.send("/q", b"")
+        assert connection.data_to_send(0.5)
+        connection.tick(1.0)
+        assert connection.data_to_send() == b""
+
+    def test_without_a_time_the_last_one_passed_in_counts_as_the_time_of_sending(self) -> None:
+        connection = beating(send=1000)
+        connection.receive_data(b"\n", 0.4)
+        connection.send("/q", b"")
+        connection.data_to_send()
+        assert connection.deadline(0.4) == pytest.approx(1.0)
+
+    def test_what_waits_to_be_sent_counts_and_nothing_is_added_to_it(self) -> None:
+        connection = beating(send=1000)
+        connection.send("/q", b"")
+        connection.tick(5.0)
+        deadline = connection.deadline(5.0)
+        assert deadline is not None and deadline > 5.0
+        assert connection.data_to_send().endswith(b"\0")
+
+    def test_a_silent_broker_is_lost_after_its_interval_and_the_margin(self) -> None:
+        connection = beating(receive=1000)
+        assert connection.deadline(0.0) == 1.5
+        connection.tick(1.49)
+        with pytest.raises(HeartbeatLost):
+            connection.tick(1.5)
+        assert connection.state is ClientState.FAILED
+        with pytest.raises(HeartbeatLost):
+            connection.next_event()
+
+    def test_half_a_frame_is_a_sign_of_life(self) -> None:
+        connection = beating(receive=1000)
+        connection.receive_data(b"MESS", 1.4)
+        connection.tick(2.8)
+        connection.receive_data(b"", 2.8)
+        with pytest.raises(HeartbeatLost):
+            connection.tick(2.9)
+
+    def test_the_broker_is_watched_until_it_confirmed_the_end(self) -> None:
+        connection = beating(receive=1000)
+        connection.disconnect("bye")
+        with pytest.raises(HeartbeatLost):
+            connection.tick(1.5)
+
+    def test_over_is_over(self) -> None:
+        connection = beating(receive=1000)
+        connection.disconnect("bye")
+        connection.receive_data(b"RECEIPT\nreceipt-id:bye\n\n\0", 1.0)
+        events(connection)
+        connection.tick(100.0)
+        assert connection.deadline(100.0) is None
+
+
+def beating(send: int = 0, receive: int = 0) -> ClientConnection:
+    """A session that beats every ``send`` ms, is beaten every ``receive`` ms, with a margin of half."""
+    connection = connecting(heartbeat=(send, receive), receive_margin=0.5)
+    connection.receive_data(f"CONNECTED\nversion:1.2\nheart-beat:{receive},{send}\n\n\0".encode(), 0.0)
+    assert isinstance(connection.next_event(), Connected)
+    return connection

@@ -1,0 +1,611 @@
+"""spark_stomp.protocol.decoder and reader: octets to frames."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from support.codec import decode, splits
+
+from spark_stomp.errors import (
+    BodyTooLarge,
+    CommandTooLong,
+    FrameSyntaxError,
+    FrameTooLarge,
+    HeaderLineTooLong,
+    LocalProtocolError,
+    ProtocolError,
+    TooManyHeaders,
+)
+from spark_stomp.protocol import HEARTBEAT, NEED_DATA, VERSIONS, Frame, FrameDecoder, Limits, encode_frame
+
+ALL = pytest.mark.parametrize("version", VERSIONS)
+STRICT = pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+ESCAPING = pytest.mark.parametrize("version", ["1.1", "1.2"])
+
+
+def one(version: str, octets: bytes) -> Frame:
+    """The one frame that the octets are, however split, and also as one of a layout that has come before."""
+    for pieces in splits(octets):
+        outcome = decode(version, pieces)
+        assert outcome.error is None
+        assert len(outcome.frames) == 1
+    again = decode(version, [octets * 4])
+    assert again.frames == outcome.frames * 4
+    return outcome.frames[0]
+
+
+def refusal(version: str, octets: bytes, limits: Limits | None = None) -> type[ProtocolError] | None:
+    """How the octets are refused, however split, after no frame."""
+    outcomes = [decode(version, pieces, limits) for pieces in splits(octets)]
+    assert all(outcome == outcomes[0] for outcome in outcomes)
+    assert outcomes[0].frames == []
+    return outcomes[0].error
+
+
+def message(version: str, octets: bytes, limits: Limits | None = None) -> str:
+    decoder = FrameDecoder(version, limits or Limits())
+    decoder.receive_data(octets)
+    with pytest.raises(ProtocolError) as caught:
+        while decoder.next_event() is not NEED_DATA:
+            pass
+    return str(caught.value)
+
+
+class TestFrames:
+    @ALL
+    def test_command_headers_body(self, version: str) -> None:
+        frame = one(version, b"MESSAGE\na:1\nb:2\na:3\n\nbody\n\0")
+        assert frame == Frame("MESSAGE", (("a", "1"), ("b", "2"), ("a", "3")), b"body\n")
+
+    @ALL
+    def test_a_content_length_spans_nuls(self, version: str) -> None:
+        assert one(version, b"SEND\ncontent-length:3\n\n\0\n\0\0").body == b"\0\n\0"
+
+    @ALL
+    def test_only_the_first_content_length_counts(self, version: str) -> None:
+        assert one(version, b"SEND\ncontent-length:1\ncontent-length:x\n\na\0").body == b"a"
+
+    @ALL
+    def test_leading_zeros_of_a_content_length(self, version: str) -> None:
+        assert one(version, b"SEND\ncontent-length:%b2\n\nab\0" % (b"0" * 30)).body == b"ab"
+
+    @ALL
+    def test_a_raw_colon_belongs_to_the_value(self, version: str) -> None:
+        assert one(version, b"CONNECTED\nsession:ID:host-1\n\n\0").get("session") == "ID:host-1"
+        assert one(version, b"MESSAGE\na:b:c\n\n\0").get("a") == "b:c"
+
+    @ALL
+    def test_utf_8_in_names_and_values(self, version: str) -> None:
+        assert one(version, "SEND\né:€\na:ü\n\n\0".encode()).headers == (("é", "€"), ("a", "ü"))
+
+    @ALL
+    def test_bodies_are_not_decoded(self, version: str) -> None:
+        assert one(version, b"SEND\na:b\n\n\xff\\\r\n\r\n\0").body == b"\xff\\\r\n\r\n"
+
+    @STRICT
+    def test_padding_is_kept(self, version: str) -> None:
+        assert one(version, b"SEND\n a : b \n\n\0").headers == ((" a ", " b "),)
+
+    @ALL
+    def test_any_printable_character_in_a_value(self, version: str) -> None:
+        value = "".join(map(chr, range(0x21, 0x7F))).replace("\\", "").replace(":", "")
+        octets = f"SEND\na:{value}\nb:{value}\nc:d\n\n\0".encode()
+        assert one(version, octets).headers == (("a", value), ("b", value), ("c", "d"))
+
+    @ALL
+    def test_no_more_of_a_frame_is_waited_for_than_needed(self, version: str) -> None:
+        decoder = FrameDecoder(version)
+        decoder.receive_data(b"SEND\ncontent-length:1\n\na")
+        assert decoder.next_event() is NEED_DATA
+        decoder.receive_data(b"\0")
+        assert decoder.next_event() == Frame("SEND", (("content-length", "1"),), b"a")
+        assert decoder.next_event() is NEED_DATA
+
+
+class TestEndOfLine:
+    @pytest.mark.parametrize(
+        "octets", [b"SEND\r\na:b\r\n\r\nx\0", b"SEND\r\na:b\n\r\nx\0", b"SEND\na:b\r\n\nx\0"]
+    )
+    def test_1_2_takes_cr_lf_mixed_with_lf(self, octets: bytes) -> None:
+        """STOMP 1.2, "Augmented BNF": EOL = [CR] LF."""
+        assert one("1.2", octets) == Frame("SEND", (("a", "b"),), b"x")
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1"])
+    def test_a_cr_is_data_before_1_2(self, version: str) -> None:
+        assert one(version, b"SEND\na:b\r\n\nx\0").get("a") == "b\r"
+        assert one(version, b"SEND\na\r:\rb\n\nx\0").get("a\r") == "\rb"
+        assert refusal(version, b"SEND\r\na:b\n\n\0") is FrameSyntaxError
+        assert refusal(version, b"SEND\na:b\n\r\n\0") is FrameSyntaxError
+
+    @pytest.mark.parametrize("line", [b"a:b\r\r", b"a\r:b", b"a:\rb", b"a:b\rc\r", b"\r\r"])
+    def test_a_stray_cr_is_fatal_in_1_2(self, line: bytes) -> None:
+        assert refusal("1.2", b"SEND\n%b\n\nx\0" % line) is FrameSyntaxError
+        assert refusal("1.2", b"SEND\r\n%b\r\n\r\nx\0" % line) is FrameSyntaxError
+        assert refusal("1.2", b"CONNECT\r\nx:y\r\n%b\r\n\r\n\0" % line) is FrameSyntaxError
+
+    def test_a_blank_line_in_the_body_is_body(self) -> None:
+        assert one("1.2", b"SEND\r\n\r\na:b\n\nx\r\n\r\n\0") == Frame("SEND", (), b"a:b\n\nx\r\n\r\n")
+        assert one("1.2", b"SEND\na:b\n\n\n\n\0") == Frame("SEND", (("a", "b"),), b"\n\n")
+
+
+class TestBetweenFrames:
+    @ALL
+    def test_each_eol_is_a_heartbeat(self, version: str) -> None:
+        for pieces in splits(b"\n\nSEND\n\n\0\nSEND\n\n\0\n\n"):
+            assert decode(version, pieces) == ([Frame("SEND")] * 2, 5, None)
+
+    def test_also_after_frames_of_a_known_layout(self) -> None:
+        outcome = decode("1.1", [b"SEND\na:b\n\n\0\n" * 5 + b"\n"])
+        assert outcome == ([Frame("SEND", (("a", "b"),))] * 5, 6, None)
+
+    def test_cr_lf_is_one_in_1_2(self) -> None:
+        for pieces in splits(b"\r\n\nSEND\n\n\0\r\n"):
+            assert decode("1.2", pieces) == ([Frame("SEND")], 3, None)
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1"])
+    def test_but_not_before(self, version: str) -> None:
+        assert refusal(version, b"\r\nSEND\n\n\0") is FrameSyntaxError
+
+    @pytest.mark.parametrize("octets", [b"\rSEND\n\n\0", b"\r\r\n", b"\r\0"])
+    def test_a_lone_cr_is_fatal(self, octets: bytes) -> None:
+        assert refusal("1.2", octets) is FrameSyntaxError
+
+    @STRICT
+    def test_a_nul_is_fatal(self, version: str) -> None:
+        assert refusal(version, b"\0") is FrameSyntaxError
+        assert refusal(version, b"\0SEND\n\n\0") is FrameSyntaxError
+        assert decode(version, [b"SEND\n\n\0\0"]) == ([Frame("SEND")], 0, FrameSyntaxError)
+
+
+class TestEscapes:
+    @ESCAPING
+    def test_in_names_and_values(self, version: str) -> None:
+        assert one(version, b"SEND\na\\cb\\\\:\\n\\\\n\\c\n\n\0").headers == (("a:b\\", "\n\\n:"),)
+        assert one(version, b"MESSAGE\nid:ID\\chost\\c1\nx:y\n\n\0").get("id") == "ID:host:1"
+
+    def test_of_cr_in_1_2_only(self) -> None:
+        assert one("1.2", b"SEND\na:\\r\n\n\0").get("a") == "\r"
+        assert refusal("1.1", b"SEND\na:\\r\n\n\0") is FrameSyntaxError
+
+    @pytest.mark.parametrize("value", [b"\\t", b"\\", b"\\\\\\", b"\\C", b"\\c\\x"])
+    @ESCAPING
+    def test_undefined_ones_are_fatal(self, version: str, value: bytes) -> None:
+        assert refusal(version, b"SEND\na:%b\n\n\0" % value) is FrameSyntaxError
+        assert refusal(version, b"SEND\n%b:b\n\n\0" % value) is FrameSyntaxError
+
+    @pytest.mark.parametrize("command", [b"CONNECT", b"CONNECTED", b"STOMP"])
+    @ESCAPING
+    def test_connecting_frames_have_none(self, version: str, command: bytes) -> None:
+        assert one(version, b"%b\na\\c:\\t\\\n\n\0" % command).headers == (("a\\c", "\\t\\"),)
+
+    @pytest.mark.parametrize("version", ["1.0", "lenient"])
+    def test_versions_without_them_keep_the_backslash(self, version: str) -> None:
+        assert one(version, b"SEND\npath:C:\\new\\\n\n\0").get("path") == "C:\\new\\"
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "command", [b"FOO", b"SEND ", b" SEND", b"HTTP/1.1 400 Bad Request", b"\xff", b"SEN"]
+    )
+    @STRICT
+    def test_unknown_commands(self, version: str, command: bytes) -> None:
+        assert refusal(version, b"%b\n" % command) is FrameSyntaxError
+
+    def test_the_unknown_command_is_named(self) -> None:
+        assert "unknown command 'HTTP/1.1 400 Bad Request' (STOMP 1.2)" in message(
+            "1.2", b"HTTP/1.1 400 Bad Request\n"
+        )
+
+    @pytest.mark.parametrize("command", [b"NACK", b"STOMP"])
+    def test_commands_that_came_later(self, command: bytes) -> None:
+        assert refusal("1.0", b"%b\n\n\0" % command) is FrameSyntaxError
+
+    @STRICT
+    def test_case_counts(self, version: str) -> None:
+        assert refusal(version, b"send\n") is FrameSyntaxError
+
+    @ALL
+    def test_a_header_line_without_colon(self, version: str) -> None:
+        assert refusal(version, b"SEND\na:b\nsecret\n") is FrameSyntaxError
+        assert message(version, b"SEND\na:b\nsecret\n\n\0").endswith("header line 2 of SEND has no colon")
+
+    @ESCAPING
+    def test_an_empty_name(self, version: str) -> None:
+        assert refusal(version, b"SEND\na:b\n:b\n\n\0") is FrameSyntaxError
+
+    @pytest.mark.parametrize("version", ["1.0", "lenient"])
+    def test_an_empty_name_is_read_where_no_rule_forbids_it(self, version: str) -> None:
+        assert one(version, b"SEND\n:b\n\n\0").headers == (("", "b"),)
+
+    @ALL
+    def test_invalid_utf_8(self, version: str) -> None:
+        for line in (b"a:\xff", b"\xff:b", b"a:\xc3", b"a:\xed\xa0\x80"):
+            assert refusal(version, b"SEND\n%b\n\n\0" % line) is FrameSyntaxError
+
+    @ALL
+    def test_a_nul_before_the_blank_line(self, version: str) -> None:
+        for octets in (
+            b"SEND\0",
+            b"SEND\n\0",
+            b"SEND\na:b\n\0",
+            b"SEND\na\0:b\n\n\0",
+            b"SEND\na:b\nc:\0\n\n\0",
+        ):
+            assert refusal(version, octets) is FrameSyntaxError
+
+    @pytest.mark.parametrize(
+        "value", [b"-1", b"x", b"", b" 1", b"1 ", b"+1", b"1.0", "²".encode(), b"0x1", b"1_0"]
+    )
+    @STRICT
+    def test_a_content_length_that_is_no_number(self, version: str, value: bytes) -> None:
+        assert refusal(version, b"SEND\ncontent-length:%b\n\n\0" % value) is FrameSyntaxError
+
+    @ALL
+    def test_a_body_longer_than_declared(self, version: str) -> None:
+        assert refusal(version, b"SEND\ncontent-length:1\n\nab\0") is FrameSyntaxError
+
+    @ESCAPING
+    def test_a_body_where_none_may_be(self, version: str) -> None:
+        assert refusal(version, b"RECEIPT\nreceipt-id:1\n\nx") is FrameSyntaxError
+        assert refusal(version, b"RECEIPT\ncontent-length:1\n\n") is FrameSyntaxError
+        assert one(version, b"RECEIPT\ncontent-length:0\n\n\0") == Frame(
+            "RECEIPT", (("content-length", "0"),)
+        )
+
+    @pytest.mark.parametrize("version", ["1.0", "lenient"])
+    def test_a_body_where_any_frame_may_have_one(self, version: str) -> None:
+        assert one(version, b"RECEIPT\nreceipt-id:1\n\nx\0").body == b"x"
+
+
+class TestErrors:
+    @ALL
+    def test_come_after_what_was_complete_and_again(self, version: str) -> None:
+        decoder = FrameDecoder(version)
+        decoder.receive_data(b"SEND\n\na\0\nSEND\n\nb\0FOO\n")
+        assert decoder.next_event() == Frame("SEND", (), b"a")
+        assert decoder.next_event() is HEARTBEAT
+        assert decoder.next_event() == Frame("SEND", (), b"b")
+        errors = []
+        for _ in range(3):
+            with pytest.raises(FrameSyntaxError) as caught:
+                decoder.next_event()
+            errors.append(str(caught.value))
+            decoder.receive_data(b"SEND\n\n\0")
+        assert errors == errors[:1] * 3
+
+    def test_nothing_is_kept_of_what_comes_after(self) -> None:
+        decoder = FrameDecoder("1.2")
+        decoder.receive_data(b"FOO\nSEND")
+        with pytest.raises(FrameSyntaxError):
+            decoder.next_event()
+        decoder.receive_data(b"SEND")
+        assert decoder.take_buffer() == b""
+
+
+class TestKnownLayouts:
+    """What is odd about a frame is found also when its header layout has come before."""
+
+    BEFORE = b"MESSAGE\na:1\ncontent-length:2\n\nab\0" * 3
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            b"MESSAGE\na:1\0\ncontent-length:2\n\nab\0",
+            b"MESSAGE\na:1\ncontent-length:2\n\nabc\0",
+            b"MESSAGE\na:1\ncontent-length:-2\n\nab\0",
+            b"MESSAGE\na:\xff\ncontent-length:2\n\nab\0",
+            b"MESSAGE\na:\\x\ncontent-length:2\n\nab\0",
+            b"MESSAGE\na:1\rx\ncontent-length:2\n\nab\0",
+            b"MESSAGE\nb\ncontent-length:2\n\nab\0",
+            b"MESSAGE\na:1\ncontent-length:9999999999999999\n\n",
+        ],
+    )
+    def test_errors(self, odd: bytes) -> None:
+        before = decode("1.2", [self.BEFORE])
+        for pieces in splits(odd):
+            outcome = decode("1.2", [self.BEFORE, *pieces])
+            assert outcome.frames == before.frames
+            assert outcome.error in (FrameSyntaxError, BodyTooLarge)
+        assert decode("1.2", [self.BEFORE + odd]) == outcome
+
+    @pytest.mark.parametrize("value", ["é", "a:b", "\r", "\\", "\n", "x" * 9000])
+    @ESCAPING
+    def test_other_values(self, version: str, value: str) -> None:
+        if version == "1.1":
+            value = value.replace("\r", "")
+        frame = Frame("MESSAGE", (("a", value), ("content-length", "2")), b"ab")
+        octets = encode_frame(frame, version)
+        assert decode(version, [self.BEFORE + octets * 2]).frames[3:] == [frame] * 2
+        for pieces in splits(octets)[:50]:
+            assert decode(version, [self.BEFORE, *pieces]).frames[3:] == [frame]
+
+    def test_the_body_may_be_of_any_octets(self) -> None:
+        octets = b"MESSAGE\na:1\ncontent-length:2\n\n\r\\\0"
+        assert [frame.body for frame in decode("1.2", [self.BEFORE + octets * 2]).frames[3:]] == [b"\r\\"] * 2
+
+    def test_a_body_where_none_may_be(self) -> None:
+        plain = b"RECEIPT\nreceipt-id:1\n\n\0"
+        assert decode("1.2", [plain * 3 + b"RECEIPT\nreceipt-id:2\n\nx\0"]).error is FrameSyntaxError
+        assert len(decode("1.2", [plain * 3 + b"RECEIPT\nreceipt-id:2\n\nx\0"]).frames) == 3
+        declared = b"RECEIPT\ncontent-length:0\n\n\0"
+        for rest in (b"", b"x", b"x\0"):
+            outcome = decode("1.2", [declared * 3 + b"RECEIPT\ncontent-length:1\n\n" + rest])
+            assert (len(outcome.frames), outcome.error) == (3, FrameSyntaxError)
+
+    def test_heads_and_bodies_across_windows(self) -> None:
+        """Frames of every size from a few octets to more than the text window."""
+        frames = [
+            Frame("MESSAGE", (("a", "x" * (size % 3000)), ("content-length", str(size))), b"y" * size)
+            for size in (*range(0, 300, 7), *range(0, 30_000, 977), *range(0, 300, 7))
+        ]
+        octets = b"".join(encode_frame(frame, "1.2") for frame in frames)
+        assert decode("1.2", [octets]).frames == frames
+        pieces = [octets[place : place + 5000] for place in range(0, len(octets), 5000)]
+        assert decode("1.2", pieces).frames == frames
+
+    def test_many_layouts_in_turn(self) -> None:
+        frames = [Frame("SEND", tuple((f"h{k}", "v") for k in range(n % 12))) for n in range(200)]
+        octets = b"".join(encode_frame(frame, "1.2") for frame in frames)
+        assert decode("1.2", [octets]).frames == frames
+
+
+class TestLimits:
+    @ALL
+    def test_command(self, version: str) -> None:
+        limits = Limits(max_command=4)
+        assert decode(version, [b"SEND\n\n\0"], limits).frames == [Frame("SEND")]
+        assert refusal(version, b"BEGIN\n\n\0", limits) is CommandTooLong
+        assert refusal(version, b"XXXXX", limits) is CommandTooLong
+        assert refusal(version, b"XXXX", limits) is None
+
+    @ALL
+    def test_header_line(self, version: str) -> None:
+        limits = Limits(max_header_line=5)
+        assert decode(version, [b"SEND\naa:bb\n\n\0"], limits).error is None
+        assert refusal(version, b"SEND\naa:bbb\n\n\0", limits) is HeaderLineTooLong
+        assert refusal(version, b"SEND\naa:bbb", limits) is HeaderLineTooLong
+        assert refusal(version, b"SEND\naa:bb", limits) is None
+
+    @ALL
+    def test_headers(self, version: str) -> None:
+        limits = Limits(max_headers=2)
+        assert decode(version, [b"SEND\na:1\nb:2\n\n\0" * 4], limits).error is None
+        assert refusal(version, b"SEND\na:1\nb:2\nc:3\n", limits) is TooManyHeaders
+        assert refusal(version, b"SEND\na:1\nb:2\nc:3", limits) is None
+
+    @ALL
+    def test_body(self, version: str) -> None:
+        limits = Limits(max_body=3)
+        assert decode(version, [b"SEND\n\nabc\0SEND\ncontent-length:3\n\nabc\0" * 4], limits).error is None
+        assert refusal(version, b"SEND\n\nabcd", limits) is BodyTooLarge
+        assert refusal(version, b"SEND\ncontent-length:4\n\n", limits) is BodyTooLarge
+        assert refusal(version, b"SEND\ncontent-length:%b\n\n" % (b"9" * 5000), limits) is BodyTooLarge
+
+    @ALL
+    def test_frame(self, version: str) -> None:
+        """From the command's first octet to the NUL, both included."""
+        limits = Limits(max_frame=12)
+        assert decode(version, [b"SEND\na:b\n\nx\0" * 4], limits).error is None
+        for octets in (
+            # Each is refused at the first octet after which no frame of 12 octets is possible.
+            b"SEND\na:b\n\nxx",
+            b"SEND\na:bbbbb",
+            b"SEND\na:bbbb\n",
+            b"SENDSENDSEND",
+            b"SEND\na:b\nc:d",
+        ):
+            assert refusal(version, octets, limits) is FrameTooLarge
+            assert refusal(version, octets[:-1], limits) is None
+        limits = Limits(max_frame=26)
+        assert decode(version, [b"SEND\ncontent-length:2\n\nxx\0"], limits).error is None
+        assert refusal(version, b"SEND\ncontent-length:3\n\n", limits) is FrameTooLarge
+
+    @pytest.mark.parametrize(
+        ("limits", "odd", "error"),
+        [
+            (Limits(max_body=4), b"SEND\ncontent-length:5\na:b\n\nxxxxx\0", BodyTooLarge),
+            (Limits(max_frame=30), b"SEND\ncontent-length:3\na:b\n\nxxx\0", FrameTooLarge),
+            (Limits(max_frame=30), b"SEND\ncontent-length:2\na:bb\n\nxx\0", FrameTooLarge),
+            (
+                Limits(max_header_line=16),
+                b"SEND\ncontent-length:2\na:%b\n\nxx\0" % (b"b" * 15),
+                HeaderLineTooLong,
+            ),
+        ],
+    )
+    def test_of_a_frame_whose_layout_is_known(
+        self, limits: Limits, odd: bytes, error: type[ProtocolError]
+    ) -> None:
+        fine = b"SEND\ncontent-length:2\na:b\n\nxx\0"
+        for pieces in splits(odd):
+            outcome = decode("1.2", [fine * 4, *pieces], limits)
+            assert (len(outcome.frames), outcome.error) == (4, error)
+
+    @ALL
+    def test_are_named(self, version: str) -> None:
+        assert message(version, b"SEND\n\nabcd", Limits(max_body=3)).endswith("more than 3 octets")
+        assert message(version, b"SEND\n\nabcdefgh", Limits(max_frame=9)).endswith(
+            "a frame of more than 9 octets"
+        )
+        assert "SEND has more than 0 headers" in message(version, b"SEND\na:b\n\n", Limits(max_headers=0))
+
+
+class TestSettings:
+    def test_hold_from_the_next_frame_on(self) -> None:
+        """What follows CONNECTED in the same read is decoded in the version that CONNECTED brings."""
+        decoder = FrameDecoder("1.2")
+        decoder.receive_data(b"CONNECTED\nversion:1.1\n\n\0\nMESSAGE\na:b\r\n\n\0")
+        assert decoder.next_event() == Frame("CONNECTED", (("version", "1.1"),))
+        decoder.version = "1.1"
+        assert decoder.version == "1.1"
+        assert decoder.next_event() is HEARTBEAT
+        assert decoder.next_event() == Frame("MESSAGE", (("a", "b\r"),))
+
+    def test_not_for_a_frame_that_was_begun(self) -> None:
+        decoder = FrameDecoder("1.0")
+        decoder.receive_data(b"MESSAGE\na:\\x\n")
+        assert decoder.next_event() is NEED_DATA
+        decoder.version = "1.2"
+        decoder.limits = Limits(max_headers=0)
+        decoder.receive_data(b"b:2\n\n\0MESSAGE\na:b\n\n\0")
+        assert decoder.next_event() == Frame("MESSAGE", (("a", "\\x"), ("b", "2")))
+        with pytest.raises(TooManyHeaders):
+            decoder.next_event()
+
+    def test_not_even_where_the_rest_comes_in_one_large_piece(self) -> None:
+        decoder = FrameDecoder("1.0")
+        decoder.receive_data(b"MESSAGE\na:\\x\nb:")
+        assert decoder.next_event() is NEED_DATA
+        decoder.version = "1.2"
+        decoder.receive_data(b"2\n\n\0" + b"\n" * 100)
+        assert decoder.next_event() == Frame("MESSAGE", (("a", "\\x"), ("b", "2")))
+
+    def test_layouts_learned_under_other_settings_are_forgotten(self) -> None:
+        decoder = FrameDecoder("1.2")
+        decoder.receive_data(b"NACK\nid:1\n\n\0" * 5)
+        for _ in range(4):
+            assert decoder.next_event() == Frame("NACK", (("id", "1"),))
+        decoder.version = "1.0"
+        with pytest.raises(FrameSyntaxError, match="unknown command 'NACK'"):
+            decoder.next_event()
+
+    def test_limits(self) -> None:
+        decoder = FrameDecoder("1.2", Limits(max_body=1))
+        decoder.receive_data(b"SEND\n\na\0SEND\n\nab\0SEND\n\nab\0")
+        decoder.next_event()
+        decoder.limits = Limits(max_body=2)
+        assert decoder.limits == Limits(max_body=2)
+        assert decoder.next_event() == Frame("SEND", (), b"ab")
+        decoder.limits = Limits(max_body=1)
+        with pytest.raises(BodyTooLarge):
+            decoder.next_event()
+
+    def test_unknown_versions_are_refused(self) -> None:
+        with pytest.raises(LocalProtocolError):
+            FrameDecoder("1.3")
+        decoder = FrameDecoder("1.2")
+        with pytest.raises(LocalProtocolError):
+            decoder.version = "1.3"
+        assert decoder.version == "1.2"
+
+
+class TestTakeBuffer:
+    def test_hands_over_what_no_event_was_given_for(self) -> None:
+        decoder = FrameDecoder("1.2")
+        decoder.receive_data(b"SEND\n\n\0MESSAGE\na:b")
+        decoder.receive_data(b"\n\n")
+        decoder.next_event()
+        assert decoder.take_buffer() == b"MESSAGE\na:b\n\n"
+        assert decoder.next_event() is NEED_DATA
+
+    @pytest.mark.parametrize("feed", [1, 3, 100])
+    def test_from_the_first_octet_of_a_frame_that_was_begun(self, feed: int) -> None:
+        decoder, octets = FrameDecoder("1.2"), b"SEND\na:b\n\nbod"
+        for place in range(0, len(octets), feed):
+            decoder.receive_data(octets[place : place + feed])
+            assert decoder.next_event() is NEED_DATA
+        assert decoder.take_buffer() == octets
+        decoder.receive_data(octets + b"y\0")
+        assert decoder.next_event() == Frame("SEND", (("a", "b"),), b"body")
+
+
+class TestLenient:
+    """The dialect of peers that follow no version closely."""
+
+    def test_space_and_cr_at_the_end_of_a_line(self) -> None:
+        assert one("lenient", b"SEND \r\na:b \r\n \r\nx\0") == Frame("SEND", (("a", "b"),), b"x")
+
+    def test_leading_space_of_values(self) -> None:
+        assert one("lenient", b"SEND\na:  b c\n\n\0").get("a") == "b c"
+
+    def test_case_of_commands_and_names(self) -> None:
+        assert one("lenient", b"sEnD\nContent-Length:1\nX:Y\n\n\0\0") == Frame(
+            "SEND", (("content-length", "1"), ("x", "Y")), b"\0"
+        )
+
+    def test_nuls_and_blank_lines_between_frames(self) -> None:
+        for pieces in splits(b"\0\n\0 \r\n\0\0SEND\n\n\0\0\0 \n"):
+            assert decode("lenient", pieces) == ([Frame("SEND")], 3, None)
+
+    def test_a_content_length_that_is_no_number_is_passed_over(self) -> None:
+        for value in (b"abc", b"", b"1x", b"- 1", b"+1"):
+            assert one("lenient", b"SEND\ncontent-length:%b\n\nxyz\0" % value).body == b"xyz"
+
+    def test_a_negative_one_is_not(self) -> None:
+        assert refusal("lenient", b"SEND\ncontent-length:-1\n\n\0") is FrameSyntaxError
+
+    def test_later_commands_are_read(self) -> None:
+        assert one("lenient", b"NACK\nmessage-id:1\n\n\0").command == "NACK"
+
+    def test_a_cr_inside_a_line_is_data(self) -> None:
+        assert one("lenient", b"SEND\na:b\rc\n\n\0").get("a") == "b\rc"
+
+
+class TestMemory:
+    def test_is_not_taken_for_what_is_only_declared(self) -> None:
+        decoder = FrameDecoder("1.2")
+        tracemalloc.start()
+        try:
+            decoder.receive_data(b"SEND\ncontent-length:%d\n\n" % Limits().max_body)
+            assert decoder.next_event() is NEED_DATA
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 100_000
+
+    def test_of_a_large_frame_in_pieces_stays_near_its_size(self) -> None:
+        size = 8_000_000
+        decoder, piece = FrameDecoder("1.2"), b"x" * 16_000
+        tracemalloc.start()
+        try:
+            decoder.receive_data(b"SEND\ncontent-length:%d\n\n" % size)
+            for _ in range(size // len(piece)):
+                decoder.receive_data(piece)
+                assert decoder.next_event() is NEED_DATA
+            decoder.receive_data(b"\0")
+            frame = decoder.next_event()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert isinstance(frame, Frame) and len(frame.body) == size
+        assert peak < 3 * size
+
+
+@pytest.mark.soak
+class TestLinearCost:
+    """Each would take hours if anything were searched or copied again for each piece."""
+
+    def test_4_mb_octet_by_octet(self) -> None:
+        size = 4_000_000
+        for head in (b"SEND\ncontent-length:%d\n\n" % size, b"SEND\n\n", b"SEND\na:"):
+            decoder = FrameDecoder("1.2", Limits(max_header_line=2 * size))
+            decoder.receive_data(head)
+            for _ in range(size):
+                decoder.receive_data(b"x")
+                assert decoder.next_event() is NEED_DATA
+            decoder.receive_data(b"\n\n\0" if head.endswith(b":") else b"\0")
+            frame = decoder.next_event()
+            assert isinstance(frame, Frame) and len(frame.body) + len(frame.get("a", "")) == size
+
+    def test_4_mb_octet_by_octet_asked_once(self) -> None:
+        octets = b"MESSAGE\na:b\n\nbody\0" * 220_000
+        decoder = FrameDecoder("1.2")
+        for place in range(len(octets)):
+            decoder.receive_data(octets[place : place + 1])
+        count = 0
+        while decoder.next_event() is not NEED_DATA:
+            count += 1
+        assert count == 220_000
+
+    @pytest.mark.parametrize("piece", [4096, 65536])
+    def test_100_mb_in_pieces(self, piece: int) -> None:
+        size = 100_000_000
+        decoder, octets = FrameDecoder("1.2"), b"x" * piece
+        decoder.receive_data(b"SEND\na:b\n\n")
+        for _ in range(size // piece):
+            decoder.receive_data(octets)
+            assert decoder.next_event() is NEED_DATA
+        decoder.receive_data(b"\0")
+        frame = decoder.next_event()
+        assert isinstance(frame, Frame) and len(frame.body) == size // piece * piece

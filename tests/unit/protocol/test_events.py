@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from spark_stomp.protocol import ConnectRequested, ErrorReceived, Frame
+
+
+class TestError:
+    """STOMP 1.2, "ERROR"."""
+
+    def test_keeps_message_body_and_receipt(self) -> None:
+        error = ErrorReceived(Frame("ERROR", (("message", " no "), ("receipt-id", "r")), b"long story\n"))
+        assert (error.message, error.detail, error.receipt_id) == ("no", "long story\n", "r")
+
+    def test_takes_the_first_line_of_the_body_for_a_message(self) -> None:
+        assert ErrorReceived(Frame("ERROR", (), b"\n first \nsecond")).message == "first"
+
+    def test_says_so_when_there_is_no_reason(self) -> None:
+        error = ErrorReceived(Frame("ERROR"))
+        assert error.message == "(the broker gave no reason)"
+        assert error.receipt_id is None
+
+    def test_reads_any_bytes(self) -> None:
+        assert ErrorReceived(Frame("ERROR", (), b"\xff\xfe")).detail == "\ufffd\ufffd"
+
+    def test_cuts_a_long_message(self) -> None:
+        assert len(ErrorReceived(Frame("ERROR", (("message", "x" * 5000),))).message) == 200
+
+
+def test_the_repr_of_a_login_holds_no_secret() -> None:
+    request = ConnectRequested("u", "/", ("1.2",), (0, 0), "s3cret", (("passcode", "s3cret"),))
+    assert "s3cret" not in repr(request)

@@ -1,0 +1,281 @@
+"""spark_stomp.protocol.scanner: octets to blocks of raw MESSAGE frames."""
+
+from __future__ import annotations
+
+import pytest
+from support.codec import decode, scan, scanned_frames, splits
+
+from spark_stomp.errors import BodyTooLarge, FrameSyntaxError, FrameTooLarge, HeaderLineTooLong, ProtocolError
+from spark_stomp.protocol import (
+    HEARTBEAT,
+    NEED_DATA,
+    VERSIONS,
+    Frame,
+    FrameDecoder,
+    FrameScanner,
+    Limits,
+    MessageBlock,
+    encode_frame,
+)
+
+ALL = pytest.mark.parametrize("version", VERSIONS)
+ESCAPING = pytest.mark.parametrize("version", ["1.1", "1.2"])
+
+
+def message(number: int, *, body: bytes = b"body", ack: bool = True) -> bytes:
+    handle = b"ack:a%d\n" % number if ack else b""
+    return b"MESSAGE\nmessage-id:m%d\n%bid:s%d\ncontent-length:%d\n\n%b\0" % (
+        number,
+        handle,
+        number,
+        len(body),
+        body,
+    )
+
+
+def block_of(octets: bytes, version: str = "1.2", *, id_header: str | None = None) -> MessageBlock:
+    scanner = FrameScanner(version, id_header=id_header)
+    scanner.receive_data(octets)
+    block = scanner.next_event()
+    assert isinstance(block, MessageBlock)
+    assert scanner.next_event() is NEED_DATA
+    return block
+
+
+class TestBlocks:
+    @ALL
+    def test_hold_all_that_is_complete(self, version: str) -> None:
+        octets = b"".join(map(message, range(100)))
+        block = block_of(octets + b"MESSAGE\nmess", version)
+        assert block.data == octets
+        assert block.data[block.ends[6] : block.ends[7]] == message(7)
+        assert block.ends[-1] == len(octets)
+
+    def test_may_be_the_very_octets_received(self) -> None:
+        scanner = FrameScanner("1.2")
+        scanner.receive_data(message(1) + message(2))
+        scanner.next_event()
+        octets = message(3) + message(4)
+        scanner.receive_data(octets)
+        block = scanner.next_event()
+        assert isinstance(block, MessageBlock) and block.data is octets
+
+    @ALL
+    def test_do_not_depend_on_how_frames_arrive(self, version: str) -> None:
+        octets = b"".join(map(message, range(6)))
+        expected = [
+            (message(n), b"a%d" % n if version == "1.2" else b"m%d" % n, b"s%d" % n) for n in range(6)
+        ]
+        for pieces in splits(octets):
+            assert scan(version, pieces, id_header="id").events == expected
+
+    def test_with_eols_between_frames(self) -> None:
+        """ActiveMQ sends an LF after each frame."""
+        block = block_of(b"\n".join(message(n) for n in range(20)))
+        assert block.data == b"\n".join(message(n) for n in range(20))
+        assert [block.data[end - 1 : end] for end in block.ends] == [b"\0"] * 20
+        assert block.acks == [b"a%d" % n for n in range(20)]
+
+    def test_end_at_another_frame(self) -> None:
+        scanner = FrameScanner("1.2")
+        receipt = b"RECEIPT\nreceipt-id:1\n\n\0"
+        scanner.receive_data(
+            message(1) + message(2) + receipt + b"\n" + receipt + message(3) + b"ERROR\n\nbad\0"
+        )
+        events = [scanner.next_event() for _ in range(7)]
+        assert isinstance(events[0], MessageBlock) and events[0].data == message(1) + message(2)
+        assert events[1] == Frame("RECEIPT", (("receipt-id", "1"),))
+        assert events[2] is HEARTBEAT
+        assert events[3] == Frame("RECEIPT", (("receipt-id", "1"),))
+        assert isinstance(events[4], MessageBlock) and events[4].data == message(3)
+        assert events[5] == Frame("ERROR", (), b"bad")
+        assert events[6] is NEED_DATA
+
+    @ALL
+    def test_eols_alone_are_heartbeats(self, version: str) -> None:
+        scanner = FrameScanner(version)
+        scanner.receive_data(b"\n\n")
+        assert [scanner.next_event() for _ in range(3)] == [HEARTBEAT, HEARTBEAT, NEED_DATA]
+
+    def test_odd_frames_stand_among_plain_ones(self) -> None:
+        odd = [
+            b"MESSAGE\r\nmessage-id:x\r\nack:y\r\n\r\nbody\0",
+            b"MESSAGE\nmessage-id:x\nack:\\c\nid:\xc3\xa9\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\n\n\0",
+            b"MESSAGE\nother:1\nmessage-id:\n\n\0",
+        ]
+        frames = [frame for other in odd for frame in (*map(message, range(40)), other)]
+        block = block_of(b"".join(frames), id_header="id")
+        starts = [0, *block.ends[:-1]]
+        assert [block.data[start:end] for start, end in zip(starts, block.ends, strict=True)] == frames
+        assert block.acks[40::41] == [b"y", b"\\c", b"", b""]
+        assert block.ids[40::41] == [None, b"\xc3\xa9", None, None]
+
+    def test_large_frames_in_small_pieces(self) -> None:
+        frames = [message(n, body=b"x" * n * 1000) for n in range(40)]
+        octets = b"".join(frames)
+        for size in (1000, 4096, 65536):
+            pieces = [octets[place : place + size] for place in range(0, len(octets), size)]
+            assert [event[0] for event in scan("1.2", pieces).events] == frames
+
+    def test_a_body_without_declared_length_in_pieces(self) -> None:
+        head = b"MESSAGE\nmessage-id:1\nack:2\n\n"
+        pieces = [head + b"a\0" + head + b"b\0" + head + b"c\0" + head + b"d", b"e", b"f\0" + head]
+        events = scan("1.2", pieces).events
+        assert [event[0] for event in events] == [head + body for body in (b"a\0", b"b\0", b"c\0", b"def\0")]
+
+
+class TestHandles:
+    def test_1_2_names_ack(self) -> None:
+        assert block_of(b"".join(map(message, range(50)))).acks == [b"a%d" % n for n in range(50)]
+
+    def test_or_the_message_id_where_a_peer_sends_no_ack(self) -> None:
+        octets = b"".join(message(n, ack=False) for n in range(50))
+        assert block_of(octets).acks == [b"m%d" % n for n in range(50)]
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "lenient"])
+    def test_the_others_name_message_id(self, version: str) -> None:
+        assert block_of(b"".join(map(message, range(50))), version).acks == [b"m%d" % n for n in range(50)]
+
+    @ALL
+    def test_missing(self, version: str) -> None:
+        assert block_of(b"MESSAGE\nx:y\n\n\0" * 5, version).acks == [b""] * 5
+
+    @ALL
+    def test_the_first_of_repeated_headers_counts(self, version: str) -> None:
+        octets = b"MESSAGE\nmessage-id:1\nmessage-id:2\nack:1\nack:2\nid:1\nid:2\n\n\0"
+        block = block_of(octets * 5, version, id_header="id")
+        assert block.acks == [b"1"] * 5
+        assert block.ids == [b"1"] * 5
+
+    @ESCAPING
+    def test_are_as_on_the_wire(self, version: str) -> None:
+        octets = b"MESSAGE\nmessage-id:ID\\c1\nack:ID\\c1\nx\\cy:a\\nb\n\n\0"
+        block = block_of(octets * 5, version, id_header="x:y")
+        assert block.acks == [b"ID\\c1"] * 5
+        assert block.ids == [b"a\\nb"] * 5
+
+    def test_the_handle_may_be_the_stable_id(self) -> None:
+        block = block_of(b"".join(map(message, range(5))), "1.1", id_header="message-id")
+        assert block.acks == block.ids == [b"m%d" % n for n in range(5)]
+
+    def test_no_stable_id_asked_for(self) -> None:
+        assert block_of(b"".join(map(message, range(5)))).ids == [None] * 5
+
+    def test_a_line_in_the_body_is_no_header(self) -> None:
+        octets = b"MESSAGE\nx:y\n\n\nack:1\nmessage-id:2\n\0"
+        assert block_of(octets * 5).acks == [b""] * 5
+
+    def test_lenient_names_in_any_case_and_padded_values(self) -> None:
+        block = block_of(b"MESSAGE\nMessage-ID:  m 1 \r\nID:  x \n\n\0" * 5, "lenient", id_header="id")
+        assert block.acks == [b"m 1"] * 5
+        assert block.ids == [b"x"] * 5
+        assert block_of(b"MESSAGE\nmessage-id:  m 1 \n\n\0" * 5, "lenient").acks == [b"m 1"] * 5
+
+    def test_cr_lf_is_no_part_of_them(self) -> None:
+        block = block_of(b"MESSAGE\r\nack:1\r\nid:2\r\n\r\n\0" * 5, id_header="id")
+        assert (block.acks, block.ids) == ([b"1"] * 5, [b"2"] * 5)
+
+
+class TestErrors:
+    PLAIN = b"".join(map(message, range(20)))
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            b"MESSAGE\nmessage-id:m\0\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:4\n\nbodyx\0",
+            b"MESSAGE\nmessage-id:m\nack:a\nid:s\ncontent-length:-4\n\nbody\0",
+            b"MESSAGE\nmessage-id:\\x\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:\\\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:\\\\\\\nack:\\c\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:\xff\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id:a\rb\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"MESSAGE\nmessage-id\nack:a\nid:s\ncontent-length:4\n\nbody\0",
+            b"WHAT\n",
+        ],
+    )
+    def test_come_after_what_was_complete_and_again(self, odd: bytes) -> None:
+        for pieces in ([self.PLAIN + odd + self.PLAIN], [self.PLAIN, *splits(odd)[1]]):
+            scanner = FrameScanner("1.2")
+            seen = 0
+            with pytest.raises(FrameSyntaxError) as caught:
+                for piece in pieces:
+                    scanner.receive_data(piece)
+                    while isinstance(event := scanner.next_event(), MessageBlock):
+                        seen += len(event.ends)
+            assert seen == 20
+            with pytest.raises(FrameSyntaxError) as again:
+                scanner.next_event()
+            assert str(again.value) == str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("limits", "odd", "error"),
+        [
+            (Limits(max_body=4), message(1, body=b"12345"), BodyTooLarge),
+            (Limits(max_frame=len(message(1))), message(12), FrameTooLarge),
+            (Limits(max_header_line=16), message(1).replace(b"m1", b"m" * 9), HeaderLineTooLong),
+            (Limits(max_header_line=70), message(1).replace(b"m1", b"m" * 60), HeaderLineTooLong),
+        ],
+    )
+    def test_limits(self, limits: Limits, odd: bytes, error: type[ProtocolError]) -> None:
+        plain = message(1) * 5
+        for pieces in splits(odd):
+            scanned = scan("1.2", [plain, *pieces], limits)
+            assert (len(scanned.events), scanned.error) == (5, error)
+        scanned = scan("1.2", [plain + odd], limits)
+        assert (len(scanned.events), scanned.error) == (5, error)
+
+    def test_limits_count_no_eols_in_front(self) -> None:
+        octets = b"\n\n\n".join([message(1)] * 8)
+        limits = Limits(max_frame=len(message(1)))
+        for pieces in splits(octets):
+            scanned = scan("1.2", pieces, limits)
+            assert (len(scanned.events), scanned.error) == (8, None)
+
+
+class TestSettings:
+    def test_takes_over_from_a_decoder(self) -> None:
+        decoder, scanner = FrameDecoder("1.2"), FrameScanner("1.1")
+        decoder.receive_data(b"CONNECTED\nversion:1.1\n\n\0" + message(1) + b"MESS")
+        decoder.receive_data(b"AGE\nmessage-id:2\n\n\0")
+        assert decoder.next_event() == Frame("CONNECTED", (("version", "1.1"),))
+        scanner.receive_data(decoder.take_buffer())
+        block = scanner.next_event()
+        assert isinstance(block, MessageBlock) and block.acks == [b"m1", b"2"]
+
+    def test_a_new_version_holds_from_the_next_frame_on(self) -> None:
+        scanner = FrameScanner("1.1")
+        scanner.receive_data(message(1) * 9)
+        block = scanner.next_event()
+        assert isinstance(block, MessageBlock) and block.acks == [b"m1"] * 9
+        scanner.version = "1.2"
+        scanner.receive_data(message(1) * 9)
+        block = scanner.next_event()
+        assert isinstance(block, MessageBlock) and block.acks == [b"a1"] * 9
+
+    def test_new_limits_hold_for_layouts_that_came_before(self) -> None:
+        scanner = FrameScanner("1.2")
+        scanner.receive_data(message(1) * 9)
+        scanner.next_event()
+        scanner.limits = Limits(max_headers=3)
+        scanner.receive_data(message(1))
+        with pytest.raises(ProtocolError, match="more than 3 headers"):
+            scanner.next_event()
+
+
+class TestAgreement:
+    def test_with_the_decoder_where_odd_frames_alternate(self) -> None:
+        """Runs grow and shrink with the distance between odd frames."""
+        frames = []
+        for number in range(1200):
+            value = {0: "a:b", 1: "é", 2: "\\"}.get(number % 37, str(number))
+            frames.append(Frame("MESSAGE", (("message-id", value), ("ack", "x")), b"body"))
+        octets = b"".join(encode_frame(frame, "1.2") for frame in frames)
+        assert decode("1.2", [octets]).frames == frames
+        assert scanned_frames("1.2", scan("1.2", [octets])).frames == frames
+        crs = octets.replace(b":9", b":9\r", 40)
+        for version in ("1.1", "1.2"):
+            outcome = decode(version, [crs])
+            scanned = scanned_frames(version, scan(version, [crs]))
+            assert (scanned.frames, scanned.error) == (outcome.frames, outcome.error)

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_stomp.errors import HeartbeatLost, LocalProtocolError, RemoteProtocolError, VersionError
+from spark_stomp.protocol import (
+    NEED_DATA,
+    ConnectRequested,
+    Disconnected,
+    Frame,
+    FrameDecoder,
+    HeartbeatReceived,
+    ServerConfig,
+    ServerConnection,
+    ServerEvent,
+    ServerState,
+)
+
+ALL = ("1.2", "1.1", "1.0", "lenient")
+
+
+def events(connection: ServerConnection) -> list[ServerEvent]:
+    found = []
+    while (event := connection.next_event()) is not NEED_DATA:
+        found.append(event)
+    return found
+
+
+def accepted(
+    version: str = "1.2", heartbeat: tuple[int, int] = (0, 0), margin: float = 1.0
+) -> ServerConnection:
+    connection = ServerConnection(ServerConfig(ALL, heartbeat=heartbeat, receive_margin=margin))
+    if version == "lenient":
+        connect = b"connect\nusername: u\n\n\0"
+    else:
+        beats = f"{heartbeat[1]},{heartbeat[0]}"
+        connect = f"CONNECT\naccept-version:{version}\nhost:/\nheart-beat:{beats}\n\n\0".encode()
+    connection.receive_data(connect, 0.0)
+    assert isinstance(connection.next_event(), ConnectRequested)
+    connection.accept(0.0, session="s")
+    connection.data_to_send()
+    return connection
+
+
+def frames(data: bytes, version: str = "1.2") -> list[Frame]:
+    decoder = FrameDecoder(version)
+    decoder.receive_data(data)
+    found = []
+    while (event := decoder.next_event()) is not NEED_DATA:
+        if isinstance(event, Frame):
+            found.append(event)
+    return found
+
+
+class TestConnect:
+    """STOMP 1.2, "Connecting"."""
+
+    def request(
+        self, data: bytes, versions: tuple[str, ...] = ALL
+    ) -> tuple[ServerConnection, ConnectRequested]:
+        connection = ServerConnection(ServerConfig(versions, server="x/1", heartbeat=(10, 20)))
+        connection.receive_data(data, 0.0)
+        event = connection.next_event()
+        assert isinstance(event, ConnectRequested)
+        return connection, event
+
+    @pytest.mark.parametrize("command", [b"CONNECT", b"STOMP"])
+    def test_is_asked_and_answered(self, command: bytes) -> None:
+        data = b"\naccept-version:1.0,1.2\nhost:h\nlogin:u\npasscode: p\nheart-beat:30,5\nx:y\n\n\0"
+        connection, request = self.request(command + data)
+        assert (request.login, request.passcode, request.host) == ("u", " p", "h")
+        assert request.versions == ("1.0", "1.2")
+        assert request.heartbeat == (30, 5)
+        assert ("x", "y") in request.headers
+        assert connection.state is ServerState.NEGOTIATING
+        assert connection.version is None
+        connection.accept(0.0, session="s1", headers=[("user-name", "u")])
+        assert connection.data_to_send() == (
+            b"CONNECTED\nversion:1.2\nsession:s1\nserver:x/1\nheart-beat:10,20\nuser-name:u\n\n\0"
+        )
+        assert connection.version == "1.2"
+        assert connection.heartbeat == (10, 30)
+        assert connection.state is ServerState.CONNECTED
+
+    def test_nothing_is_decoded_before_the_answer(self) -> None:
+        connection, _ = self.request(b"CONNECT\naccept-version:1.0\n\n\0SEND\ndestination:a\\tb\n\n\0")
+        assert connection.next_event() is NEED_DATA
+        connection.accept(0.0, session="s")
+        assert events(connection) == [Frame("SEND", (("destination", "a\\tb"),))]
+
+    def test_a_client_that_names_no_versions_speaks_1_0_and_is_told_none(self) -> None:
+        connection, request = self.request(b"CONNECT\nheart-beat:5,5\n\n\0")
+        assert request.versions == ()
+        connection.accept(0.0, session="s1")
+        assert connection.data_to_send() == b"CONNECTED\nsession:s1\nserver:x/1\n\n\0"
+        assert connection.version == "1.0"
+        assert connection.heartbeat == (0, 0)
+
+    @pytest.mark.parametrize(
+        "data",
+        [b"CONNECT\nusername: fred\npasscode: xyzzy\n\n\0", b"connect\nlogin: fred\npasscode: xyzzy\n\n\0"],
+    )
+    def test_lenient_clients(self, data: bytes) -> None:
+        connection, request = self.request(data)
+        assert (request.login, request.passcode) == ("fred", "xyzzy")
+        connection.accept(0.0, session="s")
+        assert connection.version == "lenient"
+
+    def test_lenience_is_an_offer_that_can_be_left_out(self) -> None:
+        connection, _ = self.request(b"CONNECT\nusername: fred\n\n\0", ("1.0",))
+        connection.accept(0.0, session="s")
+        assert connection.version == "1.0"
+        strict = ServerConnection(ServerConfig(("1.0",)))
+        strict.receive_data(b"connect\n\n\0", 0.0)
+        with pytest.raises(RemoteProtocolError):
+            strict.next_event()
+
+    def test_no_common_version(self) -> None:
+        connection = ServerConnection(ServerConfig(("1.2", "1.1")))
+        connection.receive_data(b"CONNECT\naccept-version:2.0\n\n\0", 0.0)
+        with pytest.raises(VersionError):
+            connection.next_event()
+        (error,) = frames(connection.data_to_send())
+        assert error.command == "ERROR"
+        assert error.get("version") == "1.2,1.1"
+        assert b"1.2, 1.1" in error.body
+
+    @pytest.mark.parametrize("header", [b"receipt:1", b"heart-beat:x"])
+    def test_what_connect_may_not_say(self, header: bytes) -> None:
+        connection = ServerConnection(ServerConfig(ALL))
+        connection.receive_data(b"CONNECT\naccept-version:1.2\n" + header + b"\n\n\0", 0.0)
+        with pytest.raises(RemoteProtocolError):
+            connection.next_event()
+        assert [frame.command for frame in frames(connection.data_to_send())] == ["ERROR"]
+
+    def test_only_connect_may_come_first(self) -> None:
+        connection = ServerConnection(ServerConfig())
+        connection.receive_data(b"\nSEND\ndestination:/q\nreceipt:r\n\n\0", 0.0)
+        assert connection.next_event() == HeartbeatReceived()
+        with pytest.raises(RemoteProtocolError, match="SEND from the peer is not allowed in state 'awaiting"):
+            events(connection)
+        (error,) = frames(connection.data_to_send())
+        assert error.get("receipt-id") == "r"
+
+    def test_refusing(self) -> None:
+        connection, _ = self.request(b"CONNECT\naccept-version:1.2\n\n\0")
+        connection.error("Access\nrefused", detail="no such user")
+        (error,) = frames(connection.data_to_send())
+        assert error.get("message") == "Access refused"
+        assert error.get("content-length") == "12"
+        assert error.body == b"no such user"
+        assert connection.state is ServerState.FAILED
+        assert connection.next_event() is NEED_DATA
+
+    def test_a_client_that_leaves_while_it_waits(self) -> None:
+        connection, _ = self.request(b"CONNECT\naccept-version:1.2\n\n\0")
+        connection.receive_eof(0.0)
+        assert events(connection) == [Disconnected(confirmed=False)]
+
+    def test_known_versions_only(self) -> None:
+        with pytest.raises(LocalProtocolError):
+            ServerConfig(("3.0",))
+
+
+class TestFrames:
+    """STOMP 1.2, "Client Frames"."""
+
+    @pytest.mark.parametrize(
+        ("version", "command", "headers"),
+        [
+            (version, command, headers)
+            for version in ALL
+            for command, headers in {
+                "SEND": ["destination"],
+                "SUBSCRIBE": ["destination", "id"] if version in ("1.1", "1.2") else ["destination"],
+                "UNSUBSCRIBE": ["id"] if version in ("1.1", "1.2") else [],
+                "ACK": {"1.2": ["id"], "1.1": ["message-id", "subscription"]}.get(version, ["message-id"]),
+                "BEGIN": ["transaction"],
+                "COMMIT": ["transaction"],
+                "ABORT": ["transaction"],
+                "DISCONNECT": [],
+            }.items()
+        ],
+    )
+    def test_headers_that_a_frame_must_have(self, version: str, command: str, headers: list[str]) -> None:
+        whole = accepted(version)
+        lines = [f"{name}:v\n" for name in headers]
+        whole.receive_data(f"{command}\n{''.join(lines)}\n\0".encode(), 1.0)
+        assert events(whole) == [Frame(command, tuple((name, "v") for name in headers))]
+        for missing in headers:
+            connection = accepted(version)
+            rest = "".join(line for line in lines if not line.startswith(missing))
+            connection.receive_data(f"{command}\n{rest}receipt:r\n\n\0".encode(), 1.0)
+            with pytest.raises(RemoteProtocolError, match=f"{command} lacks the header '{missing}'"):
+                connection.next_event()
+            (error,) = frames(connection.data_to_send(), version)
+            assert error.get("receipt-id") == "r"
+
+    @pytest.mark.parametrize("version", ["1.1", "1.2"])
+    def test_nack(self, version: str) -> None:
+        connection = accepted(version)
+        connection.receive_data(b"NACK\nid:1\nmessage-id:1\nsubscription:s\n\n\0NACK\n\n\0", 1.0)
+        assert isinstance(connection.next_event(), Frame)
+        with pytest.raises(RemoteProtocolError, match="NACK lacks"):
+            connection.next_event()
+
+    @pytest.mark.parametrize("version", ["1.0", "lenient"])
+    def test_no_nack(self, version: str) -> None:
+        connection = accepted(version)
+        connection.receive_data(b"NACK\nmessage-id:1\n\n\0", 1.0)
+        with pytest.raises(RemoteProtocolError, match="NACK"):
+            connection.next_event()
+
+    @pytest.mark.parametrize("command", ["MESSAGE", "RECEIPT", "ERROR", "CONNECTED"])
+    def test_a_client_may_not_send_a_servers_frames(self, command: str) -> None:
+        connection = accepted()
+        connection.receive_data(f"{command}\n\n\0".encode(), 1.0)
+        with pytest.raises(RemoteProtocolError, match=f"a client may not send {command}"):
+            connection.next_event()
+
+    def test_a_fault_is_told_with_the_receipt_of_its_own_frame_only(self) -> None:
+        connection = accepted()
+        connection.receive_data(b"SEND\ndestination:/q\nreceipt:r\n\n\0RUBBISH\n\n\0", 1.0)
+        assert isinstance(connection.next_event(), Frame)
+        for _ in range(2):
+            with pytest.raises(RemoteProtocolError):
+                connection.next_event()
+        (error,) = frames(connection.data_to_send())
+        assert error.get("receipt-id") is None
+        assert connection.state is ServerState.FAILED
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1"])
+    def test_a_receipt_that_cannot_be_given(self, version: str) -> None:
+        connection = accepted(version)
+        connection.receive_data(b"SEND\ndestination:/q\nreceipt:a\rb\n\n\0", 1.0)
+        with pytest.raises(RemoteProtocolError, match=f"cannot be given in STOMP {version}"):
+            connection.next_event()
+        (error,) = frames(connection.data_to_send(), version)
+        assert error.get("receipt-id") is None
+
+    def test_1_2_gives_any_receipt(self) -> None:
+        connection = accepted()
+        connection.receive_data(b"SEND\ndestination:/q\nreceipt:a\\rb\n\n\0", 1.0)
+        (frame,) = events(connection)
+        assert isinstance(frame, Frame)
+        connection.receipt(frame.get("receipt", ""))
+        assert connection.data_to_send() == b"RECEIPT\nreceipt-id:a\\rb\n\n\0"
+
+
+class TestSending:
+    def test_messages_and_receipts(self) -> None:
+        connection = accepted()
+        connection.message([("message-id", "1:2")], b"hi")
+        connection.message_raw(b"MESSAGE\n\n\0")
+        connection.receipt("a:b")
+        assert connection.data_to_send() == (
+            b"MESSAGE\nmessage-id:1\\c2\n\nhi\0MESSAGE\n\n\0RECEIPT\nreceipt-id:a\\cb\n\n\0"
+        )
+
+    def test_not_before_connected(self) -> None:
+        connection = ServerConnection(ServerConfig())
+        for act in (
+            lambda: connection.message((), b""),
+            lambda: connection.message_raw(b""),
+            lambda: connection.receipt("r"),
+            lambda: connection.accept(0.0, session="s"),
+        ):
+            with pytest.raises(LocalProtocolError, match="not allowed in state 'awaiting CONNECT'"):
+                act()
+        assert connection.data_to_send() == b""
+
+    def test_an_error_is_the_last_frame(self) -> None:
+        connection = accepted()
+        connection.error("no", receipt_id="r", headers=[("x", "y")])
+        (error,) = frames(connection.data_to_send())
+        assert (error.get("receipt-id"), error.get("x")) == ("r", "y")
+        with pytest.raises(LocalProtocolError, match="in state 'failed'"):
+            connection.error("again")
+        connection.close()
+        assert connection.state is ServerState.FAILED
+
+
+class TestEnding:
+    """STOMP 1.2, "DISCONNECT"."""
+
+    def test_in_order(self) -> None:
+        connection = accepted()
+        connection.receive_data(b"DISCONNECT\nreceipt:7\n\n\0", 1.0)
+        assert events(connection) == [Frame("DISCONNECT", (("receipt", "7"),))]
+        with pytest.raises(LocalProtocolError, match="MESSAGE is not allowed"):
+            connection.message((), b"")
+        connection.receipt("7")
+        connection.receive_eof(2.0)
+        assert events(connection) == [Disconnected(confirmed=True)]
+        assert connection.state is ServerState.CLOSED
+        assert connection.next_event() is NEED_DATA
+
+    def test_nothing_may_follow_disconnect(self) -> None:
+        connection = accepted()
+        connection.receive_data(b"DISCONNECT\n\n\0\nSEND\ndestination:/q\n\n\0", 1.0)
+        assert isinstance(connection.next_event(), Frame)
+        with pytest.raises(
+            RemoteProtocolError, match="SEND from the peer is not allowed in state 'disconnecting'"
+        ):
+            events(connection)
+
+    def test_a_client_that_just_goes(self) -> None:
+        connection = accepted()
+        connection.receive_data(b"\n", 1.0)
+        connection.receive_eof(1.0)
+        assert events(connection)[-1] == Disconnected(confirmed=False)
+
+
+class TestHeartbeats:
+    """STOMP 1.2, "Heart-beating"."""
+
+    def test_are_sent_and_expected(self) -> None:
+        connection = accepted(heartbeat=(1000, 2000), margin=0.5)
+        assert connection.heartbeat == (1000, 2000)
+        deadline = connection.deadline(0.0)
+        assert deadline is not None and 0 < deadline < 1
+        connection.tick(deadline)
+        assert connection.data_to_send() == b"\n"
+        with pytest.raises(HeartbeatLost):
+            connection.tick(3.0)
+        assert connection.data_to_send() == b""
+        assert connection.state is ServerState.FAILED
