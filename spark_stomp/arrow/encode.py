@@ -1,0 +1,105 @@
+"""Rows of a DataFrame to what a SEND frame carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from spark_stomp.errors import SinkRowError
+from spark_stomp.schema import SinkColumns
+
+__all__ = ["RESERVED_HEADERS", "OutgoingMessage", "outgoing_messages"]
+
+RESERVED_HEADERS = frozenset({"content-length", "destination", "receipt", "transaction"})
+"""Headers of a SEND frame that the connector sets itself; a row that sets one is refused."""
+
+_CONTENT_TYPE = "content-type"
+_COLUMNS = ("body", "destination", "content_type", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """One message to send.
+
+    ``headers`` are those that the options and the row ask for, as text, not escaped; the sender adds its own.
+    """
+
+    destination: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+def outgoing_messages(
+    batch: pa.RecordBatch,
+    columns: SinkColumns,
+    *,
+    destination: str | None,
+    send_headers: tuple[tuple[str, str], ...],
+) -> Iterator[OutgoingMessage]:
+    """The messages of a batch, in order.
+
+    Of headers with one name the row's ``content_type`` wins over the row's ``headers``, and those over
+    ``send_headers``.
+
+    Args:
+        batch: rows with the columns that ``columns`` names.
+        destination: the option of that name, which wins over the column; None where it is not set.
+        send_headers: headers of every message.
+
+    Raises:
+        SinkRowError: a row has no body or no destination, or sets a header that it may not; names the row by
+            its place in the batch and its destination.
+    """
+    common = dict(send_headers)
+    rows = zip(*(_values(batch, name, columns) for name in _COLUMNS), strict=True)
+    for place, (body, own_destination, content_type, own_headers) in enumerate(rows):
+        target = destination or own_destination
+        if body is None:
+            raise _refused(place, target, "its body is null")
+        if not target:
+            raise _refused(
+                place, target, "it has no destination: set the option `destination`, or the column"
+            )
+        headers = common
+        if own_headers or content_type is not None:
+            headers = _headers(common, own_headers or (), content_type, _Row(place, target))
+        yield OutgoingMessage(target, tuple(headers.items()), body)
+
+
+class _Row(NamedTuple):
+    """Which row it is, for an error."""
+
+    place: int
+    destination: str
+
+
+def _values(batch: pa.RecordBatch, name: str, columns: SinkColumns) -> Iterable[Any]:
+    """A column's values; nulls where the DataFrame does not have it."""
+    if name not in columns.columns:
+        return repeat(None, batch.num_rows)
+    column = batch.column(columns.columns.index(name))
+    values: list[Any] = (column.cast(pa.binary()) if name == "body" else column).to_pylist()
+    return values
+
+
+def _headers(
+    common: Mapping[str, str], own: Iterable[tuple[str, str | None]], content_type: str | None, row: _Row
+) -> dict[str, str]:
+    """The headers of one message; raises SinkRowError for a name that a row may not set."""
+    headers = dict(common)
+    for name, value in own:
+        if not name or name.lower() in RESERVED_HEADERS:
+            raise _refused(*row, f"it sets the header {name!r}, which only the connector may set")
+        if value is not None:
+            headers[name] = value
+    if content_type is not None:
+        headers[_CONTENT_TYPE] = content_type
+    return headers
+
+
+def _refused(place: int, destination: str | None, reason: str) -> SinkRowError:
+    return SinkRowError(f"row {place} of the batch (destination {destination!r}) cannot be sent: {reason}")

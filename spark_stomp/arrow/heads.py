@@ -1,0 +1,138 @@
+"""Where the header areas and the bodies of a block's frames lie.
+
+A header area ends with the first empty line. Only an LF that directly follows an LF is looked for here: where
+a CR may end a line too (STOMP 1.2, "EOL"; the lenient dialect), areas with one are left to the exact decoder.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_stomp.arrow.raw import RawBlock
+from spark_stomp.arrow.strings import Bytes, Ints, Positions, gather, pieces, text_of
+
+__all__ = [
+    "NO_END",
+    "Area",
+    "area_of",
+    "compact",
+    "ends_by_lf",
+    "ends_by_search",
+    "first_feeds",
+    "lf_scan_pays",
+    "line_feeds",
+]
+
+NO_END = -1
+"""Stands for the end of a header area that has no empty line of the plain kind."""
+
+_LF = 0x0A
+_LAST_LEADING = 0x20
+_SKIP_ROUNDS = 32
+_LEADING = re.compile(rb"[\r\n\x00 ]*")
+
+_SCAN_MEAN = 2048
+"""Bytes per frame above which finding each header's end is cheaper than finding every LF of the bodies."""
+
+_SCAN_TOTAL = 16 * 2**20
+"""Bytes of a block above which the positions of its LFs could take too much memory, and are counted first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Stretches of a buffer: stretch i is ``octets[starts[i]:stops[i]]``. They rise and do not overlap.
+
+    Of a block they are the frames, from the command to before the NUL; of a buffer made by :func:`compact`
+    they are the header areas.
+    """
+
+    octets: Bytes
+    buffer: pa.Buffer
+    starts: Ints
+    stops: Ints
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def subset(self, rows: Ints) -> Area:
+        """The stretches at these places, which rise."""
+        return Area(self.octets, self.buffer, self.starts[rows], self.stops[rows])
+
+
+def area_of(block: RawBlock) -> Area:
+    """The frames of a block, without the EOLs (in the lenient dialect also NULs, blanks) that lead them."""
+    octets = np.frombuffer(block.data, np.uint8)
+    ends = np.asarray(block.ends, np.int64)
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+    _skip_leading(octets, starts)
+    return Area(octets, pa.py_buffer(block.data), starts, ends - 1)
+
+
+def _skip_leading(octets: Bytes, starts: Ints) -> None:
+    """Move the starts past what leads the commands. No command begins with an octet as low as those."""
+    leads = octets[starts] <= _LAST_LEADING
+    if leads.all():  # the usual EOL after each frame: no need to pick out rows
+        starts += 1
+        leads = octets[starts] <= _LAST_LEADING
+    pending = np.flatnonzero(leads)
+    for _ in range(_SKIP_ROUNDS):
+        if not pending.size:
+            return
+        starts[pending] += 1
+        pending = pending[octets[starts[pending]] <= _LAST_LEADING]
+    for row in pending.tolist():  # a long silence filled with heart-beats: rare
+        found = _LEADING.match(octets.data, int(starts[row]))
+        starts[row] = found.end() if found else starts[row]
+
+
+def line_feeds(octets: Bytes) -> Positions:
+    """The positions of all LFs."""
+    return np.flatnonzero(octets == _LF).astype(np.int32)
+
+
+def first_feeds(area: Area, lf: Positions) -> Ints:
+    """For each stretch the index of its first LF among the positions of all LFs of the buffer."""
+    return np.searchsorted(lf, area.starts.astype(lf.dtype))  # of one type, or numpy converts all positions
+
+
+def lf_scan_pays(area: Area) -> bool:
+    """Whether to look for LFs in the whole block, rather than to look for each header's end first."""
+    size = len(area.octets)
+    if size > _SCAN_MEAN * len(area):
+        return False
+    return size <= _SCAN_TOTAL or 8 * int(np.count_nonzero(area.octets == _LF)) <= size
+
+
+def ends_by_lf(area: Area, lf: Positions, first: Ints) -> Ints:
+    """Where the header areas end, just after the empty line; :data:`NO_END` where one has none.
+
+    Args:
+        lf: the positions of all LFs of the buffer.
+        first: for each frame the index in ``lf`` of its first LF.
+    """
+    if not lf.size:
+        return np.full(len(area), NO_END)
+    empty = lf[np.flatnonzero(np.diff(lf) == 1) + 1]
+    after_first = lf[np.minimum(first, len(lf) - 1)]
+    found = np.searchsorted(empty, after_first, side="right")
+    ends = np.append(empty, np.iinfo(np.int64).max)[found]
+    return np.where(ends < area.stops, ends + 1, NO_END)
+
+
+def ends_by_search(area: Area) -> Ints:
+    """The same without the LFs: searches each frame as far as its empty line, and no further."""
+    frames = pieces(pa.binary(), area.buffer, area.starts, area.stops)
+    found = pc.find_substring(frames, b"\n\n").to_numpy(zero_copy_only=False)[::2]
+    return np.where(found < 0, NO_END, area.starts + found + 2)
+
+
+def compact(area: Area, ends: Ints) -> Area:
+    """The header areas alone, copied side by side."""
+    text, offsets = text_of(gather(pa.binary(), area.buffer, area.starts, ends))
+    bounds = offsets.astype(np.int64)
+    return Area(text, pa.py_buffer(text), bounds[:-1], bounds[1:])

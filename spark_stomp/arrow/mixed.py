@@ -1,0 +1,155 @@
+"""Headers of frames with any mixture of names.
+
+Works on header areas copied side by side. Of all LFs and colons in them, the one that follows a line's start
+is that line's separator; what names the lines have is told by Arrow's dictionary encoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_stomp.arrow.headers import HeaderLines, nulls
+from spark_stomp.arrow.heads import Area
+from spark_stomp.arrow.oddity import Oddity
+from spark_stomp.arrow.strings import Ints, pick, string_array
+
+__all__ = ["MixedHeaders", "mixed_headers"]
+
+_LF = 0x0A
+_COLON = 0x3A
+_NAME, _VALUE, _PARTS = 0, 2, 4  # a line's parts: the name, the colon, the value, the LF
+
+_COUNT_BY_TABLE = 64
+"""Up to so many names, repeats are looked for in a table of rows by names, which is quicker than sorting."""
+
+
+class MixedHeaders:
+    """The headers of frames with different layouts; see :class:`spark_stomp.arrow.headers.Headers`."""
+
+    def __init__(self, lines: _Lines, oddity: Oddity) -> None:
+        self._lines = lines
+        self._oddity = oddity
+        self._columns: dict[str, pa.Array] = {}
+
+    @cached_property
+    def _values(self) -> pa.Array:
+        return self._oddity.unescaped(self._lines.values)
+
+    def column(self, name: str) -> pa.Array:
+        if name not in self._columns:
+            self._columns[name] = self._column(name)
+        return self._columns[name]
+
+    def _column(self, name: str) -> pa.Array:
+        lines = self._lines
+        rows = len(lines.offsets) - 1
+        if name not in lines.dictionary:
+            return nulls(rows)
+        found = np.flatnonzero(lines.codes == lines.dictionary.index(name))
+        if len(found) == rows:
+            return self._values.take(pa.array(found))
+        places = np.zeros(rows, np.int64)
+        absent = np.ones(rows, bool)
+        places[lines.row_of[found]] = found
+        absent[lines.row_of[found]] = False
+        return self._values.take(pa.array(places, mask=absent))
+
+    def all_lines(self) -> HeaderLines:
+        return HeaderLines(self._lines.offsets.astype(np.int32), self._lines.names, self._values)
+
+    def first_lines(self) -> HeaderLines:
+        return self.all_lines()
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The header lines of all frames in order, none odd, none repeated; the values as on the wire."""
+
+    offsets: Ints
+    names: pa.Array
+    values: pa.Array
+    row_of: Ints
+    codes: npt.NDArray[np.int32]
+    dictionary: list[str]
+
+
+class _Bounds(NamedTuple):
+    """Where header lines lie: for each frame its first line, for each line its frame and its limits."""
+
+    offsets: Ints
+    row_of: Ints
+    starts: Ints
+    colons: Ints
+    stops: Ints
+    broken: Ints  # lines without a colon
+
+
+def mixed_headers(heads: Area, oddity: Oddity) -> tuple[MixedHeaders | None, Ints]:
+    """Read the headers of frames whose header areas lie side by side.
+
+    Returns:
+        The headers, and the rows that are odd. Where there are any, no headers: call again without them.
+    """
+    bounds = _bounds(heads)
+    odd = np.zeros(len(heads), bool)
+    odd[bounds.row_of[bounds.broken]] = True
+    odd[np.searchsorted(heads.starts, oddity.cr_positions(heads.octets), side="right") - 1] = True
+    if odd.any():
+        return None, np.flatnonzero(odd)
+    parts = _parts(heads, bounds)
+    names, values = pick(parts, _NAME, _PARTS), pick(parts, _VALUE, _PARTS)
+    odd[bounds.row_of[oddity.odd_lines(names, values)]] = True
+    encoded = names.dictionary_encode()
+    codes, dictionary = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+    odd[_rows_with_repeats(bounds.row_of, codes, len(heads), len(dictionary))] = True
+    if odd.any():
+        return None, np.flatnonzero(odd)
+    lines = _Lines(bounds.offsets, names, values, bounds.row_of, codes, dictionary)
+    return MixedHeaders(lines, oddity), np.empty(0, np.int64)
+
+
+def _bounds(heads: Area) -> _Bounds:
+    octets = heads.octets
+    marks = np.flatnonzero((octets == _LF) | (octets == _COLON))
+    feeds = np.flatnonzero(octets[marks] == _LF)
+    positions = marks[feeds]
+    # An area has one LF after its command, one after each header and one for its empty line.
+    feed_bases = np.searchsorted(positions, np.append(heads.starts, heads.stops[-1:]))
+    counts = np.diff(feed_bases) - 2
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    row_of = np.repeat(np.arange(len(heads)), counts)
+    before = np.arange(len(row_of)) + 2 * row_of  # the LF before each line: two more per area than lines
+    after_start = feeds[before] + 1  # the mark that follows the line's start: its colon, unless it has none
+    stops = positions[before + 1]
+    colons = marks[after_start]
+    return _Bounds(offsets, row_of, positions[before] + 1, colons, stops, np.flatnonzero(colons >= stops))
+
+
+def _parts(heads: Area, bounds: _Bounds) -> pa.Array:
+    """The parts of all lines in place."""
+    offsets = np.empty((len(bounds.row_of), _PARTS), np.int32)
+    offsets[:, 0] = bounds.starts
+    offsets[:, 1] = bounds.colons
+    offsets[:, 2] = bounds.colons + 1
+    offsets[:, 3] = bounds.stops
+    if not len(offsets):
+        return pa.array([], pa.string())
+    return string_array(pa.string(), offsets.reshape(-1), heads.buffer)
+
+
+def _rows_with_repeats(row_of: Ints, codes: npt.NDArray[np.int32], rows: int, names: int) -> Ints:
+    """The rows that have a name more than once."""
+    keys = row_of * names + codes
+    if names <= _COUNT_BY_TABLE:
+        return np.flatnonzero(
+            np.bincount(keys, minlength=rows * names).reshape(rows, -1).max(axis=1, initial=0) > 1
+        )
+    keys.sort()
+    repeated: Ints = keys[1:][keys[1:] == keys[:-1]] // names
+    return repeated

@@ -1,0 +1,126 @@
+"""Bodies as text: decoded by the charset of the content type, UTF-8 where it names none."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from spark_stomp.arrow.strings import Ints
+from spark_stomp.errors import BodyDecodeError
+
+__all__ = ["Bodies", "body_text", "charset_of"]
+
+_CHARSET = re.compile(r""";\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]*))""", re.IGNORECASE)
+
+# Codecs that Python has for its own use; no content type can mean them.
+_NOT_CHARSETS = frozenset(
+    {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "mbcs", "oem"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """The bodies of some messages with what is needed to read them and to name them in an error."""
+
+    octets: pa.Array
+    content_types: pa.Array
+    message_ids: pa.Array
+    destinations: pa.Array
+
+
+def charset_of(content_type: str | None) -> str:
+    """The ``charset`` parameter of a content type (RFC 9110, 8.3.1), as sent; "utf-8" where there is none."""
+    found = _CHARSET.search(content_type) if content_type else None
+    return (found.group(1) or found.group(2) or "utf-8") if found else "utf-8"
+
+
+def body_text(bodies: Bodies, on_error: Literal["error", "null"]) -> pa.Array:
+    """The bodies as strings.
+
+    Raises:
+        BodyDecodeError: a body is not valid in its charset, or its charset is unknown; names the message.
+            With ``on_error="null"`` such a body gives null instead.
+    """
+    types = bodies.content_types.dictionary_encode()
+    charsets = [charset_of(name) for name in types.dictionary.to_pylist()]
+    foreign = [code for code, name in enumerate(charsets) if _codec_name(name) != "utf-8"]
+    codes = types.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.isin(codes, foreign))
+    text = _as_utf8(bodies.octets)
+    if not rows.size and text is not None:
+        return text
+    return _one_by_one(bodies, rows if text is not None else None, text, on_error)
+
+
+def _as_utf8(octets: pa.Array) -> pa.Array | None:
+    """The bodies as they are, in place, if all of them are valid UTF-8."""
+    text = pa.Array.from_buffers(pa.string(), len(octets), octets.buffers(), offset=octets.offset)
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return text
+
+
+def _one_by_one(
+    bodies: Bodies, rows: Ints | None, text: pa.Array | None, on_error: Literal["error", "null"]
+) -> pa.Array:
+    """The bodies as strings, decoded singly: the given rows, or all of them where ``text`` is no help."""
+    values: list[str | bytes | None] = (text if text is not None else bodies.octets).to_pylist()
+    for row in range(len(values)) if rows is None else rows.tolist():
+        try:
+            values[row] = _decode(bodies.octets[row].as_py(), bodies.content_types[row].as_py())
+        except _Undecodable as problem:
+            if on_error == "error":
+                raise _error(bodies, row, problem) from problem.__cause__
+            values[row] = None
+    return pa.array(values, pa.string())
+
+
+class _Undecodable(Exception):
+    """Why a body has no text."""
+
+
+def _decode(octets: bytes, content_type: str | None) -> str:
+    charset = charset_of(content_type)
+    codec = _codec_name(charset)
+    if codec is None:
+        raise _Undecodable(f"its charset {charset!r} is unknown")
+    try:
+        text = octets.decode(codec)
+        text.encode()  # some codecs let lone surrogates through, which no string of Spark's can hold
+    except UnicodeError as error:
+        raise _Undecodable(f"it is not valid {charset}: {error}") from error
+    return text
+
+
+def _codec_name(charset: str) -> str | None:
+    """The name of Python's codec for a charset; None where it has none."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):  # ValueError: a name that no codec can have
+        return None
+    return name if name.replace("_", "-") not in _NOT_CHARSETS and _gives_text(name) else None
+
+
+def _gives_text(codec: str) -> bool:
+    try:
+        b" ".decode(codec)
+    except UnicodeError:  # a charset in which one octet is not enough
+        return True
+    except LookupError:  # such as "hex"
+        return False
+    return True
+
+
+def _error(bodies: Bodies, row: int, problem: _Undecodable) -> BodyDecodeError:
+    message_id, destination = bodies.message_ids[row].as_py(), bodies.destinations[row].as_py()
+    return BodyDecodeError(
+        f"the body of message {message_id!r} from {destination!r} cannot be read as string: {problem}; "
+        "ask for `body binary`, or set bodyDecodeErrors=null"
+    )

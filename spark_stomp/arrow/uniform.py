@@ -1,0 +1,175 @@
+"""Headers of frames that have the same header names in the same order.
+
+That is what one producer behind one broker sends, and much cheaper to read than a mixture: the names are
+compared as one block of memory and written out as copies of the first frame's; header k of every frame is a
+strided pick. Escaped and repeated names cost nothing: they are the first frame's, resolved once.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from spark_stomp.arrow.headers import HeaderLines, nulls
+from spark_stomp.arrow.heads import Area
+from spark_stomp.arrow.oddity import Oddity
+from spark_stomp.arrow.strings import Bytes, Flags, Ints, Positions, pick, string_array, text_of
+
+__all__ = ["Uniform", "UniformHeaders", "uniform_headers"]
+
+_NAME, _VALUE, _PARTS = 0, 1, 3  # a line's parts: the name with its colon, the value, the LF
+
+
+class UniformHeaders:
+    """The headers of frames with one layout; see :class:`spark_stomp.arrow.headers.Headers`."""
+
+    def __init__(self, names: list[str], values: pa.Array, rows: int) -> None:
+        """
+        Args:
+            names: the unescaped names of the layout.
+            values: the unescaped values of all frames, row by row.
+            rows: the number of frames.
+        """
+        self._names = names
+        self._values = values
+        self._rows = rows
+        self._kept = [k for k, name in enumerate(names) if names.index(name) == k]
+        self._columns: dict[str, pa.Array] = {}
+
+    def column(self, name: str) -> pa.Array:
+        if name not in self._names:
+            return nulls(self._rows)
+        if name not in self._columns:
+            self._columns[name] = pick(self._values, self._names.index(name), len(self._names))
+        return self._columns[name]
+
+    def all_lines(self) -> HeaderLines:
+        return self._lines(self._names, self._values)
+
+    def first_lines(self) -> HeaderLines:
+        if len(self._kept) == len(self._names):
+            return self.all_lines()
+        places = np.arange(self._rows)[:, None] * len(self._names) + np.array(self._kept)
+        return self._lines(
+            [self._names[k] for k in self._kept], self._values.take(pa.array(places.reshape(-1)))
+        )
+
+    def _lines(self, names: list[str], values: pa.Array) -> HeaderLines:
+        offsets = np.arange(self._rows + 1, dtype=np.int32) * np.int32(len(names))
+        return HeaderLines(offsets, _repeated(names, self._rows), values)
+
+
+class Uniform(NamedTuple):
+    """Frames of one layout among others.
+
+    Attributes:
+        rows: which frames they are, rising.
+        headers: theirs.
+        ends: where their header areas end.
+    """
+
+    rows: Ints
+    headers: UniformHeaders
+    ends: Ints
+
+
+def uniform_headers(area: Area, lf: Positions, first: Ints, oddity: Oddity) -> Uniform | None:
+    """Read the headers of those frames that have the layout of the first one.
+
+    Args:
+        area: where the frames or their header areas lie.
+        lf: the positions of all LFs of its buffer.
+        first: for each frame the index in ``lf`` of its first LF.
+
+    Returns:
+        What was read, the first frame at least; None where that has no header, or where one of them is odd.
+    """
+    raw_names = _layout(area, lf, int(first[0]), oddity)
+    if not raw_names:
+        return None
+    widths = np.array([len(name) for name in raw_names], np.int32)
+    candidates = int(np.searchsorted(first, len(lf) - len(widths) - 1))
+    feeds = _feeds(lf, first[:candidates], len(widths) + 2)
+    rows, feeds = _where(np.arange(candidates), feeds, _fits(feeds, area.stops[:candidates], widths))
+    parts = _parts(area, feeds, widths)
+    same = _same_names(parts, b"".join(raw_names), len(rows))
+    if not same.all():
+        rows, feeds = _where(rows, feeds, same)
+        parts = _parts(area, feeds, widths)
+    values = pick(parts, _VALUE, _PARTS)
+    if oddity.in_values(values):
+        return None
+    names = oddity.unescaped(pa.array([name[:-1].decode() for name in raw_names], pa.string())).to_pylist()
+    headers = UniformHeaders(names, oddity.unescaped(values), len(rows))
+    return Uniform(rows, headers, feeds[:, -1].astype(np.int64) + 1)
+
+
+def _where(rows: Ints, feeds: Positions, keep: Flags) -> tuple[Ints, Positions]:
+    return (rows, feeds) if keep.all() else (rows[keep], feeds[keep])
+
+
+def _layout(area: Area, lf: Positions, first: int, oddity: Oddity) -> list[bytes] | None:
+    """The first frame's names as on the wire, each with its colon; None where its lines are not plain."""
+    feeds = lf[first : int(np.searchsorted(lf, lf.dtype.type(area.stops[0])))]
+    empty = np.flatnonzero(np.diff(feeds) == 1)
+    if not empty.size:
+        return None
+    bounds = feeds[: empty[0] + 1].tolist()
+    names = []
+    for before, after in pairwise(bounds):
+        name, colon, _ = area.octets[before + 1 : after].tobytes().partition(b":")
+        if not colon or oddity.in_name(name):
+            return None
+        names.append(name + colon)
+    return names
+
+
+def _feeds(lf: Positions, first: Ints, count: int) -> Positions:
+    """The first ``count`` LFs of each frame, a row each; a view where the frames have equally many LFs."""
+    step = int(first[1] - first[0]) if len(first) > 1 else count
+    if step >= count and np.array_equal(first, first[0] + step * np.arange(len(first))):
+        shape, strides = (len(first), count), (step * lf.itemsize, lf.itemsize)
+        return np.lib.stride_tricks.as_strided(lf[int(first[0]) :], shape, strides, writeable=False)
+    gathered: Positions = lf[first[:, None] + np.arange(count)]
+    return gathered
+
+
+def _fits(feeds: Positions, stops: Ints, widths: Positions) -> Flags:
+    """Which rows of LFs have room for the names in their lines, and an empty line within the frame."""
+    ends = feeds[:, -1]
+    fit: Flags = (ends - feeds[:, -2] == 1) & (ends < stops)
+    room = feeds[:, 1:-1] - feeds[:, :-2] > widths
+    return fit if room.all() else fit & room.all(axis=1)  # by rows is much slower
+
+
+def _parts(area: Area, feeds: Positions, widths: Positions) -> pa.Array:
+    """The parts of all lines in place."""
+    offsets = np.empty((len(feeds), len(widths), _PARTS), np.int32)
+    np.add(feeds[:, :-2], 1, out=offsets[:, :, 0])
+    np.add(offsets[:, :, 0], widths, out=offsets[:, :, 1])
+    offsets[:, :, 2] = feeds[:, 1:-1]
+    return string_array(pa.string(), offsets.reshape(-1), area.buffer)
+
+
+def _same_names(parts: pa.Array, expected: bytes, rows: int) -> Flags:
+    """Which rows have the names expected; all of them have names of the same lengths."""
+    text: Bytes = text_of(pick(parts, _NAME, _PARTS))[0]
+    wanted = np.frombuffer(expected, np.uint8)
+    if np.array_equal(text, np.tile(wanted, rows)):  # quicker than row by row
+        return np.ones(rows, bool)
+    same: Flags = (text.reshape(rows, -1) == wanted).all(axis=1)
+    return same
+
+
+def _repeated(names: list[str], rows: int) -> pa.Array:
+    """The names, once for each row."""
+    encoded = [name.encode() for name in names]
+    text = np.tile(np.frombuffer(b"".join(encoded), np.uint8), rows)
+    stops = np.cumsum([len(name) for name in encoded], dtype=np.int32)
+    offsets = np.zeros(rows * len(names) + 1, np.int32)
+    base = np.arange(rows, dtype=np.int32)[:, None] * stops[-1]
+    np.add(base, stops, out=offsets[1:].reshape(rows, -1))
+    return string_array(pa.string(), offsets, pa.py_buffer(text))

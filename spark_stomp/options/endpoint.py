@@ -1,0 +1,94 @@
+"""Where a broker listens: the ``url`` option, one address or a comma list for failover."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from spark_stomp.options.values import Kind
+
+__all__ = ["DEFAULT_PORTS", "ENDPOINTS", "Endpoint", "without_credentials"]
+
+DEFAULT_PORTS: Final = {"stomp": 61613, "stomp+ssl": 61614, "ws": 15674, "wss": 15673}
+"""Port by scheme where the URL gives none: what the brokers ship with (WebSocket: RabbitMQ's)."""
+
+_WEBSOCKET_PATH: Final = "/ws"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One address of a broker. ``path`` is the WebSocket resource, and empty for plain STOMP."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str = ""
+
+    @property
+    def tls(self) -> bool:
+        """Whether the stream is encrypted."""
+        return self.scheme in ("stomp+ssl", "wss")
+
+    @property
+    def websocket(self) -> bool:
+        """Whether STOMP travels in WebSocket messages."""
+        return self.scheme in ("ws", "wss")
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+
+def without_credentials(text: str) -> str:
+    """``text`` with what stands before an ``@`` in each address replaced, to be shown in an error."""
+    return ",".join(
+        f"{part.partition('://')[0]}://***@{part.rpartition('@')[2]}" if "@" in part else part
+        for part in text.split(",")
+    )
+
+
+def _endpoints(raw: str) -> tuple[Endpoint, ...]:
+    if raw.strip().lower().startswith("failover:"):
+        raise ValueError("is ActiveMQ's failover syntax; write a comma list: stomp://a:61613,stomp://b:61613")
+    found = tuple(_endpoint(part.strip()) for part in raw.split(","))
+    if len(set(found)) < len(found):
+        raise ValueError("names the same address more than once")
+    return found
+
+
+def _endpoint(raw: str) -> Endpoint:
+    parts = urlsplit(raw)
+    if parts.scheme not in DEFAULT_PORTS or not raw[len(parts.scheme) :].startswith("://"):
+        raise ValueError("each address must begin with stomp://, stomp+ssl://, ws:// or wss://")
+    if parts.username is not None:
+        raise ValueError("must hold no credentials; use the options login and password")
+    if not parts.hostname:
+        raise ValueError("has no host name; write it as stomp://host:61613")
+    return Endpoint(parts.scheme, parts.hostname, _port(parts), _path(parts))
+
+
+def _port(parts: SplitResult) -> int:
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError("has a port that is not a number from 1 to 65535")
+    return port if port is not None else DEFAULT_PORTS[parts.scheme]
+
+
+def _path(parts: SplitResult) -> str:
+    if parts.fragment:
+        raise ValueError("must not hold a fragment (#...)")
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    if parts.scheme in ("ws", "wss"):
+        return target or _WEBSOCKET_PATH
+    if target.strip("/"):
+        raise ValueError("must end after the port; the destination goes into load(...) or `destination`")
+    return ""
+
+
+ENDPOINTS = Kind(
+    _endpoints, "`stomp://host:port`, `stomp+ssl://`, `ws://`, `wss://`; comma list for failover"
+)

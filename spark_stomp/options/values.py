@@ -1,0 +1,232 @@
+"""How the text of an option becomes a value: one :class:`Kind` per sort of value.
+
+Spark hands every option over as text. A kind parses that text, says in ``allowed`` what it takes (for the
+README) and raises :class:`ValueError` with the reason alone; the caller adds the option's key and value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+__all__ = [
+    "BOOLEAN",
+    "DURATION",
+    "HEADERS",
+    "NAME",
+    "SIZE",
+    "TEXT",
+    "TIMEOUT",
+    "Headers",
+    "Kind",
+    "Names",
+    "choice",
+    "choices",
+    "format_duration",
+    "format_size",
+    "heartbeat_pair",
+    "integer",
+    "name_list",
+]
+
+T = TypeVar("T")
+Headers = tuple[tuple[str, str], ...]
+Names = tuple[str, ...]
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
+_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+)\s*(b|[kmgt]?(?:i?b)?)", re.ASCII | re.IGNORECASE)
+_UNPRINTABLE = re.compile(r"[\x00\r\n]")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """A sort of value: how to parse it and, in words for the reader of the README, what it takes.
+
+    ``shown`` is False where the text can hold a secret; such text appears in no error.
+    """
+
+    parse: Callable[[str], T]
+    allowed: str
+    shown: bool = True
+
+
+def _text(raw: str) -> str:
+    if not raw.strip():
+        raise ValueError("must not be empty")
+    if "\x00" in raw:
+        raise ValueError("must not contain a NUL")
+    return raw
+
+
+def _name(raw: str) -> str:
+    if _UNPRINTABLE.search(_text(raw)):
+        raise ValueError("must not contain a line break")
+    return raw
+
+
+def _boolean(raw: str) -> bool:
+    try:
+        return {"true": True, "false": False}[raw.strip().lower()]
+    except KeyError:
+        raise ValueError("must be true or false") from None
+
+
+def _duration(raw: str) -> float:
+    match = _DURATION.fullmatch(raw.strip())
+    if match is None:
+        raise ValueError("is no duration; write a number with a unit, such as 500ms, 10s or 2m")
+    number, unit = float(match[1]), match[2].lower()
+    if not unit and number == 0:
+        return 0.0
+    if unit not in _SECONDS:
+        raise ValueError("needs a unit: ms, s, m (or min), h or d, as in 500ms, 10s or 2m")
+    return number * _SECONDS[unit]
+
+
+def _timeout(raw: str) -> float:
+    seconds = _duration(raw)
+    if seconds == 0:
+        raise ValueError("must be more than 0")
+    return seconds
+
+
+def _size(raw: str) -> int:
+    match = _SIZE.fullmatch(raw.strip())
+    if match is None:
+        raise ValueError("is no size; write bytes, or a whole number with k, m, g or t, such as 64k or 256m")
+    size = int(match[1]) * _BYTES[match[2][:1].lower()]
+    if size == 0:
+        raise ValueError("must be more than 0")
+    return size
+
+
+def integer(least: int) -> Kind[int]:
+    """Whole numbers from ``least`` up."""
+
+    def parse(raw: str) -> int:
+        if not re.fullmatch(r"[+-]?\d+", raw.strip(), re.ASCII):
+            raise ValueError("must be a whole number")
+        if int(raw) < least:
+            raise ValueError(f"must be at least {least}")
+        return int(raw)
+
+    return Kind(parse, f"whole number ≥ {least}")
+
+
+def choice(*words: str) -> Kind[str]:
+    """One of ``words``; case does not matter."""
+
+    def parse(raw: str) -> str:
+        word = raw.strip().lower()
+        if word not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return word
+
+    return Kind(parse, " / ".join(f"`{word}`" for word in words))
+
+
+def choices(*words: str) -> Kind[Names]:
+    """A comma-separated list of some of ``words``, each at most once, best first."""
+    one = choice(*words)
+
+    def parse(raw: str) -> Names:
+        return _distinct(one.parse(part) for part in raw.split(","))
+
+    return Kind(parse, f"comma list of {one.allowed.replace(' / ', ', ')}")
+
+
+def _heartbeat(raw: str) -> tuple[int, int]:
+    parts = raw.split(",")
+    if len(parts) > 2:
+        raise ValueError("takes one or two durations: outgoing, incoming")
+    out, *rest = (round(_duration(part) * 1000) for part in parts)
+    return out, rest[0] if rest else out
+
+
+heartbeat_pair = Kind(_heartbeat, "two durations: outgoing, incoming (one for both; `0` for none)")
+
+
+def _distinct(names: Iterable[str]) -> Names:
+    found = tuple(names)
+    repeated = sorted({name for name in found if found.count(name) > 1})
+    if repeated:
+        raise ValueError(f"names {', '.join(repeated)} more than once")
+    return found
+
+
+def _name_list(raw: str) -> Names:
+    if not raw.lstrip().startswith("["):
+        return (_name(raw),)
+    names = _load_json(raw)
+    if not isinstance(names, list) or not names:
+        raise ValueError("must be one name or a JSON list of names that is not empty")
+    if not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError("must be a JSON list of strings, none of them empty")
+    return _distinct(_name(name) for name in names)
+
+
+name_list = Kind(_name_list, "a name, or a JSON list of names")
+
+
+def _load_json(raw: str, number: Callable[[str], object] = float) -> object:
+    try:
+        return json.loads(raw, parse_int=number, parse_float=number, object_pairs_hook=_Pairs)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not valid JSON ({error.msg} at character {error.pos + 1})") from None
+
+
+class _Pairs(list[tuple[str, object]]):
+    """The members of a JSON object in order, repeats kept, so that a repeat can be refused."""
+
+
+def _headers(raw: str) -> Headers:
+    # Numbers keep their spelling: a header value is text, and 1.50 must not become 1.5.
+    members = _load_json(raw, number=str)
+    if not isinstance(members, _Pairs):
+        raise ValueError('must be a JSON object of header names and values, such as {"priority": "4"}')
+    _distinct(name for name, _ in members)
+    return tuple((_header_name(name), _header_value(name, value)) for name, value in members)
+
+
+def _header_name(name: str) -> str:
+    if not name.strip() or _UNPRINTABLE.search(name):
+        raise ValueError(f"has the header name {name!r}; a name is not empty and has no NUL or line break")
+    return name
+
+
+def _header_value(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        raise ValueError(f"gives header {name!r} a value that is not a string, number or boolean")
+    if "\x00" in value:
+        raise ValueError(f"gives header {name!r} a value with a NUL, which STOMP cannot carry")
+    return value
+
+
+def format_duration(seconds: float) -> str:
+    """``seconds`` as an option would say it: ``90s``, ``500ms``."""
+    milliseconds = round(seconds * 1000)
+    return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
+
+
+def format_size(size: int) -> str:
+    """``size`` in bytes as an option would say it: ``64k``, ``256m``, ``1000``."""
+    for unit in "tgmk":
+        if size % _BYTES[unit] == 0:
+            return f"{size // _BYTES[unit]}{unit}"
+    return str(size)
+
+
+TEXT = Kind(_text, "text")
+NAME = Kind(_name, "text")
+BOOLEAN = Kind(_boolean, "`true` / `false`")
+DURATION = Kind(_duration, "duration (`500ms`, `10s`, `2m`)")
+TIMEOUT = Kind(_timeout, "duration > 0 (`500ms`, `10s`, `2m`)")
+SIZE = Kind(_size, "bytes, or `64k`, `10m`, `1g`")
+HEADERS = Kind(_headers, "JSON object of header names and values", shown=False)

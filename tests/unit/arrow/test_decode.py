@@ -1,0 +1,143 @@
+"""Blocks to record batches: columns, order, and that no more is done than asked for."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from spark_stomp.arrow import RawBlock, RowRules, decode_block
+from spark_stomp.arrow import rows as module
+from spark_stomp.errors import BodyDecodeError
+from spark_stomp.schema import SOURCE_COLUMNS, Projection
+
+RULES = RowRules(id_header="JMSMessageID", timestamp_unit="s")
+ALL = Projection.of(*(column.name for column in SOURCE_COLUMNS))
+RECEIVED = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.timezone.utc)
+FRAME = (
+    b"MESSAGE\ndestination:/queue/x\nmessage-id:m-%d\nJMSMessageID:j-%d\ncontent-type:text/plain\n"
+    b"redelivered:true\ntimestamp:1700000000\n\nbody %d\0"
+)
+
+
+def block(*frames: bytes, version: str = "1.2") -> RawBlock:
+    ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
+    received_at = int(RECEIVED.timestamp()) * 1_000_000 + RECEIVED.microsecond
+    return RawBlock(b"".join(frames), ends, version, received_at, "epoch-1", 41)
+
+
+def test_every_column() -> None:
+    row = decode_block(block(FRAME % (1, 2, 3)), ALL, RULES).to_pylist()[0]
+    headers = [
+        ("destination", "/queue/x"),
+        ("message-id", "m-1"),
+        ("JMSMessageID", "j-2"),
+        ("content-type", "text/plain"),
+        ("redelivered", "true"),
+        ("timestamp", "1700000000"),
+    ]
+    assert row == {
+        "destination": "/queue/x",
+        "message_id": "m-1",
+        "stable_id": "j-2",
+        "content_type": "text/plain",
+        "redelivered": True,
+        "timestamp": dt.datetime(2023, 11, 14, 22, 13, 20, tzinfo=dt.timezone.utc),
+        "received_at": RECEIVED,
+        "headers": headers,
+        "body": b"body 3",
+        "header_history": [{"name": name, "value": value} for name, value in headers],
+        "receiver": "epoch-1",
+        "sequence": 41,
+    }
+
+
+def test_an_empty_block_has_the_schema() -> None:
+    batch = decode_block(block(), ALL, RULES)
+    assert batch.num_rows == 0
+    assert batch.schema.equals(ALL.arrow_schema)
+
+
+def test_the_projection_says_which_columns_and_in_what_order() -> None:
+    chosen = Projection.of("sequence", "body", "message_id", body_as_string=True)
+    batch = decode_block(block(*(FRAME % (i, i, i) for i in range(3))), chosen, RULES)
+    assert batch.schema.equals(chosen.arrow_schema)
+    assert batch.to_pylist()[2] == {"sequence": 43, "body": "body 2", "message_id": "m-2"}
+
+
+def test_no_stable_id_without_a_header_for_it() -> None:
+    batch = decode_block(block(FRAME % (1, 2, 3)), Projection.of("stable_id"), RowRules(None, "ms"))
+    assert batch.to_pylist() == [{"stable_id": None}]
+
+
+@pytest.mark.parametrize("padding", [0, 5000], ids=["short bodies", "long bodies"])
+def test_odd_frames_keep_their_places(padding: int) -> None:
+    def frame(number: int) -> bytes:
+        eol = b"\r\n" if number % 3 == 1 else b"\n"
+        repeat = b"a:no" + eol if number % 5 == 2 else b""
+        return (
+            b"\nMESSAGE"
+            + eol
+            + b"a:%d" % number
+            + eol
+            + repeat
+            + eol
+            + b"%d" % number
+            + b"x" * padding
+            + b"\0"
+        )
+
+    chosen = Projection.of("headers", "body", "header_history")
+    rows = decode_block(block(*map(frame, range(30))), chosen, RULES).to_pylist()
+    assert [row["headers"] for row in rows] == [[("a", str(number))] for number in range(30)]
+    assert [row["body"] for row in rows] == [b"%d" % number + b"x" * padding for number in range(30)]
+    assert [len(row["header_history"]) for row in rows] == [2 if n % 5 == 2 else 1 for n in range(30)]
+
+
+def test_plain_frames_never_reach_the_frame_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("decoded one by one")
+
+    monkeypatch.setattr(module, "exact_frames", refuse)
+    one_layout = [FRAME % (i, i, i) for i in range(10)]
+    two_layouts = [
+        frame if i % 2 else frame.replace(b"redelivered:true\n", b"") for i, frame in enumerate(one_layout)
+    ]
+    escaped = [frame.replace(b"m-", b"ID\\chost\\c") for frame in two_layouts]
+    for frames in (one_layout, two_layouts, escaped):
+        assert decode_block(block(*frames), ALL, RULES).num_rows == 10
+
+
+def test_one_layout_never_needs_the_general_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("read as a mixture")
+
+    monkeypatch.setattr(module, "mixed_headers", refuse)
+    for body in (b"short", b"long" * 5000):
+        frames = [(FRAME % (i, i, i))[:-1] + body + b"\0" for i in range(10)]
+        assert decode_block(block(*frames), ALL, RULES).num_rows == 10
+
+
+@pytest.mark.parametrize("odd", [b"", b"\r"])
+def test_an_undecodable_body_names_its_message(odd: bytes) -> None:
+    bad = (
+        (FRAME % (7, 7, 7))
+        .replace(b"body 7", b"\xff")
+        .replace(b"redelivered:true", b"redelivered:true" + odd)
+    )
+    chosen = Projection.of("body", body_as_string=True)
+    with pytest.raises(BodyDecodeError, match="'m-7' from '/queue/x'"):
+        decode_block(block(FRAME % (1, 1, 1), bad), chosen, RULES)
+    rules = RowRules(None, "ms", "null")
+    assert decode_block(block(FRAME % (1, 1, 1), bad), chosen, rules).to_pylist() == [
+        {"body": "body 1"},
+        {"body": None},
+    ]
+
+
+def test_a_large_body_is_not_copied() -> None:
+    raw = block(b"MESSAGE\na:b\n\n" + b"x" * 100_000 + b"\0")
+    body = decode_block(raw, Projection.of("body"), RULES).column("body")
+    address = np.frombuffer(raw.data, np.uint8).ctypes.data
+    assert address <= body.buffers()[2].address < address + len(raw.data)

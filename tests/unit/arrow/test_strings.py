@@ -1,0 +1,109 @@
+"""The tools between numpy and Arrow strings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_stomp.arrow.strings import gather, pick, pieces, text_of, unescape
+
+
+def positions(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def test_pieces_lie_between_gaps() -> None:
+    array = pieces(pa.string(), pa.py_buffer(b"..ab.c"), positions(2, 5), positions(4, 6))
+    assert array.to_pylist() == ["ab", ".", "c"]
+
+
+def test_gather_copies_side_by_side() -> None:
+    source = pa.py_buffer(b"..ab.c")
+    array = gather(pa.binary(), source, positions(2, 5), positions(4, 6))
+    assert array.to_pylist() == [b"ab", b"c"]
+    assert array.buffers()[2].to_pybytes()[:3] == b"abc"
+
+
+def test_gather_of_one_piece_does_not_copy() -> None:
+    source = pa.py_buffer(b"..ab.c")
+    array = gather(pa.binary(), source, positions(2), positions(4))
+    assert array.to_pylist() == [b"ab"]
+    assert array.buffers()[2].address == source.address
+
+
+@pytest.mark.parametrize("size", [4000, 5000])
+def test_gather_of_long_pieces(size: int) -> None:
+    first, second = b"a" * size, b"b" * (size + 200)
+    starts = positions(1, 2 + size, 2 + size)
+    array = gather(
+        pa.binary(),
+        pa.py_buffer(b"." + first + b"." + second),
+        starts,
+        starts + positions(size, 0, size + 200),
+    )
+    array.validate(full=True)
+    assert array.to_pylist() == [first, b"", second]
+
+
+def test_pick_strides() -> None:
+    assert pick(pa.array(["a", "b", "c", "d", "e"]), 1, 2).to_pylist() == ["b", "d"]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array(["ab", "", "c"]),
+        pa.array(["xx", "ab", "", "c", "yy"]).slice(1, 3),
+        gather(pa.string(), pa.py_buffer(b"abxxc"), positions(0, 2, 4), positions(2, 2, 5)),
+    ],
+)
+def test_text_of_counts_from_the_first_element(array: pa.Array) -> None:
+    text, offsets = text_of(array)
+    assert (text.tobytes(), offsets.tolist()) == (b"abc", [0, 2, 2, 3])
+
+
+def test_text_of_nothing() -> None:
+    text, offsets = text_of(pa.array([], pa.string()))
+    assert (text.tobytes(), offsets.tolist()) == (b"", [0])
+
+
+class TestUnescape:
+    """STOMP 1.2, "Value Encoding"."""
+
+    @pytest.mark.parametrize(
+        ("escaped", "plain"),
+        [
+            (r"\c", ":"),
+            (r"\n", "\n"),
+            (r"\r", "\r"),
+            (r"\\", "\\"),
+            (r"\\c", r"\c"),
+            (r"\\\c", "\\:"),
+            (r"\\\\n", r"\\n"),
+            (r"a\cb\cc", "a:b:c"),
+            ("ü\\cü", "ü:ü"),
+            ("cnr", "cnr"),
+        ],
+    )
+    def test_one(self, escaped: str, plain: str) -> None:
+        assert unescape(pa.array([escaped])).to_pylist() == [plain]
+
+    def test_runs_that_touch_over_elements(self) -> None:
+        assert unescape(pa.array(["\\\\", "\\c", "", "x", "\\\\\\\\"])).to_pylist() == [
+            "\\",
+            ":",
+            "",
+            "x",
+            "\\\\",
+        ]
+
+    def test_without_escapes_nothing_is_copied(self) -> None:
+        array = pa.array(["a", "b"])
+        assert unescape(array) is array
+
+    @pytest.mark.parametrize("size", [1, 7, 8, 9, 64, 300])
+    def test_many_escapes_in_strings_of_many_sizes(self, size: int) -> None:
+        plain = [":" * (place % size) + "x" * (place % 3) for place in range(2 * size)]
+        array = pa.array([text.replace(":", "\\c") for text in plain])
+        assert unescape(array).to_pylist() == plain

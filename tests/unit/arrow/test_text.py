@@ -1,0 +1,83 @@
+"""Bodies as text."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyarrow as pa
+import pytest
+
+from spark_stomp.arrow.text import Bodies, body_text, charset_of
+from spark_stomp.errors import BodyDecodeError
+
+
+def texts(*rows: tuple[bytes, str | None], on_error: Literal["error", "null"] = "error") -> list[str | None]:
+    bodies = Bodies(
+        pa.array([body for body, _ in rows], pa.binary()),
+        pa.array([kind for _, kind in rows], pa.string()),
+        pa.array([f"id-{i}" for i in range(len(rows))]),
+        pa.array(["/queue/x"] * len(rows)),
+    )
+    column = body_text(bodies, on_error)
+    column.validate(full=True)
+    assert column.type == pa.string()
+    values: list[str | None] = column.to_pylist()
+    return values
+
+
+@pytest.mark.parametrize(
+    ("content_type", "charset"),
+    [
+        (None, "utf-8"),
+        ("text/plain", "utf-8"),
+        ("text/plain;charset=latin-1", "latin-1"),
+        ("text/plain; Charset = UTF-16 ; x=y", "UTF-16"),
+        ('text/plain; charset="iso-8859-15"', "iso-8859-15"),
+        ("text/plain; charset=", "utf-8"),
+        ("text/plain; xcharset=latin-1", "utf-8"),
+    ],
+)
+def test_charset_of(content_type: str | None, charset: str) -> None:
+    assert charset_of(content_type) == charset
+
+
+def test_utf8_without_a_content_type() -> None:
+    assert texts(("ü".encode(), None), (b"", "text/plain")) == ["ü", ""]
+
+
+def test_each_in_its_own_charset() -> None:
+    rows = [
+        (b"\xfc", "text/plain;charset=latin-1"),
+        ("ü".encode(), "text/plain;charset=UTF8"),
+        ("ü".encode("utf-16"), "text/plain;charset=utf-16"),
+        ("ü".encode(), None),
+    ]
+    assert texts(*rows) == ["ü"] * 4
+
+
+def test_foreign_bytes_that_happen_to_be_utf8() -> None:
+    assert texts(("ü".encode(), "a;charset=latin-1")) == ["Ã¼"]
+
+
+class TestUndecodable:
+    def test_names_message_destination_and_charset(self) -> None:
+        with pytest.raises(BodyDecodeError) as caught:
+            texts((b"ok", None), (b"\xff", None))
+        text = str(caught.value)
+        assert text.startswith("[STOMP_BODY_UNDECODABLE]")
+        assert "'id-1'" in text
+        assert "'/queue/x'" in text
+        assert "not valid utf-8" in text
+        assert "bodyDecodeErrors=null" in text
+
+    @pytest.mark.parametrize("charset", ["klingon", "hex", "rot13", "idna", "unicode_escape", "undefined"])
+    def test_unknown_charset(self, charset: str) -> None:
+        with pytest.raises(BodyDecodeError, match=f"its charset '{charset}' is unknown"):
+            texts((b"x", f"text/plain;charset={charset}"))
+
+    def test_null_where_asked_for_and_the_others_stay(self) -> None:
+        rows = [(b"\xff", None), (b"a", None), (b"b", "x;charset=klingon"), (b"\xe9", "x;charset=latin-1")]
+        assert texts(*rows, on_error="null") == [None, "a", None, "é"]
+
+    def test_lone_surrogates_are_no_text(self) -> None:
+        assert texts((b"+2AA-", "x;charset=utf-7"), on_error="null") == [None]

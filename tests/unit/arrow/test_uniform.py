@@ -1,0 +1,105 @@
+"""Frames of one layout; and what is refused as not uniform."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spark_stomp.arrow.heads import area_of, first_feeds, line_feeds
+from spark_stomp.arrow.oddity import Oddity
+from spark_stomp.arrow.raw import RawBlock
+from spark_stomp.arrow.uniform import UniformHeaders, uniform_headers
+
+
+def read(*frames: bytes, version: str = "1.2") -> tuple[UniformHeaders, list[bytes]] | None:
+    """The headers, and what follows them in each frame; None unless all frames have one layout."""
+    data = b"".join(frame + b"\0" for frame in frames)
+    ends = np.cumsum([len(frame) + 1 for frame in frames])
+    area = area_of(RawBlock(data, ends, version, 0, "r", 0))
+    lf = line_feeds(area.octets)
+    found = uniform_headers(area, lf, first_feeds(area, lf), Oddity(version))
+    if found is None or len(found.rows) < len(frames):
+        return None
+    return found.headers, [data[end:stop] for end, stop in zip(found.ends, area.stops, strict=True)]
+
+
+def test_columns_lines_and_bodies() -> None:
+    found = read(b"MESSAGE\na:1\nb:x:y\n\nbody", b"\nMESSAGE\na:\nb:2\n\n")
+    assert found is not None
+    headers, bodies = found
+    assert headers.column("a").to_pylist() == ["1", ""]
+    assert headers.column("b").to_pylist() == ["x:y", "2"]
+    assert headers.column("c").to_pylist() == [None, None]
+    lines = headers.first_lines()
+    assert lines.offsets.tolist() == [0, 2, 4]
+    assert lines.names.to_pylist() == ["a", "b", "a", "b"]
+    assert lines.values.to_pylist() == ["1", "x:y", "", "2"]
+    assert bodies == [b"body", b""]
+
+
+@pytest.mark.parametrize("body", [b"", b"\n", b"x\n\ny\nz:\n\n"])
+def test_lfs_in_bodies(body: bytes) -> None:
+    found = read(b"MESSAGE\na:1\n\n" + body, b"MESSAGE\na:2\n\nplain", b"MESSAGE\na:3\n\n" + body)
+    assert found is not None
+    assert found[0].column("a").to_pylist() == ["1", "2", "3"]
+    assert found[1] == [body, b"plain", body]
+
+
+def test_of_repeated_headers_the_first_wins() -> None:
+    found = read(*[b"MESSAGE\na:1\nb:2\na:3\n\n"] * 2)
+    assert found is not None
+    headers = found[0]
+    assert headers.column("a").to_pylist() == ["1", "1"]
+    assert headers.first_lines().values.to_pylist() == ["1", "2"] * 2
+    assert headers.first_lines().offsets.tolist() == [0, 2, 4]
+    assert headers.all_lines().values.to_pylist() == ["1", "2", "3"] * 2
+
+
+def test_names_that_differ_only_in_their_escapes_are_repeats() -> None:
+    found = read(b"MESSAGE\nx\\cy:1\nx\\ny:\\c\nx\\cy:3\n\n")
+    assert found is not None
+    assert found[0].first_lines().names.to_pylist() == ["x:y", "x\ny"]
+    assert found[0].first_lines().values.to_pylist() == ["1", ":"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(b"MESSAGE\nab:1\nb:2\n\n", id="a longer name"),
+        pytest.param(b"MESSAGE\nb:1\na:2\n\n", id="another order"),
+        pytest.param(b"MESSAGE\na:1\n\nb:2\n\n", id="one header less"),
+        pytest.param(b"MESSAGE\na:1\nb:2\nc:3\n\n", id="one header more"),
+        pytest.param(b"MESSAGE\na:1\nb:2\r\n\r\n\n", id="a CR before the LF"),
+        pytest.param(b"MESSAGE\na:1\nb:2\n\r\nx", id="an empty line with a CR"),
+        pytest.param(b"MESSAGE\n\n", id="no header"),
+    ],
+)
+def test_anything_else_is_not_uniform(second: bytes) -> None:
+    first = b"MESSAGE\na:1\nb:2\n\n"
+    assert read(first, first) is not None
+    assert read(first, second) is None
+    assert read(first, second, first) is None
+    assert read(second, first) is None
+
+
+def test_an_odd_value_is_not_uniform() -> None:
+    assert read(b"MESSAGE\na:x\n\n", b"MESSAGE\na: x\n\n", version="lenient") is None
+    assert read(b"MESSAGE\na:x\n\n", b"MESSAGE\na: x\n\n") is not None
+
+
+def test_an_odd_name_is_not_uniform() -> None:
+    assert read(b"MESSAGE\nA:x\n\n", version="lenient") is None
+    assert read(b"MESSAGE\nA:x\n\n") is not None
+
+
+def test_frames_of_another_layout_are_passed_over() -> None:
+    frames = [b"MESSAGE\na:%d\n%s\n" % (i, b"b:x\n" if i % 3 else b"") for i in range(9)]
+    data = b"".join(frame + b"\0" for frame in frames)
+    ends = np.cumsum([len(frame) + 1 for frame in frames])
+    area = area_of(RawBlock(data, ends, "1.2", 0, "r", 0))
+    lf = line_feeds(area.octets)
+    found = uniform_headers(area, lf, first_feeds(area, lf), Oddity("1.2"))
+    assert found is not None
+    assert found.rows.tolist() == [0, 3, 6]
+    assert found.headers.column("a").to_pylist() == ["0", "3", "6"]
+    assert (found.ends == area.stops[[0, 3, 6]]).all()

@@ -1,0 +1,162 @@
+"""The columns, the projection of a user's schema, and its Arrow types."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_stomp.errors import SchemaError
+from spark_stomp.schema import (
+    DEFAULT_COLUMNS,
+    ON_DEMAND_COLUMNS,
+    Projection,
+    projection,
+    sink_columns,
+    source_struct,
+)
+
+TEXT = StringType()
+PAIR = StructType([StructField("name", TEXT), StructField("value", TEXT)])
+STRICT_PAIR = StructType([StructField("name", TEXT, False), StructField("value", TEXT, False)])
+
+
+def struct(*fields: StructField) -> StructType:
+    return StructType(list(fields))
+
+
+class TestSource:
+    def test_default_columns_in_order(self) -> None:
+        assert source_struct().simpleString() == (
+            "struct<destination:string,message_id:string,stable_id:string,content_type:string,"
+            "redelivered:boolean,timestamp:timestamp,received_at:timestamp,headers:map<string,string>,"
+            "body:binary>"
+        )
+
+    def test_only_what_cannot_be_missing_is_not_null(self) -> None:
+        required = {field.name for field in source_struct() if not field.nullable}
+        assert required == {"received_at", "headers"}
+
+    def test_every_column_says_what_it_means(self) -> None:
+        assert all(column.meaning for column in DEFAULT_COLUMNS + ON_DEMAND_COLUMNS)
+
+
+class TestArrowSchema:
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            pytest.param(source_struct(), id="default"),
+            pytest.param(
+                struct(
+                    StructField("sequence", LongType(), False),
+                    StructField("receiver", TEXT),
+                    StructField("header_history", ArrayType(PAIR)),
+                    StructField("body", TEXT),
+                ),
+                id="on demand, text",
+            ),
+            pytest.param(
+                struct(
+                    StructField("headers", MapType(TEXT, TEXT, False)),
+                    StructField("header_history", ArrayType(STRICT_PAIR, False), False),
+                    StructField("redelivered", BooleanType(), True, {"comment": "metadata does not matter"}),
+                ),
+                id="nothing null inside",
+            ),
+        ],
+    )
+    def test_is_exactly_sparks(self, schema: StructType) -> None:
+        assert projection(schema).arrow_schema.equals(to_arrow_schema(schema, timezone="UTC"))
+
+    def test_by_name_is_the_same_as_by_struct(self) -> None:
+        assert Projection.of() == projection(source_struct())
+
+    def test_projection_pickles_and_hashes(self) -> None:
+        chosen = projection(source_struct())
+        assert pickle.loads(pickle.dumps(chosen)) == chosen
+        assert hash(pickle.loads(pickle.dumps(chosen))) == hash(chosen)
+
+
+class TestProjection:
+    def test_any_order_and_body_as_string(self) -> None:
+        chosen = projection(struct(StructField("body", TEXT), StructField("sequence", LongType())))
+        assert chosen.columns == ("body", "sequence")
+        assert chosen.body_as_string
+
+    def test_body_as_binary(self) -> None:
+        assert not projection(struct(StructField("body", BinaryType()))).body_as_string
+
+    def test_all_problems_are_reported_together(self) -> None:
+        schema = struct(
+            StructField("Bodi", BinaryType()),
+            StructField("sequence", IntegerType()),
+            StructField("timestamp", TimestampNTZType()),
+            StructField("body", BinaryType()),
+            StructField("body", BinaryType()),
+            StructField("stable_id", TEXT, False),
+        )
+        with pytest.raises(SchemaError) as caught:
+            projection(schema)
+        text = str(caught.value)
+        assert text.startswith("[STOMP_SCHEMA_INVALID]")
+        assert "no column `Bodi` (did you mean `body`?)" in text
+        assert "column `sequence` is int; the source has it as bigint" in text
+        assert "column `timestamp` is timestamp_ntz" in text
+        assert "column `body` is named twice" in text
+        assert "column `stable_id` cannot be NOT NULL" in text
+
+    def test_unknown_name_lists_the_columns(self) -> None:
+        with pytest.raises(SchemaError, match=r"no column `zzz`; it has destination, .*, sequence$"):
+            projection(struct(StructField("zzz", TEXT)))
+
+    def test_empty_schema_is_refused(self) -> None:
+        with pytest.raises(SchemaError, match="the schema is empty"):
+            projection(struct())
+
+    def test_unknown_name_without_spark(self) -> None:
+        with pytest.raises(SchemaError, match="did you mean `headers`"):
+            Projection.of("header")
+
+    def test_what_is_never_null_may_be_not_null(self) -> None:
+        schema = struct(StructField("received_at", TimestampType(), False))
+        assert not projection(schema).arrow_schema.field(0).nullable
+
+
+class TestSink:
+    def test_all_columns_in_the_frames_order(self) -> None:
+        schema = struct(
+            StructField("headers", MapType(TEXT, TEXT)),
+            StructField("body", TEXT, False),
+            StructField("content_type", TEXT),
+            StructField("destination", TEXT, False),
+        )
+        chosen = sink_columns(schema)
+        assert chosen.columns == ("headers", "body", "content_type", "destination")
+        assert chosen.body_as_string
+        assert pickle.loads(pickle.dumps(chosen)) == chosen
+
+    def test_binary_body_alone(self) -> None:
+        assert not sink_columns(struct(StructField("body", BinaryType()))).body_as_string
+
+    def test_problems_are_reported_together(self) -> None:
+        schema = struct(StructField("value", TEXT), StructField("headers", MapType(TEXT, LongType())))
+        with pytest.raises(SchemaError) as caught:
+            sink_columns(schema)
+        text = str(caught.value)
+        assert "the sink has no column `value`; it has body, destination, content_type, headers" in text
+        assert "column `headers` is map<string,bigint>; the sink has it as map<string,string>" in text
+        assert "the sink needs a column `body`" in text
