@@ -1,0 +1,259 @@
+"""The broker without its sockets: queues, topics, subscriptions, transactions.
+
+Not thread-safe; whoever owns it (``server``) holds a lock. What a client may not do raises :class:`Refused`,
+whose text goes back to it in an ERROR frame.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+
+from spark_stomp.devbroker.messages import Headers, Message, passed_on
+from spark_stomp.devbroker.queues import Outlet, Queue, QueueView, Subscription
+from spark_stomp.errors import FrameEncodeError
+
+__all__ = ["Broker", "Member", "Refused"]
+
+_TOPIC = "/topic/"
+
+
+class Refused(Exception):
+    """The broker will not do what the client asked."""
+
+
+class Member:
+    """One connected client: its subscriptions and its open transactions."""
+
+    __slots__ = ("outlet", "subscribed", "subscriptions", "transactions")
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.outlet = outlet
+        self.subscriptions: dict[str, Subscription] = {}
+        self.subscribed = 0
+        self.transactions: dict[str, list[Callable[[], None]]] = {}
+
+    def subscription(self, name: str) -> Subscription:
+        """The subscription of this id (or, in 1.0, destination)."""
+        found = self.subscriptions.get(name)
+        if found is None:
+            raise Refused(f"there is no subscription {name!r}")
+        return found
+
+    def holding(self, handle: str) -> Subscription:
+        """The subscription that delivered what this handle names."""
+        for subscription in self.subscriptions.values():
+            if handle in subscription.unacked:
+                return subscription
+        raise Refused(f"no un-acknowledged message is called {handle!r} on this connection")
+
+    def transaction(self, name: str) -> list[Callable[[], None]]:
+        """What the open transaction of this id will do."""
+        found = self.transactions.get(name)
+        if found is None:
+            raise Refused(f"there is no open transaction {name!r}")
+        return found
+
+
+class Broker:
+    """All queues and topics of one dev broker.
+
+    Args:
+        clock: seconds since the epoch, for the ``timestamp`` header.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._name = uuid.uuid4().hex[:12]
+        self._queues: dict[str, Queue] = {}
+        self._topics: dict[str, dict[int, Subscription]] = {}
+        self._sequence = 0
+        self._dirty: dict[int, Queue] = {}
+
+    # --- looking
+
+    def view(self, destination: str) -> QueueView:
+        """The figures of a queue; all 0 for one that nobody has used."""
+        return self._queues.get(destination, Queue()).view()
+
+    def bodies(self, destination: str) -> list[bytes]:
+        """The bodies that stand in a queue, delivered but un-acked ones included, in order."""
+        queue = self._queues.get(destination)
+        return [] if queue is None else [message.body for message in queue.standing()]
+
+    # --- messages
+
+    def publish(self, destination: str, body: bytes, headers: Headers = ()) -> None:
+        """Put a message into a queue, or give it to each subscriber of a topic."""
+        if not destination:
+            raise Refused("a message needs a destination")
+        kept = passed_on(headers)
+        if "timestamp" not in dict(kept):
+            kept += (("timestamp", str(int(self._clock() * 1000))),)
+        self._sequence += 1
+        try:
+            message = Message(self._sequence, f"ID:{self._name}-{self._sequence}", destination, kept, body)
+        except FrameEncodeError as error:
+            raise Refused(f"this message cannot be kept: {error.message}") from error
+        if destination.startswith(_TOPIC):
+            for subscription in self._topics.get(destination, {}).values():
+                self._put(subscription.queue, message.copy())
+        else:
+            self._put(self._queue(destination), message)
+
+    def send(
+        self, member: Member, destination: str, body: bytes, headers: Headers, transaction: str | None = None
+    ) -> None:
+        """A client's SEND, at once or with its transaction's COMMIT."""
+        if transaction is None:
+            self.publish(destination, body, headers)
+        else:
+            member.transaction(transaction).append(lambda: self.publish(destination, body, headers))
+
+    def acknowledge(
+        self, member: Member, subscription: Subscription, handle: str, transaction: str | None = None
+    ) -> None:
+        """A client's ACK: the message is gone (with ``ack:client`` all delivered before it, too)."""
+        if transaction is None:
+            self._acknowledge(subscription, handle)
+        else:
+            member.transaction(transaction).append(lambda: self._acknowledge(subscription, handle))
+
+    def reject(
+        self, member: Member, subscription: Subscription, handle: str, transaction: str | None = None
+    ) -> None:
+        """A client's NACK: back to the head of the queue, to be delivered again."""
+        if transaction is None:
+            self._reject(subscription, handle)
+        else:
+            member.transaction(transaction).append(lambda: self._reject(subscription, handle))
+
+    # --- transactions
+
+    def begin(self, member: Member, transaction: str) -> None:
+        """Open a transaction."""
+        if transaction in member.transactions:
+            raise Refused(f"the transaction {transaction!r} is open already")
+        member.transactions[transaction] = []
+
+    def commit(self, member: Member, transaction: str) -> None:
+        """Do what the transaction holds, in order."""
+        steps = member.transaction(transaction)
+        del member.transactions[transaction]
+        for step in steps:
+            step()
+
+    def abort(self, member: Member, transaction: str) -> None:
+        """Forget what the transaction holds; what it acknowledged stays with its subscription, un-acked."""
+        member.transaction(transaction)
+        del member.transactions[transaction]
+
+    # --- subscriptions
+
+    def subscribe(
+        self,
+        member: Member,
+        name: str,
+        destination: str,
+        *,
+        ack: str = "auto",
+        window: int | None = None,
+        named: bool = True,
+        browse: bool = False,
+    ) -> None:
+        """Give a client the messages from now on; with ``browse``, copies of what stands in the queue."""
+        if name in member.subscriptions:
+            raise Refused(f"the subscription {name!r} exists already")
+        topic = destination if destination.startswith(_TOPIC) else None
+        queue = Queue() if browse or topic else self._queue(destination)
+        member.subscribed += 1
+        subscription = Subscription(
+            name,
+            member.subscribed,
+            queue,
+            member.outlet,
+            ack="auto" if browse else ack,
+            window=window,
+            named=named,
+            topic=topic,
+        )
+        member.subscriptions[name] = subscription
+        queue.consumers.append(subscription)
+        if browse:
+            self._fill_browser(queue, destination)
+        elif topic:
+            self._topics.setdefault(topic, {})[id(subscription)] = subscription
+        self._touch(queue)
+
+    def unsubscribe(self, member: Member, name: str) -> None:
+        """End a subscription; what it has not acknowledged goes back."""
+        subscription = member.subscription(name)
+        del member.subscriptions[name]
+        self._drop(subscription)
+
+    def leave(self, member: Member) -> None:
+        """The client is gone, in whatever way: open transactions are aborted, un-acked messages go back."""
+        member.transactions.clear()
+        for subscription in member.subscriptions.values():
+            self._drop(subscription)
+        member.subscriptions.clear()
+
+    # --- delivery
+
+    def ready(self, member: Member) -> None:
+        """The client has room again."""
+        for subscription in member.subscriptions.values():
+            self._touch(subscription.queue)
+
+    def dispatch(self) -> None:
+        """Deliver wherever something changed since the last time."""
+        while self._dirty:
+            _, queue = self._dirty.popitem()
+            queue.dispatch()
+
+    @property
+    def pending(self) -> bool:
+        """Whether :meth:`dispatch` has something to do."""
+        return bool(self._dirty)
+
+    def _queue(self, destination: str) -> Queue:
+        queue = self._queues.get(destination)
+        if queue is None:
+            queue = self._queues[destination] = Queue()
+        return queue
+
+    def _put(self, queue: Queue, message: Message) -> None:
+        queue.put(message)
+        self._dirty[id(queue)] = queue
+
+    def _touch(self, queue: Queue) -> None:
+        if queue.ready:
+            self._dirty[id(queue)] = queue
+
+    def _fill_browser(self, queue: Queue, destination: str) -> None:
+        """Copies of all that stands there, then the end marker that ActiveMQ's browsers know."""
+        for message in self._queue(destination).standing():
+            queue.put(message.copy())
+        self._sequence += 1
+        end = (("browser", "end"),)
+        queue.put(Message(self._sequence, f"ID:{self._name}-{self._sequence}", destination, end, b""))
+
+    def _drop(self, subscription: Subscription) -> None:
+        queue = subscription.queue
+        if subscription.topic is not None:
+            del self._topics[subscription.topic][id(subscription)]
+        queue.consumers.remove(subscription)
+        queue.put_back(subscription.settle(list(subscription.unacked)))
+        self._touch(queue)
+
+    def _acknowledge(self, subscription: Subscription, handle: str) -> None:
+        settled = len(subscription.settle(subscription.covered(handle)))
+        queue = subscription.queue
+        queue.unacked -= settled
+        queue.acked += settled
+        self._touch(queue)
+
+    def _reject(self, subscription: Subscription, handle: str) -> None:
+        subscription.queue.put_back(subscription.settle(subscription.covered(handle)))
+        self._touch(subscription.queue)

@@ -1,0 +1,253 @@
+"""One client of the dev broker: its session, and what its frames make the broker do. No socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from spark_stomp.devbroker.core import Broker, Member, Refused
+from spark_stomp.devbroker.faults import Faults
+from spark_stomp.devbroker.queues import Subscription
+from spark_stomp.errors import RemoteProtocolError
+from spark_stomp.protocol import (
+    NEED_DATA,
+    ConnectRequested,
+    Disconnected,
+    Frame,
+    ServerConfig,
+    ServerConnection,
+)
+from spark_stomp.protocol.versions import ack_modes
+
+__all__ = ["HIGH_WATER", "Counters", "Peer"]
+
+HIGH_WATER = 1 << 20
+"""Octets waiting for a client beyond which it is delivered no further messages."""
+
+_UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName", "durable-subscription-name")
+_Fields = Mapping[str, str]
+
+
+@dataclass
+class Counters:
+    """What happened since the start. ``disconnects``: orderly ones only."""
+
+    connects: int = 0
+    disconnects: int = 0
+
+
+@dataclass
+class Peer:
+    """Obeys one client.
+
+    ``finished``: send what is left and close. ``dropped``: close at once, without sending.
+    """
+
+    broker: Broker
+    config: ServerConfig
+    users: Mapping[str, str] | None
+    faults: Faults
+    counters: Counters
+    session: str
+    room: int = HIGH_WATER
+    version: str = ""
+    finished: bool = False
+    dropped: bool = False
+    _frames: int = 0
+    _deliveries: int = 0
+    _member: Member | None = None
+    connection: ServerConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.connection = ServerConnection(self.config)
+
+    @property
+    def connected(self) -> bool:
+        """Whether CONNECT was accepted and the session is not over."""
+        return self._member is not None
+
+    def deliver(self, data: bytes) -> None:
+        """Queue one encoded MESSAGE frame (called by the broker)."""
+        self.connection.message_raw(data)
+        self.room -= len(data)
+        self._deliveries += 1
+        if self.faults.drop_after_deliveries is not None:
+            self._check_drop()
+
+    def has_room(self) -> None:
+        """Output went out: deliver more if that was what it waited for."""
+        if self._member is not None:
+            self.broker.ready(self._member)
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Obey what these bytes say; nothing of it raises."""
+        if self.faults.answer_nothing or self.finished:
+            return
+        self.connection.receive_data(data, now)
+        self._obey(now)
+
+    def receive_eof(self, now: float) -> None:
+        """The client closed."""
+        self.connection.receive_eof(now)
+        self._obey(now)
+        self._leave()
+
+    def tick(self, now: float) -> None:
+        """Send a heart-beat if one is due; drop a client that has gone silent."""
+        if self.faults.answer_nothing:
+            return
+        try:
+            self.connection.tick(now)
+        except RemoteProtocolError:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close at once, without a word."""
+        self.dropped = True
+        self._leave()
+
+    def _leave(self) -> None:
+        self.finished = True
+        if self._member is not None:
+            self.broker.leave(self._member)
+            self._member = None
+
+    def _obey(self, now: float) -> None:
+        try:
+            while not self.finished and (event := self.connection.next_event()) is not NEED_DATA:
+                if isinstance(event, Frame) and self._member is not None:
+                    self._obey_frame(self._member, event)
+                elif isinstance(event, ConnectRequested):
+                    self._admit(event, now)
+                elif isinstance(event, Disconnected):
+                    self._leave()
+        except RemoteProtocolError:
+            # The session has queued the ERROR frame.
+            self._leave()
+
+    def _admit(self, request: ConnectRequested, now: float) -> None:
+        if not self._known(request):
+            detail = f"no user {request.login!r} with this passcode"
+            self.connection.error("Access refused", detail=detail)
+            self._leave()
+            return
+        self.connection.accept(now, session=self.session)
+        self.version = self.connection.version or ""
+        self.counters.connects += 1
+        self._member = Member(self)
+
+    def _known(self, request: ConnectRequested) -> bool:
+        if self.users is None:
+            return True
+        return request.login is not None and self.users.get(request.login, object()) == request.passcode
+
+    def _obey_frame(self, member: Member, frame: Frame) -> None:
+        # Of repeated headers the first wins (STOMP 1.2, "Repeated Header Entries").
+        fields = dict(reversed(frame.headers))
+        try:
+            _HANDLERS[frame.command](self, member, fields, frame)
+        except Refused as refusal:
+            self.connection.error(str(refusal), detail=str(refusal), receipt_id=fields.get("receipt"))
+            self._leave()
+            return
+        receipt = fields.get("receipt")
+        if receipt is not None and frame.command not in self.faults.withhold_receipts:
+            self.connection.receipt(receipt)
+        if frame.command == "DISCONNECT":
+            self._leave()
+        self._frames += 1
+        if self.faults.drop_after_frames is not None:
+            self._check_drop()
+
+    def _check_drop(self) -> None:
+        # Not at once: the broker may be in the middle of handing out messages to this very client.
+        self.dropped = self.dropped or self.faults.drops(self._frames, self._deliveries)
+        if self.dropped:
+            self.room = 0
+
+    def _send(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        destination = self._allowed(fields["destination"])
+        self.broker.send(member, destination, frame.body, frame.headers, fields.get("transaction"))
+
+    def _subscribe(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        destination = self._allowed(fields["destination"])
+        for header in _UNSUPPORTED:
+            if fields.get(header, "false") != "false":
+                raise Refused(f"this development broker does not support the header {header!r}")
+        ack = fields.get("ack", "auto")
+        modes = ack_modes(self.version)
+        if ack not in modes:
+            raise Refused(f"ack:{ack} is not one of {', '.join(modes)} (STOMP {self.version})")
+        self.broker.subscribe(
+            member,
+            fields.get("id", destination),
+            destination,
+            ack=ack,
+            window=_window(fields),
+            named="id" in fields,
+            browse=fields.get("browser") == "true",
+        )
+
+    def _unsubscribe(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        name = fields.get("id") or fields.get("destination")
+        if name is None:
+            raise Refused("UNSUBSCRIBE needs an id or a destination")
+        self.broker.unsubscribe(member, name)
+
+    def _ack(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        self.broker.acknowledge(member, *self._named(member, fields), fields.get("transaction"))
+
+    def _nack(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        self.broker.reject(member, *self._named(member, fields), fields.get("transaction"))
+
+    def _named(self, member: Member, fields: _Fields) -> tuple[Subscription, str]:
+        """What an ACK or NACK names: by id in 1.2, else by message-id and, if given, subscription."""
+        if self.version == "1.2":
+            return member.holding(fields["id"]), fields["id"]
+        handle = fields["message-id"]
+        if "subscription" not in fields:
+            return member.holding(handle), handle
+        subscription = member.subscription(fields["subscription"])
+        if handle not in subscription.unacked:
+            raise Refused(f"subscription {subscription.name!r} has no un-acknowledged message {handle!r}")
+        return subscription, handle
+
+    def _begin(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        self.broker.begin(member, fields["transaction"])
+
+    def _commit(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        self.broker.commit(member, fields["transaction"])
+
+    def _abort(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        self.broker.abort(member, fields["transaction"])
+
+    def _disconnect(self, member: Member, fields: _Fields, frame: Frame) -> None:
+        self.counters.disconnects += 1
+
+    def _allowed(self, destination: str) -> str:
+        if destination in self.faults.refuse:
+            raise Refused(f"access to {destination!r} refused")
+        return destination
+
+
+_HANDLERS: Mapping[str, Callable[[Peer, Member, _Fields, Frame], None]] = {
+    "SEND": Peer._send,
+    "SUBSCRIBE": Peer._subscribe,
+    "UNSUBSCRIBE": Peer._unsubscribe,
+    "ACK": Peer._ack,
+    "NACK": Peer._nack,
+    "BEGIN": Peer._begin,
+    "COMMIT": Peer._commit,
+    "ABORT": Peer._abort,
+    "DISCONNECT": Peer._disconnect,
+}
+
+
+def _window(fields: _Fields) -> int | None:
+    """The un-acked window that SUBSCRIBE asks for, in messages; None = unlimited."""
+    value = fields.get("prefetch-count") or fields.get("activemq.prefetchSize")
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdecimal()) or int(value) == 0:
+        raise Refused(f"a prefetch of {value[:20]!r} messages makes no sense; it is a number from 1 on")
+    return int(value)

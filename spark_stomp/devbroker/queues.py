@@ -1,0 +1,189 @@
+"""Queues and the subscriptions that drain them: windows, round robin, redelivery in order."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Protocol
+
+from spark_stomp.devbroker.messages import Message, delivered
+from spark_stomp.protocol import escape
+
+__all__ = ["Outlet", "Queue", "QueueView", "Subscription"]
+
+
+class Outlet(Protocol):
+    """Where a client's messages go."""
+
+    version: str
+    room: int
+    """How many bytes more it takes before it wants to be left alone; may fall below 0 by one message."""
+
+    def deliver(self, data: bytes) -> None:
+        """Take one encoded MESSAGE frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue's figures at one moment.
+
+    ``depth`` = ready + ``unacked``; the others count since the queue came to be. ``delivered`` counts
+    deliveries (one message may have several), ``redelivered`` those after a message's first.
+    """
+
+    depth: int
+    unacked: int
+    enqueued: int
+    delivered: int
+    redelivered: int
+    acked: int
+
+
+class Queue:
+    """Messages in order and the subscriptions that take them in turn."""
+
+    __slots__ = ("acked", "consumers", "delivered", "enqueued", "ready", "redelivered", "unacked")
+
+    def __init__(self) -> None:
+        self.ready: deque[Message] = deque()
+        self.consumers: deque[Subscription] = deque()
+        self.unacked = 0
+        self.enqueued = 0
+        self.delivered = 0
+        self.redelivered = 0
+        self.acked = 0
+
+    def view(self) -> QueueView:
+        """The figures now."""
+        depth = len(self.ready) + self.unacked
+        return QueueView(depth, self.unacked, self.enqueued, self.delivered, self.redelivered, self.acked)
+
+    def standing(self) -> list[Message]:
+        """All messages that are neither acknowledged nor gone, in order."""
+        held = [message for consumer in self.consumers for message in consumer.unacked.values()]
+        return sorted([*held, *self.ready], key=_by_sequence)
+
+    def put(self, message: Message) -> None:
+        """A new message, at the end."""
+        self.enqueued += 1
+        self.ready.append(message)
+
+    def put_back(self, messages: Iterable[Message]) -> None:
+        """Delivered messages that nobody acknowledged: to the head, everything in its old order."""
+        back = sorted(messages, key=_by_sequence)
+        if not back:
+            return
+        self.unacked -= len(back)
+        last = back[-1].sequence
+        while self.ready and self.ready[0].sequence < last:
+            back.append(self.ready.popleft())
+        back.sort(key=_by_sequence, reverse=True)
+        self.ready.extendleft(back)
+
+    def dispatch(self) -> None:
+        """Hand out as much as the subscriptions take, in turn."""
+        ready, consumers = self.ready, self.consumers
+        refused = 0
+        while ready and refused < len(consumers):
+            consumer = consumers[0]
+            if len(consumer.unacked) < consumer.window and consumer.outlet.room > 0:
+                consumer.take(ready.popleft())
+                refused = 0
+            else:
+                refused += 1
+            consumers.rotate(-1)
+
+
+class Subscription:
+    """One client's claim on one queue.
+
+    Args:
+        name: the key within the client: its ``id``, in 1.0 possibly the destination.
+        number: unique within the client; part of the ids that 1.2 acknowledges by.
+        named: deliveries carry a ``subscription`` header (not where a 1.0 client gave no id).
+        ack: "auto", "client" or "client-individual".
+        window: how many un-acked messages it takes; None = unlimited.
+        topic: the topic whose messages the queue, this subscription's own, collects.
+    """
+
+    __slots__ = (
+        "_handles",
+        "_head",
+        "_prefix",
+        "ack",
+        "name",
+        "outlet",
+        "queue",
+        "topic",
+        "unacked",
+        "window",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        number: int,
+        queue: Queue,
+        outlet: Outlet,
+        *,
+        ack: str,
+        window: int | None = None,
+        named: bool = True,
+        topic: str | None = None,
+    ) -> None:
+        self.name = name
+        self.queue = queue
+        self.outlet = outlet
+        self.ack = ack
+        self.window = sys.maxsize if window is None else window
+        self.topic = topic
+        self.unacked: dict[str, Message] = {}
+        self._handles = 0
+        self._prefix = f"{number}-"
+        self._head = f"subscription:{escape(name, outlet.version)}\n".encode() if named else b""
+
+    def take(self, message: Message) -> None:
+        """Deliver this message."""
+        queue, outlet = self.queue, self.outlet
+        message.deliveries += 1
+        queue.delivered += 1
+        redelivered = b"redelivered:false\n"
+        if message.deliveries > 1:
+            queue.redelivered += 1
+            redelivered = b"redelivered:true\ndelivery-count:%d\n" % message.deliveries
+        if self.ack == "auto":
+            queue.acked += 1
+            ack_line = b""
+        else:
+            queue.unacked += 1
+            ack_line = self._hold(message)
+        first = b"".join((self._head, ack_line, redelivered))
+        outlet.deliver(delivered(message, first, outlet.version))
+
+    def covered(self, handle: str) -> list[str]:
+        """The handles that an acknowledgement of this one settles: with ``ack:client`` all before it too."""
+        if self.ack != "client" or handle not in self.unacked:
+            return [handle]
+        return [*takewhile(lambda held: held != handle, self.unacked), handle]
+
+    def settle(self, handles: Iterable[str]) -> list[Message]:
+        """Take these off the un-acked ones; those that are there, in order."""
+        unacked = self.unacked
+        return [unacked.pop(handle) for handle in handles if handle in unacked]
+
+    def _hold(self, message: Message) -> bytes:
+        """Keep it until it is acknowledged; gives the ``ack`` header line that 1.2 has for that."""
+        if self.outlet.version != "1.2":
+            self.unacked[message.message_id] = message
+            return b""
+        self._handles += 1
+        handle = self._prefix + str(self._handles)
+        self.unacked[handle] = message
+        return b"ack:%b\n" % handle.encode()
+
+
+def _by_sequence(message: Message) -> int:
+    return message.sequence

@@ -1,0 +1,270 @@
+"""The dev broker: an in-memory STOMP broker for development and tests.
+
+It is **not for production**: one thread, nothing is written to disk, everything is lost when it stops, there
+is no TLS. It exists so that a demo or a test needs no broker to be installed, and can script a broker's
+faults.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from itertools import islice
+from types import TracebackType
+
+from spark_stomp.devbroker.core import Broker
+from spark_stomp.devbroker.faults import Faults
+from spark_stomp.devbroker.link import Link
+from spark_stomp.devbroker.peer import Counters, Peer
+from spark_stomp.devbroker.queues import QueueView
+from spark_stomp.protocol import Limits, ServerConfig
+
+__all__ = ["DevBroker"]
+
+_VERSIONS = ("1.2", "1.1", "1.0", "lenient")
+_PUBLISH_CHUNK = 500
+_POLL_SECONDS = 0.05
+
+
+class DevBroker:
+    """An in-memory broker on its own thread; a context manager.
+
+    Thread-safe: every public method may be called from any thread.
+
+    Args:
+        host: address to listen on; the default takes connections from this machine only.
+        port: 0 = any free port (see ``port`` after :meth:`start`).
+        users: login -> passcode; None = anybody.
+        limits: for frames after CONNECT.
+        heartbeat: (what it can send, what it would like to receive) in ms; 0 = none.
+        refuse: destinations answered with ERROR.
+        versions: protocol versions to speak.
+        receive_margin: tolerance for clients' heart-beats, as a part of the interval.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        users: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        heartbeat: tuple[int, int] = (0, 0),
+        refuse: Container[str] = (),
+        versions: tuple[str, ...] = _VERSIONS,
+        receive_margin: float = 1.0,
+    ) -> None:
+        self.faults = Faults(refuse=refuse)
+        self._config = ServerConfig(
+            versions, _server_header(), heartbeat, limits or Limits(), receive_margin=receive_margin
+        )
+        self._host = host
+        self._port = port
+        self._users = users
+        self._broker = Broker()
+        self._counters = Counters()
+        self._changed = threading.Condition(threading.RLock())
+        self._waiting = 0
+        self._sessions = 0
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._links: dict[socket.socket, Link] = {}
+
+    # --- life
+
+    def start(self) -> DevBroker:
+        """Listen and serve. Raises OSError when the address is taken."""
+        if self._thread is not None:
+            raise RuntimeError("this broker was started before")
+        self._listener = socket.create_server((self._host, self._port), backlog=128)
+        self._listener.setblocking(False)
+        self._port = self._listener.getsockname()[1]
+        self._waker, self._wakened = socket.socketpair()
+        self._waker.setblocking(False)
+        self._wakened.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._wakened, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve, name=f"devbroker-{self._port}", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Close everything; messages are gone. Stopping twice is fine."""
+        if self._thread is None or self._stopping:
+            return
+        self._stopping = True
+        self._wake()
+        self._thread.join()
+        self._waker.close()
+
+    def __enter__(self) -> DevBroker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once started."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """``stomp://host:port``, as the option ``url`` wants it."""
+        return f"stomp://{self._host}:{self._port}"
+
+    # --- messages and figures
+
+    def publish(self, destination: str, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """Put one message into a queue or topic, as a client's SEND would."""
+        with self._changing():
+            self._broker.publish(destination, body, tuple(headers))
+
+    def publish_many(
+        self, destination: str, bodies: Iterable[bytes], headers: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """Put many messages with the same headers into a queue or topic; clients are served in between."""
+        shared, rest = tuple(headers), iter(bodies)
+        while chunk := list(islice(rest, _PUBLISH_CHUNK)):
+            with self._changing():
+                for body in chunk:
+                    self._broker.publish(destination, body, shared)
+
+    def queue(self, destination: str) -> QueueView:
+        """The figures of a queue now."""
+        with self._changed:
+            return self._broker.view(destination)
+
+    def bodies(self, destination: str) -> list[bytes]:
+        """The bodies that stand in a queue now, delivered but un-acked ones included, in order."""
+        with self._changed:
+            return self._broker.bodies(destination)
+
+    @property
+    def connections(self) -> int:
+        """How many sessions are open now."""
+        with self._changed:
+            return sum(link.peer.connected for link in self._links.values())
+
+    @property
+    def connects(self) -> int:
+        """How many sessions there were in all."""
+        return self._counters.connects
+
+    @property
+    def disconnects(self) -> int:
+        """How many sessions ended with an orderly DISCONNECT."""
+        return self._counters.disconnects
+
+    def drop_connections(self) -> None:
+        """Close every connection without a word; their un-acked messages go back to their queues."""
+        with self._changing():
+            for link in self._links.values():
+                link.peer.drop()
+
+    def wait_until(self, predicate: Callable[[], bool], timeout: float = 10.0, what: str = "it") -> None:
+        """Wait until ``predicate()`` holds.
+
+        It is looked at whenever something happened at the broker, and every 50 ms besides; no lock is held
+        then, so it may well wait for the broker itself.
+
+        Raises:
+            TimeoutError: it did not hold within ``timeout`` seconds; the text has ``what``.
+        """
+        deadline = time.monotonic() + timeout
+        while not predicate():
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"waited {timeout:g} s in vain for {what}")
+            with self._changed:
+                self._waiting += 1
+                self._changed.wait(_POLL_SECONDS)
+                self._waiting -= 1
+
+    # --- the thread
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change something from another thread, then have the broker's own act on it."""
+        with self._changed:
+            yield
+        if self._thread is not None:
+            self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._waker.send(b"\0")
+        except OSError:
+            # Full: it wakes up anyway. Closed: it was stopped, and nobody is there to wake.
+            return
+
+    def _serve(self) -> None:
+        try:
+            timeout: float | None = 0.0
+            while not self._stopping:
+                ready = self._selector.select(timeout)
+                with self._changed:
+                    timeout = self._round(ready, time.monotonic())
+                    if self._waiting:
+                        self._changed.notify_all()
+        finally:
+            self._close_all()
+
+    def _round(self, ready: list[tuple[selectors.SelectorKey, int]], now: float) -> float | None:
+        """Read, obey, deliver, write; gives how long to wait at most for the next round (seconds)."""
+        for key, events in ready:
+            if key.fileobj is self._listener:
+                self._accept()
+            elif key.fileobj is self._wakened:
+                self._wakened.recv(4096)
+            elif events & selectors.EVENT_READ:
+                key.data.read(now)
+        self._broker.dispatch()
+        for link in list(self._links.values()):
+            link.tick(now)
+            link.write(now)
+            if link.closed:
+                del self._links[link.socket]
+        if self._broker.pending:
+            return 0.0
+        deadlines = [link.deadline(now) for link in self._links.values()]
+        soonest = min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return None if soonest is None else max(0.0, soonest - now)
+
+    def _accept(self) -> None:
+        try:
+            accepted, _ = self._listener.accept()
+        except OSError:
+            # It was gone before it was accepted.
+            return
+        self._sessions += 1
+        peer = Peer(
+            self._broker, self._config, self._users, self.faults, self._counters, f"session-{self._sessions}"
+        )
+        self._links[accepted] = Link(accepted, peer, self._selector)
+
+    def _close_all(self) -> None:
+        with self._changed:
+            for link in self._links.values():
+                link.peer.drop()
+                link.close()
+            self._links.clear()
+            self._listener.close()
+            self._wakened.close()
+            self._selector.close()
+            self._changed.notify_all()
+
+
+def _server_header() -> str:
+    try:
+        version = importlib.metadata.version("spark-stomp")
+    except importlib.metadata.PackageNotFoundError:
+        version = "0"
+    return f"spark-stomp-devbroker/{version}"

@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from spark_stomp.devbroker.core import Broker, Member, Refused
+from spark_stomp.devbroker.queues import QueueView
+from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
+
+
+class Client:
+    """A member whose outlet keeps what it is given."""
+
+    def __init__(self, broker: Broker, version: str = "1.2", room: int = 1 << 30) -> None:
+        self.broker = broker
+        self.version = version
+        self.room = room
+        self.member = Member(self)
+        self._decoder = FrameDecoder(version)
+
+    def deliver(self, data: bytes) -> None:
+        self.room -= len(data)
+        self._decoder.receive_data(data)
+
+    def frames(self) -> list[Frame]:
+        """What was delivered since the last time."""
+        self.broker.dispatch()
+        found = []
+        while (event := self._decoder.next_event()) is not NEED_DATA:
+            assert isinstance(event, Frame)
+            found.append(event)
+        return found
+
+    def bodies(self) -> list[bytes]:
+        return [frame.body for frame in self.frames()]
+
+    def subscribe(self, name: str = "0", destination: str = "/queue/a", **settings: object) -> None:
+        settings.setdefault("ack", "client-individual")
+        self.broker.subscribe(self.member, name, destination, **settings)  # type: ignore[arg-type]
+
+    def ack(self, handle: str | None, transaction: str | None = None) -> None:
+        assert handle is not None
+        self.broker.acknowledge(self.member, self.member.holding(handle), handle, transaction)
+
+    def nack(self, handle: str | None, transaction: str | None = None) -> None:
+        assert handle is not None
+        self.broker.reject(self.member, self.member.holding(handle), handle, transaction)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker(clock=lambda: 1234.5)
+
+
+def fill(broker: Broker, *bodies: bytes, destination: str = "/queue/a") -> None:
+    for body in bodies:
+        broker.publish(destination, body)
+
+
+class TestDelivery:
+    def test_a_message_has_its_headers(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe("my:sub")
+        broker.publish("/queue/a", b"hi", (("k", "v"), ("receipt", "r")))
+        (frame,) = client.frames()
+        assert frame.command == "MESSAGE"
+        assert frame.get("subscription") == "my:sub"
+        assert frame.get("destination") == "/queue/a"
+        assert frame.get("k") == "v"
+        assert frame.get("receipt") is None
+        assert frame.get("redelivered") == "false"
+        assert frame.get("timestamp") == "1234500"
+        assert frame.get("content-length") == "2"
+        assert (frame.get("message-id") or "").startswith("ID:")
+        assert frame.get("ack")
+        assert frame.body == b"hi"
+
+    def test_the_producers_timestamp_is_kept(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe()
+        broker.publish("/queue/a", b"", (("timestamp", "7"),))
+        (frame,) = client.frames()
+        assert [value for name, value in frame.headers if name == "timestamp"] == ["7"]
+
+    def test_messages_wait_for_a_subscriber_in_order(self, broker: Broker) -> None:
+        fill(broker, b"1", b"2", b"3")
+        assert broker.bodies("/queue/a") == [b"1", b"2", b"3"]
+        client = Client(broker)
+        client.subscribe()
+        assert client.bodies() == [b"1", b"2", b"3"]
+
+    def test_only_1_2_has_an_ack_header(self, broker: Broker) -> None:
+        client = Client(broker, "1.1")
+        client.subscribe()
+        fill(broker, b"1")
+        (frame,) = client.frames()
+        assert frame.get("ack") is None
+        client.ack(frame.get("message-id"))
+        assert broker.view("/queue/a").acked == 1
+
+    def test_without_an_id_there_is_no_subscription_header(self, broker: Broker) -> None:
+        client = Client(broker, "1.0")
+        client.subscribe("/queue/a", named=False)
+        fill(broker, b"1")
+        (frame,) = client.frames()
+        assert frame.get("subscription") is None
+
+    def test_consumers_take_turns(self, broker: Broker) -> None:
+        first, second = Client(broker), Client(broker)
+        first.subscribe()
+        second.subscribe()
+        fill(broker, b"1", b"2", b"3", b"4")
+        assert (first.bodies(), second.bodies()) == ([b"1", b"3"], [b"2", b"4"])
+
+    def test_a_full_window_stops_delivery_until_an_ack(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(window=2)
+        fill(broker, b"1", b"2", b"3", b"4")
+        frames = client.frames()
+        assert [frame.body for frame in frames] == [b"1", b"2"]
+        assert client.frames() == []
+        client.ack(frames[1].get("ack"))
+        assert client.bodies() == [b"3"]
+
+    def test_a_full_window_leaves_the_rest_to_others(self, broker: Broker) -> None:
+        narrow, wide = Client(broker), Client(broker)
+        narrow.subscribe(window=1)
+        wide.subscribe()
+        fill(broker, b"1", b"2", b"3", b"4")
+        assert (narrow.bodies(), wide.bodies()) == ([b"1"], [b"2", b"3", b"4"])
+
+    def test_a_full_outlet_stops_delivery_until_it_has_room(self, broker: Broker) -> None:
+        client = Client(broker, room=1)
+        client.subscribe()
+        fill(broker, b"1", b"2")
+        assert client.bodies() == [b"1"]
+        assert not broker.pending
+        client.room = 1
+        broker.ready(client.member)
+        assert broker.pending
+        assert client.bodies() == [b"2"]
+
+    def test_auto_needs_no_ack(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(ack="auto")
+        fill(broker, b"1")
+        (frame,) = client.frames()
+        assert frame.get("ack") is None
+        assert broker.view("/queue/a") == QueueView(0, 0, 1, 1, 0, 1)
+
+    def test_a_message_needs_a_destination(self, broker: Broker) -> None:
+        with pytest.raises(Refused, match="destination"):
+            broker.publish("", b"")
+
+
+class TestFigures:
+    def test_of_a_queue_that_nobody_used(self, broker: Broker) -> None:
+        assert broker.view("/queue/none") == QueueView(0, 0, 0, 0, 0, 0)
+        assert broker.bodies("/queue/none") == []
+
+    def test_follow_what_happens(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(window=2)
+        fill(broker, b"1", b"2", b"3")
+        frames = client.frames()
+        assert broker.view("/queue/a") == QueueView(3, 2, 3, 2, 0, 0)
+        assert broker.bodies("/queue/a") == [b"1", b"2", b"3"]
+        client.ack(frames[0].get("ack"))
+        assert broker.view("/queue/a") == QueueView(2, 1, 3, 2, 0, 1)
+        broker.leave(client.member)
+        assert broker.view("/queue/a") == QueueView(2, 0, 3, 2, 0, 1)
+
+
+class TestRedelivery:
+    def test_what_was_not_acked_comes_back_first_and_in_order(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(window=3)
+        fill(broker, b"1", b"2", b"3", b"4")
+        frames = client.frames()
+        ids = [frame.get("message-id") for frame in frames]
+        client.ack(frames[1].get("ack"))
+        client.frames()
+        broker.leave(client.member)
+        again = Client(broker)
+        again.subscribe()
+        frames = again.frames()
+        assert [frame.body for frame in frames] == [b"1", b"3", b"4"]
+        assert [frame.get("message-id") for frame in frames[:2]] == [ids[0], ids[2]]
+        assert [frame.get("redelivered") for frame in frames] == ["true", "true", "true"]
+        assert frames[0].get("delivery-count") == "2"
+        assert broker.view("/queue/a").redelivered == 3
+
+    def test_two_consumers_that_leave_one_after_the_other_keep_the_order(self, broker: Broker) -> None:
+        first, second = Client(broker), Client(broker)
+        first.subscribe(window=2)
+        second.subscribe(window=2)
+        fill(broker, b"1", b"2", b"3", b"4", b"5")
+        broker.dispatch()
+        broker.leave(first.member)
+        broker.leave(second.member)
+        assert broker.bodies("/queue/a") == [b"1", b"2", b"3", b"4", b"5"]
+        third = Client(broker)
+        third.subscribe()
+        frames = third.frames()
+        assert [frame.body for frame in frames] == [b"1", b"2", b"3", b"4", b"5"]
+        assert [frame.get("redelivered") for frame in frames] == ["true"] * 4 + ["false"]
+
+    def test_unsubscribing_gives_back_too(self, broker: Broker) -> None:
+        client, other = Client(broker), Client(broker)
+        client.subscribe()
+        fill(broker, b"1")
+        client.frames()
+        broker.unsubscribe(client.member, "0")
+        other.subscribe()
+        assert other.bodies() == [b"1"]
+        with pytest.raises(Refused, match="no subscription '0'"):
+            broker.unsubscribe(client.member, "0")
+
+    def test_nack_gives_back_one(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(window=2)
+        fill(broker, b"1", b"2", b"3")
+        frames = client.frames()
+        client.nack(frames[0].get("ack"))
+        (frame,) = client.frames()
+        assert (frame.body, frame.get("redelivered")) == (b"1", "true")
+        assert frame.get("ack") != frames[0].get("ack")
+
+
+class TestCumulative:
+    """STOMP 1.2, "SUBSCRIBE ack Header": client."""
+
+    def test_an_ack_covers_all_before(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(ack="client")
+        fill(broker, b"1", b"2", b"3")
+        frames = client.frames()
+        client.ack(frames[1].get("ack"))
+        assert broker.view("/queue/a").acked == 2
+        assert broker.bodies("/queue/a") == [b"3"]
+
+    def test_a_nack_gives_back_all_before(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(ack="client", window=3)
+        fill(broker, b"1", b"2", b"3")
+        frames = client.frames()
+        client.nack(frames[1].get("ack"))
+        assert client.bodies() == [b"1", b"2"]
+
+    def test_an_ack_of_what_was_settled_meanwhile_covers_nothing(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(ack="client")
+        fill(broker, b"1", b"2", b"3")
+        frames = client.frames()
+        broker.begin(client.member, "t")
+        client.ack(frames[0].get("ack"), "t")
+        client.ack(frames[0].get("ack"))
+        broker.commit(client.member, "t")
+        assert broker.bodies("/queue/a") == [b"2", b"3"]
+
+
+class TestTopics:
+    def test_every_subscriber_gets_each_message_from_now_on(self, broker: Broker) -> None:
+        fill(broker, b"early", destination="/topic/t")
+        first, second = Client(broker), Client(broker)
+        first.subscribe(destination="/topic/t")
+        second.subscribe(destination="/topic/t", ack="auto")
+        fill(broker, b"1", destination="/topic/t")
+        (one,), (two,) = first.frames(), second.frames()
+        assert one.body == two.body == b"1"
+        assert one.get("message-id") == two.get("message-id")
+        broker.leave(first.member)
+        fill(broker, b"2", destination="/topic/t")
+        assert second.bodies() == [b"2"]
+
+    def test_a_window_holds_messages_back(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(destination="/topic/t", window=1)
+        fill(broker, b"1", b"2", destination="/topic/t")
+        (frame,) = client.frames()
+        client.ack(frame.get("ack"))
+        assert client.bodies() == [b"2"]
+
+
+class TestBrowsing:
+    def test_shows_everything_and_takes_nothing(self, broker: Broker) -> None:
+        consumer, browser = Client(broker), Client(broker)
+        consumer.subscribe(window=1)
+        fill(broker, b"1", b"2")
+        broker.dispatch()
+        before = broker.view("/queue/a")
+        browser.subscribe(browse=True, window=1)
+        *frames, end = browser.frames()
+        assert [frame.body for frame in frames] == [b"1", b"2"]
+        assert {frame.get("browser") for frame in frames} == {None}
+        assert (end.get("browser"), end.body) == ("end", b"")
+        assert broker.view("/queue/a") == before
+        broker.leave(browser.member)
+        assert broker.view("/queue/a") == before
+
+
+class TestTransactions:
+    """STOMP 1.2, "BEGIN", "COMMIT", "ABORT"."""
+
+    def test_nothing_happens_before_the_commit(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe(window=1)
+        fill(broker, b"1", b"2")
+        (frame,) = client.frames()
+        broker.begin(client.member, "t")
+        broker.send(client.member, "/queue/b", b"x", (("k", "v"),), "t")
+        client.ack(frame.get("ack"), "t")
+        assert client.frames() == []
+        assert broker.view("/queue/b").enqueued == 0
+        broker.commit(client.member, "t")
+        assert broker.bodies("/queue/b") == [b"x"]
+        assert client.bodies() == [b"2"]
+
+    def test_an_abort_forgets_it_all(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe()
+        fill(broker, b"1")
+        (frame,) = client.frames()
+        broker.begin(client.member, "t")
+        broker.send(client.member, "/queue/b", b"x", (), "t")
+        client.nack(frame.get("ack"), "t")
+        broker.abort(client.member, "t")
+        assert broker.view("/queue/b").enqueued == 0
+        assert broker.view("/queue/a").unacked == 1
+        client.ack(frame.get("ack"))
+        assert broker.view("/queue/a").acked == 1
+
+    def test_leaving_aborts(self, broker: Broker) -> None:
+        client = Client(broker)
+        broker.begin(client.member, "t")
+        broker.send(client.member, "/queue/b", b"x", (), "t")
+        broker.leave(client.member)
+        assert broker.view("/queue/b").enqueued == 0
+
+    def test_a_nack_at_the_commit(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe()
+        fill(broker, b"1")
+        (frame,) = client.frames()
+        broker.begin(client.member, "t")
+        client.nack(frame.get("ack"), "t")
+        broker.commit(client.member, "t")
+        assert client.bodies() == [b"1"]
+
+    def test_a_message_acked_twice_in_a_transaction_counts_once(self, broker: Broker) -> None:
+        client = Client(broker)
+        client.subscribe()
+        fill(broker, b"1")
+        (frame,) = client.frames()
+        broker.begin(client.member, "t")
+        client.ack(frame.get("ack"), "t")
+        client.ack(frame.get("ack"), "t")
+        broker.commit(client.member, "t")
+        assert broker.view("/queue/a") == QueueView(0, 0, 1, 1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [
+        (lambda b, m: b.begin(m, "open"), "open already"),
+        (lambda b, m: b.commit(m, "none"), "no open transaction 'none'"),
+        (lambda b, m: b.abort(m, "none"), "no open transaction"),
+        (lambda b, m: b.send(m, "/queue/a", b"", (), "none"), "no open transaction"),
+        (lambda b, m: b.subscribe(m, "0", "/queue/a"), "'0' exists already"),
+        (lambda b, m: m.holding("x"), "no un-acknowledged message is called 'x'"),
+        (lambda b, m: m.subscription("9"), "no subscription '9'"),
+    ],
+)
+def test_what_is_refused(broker: Broker, act: Callable[[Broker, Member], None], why: str) -> None:
+    client = Client(broker)
+    client.subscribe()
+    broker.begin(client.member, "open")
+    with pytest.raises(Refused, match=why):
+        act(broker, client.member)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_stomp.devbroker.messages import Message, delivered, passed_on
+from spark_stomp.errors import FrameEncodeError
+from spark_stomp.protocol import Frame, FrameDecoder
+
+
+def test_what_steers_the_broker_stays_behind() -> None:
+    headers = (
+        ("destination", "/q"),
+        ("receipt", "1"),
+        ("k", "1"),
+        ("message-id", "mine"),
+        ("k", "2"),
+        ("content-length", "3"),
+        ("content-type", "text/plain"),
+    )
+    assert passed_on(headers) == (("k", "1"), ("k", "2"), ("content-type", "text/plain"))
+
+
+def decoded(data: bytes, version: str) -> Frame:
+    decoder = FrameDecoder(version)
+    decoder.receive_data(data)
+    frame = decoder.next_event()
+    assert isinstance(frame, Frame)
+    return frame
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
+def test_goes_out_in_every_version(version: str) -> None:
+    message = Message(1, "ID:x-1", "/q", (("k", "a:b"), ("k", "c\\d")), b"hi\0")
+    assert decoded(delivered(message, b"redelivered:false\n", version), version) == Frame(
+        "MESSAGE",
+        (
+            ("redelivered", "false"),
+            ("message-id", "ID:x-1"),
+            ("destination", "/q"),
+            ("k", "a:b"),
+            ("k", "c\\d"),
+            ("content-length", "3"),
+        ),
+        b"hi\0",
+    )
+
+
+def test_is_escaped_as_1_2_says() -> None:
+    message = Message(1, "ID:x-1", "/q", (("k", "a:b"),), b"hi")
+    assert delivered(message, b"", "1.2") == (
+        b"MESSAGE\nmessage-id:ID\\cx-1\ndestination:/q\nk:a\\cb\ncontent-length:2\n\nhi\0"
+    )
+
+
+@pytest.mark.parametrize(("version", "value"), [("1.0", "a\nb"), ("1.1", "a\rb"), ("lenient", "a\nb")])
+def test_a_header_that_a_version_cannot_carry_is_left_out(version: str, value: str) -> None:
+    message = Message(1, "m", "/q", (("bad", value), ("good", "1")), b"x")
+    names = [name for name, _ in decoded(delivered(message, b"", version), version).headers]
+    assert names == ["message-id", "destination", "good", "content-length"]
+    assert decoded(delivered(message, b"", "1.2"), "1.2").get("bad") == value
+
+
+def test_a_header_that_no_new_version_can_carry_is_refused() -> None:
+    with pytest.raises(FrameEncodeError):
+        Message(1, "m", "/q", (("", "nameless"),), b"")
+
+
+def test_a_copy_is_a_message_of_its_own() -> None:
+    message = Message(1, "m", "/q", (), b"x")
+    message.deliveries = 3
+    copy = message.copy()
+    assert delivered(copy, b"", "1.2") == delivered(message, b"", "1.2")
+    assert (copy.sequence, copy.body, copy.deliveries) == (1, b"x", 0)

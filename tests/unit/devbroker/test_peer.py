@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from spark_stomp.devbroker.core import Broker
+from spark_stomp.devbroker.faults import Faults
+from spark_stomp.devbroker.peer import HIGH_WATER, Counters, Peer
+from spark_stomp.protocol import (
+    NEED_DATA,
+    ClientConfig,
+    ClientConnection,
+    Connected,
+    Disconnected,
+    ErrorReceived,
+    Event,
+    MessageReceived,
+    ReceiptReceived,
+    ServerConfig,
+)
+
+ALL = ("1.2", "1.1", "1.0", "lenient")
+
+
+class Pair:
+    """A peer of the broker and the client session at its other end, joined without sockets."""
+
+    def __init__(
+        self,
+        broker: Broker | None = None,
+        *,
+        users: dict[str, str] | None = None,
+        faults: Faults | None = None,
+        heartbeat: tuple[int, int] = (0, 0),
+        config: ClientConfig | None = None,
+    ) -> None:
+        self.broker = broker or Broker()
+        self.faults = faults or Faults()
+        self.counters = Counters()
+        server = ServerConfig(ALL, heartbeat=heartbeat, receive_margin=0.5)
+        self.peer = Peer(self.broker, server, users, self.faults, self.counters, "session-1")
+        self.client = ClientConnection(config or ClientConfig())
+        self.client.connect(0.0)
+        self.first = self.exchange()
+
+    def exchange(self, now: float = 0.0) -> list[Event]:
+        """Move all bytes both ways; the events that the client gets."""
+        found: list[Event] = []
+        while True:
+            data = self.client.data_to_send()
+            if data:
+                self.peer.receive(data, now)
+            self.broker.dispatch()
+            answer = self.peer.connection.data_to_send()
+            if not answer:
+                return found
+            self.client.receive_data(answer, now)
+            while (event := self.client.next_event()) is not NEED_DATA:
+                found.append(event)
+
+    def messages(self) -> list[bytes]:
+        return [event.frame.body for event in self.exchange() if isinstance(event, MessageReceived)]
+
+    def refusal(self) -> ErrorReceived:
+        (event,) = self.exchange()
+        assert isinstance(event, ErrorReceived)
+        assert self.peer.finished
+        return event
+
+
+class TestLogin:
+    def test_everyone_is_let_in_where_there_are_no_users(self) -> None:
+        pair = Pair(config=ClientConfig(login="x", passcode="y"))
+        assert pair.first == [Connected("1.2", None, "session-1", (0, 0))]
+        assert pair.peer.connected
+        assert pair.counters == Counters(connects=1, disconnects=0)
+
+    def test_a_user_with_the_right_passcode(self) -> None:
+        pair = Pair(users={"me": "secret"}, config=ClientConfig(login="me", passcode="secret"))
+        assert isinstance(pair.first[0], Connected)
+
+    @pytest.mark.parametrize(
+        ("login", "passcode"), [("me", "wrong"), ("you", "secret"), (None, None), ("me", None), ("you", None)]
+    )
+    def test_anybody_else_is_refused_without_telling_the_passcode(
+        self, login: str | None, passcode: str | None
+    ) -> None:
+        pair = Pair(users={"me": "secret"}, config=ClientConfig(login=login, passcode=passcode))
+        (error,) = pair.first
+        assert isinstance(error, ErrorReceived)
+        assert error.message == "Access refused"
+        assert "secret" not in error.detail
+        assert "wrong" not in error.detail
+        assert pair.peer.finished
+        assert not pair.peer.connected
+        assert pair.counters.connects == 0
+
+
+class TestFrames:
+    def test_send_subscribe_ack_with_receipts(self) -> None:
+        pair = Pair()
+        pair.client.send("/queue/a", b"1", receipt="sent")
+        pair.client.subscribe("0", "/queue/a", receipt="subscribed")
+        sent, subscribed, message = pair.exchange()
+        assert (sent, subscribed) == (ReceiptReceived("sent"), ReceiptReceived("subscribed"))
+        assert isinstance(message, MessageReceived)
+        pair.client.ack("0", message.frame.get("ack") or "", receipt="acked")
+        assert pair.exchange() == [ReceiptReceived("acked")]
+        assert pair.broker.view("/queue/a").acked == 1
+
+    @pytest.mark.parametrize("header", ["prefetch-count", "activemq.prefetchSize"])
+    def test_prefetch(self, header: str) -> None:
+        pair = Pair()
+        for number in range(3):
+            pair.broker.publish("/queue/a", b"%d" % number)
+        pair.client.subscribe("0", "/queue/a", headers=[(header, "2")])
+        assert pair.messages() == [b"0", b"1"]
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
+    def test_acks_of_each_version(self, version: str) -> None:
+        pair = Pair(config=ClientConfig(accept_versions=(version,)))
+        pair.broker.publish("/queue/a", b"1")
+        pair.client.subscribe("0", "/queue/a", ack="client")
+        (message,) = pair.exchange()
+        assert isinstance(message, MessageReceived)
+        assert message.frame.get("subscription") == "0"
+        handle = message.frame.get("ack" if version == "1.2" else "message-id")
+        pair.client.ack("0", handle or "")
+        assert pair.exchange() == []
+        assert pair.broker.view("/queue/a").acked == 1
+
+    def test_nack(self) -> None:
+        pair = Pair()
+        pair.broker.publish("/queue/a", b"1")
+        pair.client.subscribe("0", "/queue/a")
+        (message,) = pair.exchange()
+        assert isinstance(message, MessageReceived)
+        pair.client.nack("0", message.frame.get("ack") or "")
+        (again,) = pair.exchange()
+        assert isinstance(again, MessageReceived)
+        assert again.frame.get("redelivered") == "true"
+
+    def test_transactions(self) -> None:
+        pair = Pair()
+        for ending, standing in ((pair.client.abort, []), (pair.client.commit, [b"1"])):
+            pair.client.begin("t")
+            pair.client.send("/queue/a", b"1", transaction="t")
+            ending("t", receipt="done")
+            assert pair.exchange() == [ReceiptReceived("done")]
+            assert pair.broker.bodies("/queue/a") == standing
+
+    def test_unsubscribe(self) -> None:
+        pair = Pair()
+        pair.client.subscribe("0", "/queue/a")
+        pair.client.unsubscribe("0")
+        pair.exchange()
+        pair.broker.publish("/queue/a", b"1")
+        assert pair.messages() == []
+
+    @pytest.mark.parametrize("named", [b"", b"id:0\n"])
+    def test_1_0_may_unsubscribe_by_destination(self, named: bytes) -> None:
+        pair = Pair(config=ClientConfig(accept_versions=("1.0",)))
+        pair.peer.receive(b"SUBSCRIBE\ndestination:/queue/a\n" + named + b"\n\0", 0.0)
+        pair.broker.publish("/queue/a", b"1")
+        assert pair.messages() == [b"1"]
+        pair.peer.receive(b"UNSUBSCRIBE\n" + (named or b"destination:/queue/a\n") + b"\n\0", 0.0)
+        pair.broker.publish("/queue/a", b"2")
+        assert pair.messages() == []
+
+    def test_browse(self) -> None:
+        pair = Pair()
+        pair.broker.publish("/queue/a", b"1")
+        pair.client.subscribe("0", "/queue/a", ack="auto", headers=[("browser", "true")])
+        assert pair.messages() == [b"1", b""]
+        assert pair.broker.bodies("/queue/a") == [b"1"]
+
+    def test_of_repeated_headers_the_first_wins(self) -> None:
+        pair = Pair()
+        pair.peer.receive(b"SEND\ndestination:/queue/a\ndestination:/queue/b\n\n\0", 0.0)
+        assert pair.broker.view("/queue/a").enqueued == 1
+
+    def test_disconnect(self) -> None:
+        pair = Pair()
+        pair.client.disconnect("bye")
+        assert pair.exchange() == [Disconnected()]
+        assert pair.peer.finished
+        assert not pair.peer.connected
+        assert pair.counters.disconnects == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [
+        (lambda c: c.subscribe("0", "/queue/a", headers=[("selector", "a = 1")]), "'selector'"),
+        (lambda c: c.subscribe("0", "/topic/a", headers=[("durable", "true")]), "'durable'"),
+        (lambda c: c.subscribe("0", "/queue/a", headers=[("prefetch-count", "0")]), "prefetch of '0'"),
+        (lambda c: c.subscribe("0", "/queue/a", headers=[("prefetch-count", "-1")]), "prefetch of '-1'"),
+        (lambda c: c.send("/queue/refused", b""), "access to '/queue/refused' refused"),
+        (lambda c: c.subscribe("0", "/queue/refused"), "access to '/queue/refused' refused"),
+    ],
+)
+def test_what_is_refused_with_an_error_and_the_receipt(
+    act: Callable[[ClientConnection], None], why: str
+) -> None:
+    pair = Pair(faults=Faults(refuse={"/queue/refused"}))
+    act(pair.client)
+    assert why in pair.refusal().message
+
+
+@pytest.mark.parametrize(
+    ("version", "frame", "why"),
+    [
+        ("1.2", b"ACK\nid:9\n", "called '9'"),
+        ("1.1", b"ACK\nsubscription:s\nmessage-id:9\n", "no subscription 's'"),
+        ("1.1", b"NACK\nsubscription:0\nmessage-id:9\n", "'0' has no un-acknowledged message '9'"),
+        ("1.0", b"ACK\nmessage-id:9\n", "called '9'"),
+        ("1.0", b"UNSUBSCRIBE\n", "needs an id or a destination"),
+        ("1.0", b"SUBSCRIBE\ndestination:/q\nack:client-individual\n", "ack:client-individual is not one of"),
+        ("1.2", b"COMMIT\ntransaction:t\n", "no open transaction 't'"),
+        ("1.2", b"SEND\n", "lacks the header 'destination'"),
+        ("1.0", b"SEND\ndestination:/queue/b\n:nameless\n", "cannot be kept"),
+        ("1.2", b"RUBBISH\n", ""),
+    ],
+)
+def test_frames_that_no_decent_client_sends(version: str, frame: bytes, why: str) -> None:
+    pair = Pair(config=ClientConfig(accept_versions=(version,)))
+    pair.client.subscribe("0", "/queue/a", ack="client")
+    pair.exchange()
+    pair.peer.receive(frame + b"receipt:7\n\n\0", 0.0)
+    error = pair.refusal()
+    assert why in error.message
+    assert error.receipt_id == ("7" if why else None)
+    pair.broker.publish("/queue/a", b"1")
+    assert pair.exchange() == []
+
+
+class TestEnding:
+    def test_a_client_that_vanishes_gives_its_messages_back(self) -> None:
+        pair = Pair()
+        pair.broker.publish("/queue/a", b"1")
+        pair.client.subscribe("0", "/queue/a")
+        assert pair.messages() == [b"1"]
+        pair.peer.receive_eof(1.0)
+        assert pair.peer.finished
+        assert pair.counters.disconnects == 0
+        assert pair.broker.view("/queue/a").unacked == 0
+        pair.peer.receive(b"SEND\ndestination:/queue/a\n\n\0", 1.0)
+        assert pair.broker.view("/queue/a").enqueued == 1
+
+    def test_a_client_that_goes_silent_is_dropped(self) -> None:
+        pair = Pair(heartbeat=(0, 1000), config=ClientConfig(heartbeat=(1000, 0)))
+        pair.peer.tick(1.4)
+        assert not pair.peer.dropped
+        pair.peer.tick(1.5)
+        assert pair.peer.dropped
+        assert not pair.peer.connected
+
+    def test_beats_go_out(self) -> None:
+        pair = Pair(heartbeat=(1000, 0), config=ClientConfig(heartbeat=(0, 1000)))
+        pair.peer.tick(0.9)
+        assert pair.peer.connection.data_to_send() == b"\n"
+
+
+class TestFaults:
+    def test_receipts_withheld(self) -> None:
+        pair = Pair(faults=Faults(withhold_receipts={"SEND"}))
+        pair.client.send("/queue/a", b"1", receipt="1")
+        pair.client.subscribe("0", "/queue/a", ack="auto", receipt="2")
+        receipt, message = pair.exchange()
+        assert receipt == ReceiptReceived("2")
+        assert isinstance(message, MessageReceived)
+
+    def test_nothing_answered(self) -> None:
+        pair = Pair(
+            faults=Faults(answer_nothing=True), heartbeat=(1000, 0), config=ClientConfig(heartbeat=(0, 1000))
+        )
+        assert pair.first == []
+        pair.faults.answer_nothing = False
+        pair.peer.tick(5.0)
+        assert pair.exchange() == []
+
+    def test_no_beats_from_a_dumb_broker(self) -> None:
+        pair = Pair(heartbeat=(1000, 0), config=ClientConfig(heartbeat=(0, 1000)))
+        pair.faults.answer_nothing = True
+        pair.peer.tick(5.0)
+        assert pair.peer.connection.data_to_send() == b""
+
+    def test_dropped_after_frames(self) -> None:
+        pair = Pair(faults=Faults(drop_after_frames=2))
+        pair.client.send("/queue/a", b"1")
+        pair.exchange()
+        assert not pair.peer.dropped
+        pair.client.send("/queue/a", b"2")
+        pair.exchange()
+        assert pair.peer.dropped
+
+    def test_dropped_after_deliveries(self) -> None:
+        pair = Pair(faults=Faults(drop_after_deliveries=2))
+        for number in range(3):
+            pair.broker.publish("/queue/a", b"%d" % number)
+        pair.client.subscribe("0", "/queue/a")
+        pair.exchange()
+        assert pair.peer.dropped
+        assert pair.broker.view("/queue/a").unacked == 2
+
+
+class TestRoom:
+    def test_shrinks_with_every_delivery_and_stops_them(self) -> None:
+        pair = Pair()
+        body = b"x" * (HIGH_WATER // 2)
+        for _ in range(5):
+            pair.broker.publish("/queue/a", body)
+        pair.client.subscribe("0", "/queue/a")
+        assert len(pair.messages()) == 2
+        assert pair.peer.room <= 0
+        pair.peer.room = HIGH_WATER
+        pair.peer.has_room()
+        assert len(pair.messages()) == 2
+
+    def test_means_nothing_to_a_client_that_left(self) -> None:
+        pair = Pair()
+        pair.client.disconnect()
+        pair.exchange()
+        pair.peer.has_room()
+        assert not pair.broker.pending

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.devbroker.peer import HIGH_WATER
+from spark_stomp.protocol import (
+    NEED_DATA,
+    ClientConfig,
+    ClientConnection,
+    Connected,
+    Disconnected,
+    ErrorReceived,
+    Event,
+    HeartbeatReceived,
+    MessageReceived,
+    ReceiptReceived,
+)
+
+TIMEOUT = 10.0
+
+
+class Client:
+    """A blocking client on a socket."""
+
+    def __init__(self, broker: DevBroker, config: ClientConfig | None = None) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", broker.port), timeout=TIMEOUT)
+        self.session = ClientConnection(config or ClientConfig())
+        self._events: list[Event] = []
+        self.session.connect(0.0)
+        self.flush()
+
+    def flush(self) -> None:
+        self.socket.sendall(self.session.data_to_send())
+
+    def next(self) -> Event:
+        """The next event but heart-beats; the end of the connection is an event too."""
+        while True:
+            event = self.session.next_event()
+            if event is NEED_DATA:
+                self.read()
+            elif not isinstance(event, HeartbeatReceived):
+                return event
+
+    def read(self) -> None:
+        data = self.socket.recv(1 << 16)
+        if data:
+            self.session.receive_data(data, 0.0)
+        else:
+            self.session.receive_eof(0.0)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+@pytest.fixture
+def broker() -> Iterator[DevBroker]:
+    with DevBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def connect(broker: DevBroker) -> Iterator[Callable[..., Client]]:
+    clients: list[Client] = []
+
+    def connected(config: ClientConfig | None = None) -> Client:
+        client = Client(broker, config)
+        clients.append(client)
+        assert isinstance(client.next(), Connected)
+        return client
+
+    yield connected
+    for client in clients:
+        client.close()
+
+
+Connect = Callable[..., Client]
+
+
+class TestLife:
+    def test_tells_where_it_is(self, broker: DevBroker) -> None:
+        assert broker.url == f"stomp://127.0.0.1:{broker.port}"
+        assert broker.port > 0
+
+    def test_starts_once_and_stops_any_number_of_times(self) -> None:
+        broker = DevBroker()
+        broker.stop()
+        broker.start()
+        with pytest.raises(RuntimeError, match="started before"):
+            broker.start()
+        broker.stop()
+        broker.stop()
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.1", broker.port), timeout=1.0)
+
+    def test_a_port_that_is_taken_is_an_error(self, broker: DevBroker) -> None:
+        with pytest.raises(OSError):
+            DevBroker(port=broker.port).start()
+
+    def test_stopping_closes_connections_and_ends_the_thread(
+        self, broker: DevBroker, connect: Connect
+    ) -> None:
+        client = connect()
+        broker.stop()
+        assert client.next() == Disconnected(confirmed=False)
+        assert f"devbroker-{broker.port}" not in {thread.name for thread in threading.enumerate()}
+
+    def test_what_is_published_after_the_end_disturbs_nobody(self) -> None:
+        with DevBroker() as broker:
+            pass
+        broker.publish("/queue/a", b"1")
+        assert broker.bodies("/queue/a") == [b"1"]
+
+    def test_what_is_published_before_the_start_waits(self) -> None:
+        broker = DevBroker()
+        broker.publish("/queue/a", b"1")
+        with broker:
+            assert broker.bodies("/queue/a") == [b"1"]
+
+
+class TestSessions:
+    def test_says_what_it_is(self, broker: DevBroker) -> None:
+        client = Client(broker)
+        connected = client.next()
+        client.close()
+        assert isinstance(connected, Connected)
+        assert (connected.server or "").startswith("spark-stomp-devbroker/")
+
+    def test_are_counted(self, broker: DevBroker, connect: Connect) -> None:
+        orderly, rude = connect(), connect()
+        assert (broker.connections, broker.connects, broker.disconnects) == (2, 2, 0)
+        orderly.session.disconnect("bye")
+        orderly.flush()
+        assert orderly.next() == Disconnected(confirmed=True)
+        rude.close()
+        broker.wait_until(lambda: broker.connections == 0, TIMEOUT)
+        assert (broker.connects, broker.disconnects) == (2, 1)
+
+    def test_the_broker_closes_after_a_disconnect(self, connect: Connect) -> None:
+        client = connect()
+        client.session.disconnect("bye")
+        client.flush()
+        assert client.next() == Disconnected(confirmed=True)
+        assert client.socket.recv(1) == b""
+
+    def test_the_broker_closes_after_an_error(self, broker: DevBroker) -> None:
+        with DevBroker(users={"me": "x"}) as strict:
+            client = Client(strict)
+            assert isinstance(client.next(), ErrorReceived)
+            assert client.socket.recv(1) == b""
+            client.close()
+
+    def test_what_a_client_still_sends_does_not_cost_it_the_error(self, broker: DevBroker) -> None:
+        client = Client(broker)
+        client.socket.sendall(b"RUBBISH\n\n\0" + b"x" * 1_000_000)
+        assert isinstance(client.next(), Connected)
+        assert isinstance(client.next(), ErrorReceived)
+        client.close()
+
+    def test_a_client_that_does_not_close_is_closed(self, broker: DevBroker) -> None:
+        client = Client(broker)
+        client.socket.sendall(b"RUBBISH\n\n\0")
+        assert isinstance(client.next(), Connected)
+        assert isinstance(client.next(), ErrorReceived)
+        broker.wait_until(lambda: broker._links == {}, TIMEOUT, "the broker to lose patience")
+        client.close()
+
+    def test_something_that_is_not_stomp(self, broker: DevBroker) -> None:
+        with socket.create_connection(("127.0.0.1", broker.port), timeout=TIMEOUT) as other:
+            other.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            answer = b""
+            while piece := other.recv(4096):
+                answer += piece
+        assert answer.startswith(b"ERROR\n")
+
+
+class TestMessages:
+    def test_go_through(self, broker: DevBroker, connect: Connect) -> None:
+        producer, consumer = connect(), connect()
+        consumer.session.subscribe("0", "/queue/a")
+        consumer.flush()
+        producer.session.send("/queue/a", b"hi", receipt="r")
+        producer.flush()
+        assert producer.next() == ReceiptReceived("r")
+        message = consumer.next()
+        assert isinstance(message, MessageReceived)
+        assert message.frame.body == b"hi"
+        consumer.session.ack("0", message.frame.get("ack") or "")
+        consumer.flush()
+        broker.wait_until(lambda: broker.queue("/queue/a").acked == 1, TIMEOUT)
+
+    def test_published_from_another_thread_arrive(self, broker: DevBroker, connect: Connect) -> None:
+        consumer = connect()
+        consumer.session.subscribe("0", "/queue/a", ack="auto", receipt="r")
+        consumer.flush()
+        assert consumer.next() == ReceiptReceived("r")
+        broker.publish("/queue/a", b"1", [("k", "v")])
+        message = consumer.next()
+        assert isinstance(message, MessageReceived)
+        assert message.frame.get("k") == "v"
+        broker.publish_many("/queue/a", (b"%d" % number for number in range(1200)), [("many", "1")])
+        bodies = []
+        while len(bodies) < 1200:
+            message = consumer.next()
+            assert isinstance(message, MessageReceived)
+            bodies.append(message.frame.body)
+        assert bodies == [b"%d" % number for number in range(1200)]
+
+    def test_drop_connections_gives_back_what_was_not_acked(
+        self, broker: DevBroker, connect: Connect
+    ) -> None:
+        first = connect()
+        broker.publish_many("/queue/a", [b"1", b"2"])
+        first.session.subscribe("0", "/queue/a")
+        first.flush()
+        assert isinstance(first.next(), MessageReceived)
+        broker.drop_connections()
+        broker.wait_until(lambda: broker.connections == 0, TIMEOUT)
+        assert broker.queue("/queue/a").unacked == 0
+        second = connect()
+        second.session.subscribe("0", "/queue/a")
+        second.flush()
+        for body in (b"1", b"2"):
+            message = second.next()
+            assert isinstance(message, MessageReceived)
+            assert (message.frame.body, message.frame.get("redelivered")) == (body, "true")
+
+    def test_a_consumer_that_does_not_read_is_not_sent_everything(
+        self, broker: DevBroker, connect: Connect
+    ) -> None:
+        consumer, other = connect(), connect()
+        body = b"x" * 100_000
+        count = 400
+        broker.publish_many("/queue/a", [body] * count)
+        consumer.session.subscribe("0", "/queue/a")
+        consumer.flush()
+        other.session.send("/queue/b", b"", receipt="r")
+        other.flush()
+        assert other.next() == ReceiptReceived("r")
+        links = broker._links.values()
+        broker.wait_until(lambda: any(link.waiting for link in links), TIMEOUT, "a full socket")
+        # What the kernel buffers on both sides comes on top of the high-water mark.
+        assert steady(lambda: broker.queue("/queue/a").unacked) < count
+        assert max(link.waiting for link in links) <= HIGH_WATER + 2 * len(body)
+        for _ in range(count):
+            assert isinstance(consumer.next(), MessageReceived)
+
+    def test_a_client_that_asks_and_does_not_read_is_not_listened_to(
+        self, broker: DevBroker, connect: Connect
+    ) -> None:
+        client = connect()
+        client.socket.setblocking(False)
+        request = b"SEND\ndestination:/queue/a\nreceipt:" + b"r" * 8000 + b"\n\n\0"
+        deadline = time.monotonic() + TIMEOUT
+        with pytest.raises(BlockingIOError):
+            while time.monotonic() < deadline:
+                sent = client.socket.send(request)
+                while sent < len(request):
+                    sent += client.socket.send(request[sent:])
+        (link,) = broker._links.values()
+        assert steady(lambda: link.waiting) < 4 * HIGH_WATER
+
+
+class TestHeartbeats:
+    def test_keep_a_quiet_connection_alive(self) -> None:
+        with DevBroker(heartbeat=(100, 0)) as broker:
+            client = Client(broker, ClientConfig(heartbeat=(0, 100)))
+            assert isinstance(client.next(), Connected)
+            client.read()
+            assert client.session.next_event() == HeartbeatReceived()
+            client.close()
+
+    def test_a_silent_client_is_dropped(self) -> None:
+        with DevBroker(heartbeat=(0, 50)) as broker:
+            client = Client(broker, ClientConfig(heartbeat=(50, 0)))
+            assert isinstance(client.next(), Connected)
+            assert client.next() == Disconnected(confirmed=False)
+            client.close()
+
+    def test_a_dumb_broker_sends_none(self) -> None:
+        with DevBroker(heartbeat=(20, 0)) as broker:
+            client = Client(broker, ClientConfig(heartbeat=(0, 20)))
+            assert isinstance(client.next(), Connected)
+            broker.faults.answer_nothing = True
+            client.socket.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                while True:
+                    client.read()
+            client.close()
+
+
+class TestWaiting:
+    def test_returns_when_it_holds(self, broker: DevBroker) -> None:
+        timer = threading.Timer(0.1, lambda: broker.publish("/queue/a", b""))
+        timer.start()
+        broker.wait_until(lambda: broker.queue("/queue/a").depth == 1, TIMEOUT)
+        timer.join()
+
+    def test_says_what_it_waited_for(self, broker: DevBroker) -> None:
+        with pytest.raises(TimeoutError, match=r"waited 0\.1 s in vain for a miracle"):
+            broker.wait_until(lambda: False, 0.1, "a miracle")
+
+
+def steady(value: Callable[[], int]) -> int:
+    """The value once it has stayed the same for a while."""
+    deadline = time.monotonic() + TIMEOUT
+    last, since = value(), time.monotonic()
+    while time.monotonic() - since < 0.3:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        if (now := value()) != last:
+            last, since = now, time.monotonic()
+    return last
