@@ -1,0 +1,5 @@
+"""What a broker adds to the protocol: one :class:`Dialect` each, chosen by :func:`dialect_for`."""
+
+from spark_stomp.dialects.base import Dialect, dialect_for, dialect_named
+
+__all__ = ["Dialect", "dialect_for", "dialect_named"]

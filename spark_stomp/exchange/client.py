@@ -1,0 +1,48 @@
+"""How a task gets its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from spark_stomp.errors import ExchangeError
+from spark_stomp.exchange.ticket import AUTHORIZATION, ExchangeAddress, RangeTicket
+from spark_stomp.exchange.wire import from_batch
+from spark_stomp.receiver.window import FrameRun
+
+__all__ = ["fetch"]
+
+
+def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameRun]:
+    """The frames of ``ticket``, run by run, in order.
+
+    Raises ExchangeError where the exchange cannot be reached, refuses, breaks off, or delivers anything but
+    the whole range: a task that got less must fail, or its missing messages would be ACKed.
+    """
+    expected = ticket.low
+    try:
+        for run in _stream(address, ticket):
+            if run.first_sequence != expected:
+                break
+            expected += len(run.ends)
+            yield run
+    except pa.ArrowException as error:
+        raise ExchangeError(
+            f"frames [{ticket.low}, {ticket.high}) of epoch {ticket.epoch} could not be fetched from "
+            f"{address.host}:{address.port}: {error}"
+        ) from error
+    if expected != ticket.high:
+        raise ExchangeError(
+            f"the exchange at {address.host}:{address.port} delivered frames up to {expected} of "
+            f"[{ticket.low}, {ticket.high}), epoch {ticket.epoch}"
+        )
+
+
+def _stream(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameRun]:
+    options = flight.FlightCallOptions(headers=[(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())])
+    # A proxy from the environment is for the outside world; the exchange is never behind it.
+    with flight.connect(address.location, generic_options=[("grpc.enable_http_proxy", 0)]) as client:
+        for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), options):
+            yield from_batch(chunk.data)

@@ -1,0 +1,101 @@
+"""The Flight server beside the receivers. It serves raw frames and decides nothing."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from spark_stomp.errors import StompError
+from spark_stomp.exchange.ticket import AUTHORIZATION, ExchangeAddress, RangeTicket
+from spark_stomp.exchange.wire import SCHEMA, to_batch
+from spark_stomp.receiver.window import FrameRun
+
+__all__ = ["ExchangeServer"]
+
+ReadRange = Callable[[RangeTicket], Iterator[FrameRun]]
+Status = Callable[[], dict[str, Any]]
+
+
+class ExchangeServer:
+    """Serves ``do_get(range)`` and the action ``status`` to whoever presents the token.
+
+    ``read_range`` returns the frames of a ticket or raises a StompError, whose text reaches the task.
+    ``on_served`` is told each ticket that was read to its end.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        token: str,
+        read_range: ReadRange,
+        status: Status,
+        on_served: Callable[[RangeTicket], None] = lambda ticket: None,
+    ) -> None:
+        location = ExchangeAddress(host, 0, token).location
+        self._flight = _Flight(
+            location, read_range, status, on_served, {"token": _TokenMiddlewareFactory(token)}
+        )
+        self.address = ExchangeAddress(host, self._flight.port, token)
+
+    def close(self) -> None:
+        """Stop serving; running reads are cut off."""
+        self._flight.shutdown()
+
+
+class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
+    def __init__(
+        self,
+        location: str,
+        read_range: ReadRange,
+        status: Status,
+        on_served: Callable[[RangeTicket], None],
+        middleware: dict[str, flight.ServerMiddlewareFactory],
+    ) -> None:
+        super().__init__(location, middleware=middleware)
+        self._read_range = read_range
+        self._status = status
+        self._on_served = on_served
+
+    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
+        wanted = _parsed(ticket.ticket)
+        try:
+            runs = self._read_range(wanted)
+        except StompError as error:
+            raise flight.FlightServerError(str(error)) from error
+        return flight.GeneratorStream(SCHEMA, self._batches(wanted, runs))
+
+    def _batches(self, wanted: RangeTicket, runs: Iterator[FrameRun]) -> Iterator[pa.RecordBatch]:
+        for run in runs:
+            yield to_batch(run)
+        self._on_served(wanted)
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[flight.Result]:
+        if action.type != "status":
+            raise flight.FlightServerError(f"no such action: {action.type}; there is: status")
+        return [flight.Result(pa.py_buffer(json.dumps(self._status()).encode()))]
+
+    def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
+        return [("status", "the receivers' counters as JSON")]
+
+
+def _parsed(raw: bytes) -> RangeTicket:
+    try:
+        return RangeTicket.from_bytes(raw)
+    except (ValueError, TypeError) as error:
+        raise flight.FlightServerError("the ticket is not a range of frames") from error
+
+
+class _TokenMiddlewareFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}"
+
+    def start_call(self, info: flight.CallInfo, headers: dict[str, list[str]]) -> None:
+        presented = next((values[0] for key, values in headers.items() if key.lower() == AUTHORIZATION), "")
+        # Compared in constant time: the token is all that stands between the network and the messages.
+        if not hmac.compare_digest(presented.encode(), self._expected.encode()):
+            raise flight.FlightUnauthenticatedError("the exchange token is missing or wrong")

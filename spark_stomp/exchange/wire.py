@@ -1,0 +1,51 @@
+"""Frame runs as Arrow record batches of one row, without copying their bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_stomp.receiver.window import FrameRun
+
+__all__ = ["SCHEMA", "from_batch", "to_batch"]
+
+SCHEMA = pa.schema(
+    [
+        pa.field("first_sequence", pa.int64(), nullable=False),
+        pa.field("received_at", pa.int64(), nullable=False),
+        pa.field("version", pa.string(), nullable=False),
+        pa.field("dialect", pa.string(), nullable=False),
+        pa.field("ends", pa.binary(), nullable=False),
+        pa.field("data", pa.large_binary(), nullable=False),
+    ]
+)
+
+
+def to_batch(run: FrameRun) -> pa.RecordBatch:
+    """``ends`` travel as little-endian 64-bit integers, ``data`` as it came from the socket."""
+    data = pa.py_buffer(run.data)
+    offsets = pa.py_buffer(np.array([0, data.size], dtype="<i8"))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([run.first_sequence], pa.int64()),
+            pa.array([run.received_at], pa.int64()),
+            pa.array([run.version], pa.string()),
+            pa.array([run.dialect], pa.string()),
+            pa.array([np.asarray(run.ends, dtype="<i8").tobytes()], pa.binary()),
+            pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data]),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def from_batch(batch: pa.RecordBatch) -> FrameRun:
+    """The inverse; ``data`` is a view of the batch's memory."""
+    ends = np.frombuffer(batch.column("ends")[0].as_buffer(), dtype="<i8")
+    return FrameRun(
+        data=memoryview(batch.column("data")[0].as_buffer()),
+        ends=ends,  # type: ignore[arg-type]  # a numpy array is a sequence in all that matters here
+        first_sequence=batch.column("first_sequence")[0].as_py(),
+        received_at=batch.column("received_at")[0].as_py(),
+        version=batch.column("version")[0].as_py(),
+        dialect=batch.column("dialect")[0].as_py(),
+    )

@@ -1,0 +1,205 @@
+"""The window: raw frames by sequence number, from the socket until their batch is committed.
+
+Invariants (contract 2 and 3):
+
+- A sequence number names one frame for the life of the window; numbers are dense and start at 0.
+- ``[released, end)`` is readable, again and again, with the same bytes.
+- What was released is gone, and asking for it is an error, never "no rows".
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spark_stomp.errors import RangeUnavailable
+from spark_stomp.receiver.spill import SpilledBytes, SpillFile
+
+__all__ = ["FrameRun", "Window"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRun:
+    """Consecutive raw frames that arrived in one read, as they go over the exchange.
+
+    ``ends[i]`` is where frame ``i`` ends in ``data``, just after its NUL; ``first_sequence`` is frame 0's
+    number; ``received_at`` is in microseconds since the epoch, UTC; ``version`` and ``dialect`` say how the
+    connection that delivered them spoke.
+    """
+
+    data: bytes | memoryview
+    ends: Sequence[int]
+    first_sequence: int
+    received_at: int
+    version: str
+    dialect: str
+
+
+@dataclass(slots=True)
+class _Block:
+    first: int
+    data: bytes | SpilledBytes
+    ends: Sequence[int]
+    bytes_before: int
+    received_at: int
+    version: str
+    dialect: str
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.ends)
+
+    @property
+    def size(self) -> int:
+        return self.ends[-1]
+
+    def run(self, low: int, high: int) -> FrameRun:
+        """The frames of this block whose numbers are in [low, high)."""
+        data = self.data if isinstance(self.data, bytes) else self.data.load()
+        if low <= self.first and high >= self.end:
+            return FrameRun(data, self.ends, self.first, self.received_at, self.version, self.dialect)
+        start, stop = max(low - self.first, 0), min(high, self.end) - self.first
+        begin = self.ends[start - 1] if start else 0
+        ends = [end - begin for end in self.ends[start:stop]]
+        view = memoryview(data)[begin : self.ends[stop - 1]]
+        return FrameRun(view, ends, self.first + start, self.received_at, self.version, self.dialect)
+
+
+class Window:
+    """Frames received and not yet committed. All methods may be called from any thread.
+
+    ``max_bytes`` bounds what is held in memory; blocks beyond it go to an unlinked temporary file.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._spill = SpillFile()
+        self._blocks: list[_Block] = []
+        self._end = 0
+        self._released = 0
+        self._total_bytes = 0
+        self._memory_bytes = 0
+
+    @property
+    def end(self) -> int:
+        """The sequence number that the next frame will get."""
+        return self._end
+
+    @property
+    def released(self) -> int:
+        """Frames below this number were committed and are gone."""
+        return self._released
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of raw frames held in memory."""
+        return self._memory_bytes
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of raw frames held in the spill file."""
+        return self._spill.in_use
+
+    def append(
+        self, data: bytes, ends: Sequence[int], *, received_at: int, version: str, dialect: str
+    ) -> int:
+        """Take the frames of one read; returns the sequence number of the first."""
+        with self._lock:
+            first = self._end
+            fits = not self._blocks or self._memory_bytes + len(data) <= self._max_bytes
+            held = data if fits else self._spill.put(data)
+            block = _Block(first, held, ends, self._total_bytes, received_at, version, dialect)
+            self._blocks.append(block)
+            self._end += len(ends)
+            self._total_bytes += block.size
+            if fits:
+                self._memory_bytes += len(data)
+            return first
+
+    def runs(self, low: int, high: int) -> Iterator[FrameRun]:
+        """The frames [low, high), in order, as runs; spilled ones are read back one at a time.
+
+        Raises RangeUnavailable where part of the range was released or has not been received.
+        """
+        with self._lock:
+            self._require_held(low, high)
+            blocks = self._overlapping(low, high)
+        return self._load(blocks, low, high)
+
+    def _load(self, blocks: list[_Block], low: int, high: int) -> Iterator[FrameRun]:
+        for block in blocks:
+            with self._lock:
+                self._require_held(max(low, block.first), high)
+                run = block.run(low, high)
+            yield run
+
+    def _require_held(self, low: int, high: int) -> None:
+        if low < self._released or high > self._end or low > high:
+            raise RangeUnavailable(
+                f"frames [{low}, {high}) were asked for, but only [{self._released}, {self._end}) are held: "
+                "what lies below was committed and freed"
+            )
+
+    def bytes_between(self, low: int, high: int) -> int:
+        """The size of the frames [low, high) on the wire."""
+        with self._lock:
+            return self._position(high) - self._position(low)
+
+    def end_within(self, low: int, high: int, max_bytes: int) -> int:
+        """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``; at least ``low``."""
+        with self._lock:
+            budget = self._position(low) + max_bytes
+            best = low
+            for block in self._overlapping(low, high):
+                fitting = block.first + bisect_right(block.ends, budget - block.bytes_before)
+                if fitting < block.end:
+                    return max(best, min(fitting, high))
+                best = min(block.end, high)
+            return best
+
+    def release(self, upto: int) -> None:
+        """Frames below ``upto`` are committed: free them."""
+        with self._lock:
+            upto = min(upto, self._end)
+            if upto <= self._released:
+                return
+            self._released = upto
+            freed = 0
+            while freed < len(self._blocks) and self._blocks[freed].end <= upto:
+                self._free(self._blocks[freed])
+                freed += 1
+            del self._blocks[:freed]
+
+    def close(self) -> None:
+        """Give up the spill file."""
+        with self._lock:
+            self._spill.close()
+
+    def _free(self, block: _Block) -> None:
+        if isinstance(block.data, SpilledBytes):
+            block.data.release()
+        else:
+            self._memory_bytes -= len(block.data)
+
+    def _overlapping(self, low: int, high: int) -> list[_Block]:
+        if low >= high:
+            return []
+        first = bisect_right(self._blocks, low, key=lambda block: block.end)
+        found = []
+        for block in self._blocks[first:]:
+            if block.first >= high:
+                break
+            found.append(block)
+        return found
+
+    def _position(self, sequence: int) -> int:
+        """Bytes received before the frame ``sequence``."""
+        if sequence >= self._end:
+            return self._total_bytes
+        index = bisect_right(self._blocks, sequence, key=lambda block: block.end)
+        block = self._blocks[index]
+        inside = sequence - block.first
+        return block.bytes_before + (block.ends[inside - 1] if inside > 0 else 0)

@@ -1,0 +1,222 @@
+"""The pump: moves bytes between one stream and one client session, and hands out events.
+
+One thread drives a connection. Its session may be told to send by that thread at any time; ``wake`` is the
+only method that another thread may call.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from spark_stomp.errors import ConnectionLost, HeartbeatLost, ReceiptTimeout, StompError
+from spark_stomp.protocol import (
+    NEED_DATA,
+    ClientConnection,
+    Disconnected,
+    ErrorReceived,
+    Event,
+    ReceiptReceived,
+)
+from spark_stomp.transport.refusals import broker_error
+from spark_stomp.transport.stream import ByteStream
+
+__all__ = ["Connection"]
+
+_IDLE_POLL = 60.0
+# A round takes at most this many bytes off the socket before its events are handled, so that neither memory
+# nor the time between two heart-beats depends on how fast the broker sends.
+_ROUND_BYTES = 4 << 20
+
+
+class Connection:
+    """A STOMP session over a byte stream.
+
+    ``session`` is the sans-IO half; call its methods and then :meth:`poll` (or :meth:`flush`) to move bytes.
+    """
+
+    def __init__(
+        self, stream: ByteStream, session: ClientConnection, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.session = session
+        self._stream = stream
+        self._clock = clock
+        self._outgoing = memoryview(b"")
+        self._failure: StompError | None = None
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._wake_sender.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wake_receiver, selectors.EVENT_READ)
+        self._selector.register(stream, selectors.EVENT_READ)
+
+    @property
+    def peer(self) -> str:
+        """``host:port`` of the broker."""
+        return self._stream.peer
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def wake(self) -> None:
+        """Make a running :meth:`poll` return; from any thread, also after :meth:`close`."""
+        try:
+            self._wake_sender.send(b"\0")
+        except OSError:
+            # Full: a wake-up is pending already. Closed: nobody polls any more.
+            return
+
+    def poll(self, timeout: float) -> list[Event]:
+        """One round: send what is queued, wait up to ``timeout`` seconds for bytes, return their events.
+
+        Returns early on :meth:`wake`. Heart-beats are sent and watched. Raises RemoteProtocolError or
+        ConnectionLost, after the events before the failure were returned.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._write()
+        events = self._events()
+        if events:
+            return events
+        self._wait(timeout)
+        self._feed()
+        self._beat()
+        self._write()
+        return self._events()
+
+    def flush(self, deadline: float) -> None:
+        """Send all that is queued, reading along, until monotonic time ``deadline``; events stay queued."""
+        self._write()
+        while self._outgoing and self._failure is None:
+            if self._clock() >= deadline:
+                raise ReceiptTimeout(f"{self.peer} does not take the data sent to it")
+            self._wait(deadline - self._clock())
+            self._feed()
+            self._write()
+
+    def disconnect(self, timeout: float) -> None:
+        """Say DISCONNECT and wait up to ``timeout`` seconds for its receipt; the orderly end.
+
+        Raises ReceiptTimeout, or what :meth:`poll` raises. ERROR frames are raised as BrokerError.
+        """
+        deadline = self._clock() + timeout
+        self.session.disconnect(self.session.new_receipt())
+        while True:
+            for event in self.poll(max(0.0, deadline - self._clock())):
+                if isinstance(event, Disconnected) and event.confirmed:
+                    return
+                if isinstance(event, ErrorReceived):
+                    raise broker_error(event, self.peer)
+            if self._clock() >= deadline:
+                raise ReceiptTimeout(f"{self.peer} did not confirm DISCONNECT within {timeout:g}s")
+
+    def await_receipt(self, receipt: str, timeout: float, what: str) -> list[Event]:
+        """Poll until ``receipt`` came; returns the other events that arrived meanwhile.
+
+        Raises ReceiptTimeout naming ``what``, or BrokerError on an ERROR frame.
+        """
+        deadline = self._clock() + timeout
+        others: list[Event] = []
+        while True:
+            events = self.poll(max(0.0, deadline - self._clock()))
+            for event in events:
+                if isinstance(event, ErrorReceived):
+                    raise broker_error(event, self.peer, what)
+            if ReceiptReceived(receipt) in events:
+                others.extend(event for event in events if event != ReceiptReceived(receipt))
+                return others
+            others.extend(events)
+            if self._clock() >= deadline:
+                raise ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
+
+    def close(self) -> None:
+        """Close the stream without a word to the broker; closing twice is fine."""
+        self._selector.close()
+        self._stream.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+
+    def _wait(self, timeout: float) -> None:
+        if self._stream.buffered():
+            return
+        now = self._clock()
+        deadline = self.session.deadline(now)
+        if deadline is not None:
+            timeout = min(timeout, max(0.0, deadline - now))
+        interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
+        self._selector.modify(self._stream, interest)
+        for key, _ in self._selector.select(min(timeout, _IDLE_POLL)):
+            if key.fileobj is self._wake_receiver:
+                self._drain_wakes()
+
+    def _drain_wakes(self) -> None:
+        try:
+            while self._wake_receiver.recv(4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def _beat(self) -> None:
+        # After reading: bytes that waited in the socket while this thread was kept from running are signs of
+        # life, and must not count as silence.
+        try:
+            self.session.tick(self._clock())
+        except HeartbeatLost as error:
+            self._failure = self._failure or error
+
+    def _feed(self) -> None:
+        """Take what has arrived off the socket into the session; the end of the stream becomes a failure."""
+        taken = 0
+        while taken < _ROUND_BYTES:
+            try:
+                data = self._stream.read()
+            except ConnectionLost as error:
+                self._failure = error
+                return
+            if data is None:
+                return
+            if not data:
+                self.session.receive_eof(self._clock())
+                self._failure = ConnectionLost(f"{self.peer} closed the connection")
+                return
+            self.session.receive_data(data, self._clock())
+            taken += len(data)
+
+    def _events(self) -> list[Event]:
+        """All events that the session has; what it raises after some is kept for the next poll."""
+        events: list[Event] = []
+        try:
+            while (event := self.session.next_event()) is not NEED_DATA:
+                events.append(event)
+        except StompError as error:
+            self._failure = error
+        if self._failure is not None and not events:
+            raise self._failure
+        return events
+
+    def _write(self) -> None:
+        """Send as much as the socket takes without waiting."""
+        while True:
+            if not self._outgoing:
+                self._outgoing = memoryview(self.session.data_to_send())
+                if not self._outgoing:
+                    return
+            try:
+                sent = self._stream.write(self._outgoing)
+            except ConnectionLost as error:
+                # What the broker said before it closed (an ERROR frame, often) is still to be read.
+                self._outgoing = memoryview(b"")
+                self._feed()
+                self._failure = self._failure or error
+                return
+            self._outgoing = self._outgoing[sent:]
+            if self._outgoing:
+                return

@@ -1,0 +1,114 @@
+"""Opening: an endpoint, TCP and TLS, then CONNECT and CONNECTED, all within ``connectTimeout``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from spark_stomp.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    ConnectTimeout,
+    HeartbeatLost,
+    LoginRefused,
+    NotStompServer,
+    RemoteProtocolError,
+    StompError,
+    TransportError,
+    VersionError,
+)
+from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
+from spark_stomp.transport.connection import Connection
+from spark_stomp.transport.refusals import broker_words
+from spark_stomp.transport.stream import open_stream
+
+if TYPE_CHECKING:
+    from spark_stomp.options import ConnectionOptions, Endpoint
+
+__all__ = ["client_config", "open_connection"]
+
+
+def client_config(
+    options: ConnectionOptions, *, scan: bool = False, id_header: str | None = None
+) -> ClientConfig:
+    """The session's configuration that the options ask for."""
+    client_id = () if options.client_id is None else (("client-id", options.client_id),)
+    return ClientConfig(
+        accept_versions=options.accept_versions,
+        host=options.virtual_host,
+        login=options.login,
+        passcode=options.password,
+        heartbeat=options.heartbeat,
+        connect_headers=options.connect_headers + options.secret_connect_headers + client_id,
+        limits=options.limits,
+        scan=scan,
+        id_header=id_header,
+    )
+
+
+def open_connection(
+    options: ConnectionOptions, *, scan: bool = False, id_header: str | None = None
+) -> Connection:
+    """A connected session with the first endpoint of ``url`` that lets us in.
+
+    Endpoints are tried in order, each for at most ``connectTimeout``; a refused login ends the search, since
+    the next one would refuse it too and accounts get locked. Raises the error of the only endpoint, or
+    ConnectFailed listing all.
+    """
+    config = client_config(options, scan=scan, id_header=id_header)
+    failures: list[StompError] = []
+    for endpoint in options.endpoints:
+        try:
+            return _open_endpoint(endpoint, options, config)
+        except (TransportError, RemoteProtocolError) as error:
+            failures.append(error)
+    if len(failures) == 1:
+        raise failures[0]
+    raise ConnectFailed("no server of url could be used: " + "; ".join(str(failure) for failure in failures))
+
+
+def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
+    deadline = time.monotonic() + options.connect_timeout
+    stream = open_stream(endpoint, options.tls, options.connect_timeout)
+    connection = Connection(stream, ClientConnection(config))
+    try:
+        _handshake(connection, deadline, options.connect_timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _handshake(connection: Connection, deadline: float, timeout: float) -> None:
+    connection.session.connect(time.monotonic())
+    while True:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise ConnectTimeout(
+                f"{connection.peer} accepted the connection but did not answer CONNECT within "
+                f"connectTimeout ({timeout:g}s); is it a STOMP port?"
+            )
+        events = _first_events(connection, remaining)
+        for event in events:
+            if isinstance(event, ErrorReceived):
+                raise LoginRefused(f"{connection.peer} refused CONNECT: {broker_words(event)}")
+        if any(isinstance(event, Connected) for event in events):
+            return
+
+
+def _first_events(connection: Connection, timeout: float) -> list[object]:
+    """``poll`` before CONNECTED, where what is wrong says something about the server."""
+    try:
+        return list(connection.poll(timeout))
+    except (VersionError, HeartbeatLost):
+        raise
+    except RemoteProtocolError as error:
+        raise NotStompServer(
+            f"{connection.peer} does not speak STOMP: its answer to CONNECT is not a STOMP frame "
+            f"({error.message})"
+        ) from error
+    except ConnectionLost as error:
+        raise ConnectFailed(
+            f"{connection.peer} closed the connection without answering CONNECT; "
+            "is it a STOMP port, and does it want TLS (stomp+ssl://)?"
+        ) from error

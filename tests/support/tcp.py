@@ -1,0 +1,34 @@
+"""Scripted servers below STOMP."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["tcp_server"]
+
+
+@contextmanager
+def tcp_server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A server on loopback that treats each connection with ``serve``, one at a time; yields its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_serve_all, args=(listener, serve), daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+def _serve_all(listener: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(20)
+            serve(connection)

@@ -1,0 +1,84 @@
+"""Which dialect a broker gets, and what it asks of SUBSCRIBE."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_stomp.dialects import dialect_for, dialect_named
+from spark_stomp.dialects.base import DIALECTS
+from spark_stomp.errors import UnsupportedError
+
+
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        ("RabbitMQ/3.10.8", "rabbitmq"),
+        ("ActiveMQ/5.17.2", "activemq"),
+        ("ActiveMQ-Artemis/2.40.0 ActiveMQ Artemis Messaging Engine", "artemis"),
+        ("spark-stomp-devbroker/0.1.0", "devbroker"),
+        ("CoilMQ/1.0", "generic"),
+        ("", "generic"),
+        (None, "generic"),
+    ],
+)
+def test_chosen_by_the_server_header(server: str | None, name: str) -> None:
+    assert dialect_for(server).name == name
+
+
+def test_the_option_wins_over_what_the_server_says() -> None:
+    assert dialect_for("RabbitMQ/4.0", "activemq").name == "activemq"
+
+
+def test_each_name_is_found_again() -> None:
+    for dialect in DIALECTS:
+        assert dialect_named(dialect.name) is dialect
+
+
+@pytest.mark.parametrize(
+    ("name", "headers"),
+    [
+        ("rabbitmq", (("prefetch-count", "50"),)),
+        ("activemq", (("activemq.prefetchSize", "50"),)),
+        ("generic", ()),
+    ],
+)
+def test_prefetch_in_each_brokers_words(name: str, headers: tuple[tuple[str, str], ...]) -> None:
+    assert dialect_named(name).subscribe_headers(50) == headers
+
+
+def test_only_queues_are_shared() -> None:
+    rabbit = dialect_named("rabbitmq")
+    assert rabbit.is_queue("/queue/a")
+    assert rabbit.is_queue("/amq/queue/a")
+    assert not rabbit.is_queue("/topic/a")
+
+
+def test_the_end_of_a_browse_is_known_only_where_one_can_browse() -> None:
+    assert dialect_named("activemq").end_of_browse("end")
+    assert not dialect_named("activemq").end_of_browse(None)
+    assert not dialect_named("rabbitmq").end_of_browse("end")
+
+
+class TestSubscriptions:
+    def check(
+        self, broker: str, destination: str, *headers: str, receivers: int = 1, loss: bool = False
+    ) -> None:
+        dialect_named(broker).check_subscription(
+            destination, tuple((name, "x") for name in headers), receivers=receivers, allow_loss=loss
+        )
+
+    def test_several_receivers_on_what_is_not_a_queue_would_double_every_message(self) -> None:
+        self.check("rabbitmq", "/queue/a", receivers=3)
+        with pytest.raises(UnsupportedError, match=r"receivers = 3.*/topic/a"):
+            self.check("rabbitmq", "/topic/a", receivers=3, loss=True)
+
+    def test_a_plain_topic_needs_consent_to_loss(self) -> None:
+        self.check("activemq", "/topic/a", loss=True)
+        with pytest.raises(UnsupportedError, match=r"/topic/a.*allowLoss = true"):
+            self.check("activemq", "/topic/a")
+
+    def test_a_durable_subscription_does_not(self) -> None:
+        self.check("activemq", "/topic/a", "activemq.subscriptionName")
+        self.check("rabbitmq", "/exchange/a", "durable")
+        with pytest.raises(UnsupportedError):
+            self.check("rabbitmq", "/topic/a", "activemq.subscriptionName")

@@ -1,0 +1,116 @@
+"""The exchange for real, on loopback: ranges whole or not at all, and only with the token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_stomp.errors import ExchangeError, RangeUnavailable
+from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, fetch, new_token
+from spark_stomp.receiver.window import FrameRun, Window
+
+FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"
+
+
+def window() -> Window:
+    made = Window(max_bytes=200)
+    for number in range(20):
+        frame = FRAME % number
+        made.append(
+            frame * 2, [len(frame), 2 * len(frame)], received_at=number, version="1.2", dialect="generic"
+        )
+    return made
+
+
+class Exchange:
+    def __init__(self) -> None:
+        self.window = window()
+        self.served: list[RangeTicket] = []
+        self.server = ExchangeServer("127.0.0.1", new_token(), self.read, dict, self.served.append)
+
+    def read(self, ticket: RangeTicket) -> Iterator[FrameRun]:
+        if ticket.epoch != "e":
+            raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
+        return self.window.runs(ticket.low, ticket.high)
+
+
+@pytest.fixture
+def exchange() -> Iterator[Exchange]:
+    made = Exchange()
+    yield made
+    made.server.close()
+    made.window.close()
+
+
+def test_a_range_arrives_as_it_was_received(exchange: Exchange) -> None:
+    runs = list(fetch(exchange.server.address, RangeTicket("e", 3, 40)))
+    expected = list(exchange.window.runs(3, 40))
+    assert [bytes(run.data) for run in runs] == [bytes(run.data) for run in expected]
+    assert [list(run.ends) for run in runs] == [list(run.ends) for run in expected]
+    assert [(r.first_sequence, r.received_at, r.version, r.dialect) for r in runs] == [
+        (r.first_sequence, r.received_at, r.version, r.dialect) for r in expected
+    ]
+    assert exchange.served == [RangeTicket("e", 3, 40)]
+
+
+def test_a_wrong_token_gets_nothing(exchange: Exchange) -> None:
+    address = ExchangeAddress("127.0.0.1", exchange.server.address.port, new_token())
+    with pytest.raises(ExchangeError, match="token is missing or wrong"):
+        list(fetch(address, RangeTicket("e", 0, 1)))
+    assert exchange.served == []
+
+
+def test_the_token_is_not_shown(exchange: Exchange) -> None:
+    assert exchange.server.address.token not in repr(exchange.server.address)
+
+
+def test_a_freed_range_is_an_error_and_not_empty(exchange: Exchange) -> None:
+    exchange.window.release(10)
+    with pytest.raises(ExchangeError, match=r"STOMP_RANGE_UNAVAILABLE.*committed and freed"):
+        list(fetch(exchange.server.address, RangeTicket("e", 5, 12)))
+
+
+def test_an_unknown_epoch_is_an_error(exchange: Exchange) -> None:
+    with pytest.raises(ExchangeError, match="epoch other"):
+        list(fetch(exchange.server.address, RangeTicket("other", 0, 1)))
+
+
+def test_less_than_the_whole_range_fails_the_task(
+    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = exchange.window.runs
+    monkeypatch.setattr(exchange.window, "runs", lambda low, high: whole(low, high - 2))
+    with pytest.raises(ExchangeError, match=r"up to 10 of \[4, 12\)"):
+        list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
+
+
+def test_a_gap_fails_the_task(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = exchange.window.runs
+    monkeypatch.setattr(exchange.window, "runs", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
+    with pytest.raises(ExchangeError, match=r"up to 6 of \[4, 12\)"):
+        list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
+
+
+def test_nobody_listening_is_an_error_that_names_the_address(exchange: Exchange) -> None:
+    exchange.server.close()
+    with pytest.raises(ExchangeError, match=f"127.0.0.1:{exchange.server.address.port}"):
+        list(fetch(exchange.server.address, RangeTicket("e", 0, 1)))
+
+
+class TestAddress:
+    def test_the_option_wins(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.2")
+        assert exchange_host("10.1.2.3") == "10.1.2.3"
+        assert exchange_host(None) == "127.0.0.2"
+
+    def test_a_machine_without_a_known_name_uses_loopback(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def unknown(name: str) -> str:
+            raise OSError("unknown")
+
+        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+        monkeypatch.setattr("socket.gethostbyname", unknown)
+        assert exchange_host(None) == "127.0.0.1"
+
+    def test_ipv6_is_bracketed(self) -> None:
+        assert ExchangeAddress("::1", 5, "t").location == "grpc+tcp://[::1]:5"

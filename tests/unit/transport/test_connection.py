@@ -1,0 +1,153 @@
+"""The pump: events before failures, receipts, heart-beats, wake-ups."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from support.options import source_options
+from support.tcp import tcp_server
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import ConnectionLost, DestinationRefused, HeartbeatLost, ReceiptTimeout
+from spark_stomp.protocol import MessageReceived
+from spark_stomp.transport import Connection, open_connection
+
+QUEUE = "/queue/a"
+
+
+def connected(url: str, **options: object) -> Connection:
+    return open_connection(source_options(url, **options).connection)
+
+
+def subscribe(connection: Connection, destination: str = QUEUE) -> list[object]:
+    receipt = connection.session.new_receipt()
+    connection.session.subscribe("0", destination, receipt=receipt)
+    return list(connection.await_receipt(receipt, 5, f"SUBSCRIBE to {destination}"))
+
+
+def test_messages_arrive(devbroker: DevBroker) -> None:
+    devbroker.publish_many(QUEUE, [b"one", b"two"])
+    with connected(devbroker.url) as connection:
+        events = subscribe(connection)
+        deadline = time.monotonic() + 5
+        while len(events) < 2 and time.monotonic() < deadline:
+            events += connection.poll(1)
+    assert [event.frame.body for event in events if isinstance(event, MessageReceived)] == [b"one", b"two"]
+
+
+def test_an_error_frame_names_what_was_asked_for() -> None:
+    with (
+        DevBroker(refuse=("/queue/forbidden",)) as broker,
+        connected(broker.url) as connection,
+        pytest.raises(DestinationRefused, match="SUBSCRIBE to /queue/forbidden"),
+    ):
+        subscribe(connection, "/queue/forbidden")
+
+
+def test_a_withheld_receipt_times_out_by_name(devbroker: DevBroker) -> None:
+    devbroker.faults.withhold_receipts = ("SEND",)
+    with connected(devbroker.url) as connection:
+        receipt = connection.session.new_receipt()
+        connection.session.send(QUEUE, b"one", receipt=receipt)
+        with pytest.raises(ReceiptTimeout, match="the message"):
+            connection.await_receipt(receipt, 0.3, "the message")
+
+
+def scripted(
+    then: Callable[[socket.socket], None], heartbeat: bytes = b"0,0"
+) -> Callable[[socket.socket], None]:
+    """A server that answers CONNECT and goes on with ``then``."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"CONNECTED\nversion:1.2\nheart-beat:" + heartbeat + b"\n\n\0")
+        then(connection)
+
+    return serve
+
+
+def test_what_came_before_the_end_is_delivered_before_the_error() -> None:
+    def then(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"MESSAGE\nsubscription:0\nmessage-id:1\nack:1\ndestination:/queue/a\n\nlast\0")
+
+    with tcp_server(scripted(then)) as port, connected(f"stomp://127.0.0.1:{port}") as connection:
+        connection.session.subscribe("0", QUEUE)
+        events: list[object] = []
+        with pytest.raises(ConnectionLost, match="closed the connection"):
+            while True:
+                events += connection.poll(5)
+        assert [event.frame.body for event in events if isinstance(event, MessageReceived)] == [b"last"]
+        with pytest.raises(ConnectionLost):
+            connection.poll(0)
+
+
+def test_a_silent_server_is_noticed() -> None:
+    over = threading.Event()
+    with tcp_server(scripted(lambda connection: over.wait(20) and None, b"200,0")) as port:
+        with (
+            connected(f"stomp://127.0.0.1:{port}", heartbeat="0,200ms") as connection,
+            pytest.raises(HeartbeatLost),
+        ):
+            deadline = time.monotonic() + 10
+            while time.monotonic() < deadline:
+                connection.poll(1)
+        over.set()
+
+
+def test_heartbeats_are_sent_while_nothing_happens() -> None:
+    beats: list[bytes] = []
+    enough = threading.Event()
+
+    def then(connection: socket.socket) -> None:
+        while len(b"".join(beats)) < 3:
+            beats.append(connection.recv(100))
+        enough.set()
+
+    with (
+        tcp_server(scripted(then, b"0,100")) as port,
+        connected(f"stomp://127.0.0.1:{port}", heartbeat="100ms,0") as connection,
+    ):
+        deadline = time.monotonic() + 10
+        while not enough.is_set() and time.monotonic() < deadline:
+            connection.poll(0.5)
+    assert b"".join(beats)[:3] == b"\n\n\n"
+
+
+def test_bytes_that_waited_while_we_could_not_run_are_signs_of_life() -> None:
+    sent = threading.Event()
+
+    def then(connection: socket.socket) -> None:
+        time.sleep(1.5)
+        connection.sendall(b"\n")
+        sent.set()
+        connection.recv(1)
+
+    with (
+        tcp_server(scripted(then, b"500,0")) as port,
+        connected(f"stomp://127.0.0.1:{port}", heartbeat="0,500ms") as connection,
+    ):
+        assert sent.wait(10)
+        connection.poll(0)
+
+
+def test_wake_ends_a_poll(devbroker: DevBroker) -> None:
+    with connected(devbroker.url) as connection:
+        begun = time.monotonic()
+        threading.Timer(0.2, connection.wake).start()
+        assert connection.poll(20) == []
+        assert time.monotonic() - begun < 5
+    connection.wake()
+
+
+def test_more_than_the_socket_takes_is_sent_in_pieces(devbroker: DevBroker) -> None:
+    body = b"x" * 20_000_000
+    with connected(devbroker.url) as connection:
+        receipt = connection.session.new_receipt()
+        connection.session.send(QUEUE, body, receipt=receipt)
+        connection.await_receipt(receipt, 30, "a large message")
+    assert devbroker.bodies(QUEUE) == [body]

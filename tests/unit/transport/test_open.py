@@ -1,0 +1,125 @@
+"""Opening a connection: what answers, how long we wait, and what the error says."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+from support.options import source_options
+from support.tcp import tcp_server
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import (
+    ConnectFailed,
+    ConnectTimeout,
+    LoginRefused,
+    NotStompServer,
+    TlsRefused,
+    UnsupportedError,
+    VersionError,
+)
+from spark_stomp.transport import open_connection
+
+
+def connect(url: str, **options: object) -> str | None:
+    """Open and close a connection; returns the version spoken."""
+    with open_connection(source_options(url, **options).connection) as connection:
+        version = connection.session.version
+        connection.disconnect(5)
+        return version
+
+
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_each_version(devbroker: DevBroker, version: str) -> None:
+    assert connect(devbroker.url, acceptVersions=version) == version
+    devbroker.wait_until(lambda: devbroker.disconnects == 1, what="the DISCONNECT")
+
+
+def test_a_refused_login_says_what_the_broker_said_and_no_password() -> None:
+    with DevBroker(users={"ada": "right"}) as broker, pytest.raises(LoginRefused) as refused:
+        connect(broker.url, login="ada", password="wrong-secret")
+    assert broker.url.removeprefix("stomp://") in str(refused.value)
+    assert "wrong-secret" not in str(refused.value)
+
+
+def test_no_common_version() -> None:
+    with DevBroker(versions=("1.0",)) as broker, pytest.raises(VersionError, match=r"1\.0"):
+        connect(broker.url, acceptVersions="1.2")
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1"):
+        connect(f"stomp://127.0.0.1:{unused_port()}")
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"220 mail ready\r\n", b"\x16\x03\x01\n", b"-ERR\r\n"]
+)
+def test_a_server_of_another_kind(answer: bytes) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(answer)
+        connection.recv(1000)
+
+    with tcp_server(serve) as port, pytest.raises(NotStompServer, match=f"127.0.0.1:{port}"):
+        connect(f"stomp://127.0.0.1:{port}", connectTimeout="5s")
+
+
+def test_a_server_that_hangs_up_at_once() -> None:
+    with tcp_server(lambda connection: None) as port, pytest.raises(ConnectFailed, match="without answering"):
+        connect(f"stomp://127.0.0.1:{port}")
+
+
+def test_a_server_that_says_nothing_costs_the_timeout_and_no_more() -> None:
+    over = threading.Event()
+    begun = time.monotonic()
+    with tcp_server(lambda connection: over.wait(20) and None) as port:
+        with pytest.raises(ConnectTimeout, match=r"connectTimeout \(0.5s\)"):
+            connect(f"stomp://127.0.0.1:{port}", connectTimeout="500ms")
+        over.set()
+    assert 0.5 <= time.monotonic() - begun < 5
+
+
+def test_a_server_that_drips_bytes_does_not_stretch_the_timeout() -> None:
+    def serve(connection: socket.socket) -> None:
+        while True:
+            connection.sendall(b"\n")
+            time.sleep(0.05)
+
+    begun = time.monotonic()
+    with tcp_server(serve) as port, pytest.raises(ConnectTimeout):
+        connect(f"stomp://127.0.0.1:{port}", connectTimeout="500ms")
+    assert time.monotonic() - begun < 5
+
+
+def test_plain_stomp_behind_a_tls_url(devbroker: DevBroker) -> None:
+    with pytest.raises((TlsRefused, ConnectTimeout)):
+        connect(devbroker.url.replace("stomp://", "stomp+ssl://"), connectTimeout="2s")
+
+
+def test_websocket_urls_are_refused_with_what_to_use_instead() -> None:
+    with pytest.raises(UnsupportedError, match="stomp://"):
+        connect("ws://127.0.0.1:15674")
+
+
+class TestSeveralEndpoints:
+    def test_the_first_that_answers(self, devbroker: DevBroker) -> None:
+        assert connect(f"stomp://127.0.0.1:{unused_port()},{devbroker.url}") == "1.2"
+
+    def test_all_failures_are_named(self) -> None:
+        first, second = unused_port(), unused_port()
+        with pytest.raises(ConnectFailed, match=rf"127.0.0.1:{first}.*127.0.0.1:{second}"):
+            connect(f"stomp://127.0.0.1:{first},stomp://127.0.0.1:{second}")
+
+    def test_a_refused_login_ends_the_search(self, devbroker: DevBroker) -> None:
+        with DevBroker(users={"ada": "right"}) as strict, pytest.raises(LoginRefused):
+            connect(f"{strict.url},{devbroker.url}", login="ada", password="wrong")
+        assert devbroker.connects == 0
