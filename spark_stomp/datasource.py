@@ -1,0 +1,79 @@
+"""``format("stomp")``: wiring only. Which Spark class serves which version is decided here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from spark_stomp.errors import UnsupportedError
+from spark_stomp.options import parse_batch_options, parse_sink_options, parse_source_options
+from spark_stomp.schema import projection, sink_columns, source_struct
+from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
+from spark_stomp.source.batch_reader import StompBatchReader
+from spark_stomp.source.stream_reader import StompStreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["StompDataSource", "register"]
+
+
+class StompDataSource(DataSource):
+    """The STOMP source and sink of Spark.
+
+    Options are parsed when a reader or a writer is made, since only then is it known which of the two they
+    are for; OptionError lists every problem at once.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "stomp"
+
+    def schema(self) -> StructType:
+        """The default columns of the source."""
+        return source_struct()
+
+    def reader(self, schema: StructType) -> StompBatchReader:
+        return StompBatchReader(parse_batch_options(self.options), projection(schema))
+
+    def streamReader(self, schema: StructType) -> StompStreamReader:  # noqa: N802 - Spark's name
+        return _stream_reader_class()(parse_source_options(self.options), projection(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> StompBatchWriter:
+        _refuse_overwrite(overwrite)
+        return StompBatchWriter(parse_sink_options(self.options), sink_columns(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StompStreamWriter:  # noqa: N802 - Spark's name
+        _refuse_overwrite(overwrite)
+        return _stream_writer_class()(parse_sink_options(self.options), sink_columns(schema))
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("stomp")`` known to ``spark``; not needed where the package is installed."""
+    spark.dataSource.register(StompDataSource)
+
+
+def _refuse_overwrite(overwrite: bool) -> None:
+    if overwrite:
+        raise UnsupportedError(
+            "messages that were sent cannot be replaced: use mode('append') for a batch, "
+            "outputMode('append') or outputMode('update') for a stream"
+        )
+
+
+def _stream_reader_class() -> type[StompStreamReader]:
+    try:
+        from spark_stomp.source.admission_reader import AdmissionStreamReader
+    except ImportError:  # Spark 4.0 and 4.1 have no admission control for Python sources
+        return StompStreamReader
+    return AdmissionStreamReader
+
+
+def _stream_writer_class() -> type[StompStreamWriter]:
+    try:
+        from spark_stomp.sink.arrow_stream_writer import ArrowStreamWriter
+    except ImportError:  # Spark 4.0 hands rows to a stream writer
+        return StompRowStreamWriter
+    return ArrowStreamWriter

@@ -1,0 +1,98 @@
+"""What Spark calls to write: a batch writer and a stream writer over the same task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+
+from spark_stomp.arrow import outgoing_messages
+from spark_stomp.options import SinkOptions
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.sender import Sender
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+__all__ = ["Confirmed", "StompBatchWriter", "StompRowStreamWriter", "StompStreamWriter", "send_batches"]
+
+log = logging.getLogger(__name__)
+
+_ROWS_PER_BATCH = 1_000
+
+
+@dataclass
+class Confirmed(WriterCommitMessage):
+    """What one task achieved: the broker confirmed ``messages`` messages."""
+
+    messages: int
+
+
+def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions) -> Confirmed:
+    """One task: send every row, and return only when every one was confirmed."""
+    with Sender(options) as sender:
+        for batch in batches:
+            rows = outgoing_messages(
+                batch, columns, destination=options.destination, send_headers=options.send_headers
+            )
+            for message in rows:
+                sender.send(message)
+        return Confirmed(sender.finish())
+
+
+class _Writer:
+    """What all writers share; picklable, no I/O before a task runs."""
+
+    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+        self._options = options
+        self._columns = columns
+
+    def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
+        return send_batches(batches, self._columns, self._options)
+
+
+class StompBatchWriter(_Writer, DataSourceArrowWriter):
+    """``df.write.format("stomp")``. A task that is retried sends its rows again."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Confirmed:
+        return self._send(iterator)
+
+    def commit(self, messages: list[Any]) -> None:
+        log.info("%d message(s) confirmed by the broker", _total(messages))
+
+    def abort(self, messages: list[Any]) -> None:
+        log.warning("the write failed after %d confirmed message(s)", _total(messages))
+
+
+class StompStreamWriter(_Writer, DataSourceStreamWriter):
+    """``df.writeStream.format("stomp")``; used with Arrow batches from Spark 4.1 on."""
+
+    def write(self, iterator: Iterator[Any]) -> Confirmed:
+        return self._send(iterator)
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        log.info("batch %d: %d message(s) confirmed by the broker", batchId, _total(messages))
+
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        log.warning("batch %d failed after %d confirmed message(s)", batchId, _total(messages))
+
+
+class StompRowStreamWriter(StompStreamWriter):
+    """The stream writer of Spark 4.0, which hands over rows."""
+
+    def write(self, iterator: Iterator[Row]) -> Confirmed:
+        return self._send(_as_batches(iterator, self._columns))
+
+
+def _as_batches(rows: Iterator[Row], columns: SinkColumns) -> Iterator[pa.RecordBatch]:
+    while chunk := list(islice(rows, _ROWS_PER_BATCH)):
+        yield pa.RecordBatch.from_pylist([row.asDict() for row in chunk])
+
+
+def _total(messages: list[Any]) -> int:
+    return sum(message.messages for message in messages if isinstance(message, Confirmed))

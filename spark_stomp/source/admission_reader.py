@@ -1,0 +1,45 @@
+"""The stream reader for Spark 4.2 and later, which tells a source its trigger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.source.waiting import Mode
+
+__all__ = ["AdmissionStreamReader"]
+
+_NO_LIMIT = (1 << 63) - 1
+
+
+class AdmissionStreamReader(StompStreamReader, SupportsTriggerAvailableNow):
+    """Adds Trigger.AvailableNow, and tells Trigger.Once from the default trigger."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Anything but ReadAllAvailable, so that ReadAllAvailable means Trigger.Once.
+
+        Spark's limits come one at a time; the reader applies its own, in any combination.
+        """
+        return ReadMaxRows(_NO_LIMIT)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Drain until the subscriptions are idle, or for ``maxDrainTime``."""
+        self._mode = Mode.DRAIN
+        if self._runtime is not None:
+            self._runtime.begin_drain()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Everything received so far, for the query's progress."""
+        return None if self._runtime is None else self._runtime.received().to_dict()
+
+    def _mode_of(self, limit: ReadLimit | None) -> Mode:
+        if self._mode is Mode.STREAMING and isinstance(limit, ReadAllAvailable):
+            return Mode.ONCE
+        return self._mode

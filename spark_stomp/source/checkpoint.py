@@ -1,0 +1,119 @@
+"""The query's own checkpoint as evidence: ``commits/N`` beside an ``offsets/N`` that holds our end.
+
+Reads what Spark wrote there, and writes only fence files, in a folder of its own. Any file system that
+``pyarrow.fs`` knows will do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow.fs as fs
+
+from spark_stomp.errors import CheckpointMismatch
+from spark_stomp.source.offsets import Offset
+
+__all__ = ["Checkpoint"]
+
+_FENCES = "spark_stomp/fences"
+_LOG_VERSIONS_READ = 2
+
+
+class Checkpoint:
+    """The checkpoint under ``location``, a path or URI as given to Spark.
+
+    Commits that stand there when this object is made belong to earlier runs and are not looked at. Raises
+    CheckpointMismatch where the location cannot be read. Not thread-safe.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self._files, self._root = _resolve(location)
+        self._examined = max(self._batches("commits"), default=-1)
+
+    def new_commits(self) -> list[int]:
+        """Batch ids in the commit log that were not examined yet, newest first."""
+        return sorted((batch for batch in self._batches("commits") if batch > self._examined), reverse=True)
+
+    def committed_end(self, commits: Iterable[int], ends: Sequence[Offset]) -> Offset | None:
+        """The newest of ``ends`` that a batch of ``commits`` (newest first) holds, or None.
+
+        ``ends`` must be taken after ``commits`` was listed: then every end that those batches can hold is
+        among them, and the batches need not be examined again.
+        """
+        found = None
+        for batch in commits:
+            self._examined = max(self._examined, batch)
+            if found is None:
+                found = self._held(batch, ends)
+        return found
+
+    def holds(self, end: Offset) -> bool:
+        """Whether one of the newest entries of the offset log holds ``end``; if none ever does, this is not
+        the checkpoint of the query."""
+        newest = sorted(self._batches("offsets"), reverse=True)[:_LOG_VERSIONS_READ]
+        return any(self._held(batch, [end]) is not None for batch in newest)
+
+    def fence(self, epochs: Iterable[str]) -> None:
+        """Bar whoever still holds ``epochs`` from taking a later commit as evidence for them."""
+        for epoch in epochs:
+            self._files.create_dir(f"{self._root}/{_FENCES}", recursive=True)
+            with self._files.open_output_stream(f"{self._root}/{_FENCES}/{epoch}") as file:
+                file.write(b"")
+
+    def fenced(self, epochs: Iterable[str]) -> bool:
+        """Whether another reader has declared one of ``epochs`` lost."""
+        paths = [f"{self._root}/{_FENCES}/{epoch}" for epoch in epochs]
+        return any(info.type != fs.FileType.NotFound for info in self._files.get_file_info(paths))
+
+    def _batches(self, log: str) -> list[int]:
+        selector = fs.FileSelector(f"{self._root}/{log}", allow_not_found=True)
+        try:
+            infos = self._files.get_file_info(selector)
+        except OSError as error:
+            raise CheckpointMismatch(
+                f"checkpointLocation {self.location} cannot be listed: {error}"
+            ) from error
+        # Digits only: the log also has temporary files and checksums while Spark writes.
+        return [
+            int(info.base_name) for info in infos if info.base_name.isascii() and info.base_name.isdigit()
+        ]
+
+    def _held(self, batch: int, ends: Sequence[Offset]) -> Offset | None:
+        try:
+            with self._files.open_input_file(f"{self._root}/offsets/{batch}") as file:
+                content = file.read().decode("utf-8")
+        except FileNotFoundError:
+            return None
+        return next((end for end in reversed(ends) if _mentions(content, end.to_json())), None)
+
+
+def _mentions(content: str, offset: str) -> bool:
+    # As a line of its own, or as a string inside JSON. The whole object with its random epochs is looked for,
+    # so that nothing else can match.
+    return offset in content or json.dumps(offset)[1:-1] in content
+
+
+def _resolve(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a Spark path, and the path within it."""
+    try:
+        return _file_system(location)
+    except (OSError, ValueError) as error:
+        raise CheckpointMismatch(f"checkpointLocation {location} cannot be opened: {error}") from error
+
+
+def _file_system(location: str) -> tuple[fs.FileSystem, str]:
+    scheme, separator, rest = location.partition(":")
+    if not separator or "/" in scheme:
+        return fs.LocalFileSystem(), str(Path(location).absolute())
+    if scheme == "file":
+        return fs.LocalFileSystem(), unquote("/" + rest.lstrip("/"))
+    if scheme == "dbfs":
+        return fs.LocalFileSystem(), "/dbfs/" + rest.lstrip("/")
+    # Hadoop's names for S3 are not pyarrow's.
+    uri = "s3:" + rest if scheme in ("s3a", "s3n") else location
+    files, root = fs.FileSystem.from_uri(uri)
+    return files, root.rstrip("/")

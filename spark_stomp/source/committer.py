@@ -1,0 +1,164 @@
+"""From evidence to ACKs: watches the checkpoint, and says so when nothing proves a commit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from spark_stomp.errors import CheckpointMismatch, StompError
+from spark_stomp.exchange import RangeTicket
+from spark_stomp.source.checkpoint import Checkpoint
+from spark_stomp.source.evidence import CommitEvidence
+from spark_stomp.source.fleet import Fleet
+from spark_stomp.source.offsets import Offset
+
+__all__ = ["Committer"]
+
+log = logging.getLogger(__name__)
+
+_POLL = 0.1
+_NO_EVIDENCE_AFTER = 10.0
+_OFFSET_LOG_WAIT = 5.0
+
+
+class Committer:
+    """Takes evidence from Spark's calls and from the checkpoint; tells the fleet what to ACK.
+
+    The checkpoint is polled by a thread of its own: after Trigger.Once's only batch, and between the batches
+    of a long trigger interval, no call comes that could carry evidence.
+    """
+
+    def __init__(self, fleet: Fleet, checkpoint: Checkpoint | None) -> None:
+        self._fleet = fleet
+        self._checkpoint = checkpoint
+        self._evidence = CommitEvidence(fleet.acknowledge, call_evidence=checkpoint is None)
+        # One lock around the evidence and the checkpoint: Spark's thread and the watcher both use them.
+        self._lock = threading.Lock()
+        self._unread: set[RangeTicket] = set()
+        self._read_at: float | None = None
+        self._said = False
+        self._failure: StompError | None = None
+        self._stopped = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="stomp-commit-watcher", daemon=True)
+
+    def start(self) -> None:
+        self._watcher.start()
+
+    def raise_failure(self) -> None:
+        """Raise what the watcher ran into."""
+        if self._failure is not None:
+            raise self._failure
+
+    def planned(self, end: Offset, tickets: list[RangeTicket]) -> None:
+        """A batch up to ``end`` was planned and consists of ``tickets``.
+
+        Raises CheckpointMismatch where ``checkpointLocation`` is named and its offset log does not hold
+        ``end``: ACKs would wait for evidence that never comes.
+        """
+        if self._checkpoint is not None:
+            self._await_offset_log(self._checkpoint, end)
+        with self._lock:
+            self._evidence.planned(end, time.monotonic())
+            self._unread = set(tickets)
+            self._read_at = None
+
+    def served(self, ticket: RangeTicket) -> None:
+        """A task read ``ticket`` to its end."""
+        with self._lock:
+            self._unread.discard(ticket)
+            if not self._unread and self._read_at is None:
+                self._read_at = time.monotonic()
+
+    def commit_called(self, end: Offset) -> None:
+        with self._lock:
+            self._evidence.commit_called(end)
+
+    def latest_offset_called(self, start: Offset | None) -> None:
+        with self._lock:
+            self._evidence.latest_offset_called(start)
+        self.check_checkpoint()
+
+    def check_checkpoint(self) -> None:
+        """Look for evidence in the checkpoint now; cheap where no batch waits for it."""
+        with self._lock:
+            if self._checkpoint is not None and self._evidence.unproved():
+                self._examine(self._checkpoint)
+
+    def fence(self, epochs: set[str]) -> None:
+        """``epochs`` of another reader are about to be planned as lost: bar it from ACKing them."""
+        if self._checkpoint is not None and epochs:
+            with self._lock:
+                self._checkpoint.fence(sorted(epochs))
+
+    def stop(self) -> None:
+        """Stop watching, look once more, and say what stays un-acked."""
+        self._stopped.set()
+        try:
+            self.check_checkpoint()
+        except StompError as error:
+            log.warning("the checkpoint could not be read at the end: %s", error)
+        with self._lock:
+            if self._evidence.unproved():
+                self._say("the query ends, and for its last batch")
+
+    def _await_offset_log(self, checkpoint: Checkpoint, end: Offset) -> None:
+        # Spark writes the offset log before it plans, except under asynchronous progress tracking, which
+        # writes it at about the same time.
+        deadline = time.monotonic() + _OFFSET_LOG_WAIT
+        while True:
+            with self._lock:
+                if checkpoint.holds(end):
+                    return
+            if time.monotonic() >= deadline:
+                raise CheckpointMismatch(
+                    f"the offset log under checkpointLocation {checkpoint.location} does not hold the batch "
+                    "that Spark just planned: name there the checkpointLocation of this very query "
+                    "(the option given to writeStream)"
+                )
+            self._stopped.wait(_POLL)
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_POLL):
+            try:
+                self.check_checkpoint()
+            except StompError as error:
+                self._failure = error
+                return
+            with self._lock:
+                if self._read_at is not None and time.monotonic() - self._read_at >= _NO_EVIDENCE_AFTER:
+                    if self._evidence.unproved():
+                        self._say(f"a batch was read {_NO_EVIDENCE_AFTER:g}s ago, and for it")
+                    self._read_at = None
+
+    def _examine(self, checkpoint: Checkpoint) -> None:
+        # The order matters: first which commits there are, then which ends could be among them, then the
+        # fence. Whoever plans our epochs as lost writes the fence before it can commit anything of its own.
+        commits = checkpoint.new_commits()
+        if not commits:
+            return
+        end = checkpoint.committed_end(commits, self._evidence.unproved())
+        if end is None:
+            return
+        if checkpoint.fenced(self._fleet.epochs):
+            raise CheckpointMismatch(
+                "another run of this query has taken over the checkpoint; this one ACKs nothing any more"
+            )
+        self._evidence.checkpoint_committed(end)
+
+    def _say(self, occasion: str) -> None:
+        if self._said:
+            return
+        self._said = True
+        advice = (
+            "Setting the source option checkpointLocation to the query's own checkpoint lets them be ACKed "
+            "as soon as Spark's commit log has the batch"
+            if self._checkpoint is None
+            else "Spark's commit log does not have the batch yet"
+        )
+        log.warning(
+            "%s there is no evidence of a commit, so its messages are not ACKed: if none comes, the broker "
+            "delivers them again. %s",
+            occasion,
+            advice,
+        )

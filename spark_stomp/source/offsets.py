@@ -1,0 +1,80 @@
+"""Offsets: per receiver its epoch and the sequence number up to which it was read.
+
+As JSON, which Spark writes to its checkpoint and compares as text::
+
+    {"receivers": {"/queue/a#0": {"epoch": "5f0c...", "sequence": 1200}}, "version": 1}
+
+An epoch is the life of one receiver, random and never reused; sequence numbers are exclusive ends and start
+at 0 in every epoch. The start of a query is the offset without receivers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_stomp.errors import OffsetError
+
+__all__ = ["INITIAL", "Offset", "Position"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far one receiver was read: the frames below ``sequence`` of its ``epoch``."""
+
+    epoch: str
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Positions by receiver name. ``Offset.from_dict(o.to_dict()) == o``, with the same JSON text."""
+
+    positions: Mapping[str, Position] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, raw: object) -> Offset:
+        """Read what :meth:`to_dict` wrote; OffsetError for anything else, with the version it names."""
+        if not isinstance(raw, dict) or "version" not in raw:
+            raise OffsetError(f"this is not an offset of spark_stomp: {raw!r}")
+        if raw["version"] != _VERSION:
+            raise OffsetError(
+                f"the checkpoint's offset has version {raw['version']!r}; this release reads version "
+                f"{_VERSION}. Use the release that wrote the checkpoint, or start with a new one"
+            )
+        try:
+            return cls({str(name): _position(entry) for name, entry in raw["receivers"].items()})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise OffsetError(f"the checkpoint's offset is damaged: {raw!r}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-serialisable dict with sorted keys, since Spark compares offsets as text."""
+        receivers = {
+            name: {"epoch": position.epoch, "sequence": position.sequence}
+            for name, position in sorted(self.positions.items())
+        }
+        return {"receivers": receivers, "version": _VERSION}
+
+    def to_json(self) -> str:
+        """The text as Spark's Python runner writes it into the offset log."""
+        return json.dumps(self.to_dict())
+
+    def __iter__(self) -> Iterator[tuple[str, Position]]:
+        return iter(sorted(self.positions.items()))
+
+    def get(self, name: str) -> Position | None:
+        return self.positions.get(name)
+
+
+def _position(entry: Any) -> Position:
+    epoch, sequence = entry["epoch"], entry["sequence"]
+    if not isinstance(epoch, str) or not isinstance(sequence, int) or sequence < 0:
+        raise TypeError("epoch is a string and sequence a count")
+    return Position(epoch, sequence)
+
+
+INITIAL = Offset()

@@ -1,0 +1,145 @@
+"""Planning, pure: which offset ends the next batch, and which ranges a batch consists of.
+
+No clock, no Spark, no receiver: snapshots and limits in, decisions out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_stomp.source.offsets import Offset, Position
+
+__all__ = ["Available", "Limits", "Range", "choose_end", "is_ready", "plan", "split"]
+
+BytesBetween = Callable[[str, int, int], int]
+EndWithin = Callable[[str, int, int, int], int]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds a batch: counts, bytes of raw frames, and seconds. None means no such limit."""
+
+    max_messages: int | None = None
+    max_bytes: int | None = None
+    min_messages: int | None = None
+    max_delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class Available:
+    """What one receiver holds: ``[offered, received)`` is new. ``full`` means that its broker sends no more
+    until something is ACKed."""
+
+    name: str
+    epoch: str
+    offered: int
+    received: int
+    full: bool = False
+
+    @property
+    def new(self) -> int:
+        return self.received - self.offered
+
+
+@dataclass(frozen=True)
+class Range:
+    """The frames ``[low, high)`` of one receiver's epoch."""
+
+    name: str
+    epoch: str
+    low: int
+    high: int
+
+
+def is_ready(available: Sequence[Available], limits: Limits, waited: float) -> bool:
+    """Whether a batch may be cut now, ``waited`` seconds after the oldest new message came.
+
+    A minimum that the un-acked window cannot hold would never be met, so a full window counts as enough
+    (contract 5); so does the delay.
+    """
+    new = sum(receiver.new for receiver in available)
+    if new == 0:
+        return False
+    if limits.min_messages is None or new >= limits.min_messages:
+        return True
+    return waited >= limits.max_delay or any(receiver.full and receiver.new for receiver in available)
+
+
+def choose_end(
+    start: Offset,
+    available: Sequence[Available],
+    limits: Limits,
+    *,
+    bytes_between: BytesBetween,
+    end_within: EndWithin,
+) -> Offset:
+    """The end of a batch that starts at ``start`` and takes as much as the limits let through.
+
+    Receivers share the limits evenly; what one leaves goes to the others. At least one message is taken,
+    however large (contract 5). With nothing new the result equals ``start``.
+    """
+    takes = _shares({receiver.name: receiver.new for receiver in available}, limits.max_messages)
+    if limits.max_bytes is not None:
+        takes = _within_bytes(available, takes, limits.max_bytes, bytes_between, end_within)
+    positions = dict(start.positions)
+    for receiver in available:
+        if takes[receiver.name]:
+            positions[receiver.name] = Position(receiver.epoch, receiver.offered + takes[receiver.name])
+    return Offset(positions)
+
+
+def _shares(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
+    """Split ``budget`` evenly; whoever wants less than its share leaves the rest to the others."""
+    if budget is None or sum(wanted.values()) <= budget:
+        return dict(wanted)
+    shares: dict[str, int] = {}
+    for index, (name, want) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
+        shares[name] = min(want, -(-budget // (len(wanted) - index)))
+        budget -= shares[name]
+    return shares
+
+
+def _within_bytes(
+    available: Sequence[Available],
+    takes: Mapping[str, int],
+    max_bytes: int,
+    bytes_between: BytesBetween,
+    end_within: EndWithin,
+) -> dict[str, int]:
+    sizes = {r.name: bytes_between(r.name, r.offered, r.offered + takes[r.name]) for r in available}
+    budgets = _shares(sizes, max_bytes)
+    fitting = {
+        r.name: end_within(r.name, r.offered, r.offered + takes[r.name], budgets[r.name]) - r.offered
+        for r in available
+    }
+    if any(takes.values()) and not any(fitting.values()):
+        first = next(name for name, take in takes.items() if take)
+        fitting[first] = 1
+    return fitting
+
+
+def plan(start: Offset, end: Offset) -> list[Range]:
+    """The ranges between two offsets, in the order of receiver names.
+
+    A receiver whose epoch changed between them starts at 0: of its old epoch nothing beyond ``start`` was
+    offered. Whether a range can still be read is not decided here.
+    """
+    ranges = []
+    for name, position in end:
+        before = start.get(name)
+        low = before.sequence if before is not None and before.epoch == position.epoch else 0
+        if position.sequence > low:
+            ranges.append(Range(name, position.epoch, low, position.sequence))
+    return ranges
+
+
+def split(whole: Range, end_within: EndWithin, max_bytes: int) -> list[Range]:
+    """Cut a range into parts of at most ``max_bytes`` (one message at least), for one task each."""
+    parts = []
+    low = whole.low
+    while low < whole.high:
+        high = max(end_within(whole.name, low, whole.high, max_bytes), low + 1)
+        parts.append(Range(whole.name, whole.epoch, low, high))
+        low = high
+    return parts

@@ -1,0 +1,186 @@
+"""The living part of a stream reader, in the one process where Spark asks for offsets."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from spark_stomp.errors import SubscribeTimeout
+from spark_stomp.exchange import RangeTicket
+from spark_stomp.options import SourceOptions
+from spark_stomp.source.checkpoint import Checkpoint
+from spark_stomp.source.committer import Committer
+from spark_stomp.source.fleet import Fleet
+from spark_stomp.source.offsets import Offset
+from spark_stomp.source.partitions import FrameRange
+from spark_stomp.source.planner import Limits, Range, choose_end, plan, split
+from spark_stomp.source.termination import Termination
+from spark_stomp.source.waiting import SETTLE, Decision, Mode, Situation, decide
+
+__all__ = ["StreamRuntime"]
+
+log = logging.getLogger(__name__)
+
+_SHUTDOWN = 4.0
+_TASK_BYTES = 32 << 20
+_LOOK_AGAIN = 0.05
+# As in Spark's Kafka source: a minimum holds a batch back no longer than this.
+_DEFAULT_DELAY = 900.0
+
+
+class StreamRuntime:
+    """Receivers, exchange and committer of one query, and the decisions between them.
+
+    Spark calls from one thread; SIGTERM may come at any time.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._limits = Limits(
+            max_messages=options.max_messages_per_trigger,
+            max_bytes=options.max_bytes_per_trigger,
+            min_messages=options.min_messages_per_trigger,
+            max_delay=_DEFAULT_DELAY if options.max_trigger_delay is None else options.max_trigger_delay,
+        )
+        checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
+        self._fleet = Fleet(options, self._served)
+        self._committer = Committer(self._fleet, checkpoint)
+        self._pending_since: float | None = None
+        self._drain_until = float("inf")
+        self._termination = Termination(self.stop)
+        self._stop_lock = threading.Lock()
+        self._stopping = False
+
+    def start(self) -> None:
+        """Start receiving and watching for commits, in threads of their own."""
+        for note in self._options.notes:
+            log.warning("%s", note)
+        self._termination.install()
+        self._fleet.start()
+        self._committer.start()
+
+    def begin_drain(self) -> None:
+        """AvailableNow: from now on drain, for ``maxDrainTime`` at the longest."""
+        self._drain_until = time.monotonic() + self._options.max_drain_time
+
+    def await_subscriptions(self) -> None:
+        """Wait until every subscription stands, then a moment for the first messages.
+
+        Raises what kept a receiver from subscribing, or SubscribeTimeout at the end of ``maxDrainTime``.
+        """
+        while not all(status.subscribed for status in self._fleet.statuses()):
+            self._raise_failure()
+            if time.monotonic() >= self._drain_until:
+                raise SubscribeTimeout("the subscriptions did not stand within maxDrainTime")
+            self._fleet.wait_changed(_LOOK_AGAIN)
+        deadline = time.monotonic() + SETTLE
+        while time.monotonic() < deadline and not any(status.received for status in self._fleet.statuses()):
+            self._fleet.wait_changed(_LOOK_AGAIN)
+
+    def evidence_of_latest_offset(self, start: Offset | None) -> None:
+        """Spark called ``latestOffset``, with ``start`` from 4.2 on."""
+        self._committer.latest_offset_called(start)
+
+    def commit(self, end: Offset) -> None:
+        """Spark called ``commit``."""
+        self._committer.commit_called(end)
+
+    def latest_offset(self, start: Offset, mode: Mode) -> Offset:
+        """The end of the next batch; equal to ``start`` where there is none.
+
+        Where that ends the run (ONCE, DRAIN), the receipts of all ACKs are awaited first: the process is
+        told to end right after.
+        """
+        while True:
+            self._raise_failure()
+            situation = self._situation(start)
+            decision = decide(mode, self._limits, situation)
+            if decision is Decision.CUT:
+                self._pending_since = None
+                return choose_end(
+                    start,
+                    situation.available,
+                    self._limits,
+                    bytes_between=self._fleet.bytes_between,
+                    end_within=self._fleet.end_within,
+                )
+            if decision is Decision.NOTHING_NEW:
+                if mode is not Mode.STREAMING:
+                    self._await_acks()
+                return start
+            self._committer.check_checkpoint()
+            self._fleet.wait_changed(_LOOK_AGAIN)
+
+    def received(self) -> Offset:
+        """The end of everything received, for the query's progress."""
+        return self._fleet.received()
+
+    def partitions(self, start: Offset, end: Offset) -> list[FrameRange]:
+        """The tasks of the batch between two offsets.
+
+        Ranges of epochs that are not held here are lost: they were never ACKed and come again, so they give
+        no rows (contract 3).
+        """
+        self._raise_failure()
+        ranges = plan(start, end)
+        self._declare_lost([lost for lost in ranges if lost.epoch not in self._fleet.epochs])
+        held = [held for held in ranges if held.epoch in self._fleet.epochs]
+        for part in held:
+            self._fleet.require_held(part.epoch, part.low)
+        tasks = [task for part in held for task in split(part, self._fleet.end_within, _TASK_BYTES)]
+        tickets = [RangeTicket(task.epoch, task.low, task.high) for task in tasks]
+        if held:
+            self._committer.planned(end, tickets)
+        return [
+            FrameRange(self._fleet.address, ticket, task.name)
+            for task, ticket in zip(tasks, tickets, strict=True)
+        ]
+
+    def stop(self) -> None:
+        """ACK what is committed, DISCONNECT, end, within 5 s. A second call waits for the first."""
+        with self._stop_lock:
+            if self._stopping:
+                return
+            self._stopping = True
+            self._committer.stop()
+            self._fleet.stop(_SHUTDOWN)
+        self._termination.uninstall()
+
+    def _situation(self, start: Offset) -> Situation:
+        now = time.monotonic()
+        available = self._fleet.available(start)
+        if self._pending_since is None and any(receiver.new for receiver in available):
+            self._pending_since = now
+        return Situation(
+            statuses=self._fleet.statuses(),
+            available=available,
+            now=now,
+            pending_since=self._pending_since,
+            drain_until=self._drain_until,
+            idle_timeout=self._options.idle_timeout,
+        )
+
+    def _declare_lost(self, lost: list[Range]) -> None:
+        if not lost:
+            return
+        self._committer.fence({part.epoch for part in lost})
+        messages = sum(part.high - part.low for part in lost)
+        log.warning(
+            "%d message(s) of a batch of an earlier run were not kept; they were never ACKed, so the broker "
+            "delivers them again in a later batch, and this batch is without them",
+            messages,
+        )
+
+    def _await_acks(self) -> None:
+        deadline = time.monotonic() + self._options.ack_receipt_timeout
+        while not self._fleet.acks_confirmed() and time.monotonic() < deadline:
+            self._raise_failure()
+            self._fleet.wait_changed(_LOOK_AGAIN)
+
+    def _raise_failure(self) -> None:
+        self._fleet.raise_failure()
+        self._committer.raise_failure()
+
+    def _served(self, ticket: RangeTicket) -> None:
+        self._committer.served(ticket)

@@ -1,0 +1,98 @@
+"""What Spark calls: the stream reader, a thin layer over :class:`~spark_stomp.source.runtime.StreamRuntime`.
+
+Several copies of a reader exist. One lives in a process beside the driver and is asked for offsets; it starts
+the runtime at its first call. The others are unpickled in tasks and only read ranges. Constructing and
+unpickling do no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from spark_stomp.options import SourceOptions
+from spark_stomp.schema import Projection
+from spark_stomp.source.offsets import INITIAL, Offset
+from spark_stomp.source.partitions import FrameRange, RowSettings, read_range
+from spark_stomp.source.runtime import StreamRuntime
+from spark_stomp.source.waiting import Mode
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+__all__ = ["StompStreamReader"]
+
+
+class StompStreamReader(DataSourceStreamReader):
+    """Spark 4.0 and 4.1, and the base for later ones."""
+
+    def __init__(self, options: SourceOptions, projection: Projection) -> None:
+        self._rows = RowSettings(projection, options.id_header, options.body_decode_errors)
+        self._options: SourceOptions | None = options
+        self._runtime: StreamRuntime | None = None
+        self._mode = Mode.STREAMING
+        self._last_end: Offset | None = None
+        self._asked = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks get what they need to make rows, and neither options with secrets nor anything that lives.
+        return {"_rows": self._rows}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Constant: everything the broker holds and nobody ACKed."""
+        return INITIAL.to_dict()
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """The end of the next batch; with nothing new, the last end byte for byte.
+
+        From Spark 4.2 on ``start`` is the end of the last committed batch; before, Spark passes nothing.
+        """
+        begun = None if start is None else Offset.from_dict(start)
+        first, self._asked = not self._asked, True
+        runtime = self._running()
+        runtime.evidence_of_latest_offset(begun)
+        if first:
+            runtime.await_subscriptions()
+        begin = begun if begun is not None else self._last_end or INITIAL
+        # Before 4.2 any call may be the only one of its run (AvailableNow, Once), so the first one waits.
+        mode = Mode.ONCE if first and start is None else self._mode_of(limit)
+        end = runtime.latest_offset(begin, mode)
+        self._last_end = end
+        return start if start is not None and end == begin else end.to_dict()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The ranges between two offsets, one task each; a lost range gives none."""
+        self._last_end = Offset.from_dict(end)
+        return self._running().partitions(Offset.from_dict(start), self._last_end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a task: fetch and decode."""
+        assert isinstance(partition, FrameRange)
+        return read_range(partition, self._rows)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch up to ``end`` is in Spark's commit log."""
+        self._running().commit(Offset.from_dict(end))
+
+    def stop(self) -> None:
+        """The end of the query, where Spark gets as far as saying so."""
+        if self._runtime is not None:
+            self._runtime.stop()
+
+    def _mode_of(self, limit: ReadLimit | None) -> Mode:
+        return self._mode
+
+    def _running(self) -> StreamRuntime:
+        if self._runtime is None:
+            assert self._options is not None, "a task's copy of the reader was asked for offsets"
+            runtime = StreamRuntime(self._options)
+            runtime.start()
+            if self._mode is Mode.DRAIN:
+                runtime.begin_drain()
+            self._runtime = runtime
+        return self._runtime

@@ -1,0 +1,243 @@
+"""Each rule of the delivery contract, broken in one line, and the test that notices.
+
+Every entry is applied to a copy of the package, and its test must fail there. A rule whose test passes on the
+broken copy is not guarded by anything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import spark_stomp
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
+
+TESTS = Path(__file__).parents[1]
+PACKAGE = Path(spark_stomp.__file__).parent
+SOURCE = "unit/source"
+READER = f"{SOURCE}/test_stream_reader.py"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """``old`` becomes ``new`` in ``module``; ``test`` fails then."""
+
+    rule: str
+    module: str
+    old: str
+    new: str
+    test: str
+
+
+RULES = [
+    Broken(
+        "1: planning is no evidence",
+        "source/evidence.py",
+        "        self._uncommitted_plan = end\n",
+        "        self._committed(end)\n",
+        f"{SOURCE}/test_evidence.py::TestCalls::test_planning_alone_proves_nothing",
+    ),
+    Broken(
+        "1: an older start does not prove a newer plan",
+        "source/evidence.py",
+        "            self._committed(start)\n",
+        "            self._committed(self._uncommitted_plan or start)\n",
+        f"{SOURCE}/test_evidence.py::TestCalls::test_an_older_start_does_not_prove_the_newer_plan",
+    ),
+    Broken(
+        "1: before 4.2 latestOffset after partitions is evidence",
+        "source/evidence.py",
+        "        elif self._uncommitted_plan is not None:\n",
+        "        elif False:\n",
+        f"{READER}::test_40_latest_offset_after_partitions_is_the_evidence",
+    ),
+    Broken(
+        "1: where the checkpoint is named, calls do not count",
+        "source/committer.py",
+        "call_evidence=checkpoint is None",
+        "call_evidence=True",
+        f"{READER}::TestCheckpointNamed::test_calls_alone_are_not_enough",
+    ),
+    Broken(
+        "1: the checkpoint is read once more at the end",
+        "source/committer.py",
+        "            self.check_checkpoint()\n        except StompError as error:\n            log",
+        "            pass\n        except StompError as error:\n            log",
+        f"{READER}::TestCheckpointNamed::test_at_the_end_the_checkpoint_is_read_once_more",
+    ),
+    Broken(
+        "1: an offset log that does not hold the plan is another query's",
+        "source/committer.py",
+        "                if checkpoint.holds(end):\n",
+        "                if True:\n",
+        f"{READER}::TestCheckpointNamed::test_another_querys_checkpoint_is_refused",
+    ),
+    Broken(
+        "1: a fenced epoch gets no ACK",
+        "source/committer.py",
+        "if checkpoint.fenced(self._fleet.epochs):",
+        "if False:",
+        f"{READER}::TestCheckpointNamed::test_a_fenced_reader_acks_nothing",
+    ),
+    Broken(
+        "1: whoever plans another epoch as lost fences it first",
+        "source/runtime.py",
+        "        self._committer.fence({part.epoch for part in lost})\n",
+        "",
+        f"{READER}::TestCheckpointNamed::test_a_fenced_reader_acks_nothing",
+    ),
+    Broken(
+        "1: stop is no evidence",
+        "source/runtime.py",
+        "            self._committer.stop()\n",
+        "            self._committer.stop()\n            self._fleet.acknowledge(self._fleet.received())\n",
+        f"{READER}::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps",
+    ),
+    Broken(
+        "1: only what is committed is ACKed",
+        "receiver/receiver.py",
+        "            handles = self._ledger.take(upto)\n",
+        "            handles = self._ledger.take(self.window.end)\n",
+        "unit/receiver/test_receiver.py::test_exactly_what_is_committed_is_acked",
+    ),
+    Broken(
+        "1: ACKed means receipted",
+        "receiver/receiver.py",
+        "received, acked = self.window.end, self._ledger.confirmed",
+        "received, acked = self.window.end, self._ledger.sent",
+        "unit/receiver/test_receiver.py::test_missing_receipts_of_acks_mean_a_dead_connection",
+    ),
+    Broken(
+        "2: a range stays readable until it is committed",
+        "receiver/receiver.py",
+        "        self._ledger.add(first, block.acks)\n",
+        "        self._ledger.add(first, block.acks)\n        self.window.release(self.window.end)\n",
+        "unit/receiver/test_receiver.py::test_frames_arrive_in_order_and_stay_readable",
+    ),
+    Broken(
+        "2: an epoch is never used again",
+        "receiver/receiver.py",
+        "    return secrets.token_hex(8)\n",
+        '    return "0"\n',
+        "unit/receiver/test_receiver.py::test_every_life_has_an_epoch_of_its_own",
+    ),
+    Broken(
+        "3: a lost range is never refilled",
+        "source/planner.py",
+        "        low = before.sequence if before is not None and before.epoch == position.epoch else 0\n",
+        "        low = before.sequence if before is not None else 0\n",
+        f"{SOURCE}/test_planner.py::TestPlan::test_another_epoch_starts_at_zero",
+    ),
+    Broken(
+        "3: the frames of a dead epoch are not taken from a living one",
+        "source/runtime.py",
+        "        held = [held for held in ranges if held.epoch in self._fleet.epochs]\n",
+        "        held = [held if held.epoch in self._fleet.epochs else "
+        "Range(held.name, next(iter(self._fleet.epochs)), held.low, held.high) for held in ranges]\n",
+        f"{READER}::test_40_after_a_restart_partitions_of_the_last_end_prove_nothing",
+    ),
+    Broken(
+        "3: a task that did not get its whole range fails",
+        "exchange/client.py",
+        "    if expected != ticket.high:\n",
+        "    if False:\n",
+        "unit/exchange/test_exchange.py::test_less_than_the_whole_range_fails_the_task",
+    ),
+    Broken(
+        "3: a committed and freed range is an error",
+        "source/runtime.py",
+        "            self._fleet.require_held(part.epoch, part.low)\n",
+        "            pass\n",
+        f"{READER}::test_a_range_can_be_read_again_until_it_is_committed",
+    ),
+    Broken(
+        "4: ACKs without a receipt in time mean a dead connection",
+        "receiver/receiver.py",
+        "        if deadline is not None and time.monotonic() >= deadline:\n",
+        "        if False:\n",
+        "unit/receiver/test_receiver.py::test_missing_receipts_of_acks_mean_a_dead_connection",
+    ),
+    Broken(
+        "5: a full window counts as enough",
+        "source/planner.py",
+        "or any(receiver.full and receiver.new for receiver in available)",
+        "",
+        f"{SOURCE}/test_planner.py::TestIsReady::test_a_full_window_ends_the_wait_since_no_more_can_come",
+    ),
+    Broken(
+        "5: every batch takes at least one message",
+        "source/planner.py",
+        "        fitting[first] = 1\n",
+        "        fitting[first] = 0\n",
+        f"{SOURCE}/test_planner.py::TestChooseEnd::test_a_message_larger_than_the_limit_is_taken_alone",
+    ),
+    Broken(
+        "5: silence does not count while ACKs are unconfirmed",
+        "source/waiting.py",
+        "            return 0.0\n        return self.now",
+        "            pass\n        return self.now",
+        f"{SOURCE}/test_waiting.py"
+        "::test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then",
+    ),
+    Broken(
+        "5: frames beyond the memory bound are spilled",
+        "receiver/window.py",
+        "            fits = not self._blocks or ",
+        "            fits = True or ",
+        "unit/receiver/test_window.py::test_memory_stays_within_the_bound_however_much_arrives",
+    ),
+    Broken(
+        "6: with nothing new the last end comes back byte for byte",
+        "source/stream_reader.py",
+        "        return start if start is not None and end == begin else end.to_dict()\n",
+        "        return end.to_dict()\n",
+        f"{READER}::test_with_nothing_new_the_last_end_comes_back_byte_for_byte",
+    ),
+    Broken(
+        "7: a failure is never no data",
+        "source/fleet.py",
+        "                raise status.failure\n",
+        "                return\n",
+        f"{READER}::test_a_receiver_that_failed_is_an_error_and_not_no_data",
+    ),
+]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package to break."""
+    target = tmp_path / "broken" / "spark_stomp"
+    shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("__pycache__"))
+    return target
+
+
+@pytest.mark.parametrize("broken", RULES, ids=lambda broken: broken.rule)
+def test_breaking_the_rule_breaks_its_test(broken: Broken, copy: Path) -> None:
+    module = copy / broken.module
+    text = module.read_text()
+    assert text.count(broken.old) == 1, "the line to break is not there, or not once"
+    module.write_text(text.replace(broken.old, broken.new))
+    run = _run(broken.test, copy.parent)
+    assert run.returncode == 1, f"{broken.test} does not notice:\n{run.stdout[-2000:]}"
+    assert "1 failed" in run.stdout
+
+
+@pytest.mark.parametrize("test", sorted({broken.test for broken in RULES}))
+def test_each_test_passes_on_the_unbroken_copy(test: str, copy: Path) -> None:
+    run = _run(test, copy.parent)
+    assert run.returncode == 0, run.stdout[-2000:]
+
+
+def _run(test: str, package: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(TESTS)])}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(TESTS / test)]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=240, cwd=package, check=False
+    )

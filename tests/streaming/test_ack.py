@@ -1,0 +1,141 @@
+"""Contract 1: ACK after the commit, never before, and without waiting for new data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from support.spark import Recorder, Running, drains, single_batch, stomp_stream
+
+from spark_stomp.devbroker import DevBroker
+
+pytestmark = pytest.mark.spark
+
+QUEUE = "/queue/orders"
+BODIES = [b"order %d" % number for number in range(50)]
+SOON = 2.0
+
+
+def everything_acked(broker: DevBroker, count: int = len(BODIES)) -> bool:
+    view = broker.queue(QUEUE)
+    return view.acked == count and view.depth == 0
+
+
+def test_default_trigger_acks_an_idle_queues_only_batch(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen = Recorder()
+    with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
+        running.wait(lambda: running.committed(0), what="the commit of batch 0")
+        devbroker.wait_until(lambda: everything_acked(devbroker), SOON, "the ACK of the only batch")
+    assert sorted(seen.bodies) == sorted(BODIES)
+
+
+@drains
+def test_available_now_acks_its_last_batch(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen = Recorder()
+    frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=20)
+    with Running(frame, tmp_path, seen, availableNow=True) as running:
+        running.finish()
+        devbroker.wait_until(lambda: everything_acked(devbroker), SOON, "the ACK of the last batch")
+    assert [len(batch) for batch in seen.batches.values()] == [20, 20, 10]
+
+
+@pytest.mark.parametrize("trigger", [{"once": True}, {"processingTime": "30 seconds"}], ids=str)
+def test_with_the_checkpoint_named_no_further_call_is_needed(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, trigger: dict[str, object]
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen = Recorder()
+    frame = stomp_stream(spark, devbroker.url, QUEUE, checkpointLocation=tmp_path)
+    with Running(frame, tmp_path, seen, **trigger) as running:
+        running.wait(lambda: running.committed(0), what="the commit of batch 0")
+        devbroker.wait_until(lambda: everything_acked(devbroker), SOON, "the ACK of the batch")
+    assert sorted(seen.bodies) == sorted(BODIES)
+
+
+def test_nothing_is_acked_while_its_batch_runs(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    acked_before, acked_during = [], []
+
+    def sink(batch: DataFrame, batch_id: int) -> None:
+        acked_before.append(sum(acked_during[-1:]))
+        count = batch.count()
+        acked_during.append(count)
+        # Everything that was ACKed so far belongs to earlier batches.
+        assert devbroker.queue(QUEUE).acked <= sum(acked_during) - count
+
+    frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=10)
+    with Running(frame, tmp_path, sink) as running:
+        running.wait(lambda: everything_acked(devbroker), what="all ACKs")
+    assert acked_during == [10] * 5
+
+
+def test_a_batch_that_fails_is_not_acked(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+
+    def sink(batch: DataFrame, batch_id: int) -> None:
+        batch.count()
+        raise RuntimeError("the sink is down")
+
+    with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, sink) as running:
+        assert "the sink is down" in running.failure()
+    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    view = devbroker.queue(QUEUE)
+    assert (view.acked, view.depth) == (0, len(BODIES))
+
+
+def test_once_without_the_checkpoint_named_loses_nothing(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen = Recorder()
+    with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen, once=True) as running:
+        running.finish()
+    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    assert sorted(seen.bodies) == sorted(BODIES)
+    assert devbroker.queue(QUEUE).acked == 0
+    assert devbroker.bodies(QUEUE) == BODIES
+
+
+@single_batch
+def test_available_now_before_42_is_one_batch_that_the_named_checkpoint_acks(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen = Recorder()
+    frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=20, checkpointLocation=tmp_path)
+    with Running(frame, tmp_path, seen, availableNow=True) as running:
+        running.finish()
+        devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 20, SOON, "the ACK of the batch")
+    assert seen.bodies == BODIES[:20]
+
+
+@single_batch
+def test_available_now_before_42_comes_again_without_the_checkpoint(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen = Recorder()
+    for _ in range(2):
+        with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen, availableNow=True) as running:
+            running.finish()
+        devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    assert seen.bodies == BODIES * 2
+    assert devbroker.queue(QUEUE).acked == 0
+
+
+def test_a_location_that_is_not_the_querys_is_refused(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    frame = stomp_stream(spark, devbroker.url, QUEUE, checkpointLocation=tmp_path / "another")
+    with Running(frame, tmp_path / "real", Recorder()) as running:
+        failure = running.failure()
+    assert "[STOMP_CHECKPOINT_MISMATCH]" in failure
+    assert devbroker.queue(QUEUE).acked == 0

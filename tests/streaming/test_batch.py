@@ -1,0 +1,127 @@
+"""Batch reads look without consuming; batch and stream writes succeed only when the broker confirmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from support.spark import stomp_stream
+
+from spark_stomp.devbroker import DevBroker
+
+pytestmark = pytest.mark.spark
+
+QUEUE = "/queue/orders"
+BODIES = [b"order %d" % number for number in range(30)]
+
+
+def test_a_look_by_browsing_costs_nothing(spark: SparkSession, devbroker: DevBroker) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    frame = spark.read.format("stomp").option("url", devbroker.url).load(QUEUE)
+    assert [bytes(row.body) for row in frame.collect()] == BODIES
+    view = devbroker.queue(QUEUE)
+    assert (view.depth, view.delivered) == (len(BODIES), 0)
+
+
+def test_a_look_without_browsing_gives_everything_back(spark: SparkSession, devbroker: DevBroker) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    reader = spark.read.format("stomp").option("url", devbroker.url).option("broker", "generic")
+    rows = reader.option("idleTimeout", "500ms").load(QUEUE).collect()
+    assert [bytes(row.body) for row in rows] == BODIES
+    devbroker.wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+    assert devbroker.bodies(QUEUE) == BODIES
+    assert devbroker.queue(QUEUE).acked == 0
+
+
+@pytest.mark.parametrize("broker", ["auto", "generic"])
+def test_a_look_takes_at_most_max_messages(spark: SparkSession, devbroker: DevBroker, broker: str) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    reader = spark.read.format("stomp").option("url", devbroker.url).option("broker", broker)
+    rows = reader.option("maxMessages", 7).load(QUEUE).collect()
+    assert [bytes(row.body) for row in rows] == BODIES[:7]
+
+
+def test_an_empty_queue_is_an_empty_frame(spark: SparkSession, devbroker: DevBroker) -> None:
+    reader = spark.read.format("stomp").option("url", devbroker.url).option("idleTimeout", "500ms")
+    assert reader.load("/queue/empty").count() == 0
+
+
+def test_every_column_arrives_at_the_broker(spark: SparkSession, devbroker: DevBroker) -> None:
+    rows = [
+        (b"\x00binary\xff", "/queue/a", "application/octet-stream", {"colour": "blue:green\n"}),
+        (b"", "/queue/b", None, None),
+    ]
+    schema = "body binary, destination string, content_type string, headers map<string,string>"
+    spark.createDataFrame(rows, schema).write.format("stomp").option("url", devbroker.url).mode(
+        "append"
+    ).save()
+    read = spark.read.format("stomp").option("url", devbroker.url)
+    (first,) = read.load("/queue/a").collect()
+    (second,) = read.load("/queue/b").collect()
+    assert bytes(first.body) == b"\x00binary\xff"
+    assert (first.content_type, first.headers["colour"]) == ("application/octet-stream", "blue:green\n")
+    assert (bytes(second.body), second.content_type) == (b"", None)
+
+
+def test_a_string_body_and_the_option_destination(spark: SparkSession, devbroker: DevBroker) -> None:
+    frame = spark.createDataFrame([("Zoë", "/queue/ignored")], "body string, destination string")
+    writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", "/queue/real")
+    writer.mode("append").save()
+    assert devbroker.bodies("/queue/real") == ["Zoë".encode()]
+    assert devbroker.bodies("/queue/ignored") == []
+
+
+def test_a_stream_is_written(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    frame = stomp_stream(spark, devbroker.url, QUEUE).select("body", "content_type")
+    writer = frame.writeStream.format("stomp").option("url", devbroker.url)
+    query = (
+        writer.option("destination", "/queue/archive")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert sorted(devbroker.bodies("/queue/archive")) == sorted(BODIES)
+    assert devbroker.queue(QUEUE).depth == 0
+
+
+class TestFailures:
+    def test_success_needs_every_receipt(self, spark: SparkSession, devbroker: DevBroker) -> None:
+        devbroker.faults.withhold_receipts = ("SEND",)
+        frame = spark.createDataFrame([(b"one",)], "body binary")
+        writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", QUEUE)
+        with pytest.raises(Exception, match=r"\[STOMP_RECEIPT_TIMEOUT\].*/queue/orders"):
+            writer.option("receiptTimeout", "1s").mode("append").save()
+
+    def test_a_refused_destination(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([(b"one",)], "body binary")
+        with DevBroker(refuse=("/queue/forbidden",)) as broker:
+            writer = frame.write.format("stomp").option("url", broker.url)
+            with pytest.raises(Exception, match=r"\[STOMP_DESTINATION_REFUSED\].*/queue/forbidden"):
+                writer.option("destination", "/queue/forbidden").mode("append").save()
+
+    def test_overwrite(self, spark: SparkSession, devbroker: DevBroker) -> None:
+        frame = spark.createDataFrame([(b"one",)], "body binary")
+        writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", QUEUE)
+        with pytest.raises(Exception, match=r"\[STOMP_UNSUPPORTED\].*append"):
+            writer.mode("overwrite").save()
+
+    def test_complete_mode(self, spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
+        counts = stomp_stream(spark, devbroker.url, QUEUE).groupBy("body").count().select("body")
+        writer = counts.writeStream.format("stomp").option("url", devbroker.url).outputMode("complete")
+        query = writer.option("destination", QUEUE).option("checkpointLocation", str(tmp_path)).start()
+        with pytest.raises(Exception, match=r"\[STOMP_UNSUPPORTED\].*update"):
+            query.awaitTermination(40)
+
+    def test_a_column_that_the_sink_does_not_have(self, spark: SparkSession, devbroker: DevBroker) -> None:
+        frame = spark.createDataFrame([(b"one", 5)], "body binary, priority int")
+        writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", QUEUE)
+        with pytest.raises(Exception, match=r"\[STOMP_SCHEMA_INVALID\].*priority"):
+            writer.mode("append").save()
+
+    def test_a_row_without_destination(self, spark: SparkSession, devbroker: DevBroker) -> None:
+        frame = spark.createDataFrame([(b"one", None)], "body binary, destination string")
+        with pytest.raises(Exception, match=r"\[STOMP_SINK_ROW_INVALID\]"):
+            frame.write.format("stomp").option("url", devbroker.url).mode("append").save()

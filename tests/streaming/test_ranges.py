@@ -1,0 +1,73 @@
+"""Contract 2: reading a range again gives identical rows, each message once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
+from support.spark import Recorder, Running, stomp_stream
+
+from spark_stomp.devbroker import DevBroker
+
+pytestmark = pytest.mark.spark
+
+QUEUE = "/queue/orders"
+BODIES = [b"order %03d" % number for number in range(200)]
+
+
+def test_two_actions_in_one_batch_see_identical_rows(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen: list[bytes] = []
+    twice: list[bool] = []
+
+    def sink(batch: DataFrame, batch_id: int) -> None:
+        first = batch.collect()
+        # More messages arrive between the two actions; they belong to a later batch.
+        devbroker.publish(QUEUE, b"later")
+        second = batch.collect()
+        twice.append(first == second and batch.count() == len(first))
+        seen.extend(bytes(row.body) for row in first)
+
+    frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=80)
+    with Running(frame, tmp_path, sink) as running:
+        running.wait(lambda: len(seen) >= len(BODIES), what="the backlog")
+    assert all(twice)
+    assert seen[: len(BODIES)] == BODIES
+
+
+def test_a_task_that_fails_once_gives_each_message_once(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen = Recorder()
+    attempts = spark.sparkContext.accumulator(0)
+
+    @udf("binary")
+    def failing_once(body):  # type: ignore[no-untyped-def]  # Spark reads annotations as pandas types
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == 0 and body == BODIES[150]:
+            attempts.add(1)
+            raise RuntimeError("this task fails the first time")
+        return body
+
+    frame = stomp_stream(spark, devbroker.url, QUEUE)
+    with Running(frame.select(failing_once("body").alias("body")), tmp_path, seen) as running:
+        running.wait(lambda: len(seen.bodies) >= len(BODIES), what="the backlog")
+        running.wait(lambda: devbroker.queue(QUEUE).depth == 0, what="its ACKs")
+    assert seen.bodies == BODIES
+    assert devbroker.queue(QUEUE).delivered == len(BODIES)
+
+
+def test_one_stream_used_twice_in_a_query(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    seen = Recorder()
+    frame = stomp_stream(spark, devbroker.url, QUEUE).select("body")
+    with Running(frame.union(frame), tmp_path, seen) as running:
+        running.wait(lambda: len(seen.bodies) >= 2 * len(BODIES), what="both copies")
+        running.wait(lambda: devbroker.queue(QUEUE).depth == 0, what="their ACKs")
+    assert sorted(seen.bodies) == sorted(BODIES * 2)

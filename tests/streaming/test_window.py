@@ -1,0 +1,145 @@
+"""Contract 5: a window smaller than the backlog, limits of a batch, and AvailableNow's ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from support.spark import Recorder, Running, drains, stomp_stream
+
+from spark_stomp.devbroker import DevBroker
+
+pytestmark = pytest.mark.spark
+
+QUEUE = "/queue/orders"
+
+
+def bodies(count: int, size: int = 0) -> list[bytes]:
+    return [b"%06d" % number + b"x" * size for number in range(count)]
+
+
+def test_a_prefetch_smaller_than_the_backlog_is_no_standstill(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, bodies(1_000))
+    seen = Recorder()
+    frame = stomp_stream(spark, devbroker.url, QUEUE, prefetch=100)
+    with Running(frame, tmp_path, seen) as running:
+        running.wait(lambda: len(seen.bodies) >= 1_000, what="the whole backlog")
+        running.wait(lambda: devbroker.queue(QUEUE).depth == 0, what="its ACKs")
+    assert sorted(seen.bodies) == bodies(1_000)
+    assert max(map(len, seen.batches.values())) <= 100
+
+
+@drains
+def test_messages_and_bytes_limit_together(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
+    devbroker.publish_many(QUEUE, bodies(60, size=2_000))
+    devbroker.publish_many(QUEUE, bodies(60))
+    seen = Recorder()
+    frame = stomp_stream(
+        spark, devbroker.url, QUEUE, maxMessagesPerTrigger=30, maxBytesPerTrigger="50k", prefetch=200
+    )
+    with Running(frame, tmp_path, seen, availableNow=True) as running:
+        running.finish()
+    batches = list(seen.batches.values())
+    assert len(seen.bodies) == 120
+    # Frames are counted with their headers, so a batch of large messages is a little below the limit.
+    assert all(sum(map(len, batch)) <= 50 * 1024 for batch in batches)
+    assert 20 <= len(batches[0]) < 30
+    assert max(map(len, batches)) == 30
+
+
+def test_a_minimum_holds_back_and_the_delay_lets_go(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    seen = Recorder()
+    frame = stomp_stream(spark, devbroker.url, QUEUE, minMessagesPerTrigger=50, maxTriggerDelay="3s")
+    with Running(frame, tmp_path, seen) as running:
+        running.wait(lambda: devbroker.connections == 1, what="the subscription")
+        begun = time.monotonic()
+        devbroker.publish_many(QUEUE, bodies(10))
+        running.wait(lambda: seen.bodies, what="the batch after the delay")
+        assert time.monotonic() - begun >= 3
+        assert seen.bodies == bodies(10)
+        devbroker.publish_many(QUEUE, bodies(50))
+        running.wait(lambda: len(seen.bodies) == 60, timeout=20, what="the batch at the minimum")
+
+
+def test_a_minimum_above_the_window_is_met_by_the_full_window(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many(QUEUE, bodies(100))
+    seen = Recorder()
+    frame = stomp_stream(
+        spark, devbroker.url, QUEUE, prefetch=25, minMessagesPerTrigger=60, maxTriggerDelay="10m"
+    )
+    with Running(frame, tmp_path, seen) as running:
+        running.wait(lambda: len(seen.bodies) == 100, what="the backlog, window by window")
+
+
+@drains
+def test_available_now_ends_while_producers_keep_sending(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    done = threading.Event()
+
+    def produce() -> None:
+        while not done.wait(0.02):
+            devbroker.publish_many(QUEUE, bodies(5))
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    seen = Recorder()
+    frame = stomp_stream(spark, devbroker.url, QUEUE, maxDrainTime="6s", idleTimeout="2s")
+    try:
+        begun = time.monotonic()
+        with Running(frame, tmp_path, seen, availableNow=True) as running:
+            running.finish(timeout=40)
+        assert time.monotonic() - begun >= 5
+    finally:
+        done.set()
+        producer.join()
+    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    view = devbroker.queue(QUEUE)
+    assert view.acked == len(seen.bodies) > 0
+    assert view.depth == view.enqueued - len(seen.bodies)
+
+
+def test_available_now_on_an_empty_queue_ends_after_the_idle_time(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    seen = Recorder()
+    frame = stomp_stream(spark, devbroker.url, QUEUE, idleTimeout="1s")
+    with Running(frame, tmp_path, seen, availableNow=True) as running:
+        running.finish()
+    assert not seen.bodies
+
+
+@drains
+def test_several_receivers_and_several_queues(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    devbroker.publish_many("/queue/a", bodies(300))
+    devbroker.publish_many("/queue/b", bodies(200))
+    rows: list[tuple[str, str]] = []
+
+    def sink(batch: DataFrame, batch_id: int) -> None:
+        rows.extend((row.destination, row.receiver) for row in batch.collect())
+
+    frame = stomp_stream(
+        spark,
+        devbroker.url,
+        '["/queue/a", "/queue/b"]',
+        schema="destination string, receiver string",
+        receivers=2,
+        prefetch=50,
+    )
+    with Running(frame, tmp_path, sink, availableNow=True) as running:
+        running.finish()
+    destinations = [destination for destination, _ in rows]
+    assert (destinations.count("/queue/a"), destinations.count("/queue/b")) == (300, 200)
+    assert {receiver for _, receiver in rows} == {"/queue/a#0", "/queue/a#1", "/queue/b#0", "/queue/b#1"}
+    assert devbroker.queue("/queue/a").depth == devbroker.queue("/queue/b").depth == 0

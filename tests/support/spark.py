@@ -1,0 +1,136 @@
+"""One Spark session for all streaming tests, and a query that remembers what it saw."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from support.waiting import wait_until
+
+__all__ = ["Recorder", "Running", "drains", "single_batch", "spark_session", "stomp_stream"]
+
+# A second failure would end the query: tests make a task fail once.
+MASTER = "local[2,2]"
+
+
+def spark_session(master: str = MASTER, **conf: str) -> SparkSession:
+    """A quiet session on loopback whose Python workers run this interpreter."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master(master).appName("spark_stomp tests")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+        **conf,
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def stomp_stream(
+    spark: SparkSession, url: str, destination: str, schema: str = "", **options: Any
+) -> DataFrame:
+    """``readStream.format("stomp")`` with these options."""
+    reader = spark.readStream.format("stomp").option("url", url)
+    for key, value in options.items():
+        reader = reader.option(key, value)
+    if schema:
+        reader = reader.schema(schema)
+    return reader.load(destination)
+
+
+class Recorder:
+    """A foreachBatch function that keeps every batch's bodies, in order, by batch id."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[bytes]] = defaultdict(list)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        rows: list[Row] = batch.select("body").collect()
+        self.batches[batch_id] += [bytes(row.body) for row in rows]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """All bodies, batch by batch."""
+        return [body for batch_id in sorted(self.batches) for body in self.batches[batch_id]]
+
+
+class Running:
+    """A running query; a context manager that stops it. ``checkpoint`` is its checkpointLocation."""
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        checkpoint: Path,
+        sink: Callable[[DataFrame, int], None],
+        **trigger: Any,
+    ) -> None:
+        writer: DataStreamWriter = frame.writeStream.foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        if trigger:
+            writer = writer.trigger(**trigger)
+        self.checkpoint = checkpoint
+        self.query: StreamingQuery = writer.start()
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.query.stop()
+
+    def wait(
+        self, condition: Callable[[], object], timeout: float = 40.0, what: str = "the condition"
+    ) -> None:
+        """Wait for ``condition``; a query that failed meanwhile fails the test with its own error."""
+
+        def holds() -> bool:
+            failure = self.query.exception()
+            assert failure is None, f"the query failed while waiting for {what}: {failure}"
+            return bool(condition())
+
+        wait_until(holds, timeout, what)
+
+    def finish(self, timeout: float = 60.0) -> None:
+        """Wait for a query that ends by itself."""
+        assert self.query.awaitTermination(int(timeout)), f"the query did not end within {timeout:g}s"
+
+    def committed(self, batch_id: int) -> bool:
+        """Whether Spark's commit log has the batch."""
+        return (self.checkpoint / "commits" / str(batch_id)).exists()
+
+    def failure(self, timeout: float = 40.0) -> str:
+        """The text of the error that ends the query."""
+        wait_until(lambda: self.query.exception() is not None, timeout, "the query's failure")
+        return str(self.query.exception())
+
+
+def _spark_release() -> tuple[int, int]:
+    major, minor = pyspark.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+drains = pytest.mark.skipif(
+    _spark_release() < (4, 2), reason="Spark before 4.2 gives AvailableNow a single batch of a Python source"
+)
+single_batch = pytest.mark.skipif(
+    _spark_release() >= (4, 2), reason="from Spark 4.2 on AvailableNow drains a Python source"
+)

@@ -1,0 +1,140 @@
+"""The query's checkpoint as evidence, on files as Spark writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spark_stomp.errors import CheckpointMismatch
+from spark_stomp.source.checkpoint import Checkpoint
+from spark_stomp.source.offsets import Offset, Position
+
+METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
+
+
+def at(sequence: int) -> Offset:
+    return Offset({"a": Position("e", sequence)})
+
+
+class Log:
+    """Writes what Spark writes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def plan(self, batch: int, *sources: str) -> None:
+        self._write("offsets", batch, "\n".join(["v1", METADATA, *sources]))
+
+    def commit(self, batch: int) -> None:
+        self._write("commits", batch, 'v1\n{"nextBatchWatermarkMs":0}')
+
+    def _write(self, log: str, batch: int, text: str) -> None:
+        (self.root / log).mkdir(parents=True, exist_ok=True)
+        (self.root / log / str(batch)).write_text(text)
+        (self.root / log / f".{batch}.crc").write_bytes(b"crc")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "checkpoint")
+
+
+def committed(checkpoint: Checkpoint, *ends: Offset) -> Offset | None:
+    return checkpoint.committed_end(checkpoint.new_commits(), ends)
+
+
+def test_a_planned_batch_is_not_committed_before_the_commit_log_has_it(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    log.plan(0, at(5).to_json())
+    assert checkpoint.holds(at(5))
+    assert committed(checkpoint, at(5)) is None
+    log.commit(0)
+    assert committed(checkpoint, at(5)) == at(5)
+
+
+def test_the_newest_commit_decides(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    for batch, sequence in enumerate((5, 9, 12)):
+        log.plan(batch, at(sequence).to_json())
+    log.commit(0)
+    log.commit(1)
+    assert committed(checkpoint, at(5), at(9), at(12)) == at(9)
+
+
+def test_our_offset_is_found_among_other_sources(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    log.plan(0, '{"logOffset":3}', at(5).to_json(), "-")
+    log.commit(0)
+    assert committed(checkpoint, at(5)) == at(5)
+
+
+def test_our_offset_is_found_as_a_string_in_json(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    log.plan(0, json.dumps({"source-a": at(5).to_json()}))
+    log.commit(0)
+    assert committed(checkpoint, at(5)) == at(5)
+
+
+def test_another_querys_commits_prove_nothing(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    log.plan(0, Offset({"a": Position("other", 5)}).to_json())
+    log.commit(0)
+    assert committed(checkpoint, at(5)) is None
+    assert not checkpoint.holds(at(5))
+
+
+def test_commits_of_earlier_runs_are_not_looked_at(log: Log) -> None:
+    log.plan(7, at(5).to_json())
+    log.commit(7)
+    checkpoint = Checkpoint(str(log.root))
+    assert checkpoint.new_commits() == []
+
+
+def test_ten_sorts_after_nine(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    for batch in (9, 10):
+        log.plan(batch, at(batch).to_json())
+        log.commit(batch)
+    assert checkpoint.new_commits() == [10, 9]
+    assert committed(checkpoint, at(9), at(10)) == at(10)
+
+
+def test_a_batch_is_examined_once(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    log.plan(0, at(5).to_json())
+    log.commit(0)
+    assert committed(checkpoint, at(5)) == at(5)
+    assert checkpoint.new_commits() == []
+
+
+def test_an_offset_log_entry_purged_meanwhile_is_no_error(log: Log) -> None:
+    checkpoint = Checkpoint(str(log.root))
+    log.commit(3)
+    assert committed(checkpoint, at(5)) is None
+
+
+def test_a_fence_bars_its_epoch_only(log: Log) -> None:
+    old, new = Checkpoint(str(log.root)), Checkpoint(str(log.root))
+    assert not old.fenced(["e1", "e2"])
+    new.fence(["e1"])
+    assert old.fenced(["e1", "e2"])
+    assert not old.fenced(["e2"])
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_locations_as_spark_takes_them(log: Log, form: str) -> None:
+    log.plan(0, at(5).to_json())
+    assert Checkpoint(form.format(log.root)).holds(at(5))
+
+
+def test_a_relative_path(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.plan(0, at(5).to_json())
+    monkeypatch.chdir(log.root.parent)
+    assert Checkpoint("checkpoint").holds(at(5))
+
+
+def test_an_unknown_file_system_is_refused_by_name() -> None:
+    with pytest.raises(CheckpointMismatch, match="nosuchfs://bucket/x"):
+        Checkpoint("nosuchfs://bucket/x")

@@ -1,0 +1,251 @@
+"""The stream reader driven as Spark drives it, version by version, without Spark.
+
+Each test is the order of calls that a Spark version was seen to make.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.options import source_options
+from support.waiting import wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import CheckpointMismatch, ConnectionLost, RangeUnavailable
+from spark_stomp.schema import Projection
+from spark_stomp.source.stream_reader import StompStreamReader
+
+QUEUE = "/queue/a"
+BODIES = [b"m%d" % number for number in range(20)]
+
+Json = dict[str, Any]
+
+
+class Spark:
+    """Makes the calls of one run and keeps what was returned."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self.reader = StompStreamReader(source_options(url, **options), Projection.of("body"))
+
+    def read(self, start: Json, end: Json) -> list[bytes]:
+        partitions = self.reader.partitions(start, end)
+        # As in a task: another copy of the reader, unpickled.
+        task = pickle.loads(pickle.dumps(self.reader))
+        batches = [batch for partition in partitions for batch in task.read(partition)]
+        return [body for batch in batches for body in batch.column("body").to_pylist()]
+
+
+@pytest.fixture
+def runs() -> Iterator[list[Spark]]:
+    started: list[Spark] = []
+    yield started
+    for run in started:
+        run.reader.stop()
+
+
+@pytest.fixture
+def broker(devbroker: DevBroker) -> DevBroker:
+    devbroker.publish_many(QUEUE, BODIES)
+    return devbroker
+
+
+def acked(broker: DevBroker, count: int) -> None:
+    broker.wait_until(lambda: broker.queue(QUEUE).acked == count, what=f"{count} ACKs")
+
+
+def test_42_start_of_latest_offset_is_the_evidence(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url, maxMessagesPerTrigger=15))
+    start = run.reader.initialOffset()
+    assert start == run.reader.initialOffset()
+    first = run.reader.latestOffset(start, None)
+    assert run.read(start, first) == BODIES[:15]
+    assert broker.queue(QUEUE).acked == 0
+    second = run.reader.latestOffset(first, None)
+    acked(broker, 15)
+    assert run.read(first, second) == BODIES[15:]
+    assert run.reader.latestOffset(second, None) == second
+    acked(broker, 20)
+
+
+def test_commit_is_evidence(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url))
+    end = run.reader.latestOffset(run.reader.initialOffset(), None)
+    run.read(run.reader.initialOffset(), end)
+    run.reader.commit(end)
+    acked(broker, 20)
+
+
+def test_40_latest_offset_after_partitions_is_the_evidence(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url, maxMessagesPerTrigger=15))
+    first = run.reader.latestOffset()
+    start = run.reader.initialOffset()
+    assert run.read(start, first) == BODIES[:15]
+    assert broker.queue(QUEUE).acked == 0
+    second = run.reader.latestOffset()
+    acked(broker, 15)
+    assert run.read(first, second) == BODIES[15:]
+
+
+def test_40_the_first_call_waits_since_it_may_be_the_only_one(
+    devbroker: DevBroker, runs: list[Spark]
+) -> None:
+    runs.append(run := Spark(devbroker.url, idleTimeout="300ms"))
+    assert run.reader.latestOffset() == run.reader.initialOffset()
+    devbroker.publish_many(QUEUE, BODIES)
+    wait_until(lambda: run.reader.latestOffset() != run.reader.initialOffset(), what="an end")
+
+
+def test_40_after_a_restart_partitions_of_the_last_end_prove_nothing(
+    broker: DevBroker, runs: list[Spark]
+) -> None:
+    runs.append(old := Spark(broker.url))
+    end = old.reader.latestOffset()
+    old.read(old.reader.initialOffset(), end)
+    old.reader.stop()
+    runs.append(new := Spark(broker.url))
+    assert new.read(end, end) == []
+    # The batch was not committed, so Spark plans it again. Its frames died with the old run: no rows.
+    assert new.read(new.reader.initialOffset(), end) == []
+    following = new.reader.latestOffset()
+    assert broker.queue(QUEUE).acked == 0
+    assert new.read(end, following) == BODIES
+
+
+def test_a_range_can_be_read_again_until_it_is_committed(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    end = run.reader.latestOffset(start, None)
+    assert run.read(start, end) == run.read(start, end) == BODIES
+    run.reader.commit(end)
+    with pytest.raises(RangeUnavailable, match="committed, ACKed and freed"):
+        run.read(start, end)
+
+
+def test_with_nothing_new_the_last_end_comes_back_byte_for_byte(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url))
+    end = run.reader.latestOffset(run.reader.initialOffset(), None)
+    run.read(run.reader.initialOffset(), end)
+    written = json.dumps(end)
+    assert json.dumps(run.reader.latestOffset(json.loads(written), None)) == written
+    # Also one whose keys stand in another order.
+    foreign = {"version": 1, "receivers": {}}
+    runs.append(idle := Spark(broker.url, destination="/queue/empty"))
+    assert json.dumps(idle.reader.latestOffset(foreign, None)) == json.dumps(foreign)
+
+
+class TestCheckpointNamed:
+    def test_calls_alone_are_not_enough(self, broker: DevBroker, runs: list[Spark], tmp_path: Path) -> None:
+        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
+        start = run.reader.initialOffset()
+        end = run.reader.latestOffset(start, None)
+        log(tmp_path, "offsets", 0, end)
+        run.read(start, end)
+        run.reader.commit(end)
+        assert run.reader.latestOffset(end, None) == end
+        run.reader.stop()
+        assert broker.queue(QUEUE).acked == 0
+
+    def test_the_commit_log_is_enough_without_any_call(
+        self, broker: DevBroker, runs: list[Spark], tmp_path: Path
+    ) -> None:
+        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
+        start = run.reader.initialOffset()
+        end = run.reader.latestOffset(start, None)
+        log(tmp_path, "offsets", 0, end)
+        run.read(start, end)
+        log(tmp_path, "commits", 0, {})
+        acked(broker, 20)
+
+    def test_at_the_end_the_checkpoint_is_read_once_more(
+        self, broker: DevBroker, runs: list[Spark], tmp_path: Path
+    ) -> None:
+        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
+        start = run.reader.initialOffset()
+        end = run.reader.latestOffset(start, None)
+        log(tmp_path, "offsets", 0, end)
+        run.read(start, end)
+        log(tmp_path, "commits", 0, {})
+        run.reader.stop()
+        assert broker.queue(QUEUE).acked == 20
+
+    def test_a_fenced_reader_acks_nothing(self, broker: DevBroker, runs: list[Spark], tmp_path: Path) -> None:
+        runs.append(old := Spark(broker.url, checkpointLocation=tmp_path))
+        start = old.reader.initialOffset()
+        end = old.reader.latestOffset(start, None)
+        log(tmp_path, "offsets", 0, end)
+        old.read(start, end)
+        # A new driver took over and plans the old one's range as lost, then commits it.
+        runs.append(new := Spark(broker.url, checkpointLocation=tmp_path))
+        assert new.read(start, end) == []
+        log(tmp_path, "commits", 0, {})
+        old.reader.stop()
+        assert broker.queue(QUEUE).acked == 0
+
+    def test_another_querys_checkpoint_is_refused(
+        self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.source.committer._OFFSET_LOG_WAIT", 0.3)
+        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
+        start = run.reader.initialOffset()
+        end = run.reader.latestOffset(start, None)
+        with pytest.raises(CheckpointMismatch, match=str(tmp_path)):
+            run.reader.partitions(start, end)
+
+
+def log(root: Path, name: str, batch: int, content: Json) -> None:
+    """As Spark writes an offset or commit log entry."""
+    (root / name).mkdir(exist_ok=True)
+    (root / name / str(batch)).write_text("v1\n{}\n" + json.dumps(content))
+
+
+def test_the_end_without_evidence_acks_nothing_and_says_which_option_helps(
+    broker: DevBroker, runs: list[Spark], caplog: pytest.LogCaptureFixture
+) -> None:
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    run.read(start, run.reader.latestOffset(start, None))
+    with caplog.at_level(logging.WARNING, "spark_stomp"):
+        run.reader.stop()
+        run.reader.stop()
+    said = [record.getMessage() for record in caplog.records if "checkpointLocation" in record.getMessage()]
+    assert len(said) == 1
+    assert broker.queue(QUEUE).acked == 0
+
+
+def test_a_read_batch_without_evidence_is_said_once(
+    broker: DevBroker, runs: list[Spark], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_stomp.source.committer._NO_EVIDENCE_AFTER", 0.3)
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    with caplog.at_level(logging.WARNING, "spark_stomp"):
+        run.read(start, run.reader.latestOffset(start, None))
+        wait_until(lambda: "checkpointLocation" in caplog.text, what="the warning")
+
+
+def test_a_receiver_that_failed_is_an_error_and_not_no_data(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    run.reader.latestOffset(start, None)
+    broker.drop_connections()
+    with pytest.raises(ConnectionLost):
+        wait_until(lambda: run.reader.latestOffset(start, None) is None, what="the failure")
+
+
+def test_a_tasks_copy_holds_no_secret_and_opens_nothing(broker: DevBroker) -> None:
+    reader = Spark(broker.url, login="ada", password="hush").reader
+    assert b"hush" not in pickle.dumps(reader)
+    assert broker.connects == 0
+
+
+def test_the_partition_does_not_show_its_token(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    (partition,) = run.reader.partitions(start, run.reader.latestOffset(start, None))
+    assert partition.address.token not in repr(partition)

@@ -1,0 +1,91 @@
+"""Contract 5 and the triggers: when a batch is cut, and when "nothing new" may be said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.source.planner import Available, Limits
+from spark_stomp.source.waiting import SETTLE, SETTLE_AT_MOST, Decision, Mode, Situation, decide
+
+STATUS = ReceiverStatus("e", True, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
+
+
+@dataclass
+class Case:
+    new: int = 0
+    silence: float = 0.0
+    full: bool = False
+    pending: float | None = None
+    drain_left: float = 1e9
+
+    def situation(self) -> Situation:
+        now = STATUS.last_active + self.silence
+        return Situation(
+            statuses=[STATUS],
+            available=[Available("a", "e", 0, self.new, self.full)],
+            now=now,
+            pending_since=None if self.pending is None else now - self.pending,
+            drain_until=now + self.drain_left,
+            idle_timeout=2.0,
+        )
+
+
+def decided(mode: Mode, case: Case, limits: Limits | None = None) -> Decision:
+    return decide(mode, limits or Limits(), case.situation())
+
+
+class TestStreaming:
+    def test_never_waits(self) -> None:
+        assert decided(Mode.STREAMING, Case()) is Decision.NOTHING_NEW
+        assert decided(Mode.STREAMING, Case(new=1, pending=0)) is Decision.CUT
+
+    def test_a_minimum_holds_back_until_the_delay(self) -> None:
+        limits = Limits(min_messages=5, max_delay=3)
+        assert decided(Mode.STREAMING, Case(new=4, pending=2.9), limits) is Decision.NOTHING_NEW
+        assert decided(Mode.STREAMING, Case(new=4, pending=3.1), limits) is Decision.CUT
+        assert decided(Mode.STREAMING, Case(new=4, pending=0, full=True), limits) is Decision.CUT
+
+
+class TestOnce:
+    def test_no_news_needs_a_standing_silence(self) -> None:
+        assert decided(Mode.ONCE, Case(silence=1.9)) is Decision.WAIT
+        assert decided(Mode.ONCE, Case(silence=2.0)) is Decision.NOTHING_NEW
+
+    def test_a_batch_is_cut_when_the_queue_falls_silent(self) -> None:
+        assert decided(Mode.ONCE, Case(new=3, silence=SETTLE / 2)) is Decision.WAIT
+        assert decided(Mode.ONCE, Case(new=3, silence=SETTLE)) is Decision.CUT
+
+    def test_or_when_the_window_is_full_or_the_limit_met(self) -> None:
+        assert decided(Mode.ONCE, Case(new=3, full=True)) is Decision.CUT
+        assert decided(Mode.ONCE, Case(new=3), Limits(max_messages=3)) is Decision.CUT
+        assert decided(Mode.ONCE, Case(new=2), Limits(max_messages=3)) is Decision.WAIT
+
+    def test_or_when_producers_never_pause(self) -> None:
+        assert decided(Mode.ONCE, Case(new=3, pending=SETTLE_AT_MOST / 2)) is Decision.WAIT
+        assert decided(Mode.ONCE, Case(new=3, pending=SETTLE_AT_MOST)) is Decision.CUT
+
+    def test_a_minimum_does_not_keep_messages_from_the_only_batch(self) -> None:
+        limits = Limits(min_messages=100, max_delay=900)
+        assert decided(Mode.ONCE, Case(new=3, silence=SETTLE), limits) is Decision.CUT
+
+
+class TestDrain:
+    def test_ends_when_idle(self) -> None:
+        assert decided(Mode.DRAIN, Case(silence=2.0)) is Decision.NOTHING_NEW
+
+    def test_ends_at_max_drain_time_even_with_messages(self) -> None:
+        assert decided(Mode.DRAIN, Case(new=50, drain_left=0)) is Decision.NOTHING_NEW
+        assert decided(Mode.DRAIN, Case(new=50, silence=SETTLE, drain_left=0.1)) is Decision.CUT
+
+
+def test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then() -> None:
+    waiting = replace(STATUS, committed=5, acked=4)
+    situation = replace(Case(silence=60.0).situation(), statuses=[STATUS, waiting])
+    assert decide(Mode.DRAIN, Limits(), situation) is Decision.WAIT
+
+
+def test_silence_counts_from_the_latest_of_all_receivers() -> None:
+    older = replace(STATUS, last_active=50.0)
+    situation = replace(Case(silence=1.0).situation(), statuses=[older, STATUS])
+    assert situation.silence == 1.0
