@@ -1,0 +1,22 @@
+"""The demonstration, small: its proof holds and its exit status says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(420)
+def test_the_proof_holds(tmp_path: Path) -> None:
+    plot = tmp_path / "plot.png"
+    command = [sys.executable, "-m", "spark_stomp.demo", "--rows", "3000", "--plot", str(plot)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "sent 3,000 = rows 3,000 = ACKed 3,000" in result.stdout
+    assert "nothing lost, nothing doubled: 3,000 different flights" in result.stdout
+    assert "FAILED" not in result.stdout
+    assert plot.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,180 @@
+"""The structure of the package: which part may import which, and what may appear where."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+# The package as it lies here, not as it may be installed.
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "spark_stomp"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# Each part may import the parts in the rows above its own, and itself. options stands above protocol for one
+# class, protocol.Limits, so that the limits are declared once; protocol knows nothing of options.
+LAYERS = (
+    ("errors",),
+    ("protocol",),
+    ("options", "schema"),
+    ("dialects", "transport", "arrow", "devbroker"),
+    ("receiver",),
+    ("exchange",),
+    ("source", "sink"),
+    ("datasource", "metrics"),
+    ("cli", "_autoload", "demo", "__init__"),
+)
+RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
+
+SPARK_PARTS = {"schema", "datasource", "source", "sink", "metrics", "demo"}
+SOCKET_PARTS = {"transport", "devbroker"}
+SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
+# Asks what the machine's own address is, and opens nothing.
+OPENS_NO_SOCKET = PACKAGE / "exchange" / "address.py"
+# Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
+UNTESTED_ALONE = {"__init__", "_autoload", "datasource"}
+
+
+def part_of(path: Path) -> str:
+    """errors.py -> errors; protocol/frames.py -> protocol."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """The full names of everything a module imports anywhere in it, also inside functions."""
+    return frozenset(name for node in ast.walk(tree_of(path)) for name in imported(node, path))
+
+
+def imported(node: ast.AST, path: Path) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
+        module = ".".join((*base, *filter(None, [node.module])))
+        yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def own_parts(path: Path) -> set[str]:
+    """The parts of this package that a module imports, its own left out."""
+    names = (name.split(".") for name in imports(path) - {"spark_stomp.__version__"})
+    parts = {rest[0] for head, *rest in names if head == "spark_stomp" and rest}
+    return {part if part in RANK else "__init__" for part in parts} - {part_of(path)}
+
+
+def heads(path: Path) -> set[str]:
+    """The top-level packages that a module imports."""
+    return {name.split(".")[0] for name in imports(path)}
+
+
+def offenders(wrong: Callable[[Path], object], paths: Iterable[Path] = MODULES) -> dict[str, object]:
+    """What ``wrong`` finds, by module, where it finds anything."""
+    found = {str(path.relative_to(ROOT)): wrong(path) for path in paths}
+    return {name: what for name, what in found.items() if what}
+
+
+class TestImports:
+    def test_every_part_has_its_place(self) -> None:
+        assert {part_of(path) for path in MODULES} <= RANK.keys()
+
+    def test_they_point_one_way(self) -> None:
+        def upwards(path: Path) -> set[str]:
+            return {part for part in own_parts(path) if RANK[part] >= RANK[part_of(path)]}
+
+        assert offenders(upwards) == {}
+
+    def test_pyspark_only_where_spark_is_spoken_to(self) -> None:
+        elsewhere = [path for path in MODULES if part_of(path) not in SPARK_PARTS]
+        assert offenders(lambda path: heads(path) & {"pyspark", "py4j"}, elsewhere) == {}
+
+    def test_sockets_only_where_bytes_move(self) -> None:
+        elsewhere = [path for path in MODULES if part_of(path) not in SOCKET_PARTS]
+        elsewhere.remove(OPENS_NO_SOCKET)
+        assert offenders(lambda path: heads(path) & SOCKETS, elsewhere) == {}
+
+    def test_the_protocol_needs_no_clock_no_thread_no_socket(self) -> None:
+        pure = sys.stdlib_module_names - {"socket", "ssl", "selectors", "asyncio", "threading", "time"}
+        protocol = [path for path in MODULES if part_of(path) == "protocol"]
+        assert len(protocol) > 5
+        assert offenders(lambda path: heads(path) - pure - {"spark_stomp"}, protocol) == {}
+        assert offenders(lambda path: own_parts(path) - {"errors"}, protocol) == {}
+
+    def test_the_base_dependencies_are_enough_without_spark(self) -> None:
+        enough = {"spark_stomp", "pyarrow", "numpy"} | sys.stdlib_module_names
+        base = [path for path in MODULES if part_of(path) not in SPARK_PARTS and path.stem != "pytest_plugin"]
+        assert offenders(lambda path: heads(path) - enough, base) == {}
+
+
+class TestModules:
+    def test_say_what_they_are_for(self) -> None:
+        assert offenders(lambda path: not ast.get_docstring(tree_of(path))) == {}
+
+    def test_play_one_role(self) -> None:
+        def too_long(path: Path) -> int:
+            lines = len(path.read_text(encoding="utf-8").splitlines())
+            return lines if lines >= 400 else 0
+
+        assert offenders(too_long) == {}
+
+    def test_have_functions_that_need_no_scrolling(self) -> None:
+        def long_functions(path: Path) -> list[str]:
+            functions = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)]
+            return [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= 50]
+
+        assert offenders(long_functions) == {}
+
+    def test_export_what_they_have(self) -> None:
+        def missing(path: Path) -> set[str]:
+            module = importlib.import_module(dotted(path))
+            return {name for name in getattr(module, "__all__", ()) if not hasattr(module, name)}
+
+        # The sub-packages' fronts re-export; a name that moved away would only be missed by a user.
+        fronts = [path for path in MODULES if path.name == "__init__.py" and part_of(path) != "_autoload"]
+        assert offenders(missing, fronts) == {}
+
+    def test_have_a_test_module_or_folder(self) -> None:
+        unit = ROOT / "tests" / "unit"
+        parts = {part_of(path) for path in MODULES} - UNTESTED_ALONE
+        tested = {path.stem.removeprefix("test_") for path in unit.iterdir()}
+        assert parts - tested == set()
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+class TestTree:
+    def test_nothing_refers_to_a_place_outside(self) -> None:
+        # Written so that this file does not find itself.
+        outside = re.compile(r"(?<![\w.}])/(?:work|home|root|Users|farm)/|" + r"\.\./" + "shared")
+        patterns = ("*", ".ci/*", "conf/*", "notebooks/*.ipynb", "spark_stomp/**/*.py", "tests/**/*.py")
+        texts = [path for pattern in patterns for path in ROOT.glob(pattern) if is_text(path)]
+        assert len(texts) > 50
+        assert offenders(lambda path: outside.findall(path.read_text(encoding="utf-8")), texts) == {}
+
+    def test_the_top_level_is_what_it_should_be(self) -> None:
+        made = {
+            "build",
+            "dist",
+            "artifacts",
+            "htmlcov",
+            "spark-warehouse",
+            "metastore_db",
+            "spark_stomp.egg-info",
+        }
+        folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
+        assert folders - made == {"conf", "notebooks", "spark_stomp", "tests"}
+
+
+def is_text(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".coverage") and path.name != "derby.log"
