@@ -47,7 +47,7 @@ coverage: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/coverage run --rcfile=../pyproject.toml -m pytest -m "not soak and not spark" $(ARGS)
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
-soak: $(STAMPS)/dev $(STAMPS)/package
+soak: $(STAMPS)/soak $(STAMPS)/package
 	cd tests && HYPOTHESIS_PROFILE=soak $(BIN)/pytest --timeout=7200 property $(ARGS)
 	cd tests && $(BIN)/pytest -m soak --timeout=7200 $(ARGS) || test $$? -eq 5  # 5: there are none
 
@@ -78,6 +78,10 @@ $(STAMPS)/demo: pyproject.toml | $(STAMPS)/venv
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)/venv
 	$(call install,".[dev]")
 	touch $@ $(STAMPS)/demo $(STAMPS)/package
+
+$(STAMPS)/soak: pyproject.toml | $(STAMPS)/venv
+	$(call install,".[soak]")
+	touch $@ $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/package
 
 $(STAMPS)/package: $(SOURCES) | $(STAMPS)/venv
 	$(call install,--no-deps --force-reinstall .)

@@ -124,6 +124,7 @@ class FrameScanner(FrameReader):
         self._layouts.clear()
         # STOMP 1.2 "ACK": by ack. 1.1 and 1.0 "ACK": by message-id.
         self._ack_headers = ("ack", "message-id") if version == "1.2" else ("message-id",)
+        self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
         self._raw_ack_headers = tuple([name.encode() for name in self._ack_headers])
         self._raw_id_header = None if id_header is None else escape(id_header, version).encode()
 
@@ -248,13 +249,8 @@ class FrameScanner(FrameReader):
         """No NUL, no CR, only escapes that the version defines, valid UTF-8."""
         if b"\0" in head or b"\r" in head:
             return False
-        escapes = self._grammar.escapes
-        if escapes and b"\\" in head:
-            # A pair of backslashes is one escape, from the left; what is left must begin another each.
-            rest = head.replace(b"\\\\", b"")
-            known = sum(rest.count(wire.encode()) for wire in escapes.values() if wire != "\\\\")
-            if rest.count(b"\\") != known:
-                return False
+        if self._escaped and b"\\" in head and not self._escapes_are_known(head):
+            return False
         if head.isascii():
             return True
         try:
@@ -262,6 +258,14 @@ class FrameScanner(FrameReader):
         except UnicodeDecodeError:
             return False
         return True
+
+    def _escapes_are_known(self, head: bytes) -> bool:
+        """Whether every backslash belongs to an escape that the version defines."""
+        _, *after = head.split(b"\\")
+        if b"" in after:
+            # A pair of backslashes is one escape, from the left; what is left must begin another each.
+            _, *after = head.replace(b"\\\\", b"").split(b"\\")
+        return {octets[:1] for octets in after} <= self._escaped
 
     def _compile(self, layout: Layout) -> _RunLayout:
         ack_at = next(

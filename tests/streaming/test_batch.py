@@ -74,7 +74,8 @@ def test_a_string_body_and_the_option_destination(spark: SparkSession, devbroker
 
 def test_a_stream_is_written(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
     devbroker.publish_many(QUEUE, BODIES)
-    frame = stomp_stream(spark, devbroker.url, QUEUE).select("body", "content_type")
+    source = stomp_stream(spark, devbroker.url, QUEUE, checkpointLocation=tmp_path)
+    frame = source.select("body", "content_type")
     writer = frame.writeStream.format("stomp").option("url", devbroker.url)
     query = (
         writer.option("destination", "/queue/archive")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.processes import descendants, stream_readers
-from support.spark import Recorder, Running, stomp_stream
+from support.spark import Recorder, Running, drains, stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -42,6 +42,21 @@ def test_after_a_clean_stop_the_query_goes_on(
             running.wait(lambda first=first: set(bodies(0, first + 100)) <= set(seen.bodies), what="all rows")
         devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     assert set(seen.bodies) == set(bodies(0, 300))
+
+
+@drains
+def test_available_now_run_after_run_on_one_checkpoint(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    seen = Recorder()
+    for first in (0, 60):
+        devbroker.publish_many(QUEUE, bodies(first, 60))
+        frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=25)
+        with Running(frame, tmp_path, seen, availableNow=True) as running:
+            running.finish()
+        devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+        assert devbroker.queue(QUEUE).depth == 0
+    assert seen.bodies == bodies(0, 120)
 
 
 def test_a_batch_that_failed_is_replayed_empty_and_its_messages_come_again(

@@ -52,6 +52,7 @@ def test_messages_and_bytes_limit_together(spark: SparkSession, devbroker: DevBr
     assert max(map(len, batches)) == 30
 
 
+@drains
 def test_a_minimum_holds_back_and_the_delay_lets_go(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:

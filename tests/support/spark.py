@@ -129,7 +129,7 @@ def _spark_release() -> tuple[int, int]:
 
 
 drains = pytest.mark.skipif(
-    _spark_release() < (4, 2), reason="Spark before 4.2 gives AvailableNow a single batch of a Python source"
+    _spark_release() < (4, 2), reason="before Spark 4.2 a Python source cannot tell one trigger from another"
 )
 single_batch = pytest.mark.skipif(
     _spark_release() >= (4, 2), reason="from Spark 4.2 on AvailableNow drains a Python source"
