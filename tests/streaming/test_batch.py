@@ -85,7 +85,7 @@ def test_a_stream_is_written(spark: SparkSession, devbroker: DevBroker, tmp_path
     )
     assert query.awaitTermination(60)
     assert sorted(devbroker.bodies("/queue/archive")) == sorted(BODIES)
-    assert devbroker.queue(QUEUE).depth == 0
+    devbroker.wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="the ACKs")
 
 
 class TestFailures:
