@@ -45,7 +45,8 @@ def _delays(axes: Axes, totals: Totals) -> None:
     axes.set_xticks(range(len(carriers)), carriers)
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set(title="Mean departure delay by airline and airport", ylabel="minutes", xlabel="airline")
-    axes.legend(frameon=False)
+    axes.margins(y=0.15)  # room for the legend above the bars
+    axes.legend(frameon=False, loc="upper center", ncols=len(AIRPORTS))
 
 
 def _progress(axes: Axes, samples: Sequence[Sample]) -> None:

@@ -125,11 +125,15 @@ class Committer:
             except StompError as error:
                 self._failure = error
                 return
-            with self._lock:
-                if self._read_at is not None and time.monotonic() - self._read_at >= _NO_EVIDENCE_AFTER:
-                    if self._evidence.unproved():
-                        self._say(f"a batch was read {_NO_EVIDENCE_AFTER:g}s ago, and for it")
-                    self._read_at = None
+            if self._checkpoint is None:
+                self._say_where_evidence_is_late()
+
+    def _say_where_evidence_is_late(self) -> None:
+        with self._lock:
+            if self._read_at is not None and time.monotonic() - self._read_at >= _NO_EVIDENCE_AFTER:
+                if self._evidence.unproved():
+                    self._say(f"a batch was read {_NO_EVIDENCE_AFTER:g}s ago, and for it")
+                self._read_at = None
 
     def _examine(self, checkpoint: Checkpoint) -> None:
         # The order matters: first which commits there are, then which ends could be among them, then the
