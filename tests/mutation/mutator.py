@@ -150,11 +150,11 @@ def _other_statements(node: ast.AST) -> Iterator[ast.AST]:
         yield type(node)(test, node.body, node.orelse)
         if isinstance(node, ast.If):
             yield ast.If(ast.Constant(False), node.body, node.orelse)
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Return) and node.value is not None and not _says_no(node.value):
         yield ast.Return(ast.Constant(None))
     elif isinstance(node, ast.Expr | ast.AugAssign):
         yield ast.Pass()
-    elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and not _says_no(node.value):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         yield ast.Assign(targets, ast.Constant(None), lineno=node.lineno)
     elif isinstance(node, ast.Break):
@@ -163,5 +163,6 @@ def _other_statements(node: ast.AST) -> Iterator[ast.AST]:
         yield ast.Break()
 
 
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _says_no(node: ast.AST) -> bool:
+    """None would say the same."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)

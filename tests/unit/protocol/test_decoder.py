@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any, Literal
 
 import pytest
 from support.codec import decode, splits
@@ -18,6 +19,7 @@ from spark_stomp.errors import (
     TooManyHeaders,
 )
 from spark_stomp.protocol import HEARTBEAT, NEED_DATA, VERSIONS, Frame, FrameDecoder, Limits, encode_frame
+from spark_stomp.protocol.frames import Signal
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 STRICT = pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
@@ -92,6 +94,11 @@ class TestFrames:
         value = "".join(map(chr, range(0x21, 0x7F))).replace("\\", "").replace(":", "")
         octets = f"SEND\na:{value}\nb:{value}\nc:d\n\n\0".encode()
         assert one(version, octets).headers == (("a", value), ("b", value), ("c", "d"))
+
+    @STRICT
+    def test_any_printable_character_in_a_name(self, version: str) -> None:
+        name = "".join(map(chr, range(0x21, 0x7F))).replace("\\", "").replace(":", "")
+        assert one(version, f"SEND\n{name}:a\n{name}:b\n\n\0".encode()).headers == ((name, "a"), (name, "b"))
 
     @ALL
     def test_no_more_of_a_frame_is_waited_for_than_needed(self, version: str) -> None:
@@ -181,7 +188,8 @@ class TestEscapes:
 
     @pytest.mark.parametrize("version", ["1.0", "lenient"])
     def test_versions_without_them_keep_the_backslash(self, version: str) -> None:
-        assert one(version, b"SEND\npath:C:\\new\\\n\n\0").get("path") == "C:\\new\\"
+        for path in ("C:\\new\\", "C:\\code"):
+            assert one(version, f"SEND\npath:{path}\n\n\0".encode()).get("path") == path
 
 
 class TestRefusals:
@@ -348,6 +356,104 @@ class TestKnownLayouts:
         frames = [Frame("SEND", tuple((f"h{k}", "v") for k in range(n % 12))) for n in range(200)]
         octets = b"".join(encode_frame(frame, "1.2") for frame in frames)
         assert decode("1.2", [octets]).frames == frames
+
+
+class Watched(FrameDecoder):
+    """Counts the frames and EOLs that the quick path leaves to the exact one."""
+
+    exact = 0
+
+    def _exact_event(self) -> Frame | Literal[Signal.HEARTBEAT] | None:
+        event = super()._exact_event()
+        self.exact += event is not None
+        return event
+
+
+class TestQuickPath:
+    """Frames of a layout that has come twice are not read line by line, for that is six times slower."""
+
+    @pytest.mark.parametrize(
+        "frame",
+        [
+            Frame("MESSAGE", (("a", "1"), ("content-length", "2")), b"ab"),
+            Frame("MESSAGE", (("a", "1"),), b"ab"),
+            Frame("MESSAGE", (("a", "é"), ("b", "x:y"), ("c", "€")), b"ab"),
+            Frame("SEND", (("a", "x" * 3000),), b"y" * 100),
+            Frame("SEND", (("a", "x" * 8000),), b"y" * 10_000),
+            Frame("RECEIPT", (("receipt-id", "1"),)),
+        ],
+    )
+    @pytest.mark.parametrize("between", [b"", b"\n"])
+    @STRICT
+    def test_takes_what_is_plain(self, version: str, between: bytes, frame: Frame) -> None:
+        if version == "1.0":
+            frame = frame._replace(headers=tuple([h for h in frame.headers if ":" not in h[1]]))
+        decoder = Watched(version)
+        decoder.receive_data((encode_frame(frame, version) + between) * 50)
+        events = [decoder.next_event() for _ in range(50 * (1 + len(between)))]
+        assert [event for event in events if event is not HEARTBEAT] == [frame] * 50
+        assert decoder.next_event() is NEED_DATA
+        assert decoder.exact == 2 + len(between)
+
+    @pytest.mark.parametrize("version", ["1.1", "1.2"])
+    def test_learns_nothing_from_frames_with_a_cr(self, version: str) -> None:
+        """They are read exactly in any case, and would push out layouts that are of use."""
+        decoder, end = Watched(version), b"\r\n" if version == "1.2" else b"\n"
+        for number in range(20):
+            decoder.receive_data(b"SEND%bh%d:x\r\n%b\0" % (end, number, end) * 3)
+        decoder.receive_data(b"SEND\na:b\n\n\0" * 10)
+        while decoder.next_event() is not NEED_DATA:
+            pass
+        assert decoder.exact == 20 * 3 + 2
+
+    def test_takes_a_frame_that_was_cut_in_its_head(self) -> None:
+        octets = b"MESSAGE\na:1\ncontent-length:2\n\nab\0"
+        for cut in range(1, octets.index(b"ab")):
+            decoder = Watched("1.2")
+            for piece in (octets * 9 + octets[:cut], octets[cut:] + octets * 9):
+                decoder.receive_data(piece)
+                while decoder.next_event() is not NEED_DATA:
+                    pass
+            assert decoder.exact == 2
+
+    def test_takes_many_small_frames_and_small_ones_after_large_ones(self) -> None:
+        sizes = [*range(300), 20_000, 30_000, *range(300)]
+        decoder = Watched("1.2")
+        for size in sizes:
+            body = b"y" * size
+            decoder.receive_data(b"MESSAGE\na:1\ncontent-length:%d\n\n%b\0" % (size, body))
+        assert [len(decoder.next_event().body) for _ in sizes] == sizes  # type: ignore[union-attr]
+        assert decoder.exact == 2
+
+
+class TestHeadsOfUnknownLayout:
+    """All header lines of a head are read at once where none needs a closer look."""
+
+    @pytest.mark.parametrize(
+        ("version", "octets"),
+        [
+            ("1.0", b"SEND\na:\\x\nb:2\nc:3\n\nx\ny\n\n\0"),
+            ("1.1", b"SEND\na:1\r\nb:2\nc:3\n\nx\ny\n\n\0"),
+            ("1.1", b"CONNECTED\na:\\x\nb:2\nc:3\n\n\0"),
+            ("1.2", "SEND\na:é\nb:2:3\nc:\n\nx\ny\n\n\0".encode()),
+            ("1.2", b"SEND\r\na:1\r\nb:2\r\nc:3\r\n\r\nx\r\n\r\n\0"),
+        ],
+    )
+    def test_line_by_line_are_only_command_and_blank_line(
+        self, version: str, octets: bytes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read_line, lines = FrameDecoder._read_line, []
+
+        def read(decoder: FrameDecoder, *arguments: Any) -> bytes | None:
+            lines.append(read_line(decoder, *arguments))
+            return lines[-1]
+
+        monkeypatch.setattr(FrameDecoder, "_read_line", read)
+        frame = one(version, octets)
+        lines.clear()
+        assert decode(version, [octets]).frames == [frame]
+        end = b"\r" if version == "1.2" and b"\r" in octets else b""
+        assert lines == [frame.command.encode() + end, end]
 
 
 class TestLimits:
