@@ -18,8 +18,19 @@ from spark_stomp.errors import (
     ProtocolError,
     TooManyHeaders,
 )
-from spark_stomp.protocol import HEARTBEAT, NEED_DATA, VERSIONS, Frame, FrameDecoder, Limits, encode_frame
+from spark_stomp.protocol import (
+    HEARTBEAT,
+    NEED_DATA,
+    VERSIONS,
+    Frame,
+    FrameDecoder,
+    FrameScanner,
+    Limits,
+    encode_frame,
+)
 from spark_stomp.protocol.frames import Signal
+from spark_stomp.protocol.head import Head
+from spark_stomp.protocol.reader import FrameReader
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 STRICT = pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
@@ -426,6 +437,44 @@ class TestQuickPath:
         assert decoder.exact == 2
 
 
+@pytest.mark.parametrize("kind", [FrameDecoder, FrameScanner])
+class TestWaiting:
+    """What was looked at once is not looked at again before something comes that could matter."""
+
+    def reads(
+        self, reader: FrameDecoder | FrameScanner, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> list[int]:
+        """How often the exact reader was asked, for each piece."""
+        read_span, counts = FrameReader._read_span, [0]
+
+        def read(reader: FrameReader) -> Any:
+            counts[-1] += 1
+            return read_span(reader)
+
+        monkeypatch.setattr(FrameReader, "_read_span", read)
+        for piece in pieces:
+            counts.append(0)
+            reader.receive_data(piece)
+            for _ in range(3):
+                assert reader.next_event() is NEED_DATA
+        return counts[1:]
+
+    @pytest.mark.parametrize("head", [b"MESSAGE\na:", b"MESSAGE\na:b\n\nbody"])
+    def test_without_new_octets(
+        self, kind: type[FrameDecoder | FrameScanner], head: bytes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.reads(kind("1.2"), [head, b"", b"x"], monkeypatch) == [2, 0, 1]
+
+    def test_for_the_rest_of_a_body_of_known_length(
+        self, kind: type[FrameDecoder | FrameScanner], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pieces = [b"MESSAGE\ncontent-length:3\n\n", b"a", b"b", b"c"]
+        reader = kind("1.2")
+        assert self.reads(reader, pieces, monkeypatch) == [2, 0, 0, 0]
+        reader.receive_data(b"\0")
+        assert reader.next_event() is not NEED_DATA
+
+
 class TestHeadsOfUnknownLayout:
     """All header lines of a head are read at once where none needs a closer look."""
 
@@ -439,21 +488,20 @@ class TestHeadsOfUnknownLayout:
             ("1.2", b"SEND\r\na:1\r\nb:2\r\nc:3\r\n\r\nx\r\n\r\n\0"),
         ],
     )
-    def test_line_by_line_are_only_command_and_blank_line(
+    def test_only_the_blank_line_is_taken_by_itself(
         self, version: str, octets: bytes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        read_line, lines = FrameDecoder._read_line, []
+        take_line, lines = FrameDecoder._take_header_line, []
 
-        def read(decoder: FrameDecoder, *arguments: Any) -> bytes | None:
-            lines.append(read_line(decoder, *arguments))
-            return lines[-1]
+        def take(decoder: FrameDecoder, head: Head, line: bytes) -> None:
+            lines.append(line)
+            take_line(decoder, head, line)
 
-        monkeypatch.setattr(FrameDecoder, "_read_line", read)
+        monkeypatch.setattr(FrameDecoder, "_take_header_line", take)
         frame = one(version, octets)
         lines.clear()
         assert decode(version, [octets]).frames == [frame]
-        end = b"\r" if version == "1.2" and b"\r" in octets else b""
-        assert lines == [frame.command.encode() + end, end]
+        assert lines == [b"\r" if version == "1.2" and b"\r" in octets else b""]
 
 
 class TestLimits:
@@ -471,6 +519,7 @@ class TestLimits:
         assert decode(version, [b"SEND\naa:bb\n\n\0"], limits).error is None
         assert refusal(version, b"SEND\naa:bbb\n\n\0", limits) is HeaderLineTooLong
         assert refusal(version, b"SEND\naa:bbb", limits) is HeaderLineTooLong
+        assert refusal(version, b"SEND\naaabbb\n", limits) is HeaderLineTooLong
         assert refusal(version, b"SEND\naa:bb", limits) is None
 
     @ALL
@@ -500,8 +549,10 @@ class TestLimits:
             b"SEND\na:bbbb\n",
             b"SENDSENDSEND",
             b"SEND\na:b\nc:d",
+            b"SEND\nccccccc",
         ):
             assert refusal(version, octets, limits) is FrameTooLarge
+            assert refusal(version, octets + b"\n", limits) is FrameTooLarge
             assert refusal(version, octets[:-1], limits) is None
         limits = Limits(max_frame=26)
         assert decode(version, [b"SEND\ncontent-length:2\n\nxx\0"], limits).error is None

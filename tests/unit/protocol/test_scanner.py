@@ -285,8 +285,9 @@ class TestRuns:
         assert len(block_of(octets).ends) == octets.count(b"\0")
         return [length for length in lengths if length]
 
-    def test_grow_through_plain_frames(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        lengths = self.walks(self.PLAIN * 2002, monkeypatch)
+    @pytest.mark.parametrize("value", [b"m", b"\\\\", b"\\\\c", b"a\\cb\\\\\\n\\r", "é".encode(), b"a:b"])
+    def test_grow_through_plain_frames(self, value: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+        lengths = self.walks(self.PLAIN.replace(b":m", b":" + value) * 2002, monkeypatch)
         assert lengths == [16, 32, 64, 128, 256, 512, 512, 480]
 
     def test_do_not_grow_where_fewer_frames_came(self, monkeypatch: pytest.MonkeyPatch) -> None:
