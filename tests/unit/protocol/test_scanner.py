@@ -175,6 +175,10 @@ class TestHandles:
         assert block.ids == [b"x"] * 5
         assert block_of(b"MESSAGE\nmessage-id:  m 1 \n\n\0" * 5, "lenient").acks == [b"m 1"] * 5
 
+    @ALL
+    def test_the_command_is_no_header(self, version: str) -> None:
+        assert block_of(b"MESSAGE\nx:y\n\n\0" * 5, version, id_header="message").ids == [None] * 5
+
     def test_cr_lf_is_no_part_of_them(self) -> None:
         block = block_of(b"MESSAGE\r\nack:1\r\nid:2\r\n\r\n\0" * 5, id_header="id")
         assert (block.acks, block.ids) == ([b"1"] * 5, [b"2"] * 5)
