@@ -152,8 +152,8 @@ _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 
 def plain_text(text: str, grammar: Grammar) -> str:
     """``text`` without its escapes, in one pass from left to right; raises as ``unescape`` does."""
-    if "\\\\" not in text and text.count("\\") == text.count("\\c"):
-        # Only colons, as in the ids of ActiveMQ.
+    if text.count("\\") == text.count("\\c"):
+        # Only colons, as in the ids of ActiveMQ: every backslash has its c.
         return text.replace("\\c", ":")
     unescapes = grammar.unescapes
 

@@ -39,7 +39,7 @@ class ClientNames:
 
     def check_new_receipt(self, receipt: str | None) -> None:
         """Refuse an id that is awaited already."""
-        if receipt is not None and receipt in self.receipts:
+        if receipt in self.receipts:
             raise LocalProtocolError(f"the receipt {receipt!r} is awaited already")
 
     def await_receipt(self, receipt: str | None) -> None:
@@ -49,7 +49,7 @@ class ClientNames:
 
     def take_receipt(self, receipt: str | None) -> str:
         """The peer sent this receipt; it may send each once, and none that was not asked for."""
-        if receipt is None or receipt not in self.receipts:
+        if receipt not in self.receipts:
             raise RemoteProtocolError(f"a RECEIPT for {receipt!r}, which was not asked for")
         self.receipts.discard(receipt)
         return receipt

@@ -76,7 +76,7 @@ class _Gathering:
         if self.end > self.begin:
             self.parts.append(bytes(self.source[self.begin : self.end]))
             self.size += self.end - self.begin
-        self.source, self.begin, self.end = b"", 0, 0
+        self.source, self.begin = b"", self.end
 
     def block(self) -> MessageBlock:
         self._finish_part()

@@ -1,7 +1,8 @@
 """Small changes to a module's source, one at a time, that its tests ought to notice.
 
 Not changed, because nothing would be learned: annotations, docstrings, decorators, assertions, what error
-messages say, ``__all__``, and numbers and texts that are assigned at module level (sizes that only tune).
+messages say, ``__all__``, numbers and texts that are assigned at module level (sizes that only tune), and
+False, which None could stand for.
 """
 
 from __future__ import annotations
@@ -46,27 +47,35 @@ class Mutant:
 
     path: Path
     identity: str
-    source: str
+    number: int
+
+    def source(self) -> str:
+        """The module with the change."""
+        tree = _tree(self.path)
+        owner, field, index, _, new, _ = list(_sites(tree, ""))[self.number]
+        _put(owner, field, index, new)
+        return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def mutants_of(path: Path, name: str) -> list[Mutant]:
     """Every mutant of the module at ``path``, whose identities begin with ``name``."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     found: list[Mutant] = []
     seen: dict[str, int] = {}
-    for owner, field, index, old, new, where in list(_sites(tree, "")):
+    for number, (_, _, _, old, new, where) in enumerate(_sites(_tree(path), "")):
         before, after = _shown(old), _shown(new)
         identity = f"{name}:{where or '<module>'}: {before} -> {after}"
         seen[identity] = seen.get(identity, 0) + 1
         if seen[identity] > 1:
             identity = f"{identity} #{seen[identity]}"
-        _put(owner, field, index, new)
-        found.append(Mutant(path, identity, ast.unparse(ast.fix_missing_locations(tree))))
-        _put(owner, field, index, old)
+        found.append(Mutant(path, identity, number))
     return found
 
 
 Site = tuple[ast.AST, str, "int | None", ast.AST, ast.AST, str]
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _put(owner: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
@@ -150,11 +159,11 @@ def _other_statements(node: ast.AST) -> Iterator[ast.AST]:
         yield type(node)(test, node.body, node.orelse)
         if isinstance(node, ast.If):
             yield ast.If(ast.Constant(False), node.body, node.orelse)
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Return) and node.value is not None and not _says_no(node.value):
         yield ast.Return(ast.Constant(None))
     elif isinstance(node, ast.Expr | ast.AugAssign):
         yield ast.Pass()
-    elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and not _says_no(node.value):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         yield ast.Assign(targets, ast.Constant(None), lineno=node.lineno)
     elif isinstance(node, ast.Break):
@@ -163,5 +172,6 @@ def _other_statements(node: ast.AST) -> Iterator[ast.AST]:
         yield ast.Break()
 
 
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _says_no(node: ast.AST) -> bool:
+    """None would say the same."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)

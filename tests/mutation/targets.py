@@ -1,7 +1,11 @@
-"""Which modules are mutated, and which quick tests each must be caught by (paths in tests/)."""
+"""Which modules are mutated, and which quick tests each must be caught by, the most likely catcher first.
+
+Paths in tests/, or parts of a test module as pytest names them. They run without conftest.py.
+"""
 
 from __future__ import annotations
 
+TABLES = "property/test_session_tables.py"
 CODEC = ("unit/protocol/test_decoder.py", "unit/protocol/test_scanner.py", "conformance/test_frames.py")
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -21,7 +25,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "protocol/acks.py": ("unit/protocol/test_acks.py",),
     "protocol/names.py": ("unit/protocol/test_names.py",),
     "protocol/requests.py": ("unit/protocol/test_requests.py",),
-    "protocol/states.py": ("unit/protocol/test_states.py", "property/test_session_tables.py"),
+    "protocol/states.py": (
+        "unit/protocol/test_states.py",
+        *(f"{TABLES}::{part}" for part in ("TestTables", "TestServer", "TestClient::test_remote")),
+        *(f"{TABLES}::TestClient::{part}" for part in ("test_local", "test_the_end_of_input")),
+    ),
     "protocol/session.py": ("unit/protocol/test_client.py", "unit/protocol/test_server.py"),
     "protocol/opening.py": ("unit/protocol/test_opening.py", "unit/protocol/test_client.py"),
     "protocol/client.py": ("unit/protocol/test_client.py",),

@@ -12,6 +12,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from mutator import mutants_of  # noqa: E402
+from run import EXPLAINED, chosen  # noqa: E402
 from targets import TARGETS  # noqa: E402
 
 SOURCE = '''
@@ -41,12 +42,13 @@ def test_mutants_change_one_thing_each(module: Path) -> None:
     assert "m:check: 3 -> 4" in identities
     assert "m:check: return True -> return None" in identities
     assert len(set(identities)) == len(identities)
-    original = mutants_of(module, "m")[0].source.count("\n")
-    for mutant in mutants:
-        compile(mutant.source, "m", "exec")
-        assert abs(mutant.source.count("\n") - original) <= 1
-        assert "SIZE = 12" in mutant.source
-        assert "left alone" in mutant.source
+    sources = [mutant.source() for mutant in mutants]
+    assert len(set(sources)) == len(sources)
+    for source in sources:
+        compile(source, "m", "exec")
+        assert abs(source.count("\n") - sources[0].count("\n")) <= 1
+        assert "SIZE = 12" in source
+        assert "left alone" in source
 
 
 def test_mutants_are_the_same_each_time(module: Path) -> None:
@@ -57,7 +59,19 @@ def test_mutants_are_the_same_each_time(module: Path) -> None:
 def test_targets_exist(target: str) -> None:
     assert (HERE.parents[1] / "spark_stomp" / target).is_file()
     for tests in TARGETS[target]:
-        assert (HERE.parent / tests).is_file()
+        assert (HERE.parent / tests.partition("::")[0]).is_file()
+
+
+def test_what_is_explained_exists() -> None:
+    assert EXPLAINED.keys() <= {mutant.identity for mutant in chosen(list(TARGETS), 0, 1)}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_sample_is_part_of_every_larger_one(seed: int) -> None:
+    small, large = (chosen(["protocol/head.py"], count, seed) for count in (10, 20))
+    assert len(small) == 10
+    assert small == large[:10]
+    assert large != chosen(["protocol/head.py"], 20, seed + 1)
 
 
 @pytest.mark.soak

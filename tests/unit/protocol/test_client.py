@@ -157,10 +157,28 @@ class TestConnecting:
 
 
 class TestSending:
-    def test_nothing_goes_out_before_connected(self) -> None:
+    @pytest.mark.parametrize(
+        ("command", "act"),
+        [
+            ("SEND", lambda c: c.send("", b"")),
+            ("SUBSCRIBE", lambda c: c.subscribe("", "", ack="x")),
+            ("UNSUBSCRIBE", lambda c: c.unsubscribe("")),
+            ("ACK", lambda c: c.ack("", "")),
+            ("ACK", lambda c: c.ack_raw("", [], receipt="r")),
+            ("NACK", lambda c: c.nack("", "")),
+            ("BEGIN", lambda c: c.begin("")),
+            ("COMMIT", lambda c: c.commit("")),
+            ("ABORT", lambda c: c.abort("")),
+            ("DISCONNECT", lambda c: c.disconnect()),
+        ],
+    )
+    def test_nothing_goes_out_before_connected(
+        self, command: str, act: Callable[[ClientConnection], None]
+    ) -> None:
+        """And that is what the error says, whatever else may be wrong."""
         connection = connecting()
-        with pytest.raises(LocalProtocolError, match="SEND is not allowed in state 'connecting'"):
-            connection.send("/q", b"")
+        with pytest.raises(LocalProtocolError, match=f"{command} is not allowed in state 'connecting'"):
+            act(connection)
         assert connection.data_to_send() == b""
 
     def test_connect_once(self) -> None:

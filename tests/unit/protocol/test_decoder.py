@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any, Literal
 
 import pytest
 from support.codec import decode, splits
@@ -17,7 +18,19 @@ from spark_stomp.errors import (
     ProtocolError,
     TooManyHeaders,
 )
-from spark_stomp.protocol import HEARTBEAT, NEED_DATA, VERSIONS, Frame, FrameDecoder, Limits, encode_frame
+from spark_stomp.protocol import (
+    HEARTBEAT,
+    NEED_DATA,
+    VERSIONS,
+    Frame,
+    FrameDecoder,
+    FrameScanner,
+    Limits,
+    encode_frame,
+)
+from spark_stomp.protocol.frames import Signal
+from spark_stomp.protocol.head import Head
+from spark_stomp.protocol.reader import FrameReader
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 STRICT = pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
@@ -92,6 +105,11 @@ class TestFrames:
         value = "".join(map(chr, range(0x21, 0x7F))).replace("\\", "").replace(":", "")
         octets = f"SEND\na:{value}\nb:{value}\nc:d\n\n\0".encode()
         assert one(version, octets).headers == (("a", value), ("b", value), ("c", "d"))
+
+    @STRICT
+    def test_any_printable_character_in_a_name(self, version: str) -> None:
+        name = "".join(map(chr, range(0x21, 0x7F))).replace("\\", "").replace(":", "")
+        assert one(version, f"SEND\n{name}:a\n{name}:b\n\n\0".encode()).headers == ((name, "a"), (name, "b"))
 
     @ALL
     def test_no_more_of_a_frame_is_waited_for_than_needed(self, version: str) -> None:
@@ -181,7 +199,8 @@ class TestEscapes:
 
     @pytest.mark.parametrize("version", ["1.0", "lenient"])
     def test_versions_without_them_keep_the_backslash(self, version: str) -> None:
-        assert one(version, b"SEND\npath:C:\\new\\\n\n\0").get("path") == "C:\\new\\"
+        for path in ("C:\\new\\", "C:\\code"):
+            assert one(version, f"SEND\npath:{path}\n\n\0".encode()).get("path") == path
 
 
 class TestRefusals:
@@ -350,6 +369,141 @@ class TestKnownLayouts:
         assert decode("1.2", [octets]).frames == frames
 
 
+class Watched(FrameDecoder):
+    """Counts the frames and EOLs that the quick path leaves to the exact one."""
+
+    exact = 0
+
+    def _exact_event(self) -> Frame | Literal[Signal.HEARTBEAT] | None:
+        event = super()._exact_event()
+        self.exact += event is not None
+        return event
+
+
+class TestQuickPath:
+    """Frames of a layout that has come twice are not read line by line, for that is six times slower."""
+
+    @pytest.mark.parametrize(
+        "frame",
+        [
+            Frame("MESSAGE", (("a", "1"), ("content-length", "2")), b"ab"),
+            Frame("MESSAGE", (("a", "1"),), b"ab"),
+            Frame("MESSAGE", (("a", "é"), ("b", "x:y"), ("c", "€")), b"ab"),
+            Frame("SEND", (("a", "x" * 3000),), b"y" * 100),
+            Frame("SEND", (("a", "x" * 8000),), b"y" * 10_000),
+            Frame("RECEIPT", (("receipt-id", "1"),)),
+        ],
+    )
+    @pytest.mark.parametrize("between", [b"", b"\n"])
+    @STRICT
+    def test_takes_what_is_plain(self, version: str, between: bytes, frame: Frame) -> None:
+        if version == "1.0":
+            frame = frame._replace(headers=tuple([h for h in frame.headers if ":" not in h[1]]))
+        decoder = Watched(version)
+        decoder.receive_data((encode_frame(frame, version) + between) * 50)
+        events = [decoder.next_event() for _ in range(50 * (1 + len(between)))]
+        assert [event for event in events if event is not HEARTBEAT] == [frame] * 50
+        assert decoder.next_event() is NEED_DATA
+        assert decoder.exact == 2 + len(between)
+
+    @pytest.mark.parametrize("version", ["1.1", "1.2"])
+    def test_learns_nothing_from_frames_with_a_cr(self, version: str) -> None:
+        """They are read exactly in any case, and would push out layouts that are of use."""
+        decoder, end = Watched(version), b"\r\n" if version == "1.2" else b"\n"
+        for number in range(20):
+            decoder.receive_data(b"SEND%bh%d:x\r\n%b\0" % (end, number, end) * 3)
+        decoder.receive_data(b"SEND\na:b\n\n\0" * 10)
+        while decoder.next_event() is not NEED_DATA:
+            pass
+        assert decoder.exact == 20 * 3 + 2
+
+    def test_takes_a_frame_that_was_cut_in_its_head(self) -> None:
+        octets = b"MESSAGE\na:1\ncontent-length:2\n\nab\0"
+        for cut in range(1, octets.index(b"ab")):
+            decoder = Watched("1.2")
+            for piece in (octets * 9 + octets[:cut], octets[cut:] + octets * 9):
+                decoder.receive_data(piece)
+                while decoder.next_event() is not NEED_DATA:
+                    pass
+            assert decoder.exact == 2
+
+    def test_takes_many_small_frames_and_small_ones_after_large_ones(self) -> None:
+        sizes = [*range(300), 20_000, 30_000, *range(300)]
+        decoder = Watched("1.2")
+        for size in sizes:
+            body = b"y" * size
+            decoder.receive_data(b"MESSAGE\na:1\ncontent-length:%d\n\n%b\0" % (size, body))
+        assert [len(decoder.next_event().body) for _ in sizes] == sizes  # type: ignore[union-attr]
+        assert decoder.exact == 2
+
+
+@pytest.mark.parametrize("kind", [FrameDecoder, FrameScanner])
+class TestWaiting:
+    """What was looked at once is not looked at again before something comes that could matter."""
+
+    def reads(
+        self, reader: FrameDecoder | FrameScanner, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> list[int]:
+        """How often the exact reader was asked, for each piece."""
+        read_span, counts = FrameReader._read_span, [0]
+
+        def read(reader: FrameReader) -> Any:
+            counts[-1] += 1
+            return read_span(reader)
+
+        monkeypatch.setattr(FrameReader, "_read_span", read)
+        for piece in pieces:
+            counts.append(0)
+            reader.receive_data(piece)
+            for _ in range(3):
+                assert reader.next_event() is NEED_DATA
+        return counts[1:]
+
+    @pytest.mark.parametrize("head", [b"MESSAGE\na:", b"MESSAGE\na:b\n\nbody"])
+    def test_without_new_octets(
+        self, kind: type[FrameDecoder | FrameScanner], head: bytes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.reads(kind("1.2"), [head, b"", b"x"], monkeypatch) == [2, 0, 1]
+
+    def test_for_the_rest_of_a_body_of_known_length(
+        self, kind: type[FrameDecoder | FrameScanner], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pieces = [b"MESSAGE\ncontent-length:3\n\n", b"a", b"b", b"c"]
+        reader = kind("1.2")
+        assert self.reads(reader, pieces, monkeypatch) == [2, 0, 0, 0]
+        reader.receive_data(b"\0")
+        assert reader.next_event() is not NEED_DATA
+
+
+class TestHeadsOfUnknownLayout:
+    """All header lines of a head are read at once where none needs a closer look."""
+
+    @pytest.mark.parametrize(
+        ("version", "octets"),
+        [
+            ("1.0", b"SEND\na:\\x\nb:2\nc:3\n\nx\ny\n\n\0"),
+            ("1.1", b"SEND\na:1\r\nb:2\nc:3\n\nx\ny\n\n\0"),
+            ("1.1", b"CONNECTED\na:\\x\nb:2\nc:3\n\n\0"),
+            ("1.2", "SEND\na:é\nb:2:3\nc:\n\nx\ny\n\n\0".encode()),
+            ("1.2", b"SEND\r\na:1\r\nb:2\r\nc:3\r\n\r\nx\r\n\r\n\0"),
+        ],
+    )
+    def test_only_the_blank_line_is_taken_by_itself(
+        self, version: str, octets: bytes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        take_line, lines = FrameDecoder._take_header_line, []
+
+        def take(decoder: FrameDecoder, head: Head, line: bytes) -> None:
+            lines.append(line)
+            take_line(decoder, head, line)
+
+        monkeypatch.setattr(FrameDecoder, "_take_header_line", take)
+        frame = one(version, octets)
+        lines.clear()
+        assert decode(version, [octets]).frames == [frame]
+        assert lines == [b"\r" if version == "1.2" and b"\r" in octets else b""]
+
+
 class TestLimits:
     @ALL
     def test_command(self, version: str) -> None:
@@ -365,6 +519,7 @@ class TestLimits:
         assert decode(version, [b"SEND\naa:bb\n\n\0"], limits).error is None
         assert refusal(version, b"SEND\naa:bbb\n\n\0", limits) is HeaderLineTooLong
         assert refusal(version, b"SEND\naa:bbb", limits) is HeaderLineTooLong
+        assert refusal(version, b"SEND\naaabbb\n", limits) is HeaderLineTooLong
         assert refusal(version, b"SEND\naa:bb", limits) is None
 
     @ALL
@@ -394,8 +549,10 @@ class TestLimits:
             b"SEND\na:bbbb\n",
             b"SENDSENDSEND",
             b"SEND\na:b\nc:d",
+            b"SEND\nccccccc",
         ):
             assert refusal(version, octets, limits) is FrameTooLarge
+            assert refusal(version, octets + b"\n", limits) is FrameTooLarge
             assert refusal(version, octets[:-1], limits) is None
         limits = Limits(max_frame=26)
         assert decode(version, [b"SEND\ncontent-length:2\n\nxx\0"], limits).error is None

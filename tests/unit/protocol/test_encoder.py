@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
-from spark_stomp.protocol import VERSIONS, Frame, encode_frame
+from spark_stomp.protocol import VERSIONS, Frame, encode_frame, encoder
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 UNESCAPED = [("CONNECT", "1.1"), ("CONNECTED", "1.2"), ("STOMP", "1.2"), ("SEND", "1.0"), ("SEND", "lenient")]
@@ -28,6 +28,15 @@ class TestLayout:
     @ALL
     def test_nothing_is_trimmed_or_padded(self, version: str) -> None:
         assert encode_frame(Frame("SEND", ((" a ", " b "),)), version) == b"SEND\n a : b \n\n\0"
+
+    @pytest.mark.parametrize("version", ["1.1", "1.2"])
+    def test_plain_headers_are_not_looked_at_one_by_one(
+        self, version: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(encoder, "_escaped")
+        for count in (1, 2, 9):
+            octets = encode_frame(Frame("SEND", (("a", "é"),) * count), version)
+            assert octets == b"SEND\n" + b"a:\xc3\xa9\n" * count + b"\n\0"
 
 
 class TestEscapes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.errors import FrameSyntaxError, LocalProtocolError
-from spark_stomp.protocol import VERSIONS, escape, unescape
+from spark_stomp.protocol import VERSIONS, escape, grammar, unescape
 from spark_stomp.protocol.grammar import grammar_of
 
 
@@ -39,6 +39,11 @@ class TestCommands:
 
 
 class TestEscaping:
+    def test_colons_alone_have_a_quicker_way(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delattr(grammar, "_ESCAPE")
+        for version in ("1.1", "1.2"):
+            assert unescape(b"ID\\cbroker\\c1\\c", version) == "ID:broker:1:"
+
     @pytest.mark.parametrize(
         ("version", "wire"),
         [

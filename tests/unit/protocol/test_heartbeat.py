@@ -56,6 +56,8 @@ class TestNegotiation:
 
     def test_each_direction_pairs_one_number_of_each_side(self) -> None:
         assert negotiate_heartbeat((3000, 5000), (6000, 2000)) == (3000, 6000)
+        assert negotiate_heartbeat((1, 20), (10, 2)) == (2, 20)
+        assert negotiate_heartbeat((0, 5), (5, 0)) == (0, 5)
 
 
 class TestTimer:

@@ -106,6 +106,12 @@ class TestConnect:
         connection.accept(0.0, session="s")
         assert connection.version == "lenient"
 
+    def test_a_client_that_names_its_user_both_ways_is_no_lenient_one(self) -> None:
+        connection, request = self.request(b"CONNECT\nusername:fred\nlogin: fred\n\n\0")
+        assert request.login == " fred"
+        connection.accept(0.0, session="s")
+        assert connection.version == "1.0"
+
     def test_lenience_is_an_offer_that_can_be_left_out(self) -> None:
         connection, _ = self.request(b"CONNECT\nusername: fred\n\n\0", ("1.0",))
         connection.accept(0.0, session="s")

@@ -5,7 +5,15 @@ import enum
 import pytest
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
-from spark_stomp.protocol.states import Machine
+from spark_stomp.protocol.states import (
+    ClientState,
+    Local,
+    Machine,
+    Remote,
+    ServerLocal,
+    ServerRemote,
+    ServerState,
+)
 
 
 class State(enum.Enum):
@@ -56,3 +64,20 @@ def test_fails_when_told_to() -> None:
     walker = machine()
     walker.fail()
     assert walker.state is State.BROKEN
+
+
+def test_messages_call_frames_and_states_by_their_names() -> None:
+    others = {
+        Remote.GOODBYE: "RECEIPT of DISCONNECT",
+        Remote.HEARTBEAT: "heart-beat",
+        Remote.EOF: "end of input",
+        ServerLocal.ACCEPT: "CONNECTED",
+        ServerLocal.CLOSE: "close",
+        ServerRemote.HEARTBEAT: "heart-beat",
+        ServerRemote.EOF: "end of input",
+    }
+    for step in (*Local, *Remote, *ServerLocal, *ServerRemote):
+        assert step.value == others.get(step, step.name)
+    for state in (*ClientState, *ServerState):
+        asked = "awaiting CONNECT" if state is ServerState.AWAITING else state.name.lower()
+        assert state.value == asked
