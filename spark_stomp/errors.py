@@ -31,6 +31,7 @@ value, what is allowed and, where a broker spoke, its own words. No message ever
     │   └── ConnectionLost          STOMP_CONNECTION_LOST
     ├── BrokerError                 STOMP_BROKER_ERROR           an ERROR frame
     │   ├── LoginRefused            STOMP_LOGIN_REFUSED
+    │   │   └── ClientIdInUse       STOMP_CLIENT_ID_IN_USE
     │   └── DestinationRefused      STOMP_DESTINATION_REFUSED
     ├── DataError
     │   ├── BodyDecodeError         STOMP_BODY_UNDECODABLE
@@ -54,6 +55,7 @@ __all__ = [
     "BodyTooLarge",
     "BrokerError",
     "CheckpointMismatch",
+    "ClientIdInUse",
     "CommandTooLong",
     "ConnectFailed",
     "ConnectTimeout",
@@ -243,6 +245,12 @@ class LoginRefused(BrokerError):
     """The broker refused CONNECT."""
 
     code = "STOMP_LOGIN_REFUSED"
+
+
+class ClientIdInUse(LoginRefused):
+    """Another connection bears this ``clientId``: the last run's, not yet noticed as dead, or a rival's."""
+
+    code = "STOMP_CLIENT_ID_IN_USE"
 
 
 class DestinationRefused(BrokerError):

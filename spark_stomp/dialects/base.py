@@ -53,6 +53,12 @@ class Dialect:
         """Whether several receivers on ``destination`` are known to share its messages."""
         return destination.startswith(self.queue_prefixes)
 
+    def redelivers(self, destination: str, headers: Headers) -> bool:
+        """Whether the broker keeps what was delivered from ``destination`` and not ACKed, and delivers it
+        again. ``headers`` are the further headers of SUBSCRIBE."""
+        durable = any(name in self.durable_headers for name, _ in headers)
+        return durable or not destination.startswith(self.topic_prefixes)
+
     def check_subscription(
         self, destination: str, headers: Headers, *, receivers: int, allow_loss: bool
     ) -> None:
@@ -65,8 +71,7 @@ class Dialect:
                 f"receivers = {receivers}, but {destination} is not known to be a queue on this broker "
                 f"({self.name}): each receiver would get every message. Use receivers = 1"
             )
-        durable = any(name in self.durable_headers for name, _ in headers)
-        if destination.startswith(self.topic_prefixes) and not durable and not allow_loss:
+        if not self.redelivers(destination, headers) and not allow_loss:
             raise UnsupportedError(
                 f"{destination} is a topic without a durable subscription: what is published while no "
                 "receiver is connected, or not yet committed when its connection ends, is lost. "

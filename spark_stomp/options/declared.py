@@ -239,6 +239,13 @@ ACK_RECEIPT_TIMEOUT = _with(
     "30s",
     "Longest wait for the broker's receipt of ACKs; then the connection counts as dead.",
 )
+RECONNECT_TIMEOUT = _with(
+    TIMEOUT,
+    SOURCE,
+    "reconnectTimeout",
+    "5m",
+    "How long a lost connection is tried again before the query fails.",
+)
 JOURNAL = Option[str | None](
     "journal",
     SOURCE,

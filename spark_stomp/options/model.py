@@ -77,6 +77,7 @@ class SourceOptions:
     max_messages: int
     ack_after: Literal["commit"]
     ack_receipt_timeout: float
+    reconnect_timeout: float
     journal: None
     checkpoint_location: str | None
     id_header: str | None

@@ -82,6 +82,7 @@ def _source_options(given: Given) -> SourceOptions:
         max_messages=given[o.MAX_MESSAGES],
         ack_after="commit",
         ack_receipt_timeout=given[o.ACK_RECEIPT_TIMEOUT],
+        reconnect_timeout=given[o.RECONNECT_TIMEOUT],
         journal=None,
         checkpoint_location=given[o.CHECKPOINT_LOCATION],
         id_header=given[o.ID_HEADER],

@@ -82,6 +82,19 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         """An id that no other receipt of this connection bears."""
         return self._names.new_receipt()
 
+    def collect_ids(self, id_header: str) -> None:
+        """Have blocks of messages carry the raw value of this header as stable id, from the next block on.
+
+        Which header survives redelivery is known only once CONNECTED has said which broker this is; call it
+        before the first SUBSCRIBE.
+
+        Raises:
+            LocalProtocolError: the session is not connected, or was not configured to ``scan``.
+        """
+        if not isinstance(self._source, FrameScanner):
+            raise LocalProtocolError("only a connected session that leaves messages as bytes collects ids")
+        self._source.id_header = id_header
+
     # --- what we send
 
     def connect(self, now: float) -> None:

@@ -128,6 +128,16 @@ class FrameScanner(FrameReader):
         self._raw_ack_headers = tuple([name.encode() for name in self._ack_headers])
         self._raw_id_header = None if id_header is None else escape(id_header, version).encode()
 
+    @property
+    def id_header(self) -> str | None:
+        """The header that holds the stable id; a new one holds from the next block on."""
+        return self._id_header
+
+    @id_header.setter
+    def id_header(self, name: str | None) -> None:
+        self._id_header = name
+        self._settings_changed()
+
     def next_event(self) -> MessageBlock | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """All MESSAGE frames up to the next other frame, or to the end of what was received, as one block.
 

@@ -1,7 +1,17 @@
-"""The receiver: one connection, one subscription, a window of raw un-acked frames, and its ack ledger."""
+"""The receiver: one subscription over connections that come and go, a window of raw frames, an ack ledger."""
 
-from spark_stomp.receiver.ledger import AckLedger
+from spark_stomp.receiver.deliveries import Counts, Deliveries
+from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.receiver import Receiver, ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.window import FrameRun, Window
 
-__all__ = ["AckLedger", "FrameRun", "Receiver", "ReceiverSettings", "ReceiverStatus", "Window"]
+__all__ = [
+    "Counts",
+    "Deliveries",
+    "FrameRun",
+    "KeyBook",
+    "Receiver",
+    "ReceiverSettings",
+    "ReceiverStatus",
+    "Window",
+]

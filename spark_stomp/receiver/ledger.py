@@ -1,36 +1,61 @@
-"""The ack ledger: from sequence numbers to ack handles, and what the broker confirmed of them.
+"""The ack ledger: the handles of one connection's deliveries, and what the broker confirmed of them.
 
-Invariants (contract 1 and 4): a handle leaves the ledger at most once, in the order of delivery, and only
-when its sequence number was committed; "acked" grows only when the receipt for it came.
+A ledger lives and dies with its connection, since a handle means something only there. It has two sorts of
+handles: those of frames that came as new, by sequence number, and those of redelivered messages, attached to
+the place of the frame that is held for them already, which may be another receiver's.
+
+Invariants (contract 1 and 4): a handle leaves the ledger at most once, and only when what it stands for was
+committed; "confirmed" grows only when the receipt for it came, or where nothing was left to confirm.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
-__all__ = ["AckGroup", "AckLedger"]
+from spark_stomp.receiver.keys import Key, Place
+
+__all__ = ["AckGroup", "AckLedger", "Acks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Acks:
+    """ACKs to be sent together, in order. ``upto``: then everything below this number has been ACKed.
+
+    ``keys`` are those of redelivered messages among them.
+    """
+
+    upto: int
+    handles: list[bytes]
+    keys: tuple[Key, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AckGroup:
-    """ACKs sent together; the last one carries ``receipt``. ``deadline`` is monotonic seconds."""
+    """ACKs that were sent; the last one carries ``receipt``. ``deadline`` is monotonic seconds."""
 
-    upto: int
+    acks: Acks
     receipt: str
     deadline: float
 
 
 class AckLedger:
-    """Handles of one connection's deliveries. Not thread-safe: the receiver's thread owns it."""
+    """Handles of one connection's deliveries. Not thread-safe.
 
-    def __init__(self) -> None:
+    ``start``: everything below this number was committed before the connection stood.
+    """
+
+    def __init__(self, start: int = 0) -> None:
         self._handles: deque[tuple[int, Sequence[bytes]]] = deque()
+        self._attached: dict[int, list[tuple[int, int, Key, bytes]]] = {}  # by owner, each a heap
         self._groups: dict[str, AckGroup] = {}  # in the order of sending
         self._receipted: set[str] = set()
-        self._sent = 0
-        self._confirmed = 0
+        self._sent = start
+        self._confirmed = start
+        self._delivered = 0
+        self._settled = 0
 
     @property
     def sent(self) -> int:
@@ -43,6 +68,11 @@ class AckLedger:
         return self._confirmed
 
     @property
+    def outstanding(self) -> int:
+        """How many deliveries the broker counts as un-acked, as far as we know."""
+        return self._delivered - self._settled
+
+    @property
     def next_deadline(self) -> float | None:
         """When the oldest outstanding receipt is overdue; None where none is outstanding."""
         return min(
@@ -51,11 +81,74 @@ class AckLedger:
         )
 
     def add(self, first_sequence: int, handles: Sequence[bytes]) -> None:
-        """Frames numbered from ``first_sequence`` came with these handles."""
+        """New frames numbered from ``first_sequence`` came with these handles."""
         self._handles.append((first_sequence, handles))
+        self._delivered += len(handles)
 
-    def take(self, upto: int) -> list[bytes]:
-        """Remove and return, in order, the handles of everything below ``upto`` not taken before."""
+    def attach(self, place: Place, key: Key, handle: bytes) -> None:
+        """The message held at ``place`` came once more, with this handle."""
+        # The running number keeps the order of delivery, and two entries from being compared any further.
+        entry = (place.sequence, self._delivered, key, handle)
+        heappush(self._attached.setdefault(place.owner, []), entry)
+        self._delivered += 1
+
+    def take(self, committed: int, committed_of: Callable[[int], int], most: int) -> Acks | None:
+        """Remove what is due: up to ``most`` handles, in order; None where nothing is.
+
+        ``committed``: new frames below this number are. ``committed_of``: the same for attached ones, by
+        owner.
+        """
+        attached = self._take_attached(committed_of, most)
+        if not attached and not self._pass_over(committed):
+            return None
+        upto = min(committed, self._sent + most)
+        handles = [handle for _, handle in attached] + self._take_new(upto)
+        self._sent = max(self._sent, upto)
+        return Acks(self._sent, handles, tuple([key for key, _ in attached]))
+
+    def pending(self, committed: int, committed_of: Callable[[int], int]) -> bool:
+        """Whether anything is due (see :meth:`take`), or sent and not confirmed."""
+        return (
+            bool(self._groups)
+            or self._confirmed < committed
+            or any(heap[0][0] < committed_of(owner) for owner, heap in self._attached.items())
+        )
+
+    def sent_with(self, group: AckGroup) -> None:
+        """These ACKs were handed to the connection, with a receipt."""
+        self._groups[group.receipt] = group
+
+    def confirm(self, receipt: str) -> AckGroup | None:
+        """A RECEIPT came; the group of ACKs that it is for, None where there is none.
+
+        Receipts may come in any order. A later group's receipt does not vouch for an earlier group, so the
+        confirmed mark stays below the oldest group that is still outstanding.
+        """
+        group = self._groups.get(receipt)
+        if group is None or receipt in self._receipted:
+            return None
+        self._receipted.add(receipt)
+        self._settled += len(group.acks.handles)
+        for oldest in list(self._groups.values()):
+            if oldest.receipt not in self._receipted:
+                break
+            self._confirmed = oldest.acks.upto
+            self._receipted.remove(oldest.receipt)
+            del self._groups[oldest.receipt]
+        return group
+
+    def _take_attached(self, committed_of: Callable[[int], int], most: int) -> list[tuple[Key, bytes]]:
+        taken: list[tuple[Key, bytes]] = []
+        for owner, heap in list(self._attached.items()):
+            committed = committed_of(owner)
+            while heap and heap[0][0] < committed and len(taken) < most:
+                _, _, key, handle = heappop(heap)
+                taken.append((key, handle))
+            if not heap:
+                del self._attached[owner]
+        return taken
+
+    def _take_new(self, upto: int) -> list[bytes]:
         taken: list[bytes] = []
         while self._handles and self._handles[0][0] < upto:
             first, handles = self._handles.popleft()
@@ -63,26 +156,17 @@ class AckLedger:
             taken.extend(handles[:count])
             if count < len(handles):
                 self._handles.appendleft((first + count, handles[count:]))
-        self._sent = max(self._sent, upto)
         return taken
 
-    def await_receipt(self, group: AckGroup) -> None:
-        """The ACKs of ``group`` were handed to the connection."""
-        self._groups[group.receipt] = group
+    def _pass_over(self, committed: int) -> bool:
+        """Step over committed numbers that have no handle here: they came on an earlier connection.
 
-    def confirm(self, receipt: str) -> bool:
-        """A RECEIPT came; False where it belongs to no group of ACKs.
-
-        Receipts may come in any order. A later group's receipt does not vouch for an earlier group, so the
-        confirmed mark stays below the oldest group that is still outstanding.
+        False where nothing is left to ACK below ``committed``.
         """
-        if receipt not in self._groups:
-            return False
-        self._receipted.add(receipt)
-        for oldest in list(self._groups.values()):
-            if oldest.receipt not in self._receipted:
-                break
-            self._confirmed = oldest.upto
-            self._receipted.remove(oldest.receipt)
-            del self._groups[oldest.receipt]
-        return True
+        if self._handles and self._handles[0][0] < committed:
+            self._sent = max(self._sent, self._handles[0][0])
+            return True
+        self._sent = max(self._sent, committed)
+        if not self._groups:
+            self._confirmed = self._sent
+        return False

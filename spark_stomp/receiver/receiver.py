@@ -4,8 +4,9 @@ It reads the socket and answers heart-beats whatever Spark is doing, finds frame
 and keeps the raw frames in its window. It never decodes a body or builds a row. ACKs are sent only for what
 :meth:`Receiver.acknowledge` was told is committed.
 
-An epoch is the life of one receiver: a random name that is never used again. When the connection ends, so
-does the receiver; what it offered stays readable, and what was not ACKed comes again to the next one.
+An epoch is the life of one receiver: a random name that is never used again. Connections come and go within
+it: one that breaks is replaced for as long as ``reconnectTimeout`` allows, and sequence numbers go on. What
+becomes of the messages then is decided in :mod:`spark_stomp.receiver.deliveries`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,24 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_stomp.dialects import Dialect, dialect_for
-from spark_stomp.errors import ReceiptTimeout, RemoteProtocolError, StompError
+from spark_stomp.errors import (
+    ClientIdInUse,
+    ConnectionLost,
+    ReceiptTimeout,
+    RemoteProtocolError,
+    StompError,
+)
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
-from spark_stomp.receiver.ledger import AckGroup, AckLedger
-from spark_stomp.receiver.window import FrameRun, Window
+from spark_stomp.receiver.deliveries import Counts, Deliveries
+from spark_stomp.receiver.keys import KeyBook
+from spark_stomp.receiver.ledger import AckGroup
+from spark_stomp.receiver.retry import Retry, may_recover
+from spark_stomp.receiver.window import FrameRun
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.refusals import broker_error
 
@@ -46,8 +56,9 @@ def new_epoch() -> str:
 class ReceiverSettings:
     """What one receiver subscribes to, and how.
 
-    ``prefetch`` is in messages, ``max_buffered_bytes`` in bytes, ``ack_receipt_timeout`` in seconds;
-    ``receivers`` is how many of them subscribe to the destination.
+    ``prefetch`` is in messages, ``max_buffered_bytes`` in bytes, the timeouts in seconds;
+    ``receivers`` is how many of them subscribe to the destination. ``id_header`` None leaves it to the
+    dialect.
     """
 
     name: str
@@ -56,6 +67,8 @@ class ReceiverSettings:
     prefetch: int
     max_buffered_bytes: int
     ack_receipt_timeout: float
+    reconnect_timeout: float
+    id_header: str | None = None
     selector: str | None = None
     subscribe_headers: tuple[tuple[str, str], ...] = ()
     receivers: int = 1
@@ -67,8 +80,12 @@ class ReceiverStatus:
     """A snapshot. Sequence numbers are exclusive ends; times are monotonic seconds.
 
     ``received`` frames are in the window, ``committed`` ones were released for ACK, ``acked`` ones were
-    confirmed by the broker. ``last_active`` is when the latest frame came, or what may bring frames: the
+    confirmed by the broker, or their connection is gone. ``acks_pending``: something committed is still to be
+    ACKed or confirmed. ``last_active`` is when the latest frame came, or what may bring frames: the
     subscription, or the broker's receipt for ACKs, which make room in its window.
+
+    While a connection is being tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
+    often frames were discarded; ``received`` goes back then.
     """
 
     epoch: str
@@ -79,27 +96,39 @@ class ReceiverStatus:
     last_active: float
     window_full: bool
     failure: StompError | None
+    acks_pending: bool = False
+    discards: int = 0
+    reconnects: int = 0
+    counts: Counts = field(default_factory=Counts)
 
 
 class Receiver:
     """One epoch. ``start`` it once, ``stop`` it once; everything else may be called from any thread.
 
-    ``changed`` is notified whenever :meth:`status` may have changed; receivers may share one.
+    ``changed`` is notified whenever :meth:`status` may have changed; receivers may share one. Those of one
+    query share ``book``, so that a message that moves from one to another is known again.
     """
 
-    def __init__(self, settings: ReceiverSettings, changed: threading.Condition | None = None) -> None:
+    def __init__(
+        self,
+        settings: ReceiverSettings,
+        changed: threading.Condition | None = None,
+        book: KeyBook | None = None,
+    ) -> None:
         self.settings = settings
         self.epoch = new_epoch()
-        self.window = Window(settings.max_buffered_bytes)
-        self._ledger = AckLedger()
+        self.deliveries = Deliveries(settings.max_buffered_bytes, book)
+        self.window = self.deliveries.window
         self._connection: Connection | None = None
         self._dialect: Dialect = dialect_for(None)
         self._changed = changed or threading.Condition()
         self._subscribed = False
-        self._committed = 0
+        self._connections = 0
+        self._stood_since = 0.0
         self._last_active = time.monotonic()
         self._failure: StompError | None = None
         self._stop_deadline: float | None = None
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"stomp-receiver-{settings.name}", daemon=True)
 
     def start(self) -> None:
@@ -107,17 +136,22 @@ class Receiver:
         self._thread.start()
 
     def status(self) -> ReceiverStatus:
-        """A snapshot; takes no lock that the socket's work holds for long."""
-        received, acked = self.window.end, self._ledger.confirmed
+        """A snapshot. ``discards`` is older than ``received``, so that a discard in between is noticed."""
+        deliveries = self.deliveries
+        discards, received = deliveries.discards, self.window.end
         return ReceiverStatus(
             epoch=self.epoch,
             subscribed=self._subscribed,
             received=received,
-            committed=self._committed,
-            acked=acked,
+            acked=deliveries.acked,
+            committed=deliveries.committed,
             last_active=self._last_active,
-            window_full=received - acked >= self.settings.prefetch,
+            window_full=deliveries.outstanding >= self.settings.prefetch,
             failure=self._failure,
+            acks_pending=deliveries.acks_pending,
+            discards=discards,
+            reconnects=max(0, self._connections - 1),
+            counts=deliveries.counts,
         )
 
     def runs(self, low: int, high: int) -> Iterator[FrameRun]:
@@ -126,25 +160,23 @@ class Receiver:
 
     def acknowledge(self, upto: int) -> None:
         """Everything below ``upto`` is committed: ACK it and free it. Returns at once."""
-        with self._changed:
-            if upto <= self._committed:
-                return
-            self._committed = upto
-        self.window.release(upto)
-        self._wake()
+        if self.deliveries.commit(upto):
+            self.wake()
+
+    def wake(self) -> None:
+        """Something may be due to be ACKed."""
+        connection = self._connection
+        if connection is not None:
+            connection.wake()
 
     def stop(self, timeout: float) -> None:
         """ACK what is committed, await its receipts, DISCONNECT, and end, all within ``timeout`` seconds."""
         self._stop_deadline = time.monotonic() + timeout
-        self._wake()
+        self._stopping.set()
+        self.wake()
         if self._thread.is_alive():
             self._thread.join(timeout + 0.5)
-        self.window.close()
-
-    def _wake(self) -> None:
-        connection = self._connection
-        if connection is not None:
-            connection.wake()
+        self.deliveries.close()
 
     def _notify(self) -> None:
         with self._changed:
@@ -153,18 +185,59 @@ class Receiver:
     # Everything below runs in the receiver's thread.
 
     def _run(self) -> None:
+        retry = Retry(self.settings.reconnect_timeout, time.monotonic())
+        try:
+            while self._stop_deadline is None:
+                try:
+                    self._serve()
+                except StompError as error:
+                    self._lost(error, retry)
+        except StompError as error:
+            self._failure = error
+            log.warning("receiver %s of %s ended: %s", self.settings.name, self.settings.destination, error)
+        finally:
+            self._notify()
+
+    def _serve(self) -> None:
+        """One connection, from CONNECT to its end."""
         try:
             with open_connection(self.settings.connection, scan=True) as connection:
                 self._connection = connection
                 self._subscribe(connection)
                 self._receive(connection)
                 self._end(connection)
-        except StompError as error:
-            self._failure = error
-            log.warning("receiver %s of %s ended: %s", self.settings.name, self.settings.destination, error)
         finally:
             self._connection = None
-            self._notify()
+
+    def _lost(self, error: StompError, retry: Retry) -> None:
+        """Wait until the next attempt; raises where there is none."""
+        settings, now = self.settings, time.monotonic()
+        if self._subscribed:
+            retry.ended(self._stood_since, self._last_active, now)
+        self._subscribed = False
+        self.deliveries.disconnected(
+            redelivers=self._dialect.redelivers(settings.destination, settings.subscribe_headers)
+        )
+        self._notify()
+        # What is wrong at the very beginning is said at once; later the broker is known to be right.
+        if not may_recover(error) or not (self._connections or isinstance(error, ClientIdInUse)):
+            raise error
+        if self._stop_deadline is not None:
+            log.info("receiver %s did not end in order: %s", settings.name, error)
+            return
+        delay = retry.next_delay(now)
+        if delay is None:
+            raise self._given_up(error) from error
+        log.warning("receiver %s: %s; trying again in %.1fs", settings.name, error, delay)
+        self._stopping.wait(delay)
+
+    def _given_up(self, error: StompError) -> StompError:
+        if isinstance(error, ClientIdInUse):
+            return error
+        return ConnectionLost(
+            f"the connection for {self.settings.destination} broke and could not be had again within "
+            f"reconnectTimeout ({self.settings.reconnect_timeout:g}s); the last attempt: {error}"
+        )
 
     def _subscribe(self, connection: Connection) -> None:
         session, settings = connection.session, self.settings
@@ -175,16 +248,23 @@ class Receiver:
             receivers=settings.receivers,
             allow_loss=settings.allow_loss,
         )
+        # 1.0 has no client-individual. Its cumulative ACKs do the same here, since they go out in the order
+        # of delivery and never beyond what is committed. A redelivered message that is ACKed ahead of its
+        # turn would break that order, so there every message counts as new.
+        individual = "client-individual" in ack_modes(session.version or "1.0")
+        id_header = settings.id_header or self._dialect.id_header
+        if id_header is not None:
+            session.collect_ids(id_header)
         selector = () if settings.selector is None else (("selector", settings.selector),)
         headers = self._dialect.subscribe_headers(settings.prefetch) + selector + settings.subscribe_headers
         receipt = session.new_receipt()
-        # 1.0 has no client-individual. Its cumulative ACKs do the same here, since they go out in the order
-        # of delivery and never beyond what is committed.
-        mode = "client-individual" if "client-individual" in ack_modes(session.version or "1.0") else "client"
+        mode = "client-individual" if individual else "client"
         session.subscribe(_SUBSCRIPTION, settings.destination, ack=mode, headers=headers, receipt=receipt)
         what = f"SUBSCRIBE to {settings.destination}"
         early = connection.await_receipt(receipt, settings.connection.connect_timeout, what)
-        self._last_active = time.monotonic()
+        self.deliveries.connected(keyed=individual and id_header is not None)
+        self._connections += 1
+        self._stood_since = self._last_active = time.monotonic()
         self._subscribed = True
         self._handle(connection, early)
         self._notify()
@@ -199,7 +279,7 @@ class Receiver:
         """The orderly way out: outstanding ACKs, their receipts, DISCONNECT."""
         assert self._stop_deadline is not None
         self._send_acks(connection)
-        while self._ledger.next_deadline is not None and time.monotonic() < self._stop_deadline:
+        while self.deliveries.receipt_deadline is not None and time.monotonic() < self._stop_deadline:
             self._handle(connection, connection.poll(max(0.0, self._stop_deadline - time.monotonic())))
         connection.disconnect(max(0.0, self._stop_deadline - time.monotonic()))
 
@@ -208,7 +288,7 @@ class Receiver:
             if isinstance(event, MessagesScanned):
                 self._append(connection, event.block)
             elif isinstance(event, ReceiptReceived):
-                self._ledger.confirm(event.receipt_id)
+                self.deliveries.confirm(event.receipt_id)
                 self._last_active = time.monotonic()
             elif isinstance(event, ErrorReceived):
                 raise broker_error(event, connection.peer)
@@ -221,29 +301,23 @@ class Receiver:
                 f"{connection.peer} sent a MESSAGE that names nothing to acknowledge it by "
                 "(no ack and no message-id header); it stays un-acked on the broker"
             )
-        first = self.window.append(
-            block.data,
-            block.ends,
+        self.deliveries.receive(
+            block,
             received_at=time.time_ns() // 1_000,
             version=connection.session.version or "1.0",
             dialect=self._dialect.name,
         )
-        self._ledger.add(first, block.acks)
         self._last_active = time.monotonic()
 
     def _send_acks(self, connection: Connection) -> None:
-        with self._changed:
-            committed = self._committed
-        while self._ledger.sent < committed:
-            upto = min(committed, self._ledger.sent + _ACK_GROUP)
-            handles = self._ledger.take(upto)
+        while (acks := self.deliveries.due(_ACK_GROUP)) is not None:
             receipt = connection.session.new_receipt()
-            connection.session.ack_raw(_SUBSCRIPTION, handles, receipt=receipt)
+            connection.session.ack_raw(_SUBSCRIPTION, acks.handles, receipt=receipt)
             deadline = time.monotonic() + self.settings.ack_receipt_timeout
-            self._ledger.await_receipt(AckGroup(upto, receipt, deadline))
+            self.deliveries.sent(AckGroup(acks, receipt, deadline))
 
     def _check_receipts(self) -> None:
-        deadline = self._ledger.next_deadline
+        deadline = self.deliveries.receipt_deadline
         if deadline is not None and time.monotonic() >= deadline:
             raise ReceiptTimeout(
                 f"the broker did not confirm ACKs within ackReceiptTimeout "

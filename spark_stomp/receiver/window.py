@@ -2,9 +2,11 @@
 
 Invariants (contract 2 and 3):
 
-- A sequence number names one frame for the life of the window; numbers are dense and start at 0.
+- Numbers are dense and start at 0. One names the same frame for as long as the window lives, unless its frame
+  is truncated away, which only happens to frames that nobody outside was told of.
 - ``[released, end)`` is readable, again and again, with the same bytes.
-- What was released is gone, and asking for it is an error, never "no rows".
+- What was released is gone for readers, and asking for it is an error, never "no rows". Its bytes stay a
+  little longer, until it is freed: only by its content is a redelivered message known for sure.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ class _Block:
 
     def run(self, low: int, high: int) -> FrameRun:
         """The frames of this block whose numbers are in [low, high)."""
-        data = self.data if isinstance(self.data, bytes) else self.data.load()
+        data: bytes | memoryview = self.data if isinstance(self.data, bytes) else self.data.load()
+        if len(data) > self.size:
+            # Truncated: what lies behind is not ours any more.
+            data = memoryview(data)[: self.size]
         if low <= self.first and high >= self.end:
             return FrameRun(data, self.ends, self.first, self.received_at, self.version, self.dialect)
         start, stop = max(low - self.first, 0), min(high, self.end) - self.first
@@ -68,7 +73,7 @@ class _Block:
 
 
 class Window:
-    """Frames received and not yet committed. All methods may be called from any thread.
+    """Frames received and not yet settled. All methods may be called from any thread.
 
     ``max_bytes`` bounds what is held in memory; blocks beyond it go to an unlinked temporary file.
     """
@@ -143,6 +148,11 @@ class Window:
                 "what lies below was committed and freed"
             )
 
+    def retained(self, low: int, high: int) -> list[FrameRun]:
+        """The frames [low, high) whether or not they were released, as long as they were not freed."""
+        with self._lock:
+            return [block.run(low, high) for block in self._overlapping(low, high)]
+
     def bytes_between(self, low: int, high: int) -> int:
         """The size of the frames [low, high) on the wire."""
         with self._lock:
@@ -161,17 +171,32 @@ class Window:
             return best
 
     def release(self, upto: int) -> None:
-        """Frames below ``upto`` are committed: free them."""
+        """Frames below ``upto`` are committed: nobody may read them any more."""
         with self._lock:
-            upto = min(upto, self._end)
-            if upto <= self._released:
-                return
-            self._released = upto
+            self._released = max(self._released, min(upto, self._end))
+
+    def free(self, upto: int) -> None:
+        """Frames below ``upto`` are not needed for anything any more. They must have been released."""
+        with self._lock:
+            upto = min(upto, self._released)
             freed = 0
             while freed < len(self._blocks) and self._blocks[freed].end <= upto:
                 self._free(self._blocks[freed])
                 freed += 1
             del self._blocks[:freed]
+
+    def truncate(self, end: int) -> None:
+        """Forget the frames from ``end`` on; their numbers will be given to other frames."""
+        with self._lock:
+            if end >= self._end:
+                return
+            self._total_bytes = self._position(end)
+            self._end = end
+            while self._blocks and self._blocks[-1].first >= end:
+                self._free(self._blocks.pop())
+            if self._blocks and self._blocks[-1].end > end:
+                last = self._blocks[-1]
+                last.ends = last.ends[: end - last.first]
 
     def close(self) -> None:
         """Give up the spill file."""

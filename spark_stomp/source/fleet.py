@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from spark_stomp.errors import OptionError, RangeUnavailable
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, new_token
 from spark_stomp.options import SourceOptions
-from spark_stomp.receiver import FrameRun, Receiver, ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver import FrameRun, KeyBook, Receiver, ReceiverSettings, ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
 from spark_stomp.source.planner import Available
 
@@ -27,6 +28,8 @@ def receiver_settings(options: SourceOptions) -> list[ReceiverSettings]:
             prefetch=options.prefetch,
             max_buffered_bytes=options.max_buffered_bytes // (options.receivers * len(options.destinations)),
             ack_receipt_timeout=options.ack_receipt_timeout,
+            reconnect_timeout=options.reconnect_timeout,
+            id_header=options.id_header,
             selector=options.selector,
             subscribe_headers=options.subscribe_headers,
             receivers=options.receivers,
@@ -45,8 +48,10 @@ class Fleet:
 
     def __init__(self, options: SourceOptions, on_served: Callable[[RangeTicket], None]) -> None:
         self.changed = threading.Condition()
+        self._book = KeyBook()
         self._receivers = {
-            settings.name: Receiver(settings, self.changed) for settings in receiver_settings(options)
+            settings.name: Receiver(settings, self.changed, self._book)
+            for settings in receiver_settings(options)
         }
         self._by_epoch = {receiver.epoch: receiver for receiver in self._receivers.values()}
         self._exchange = _exchange(options.exchange_host, self._read, self._counters, on_served)
@@ -78,6 +83,20 @@ class Fleet:
         """What each receiver holds beyond ``start``."""
         return [_available(name, receiver.status(), start) for name, receiver in self._receivers.items()]
 
+    def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
+        """Mark everything up to ``end``, which was chosen from ``seen``, as offered: it is kept from now on.
+
+        False, and nothing is marked, where frames were discarded since ``seen`` was: choose again.
+        """
+        with self._book.lock:
+            if any(self._receivers[one.name].deliveries.discards != one.discards for one in seen):
+                return False
+            for _, position in end:
+                receiver = self._by_epoch.get(position.epoch)
+                if receiver is not None:
+                    receiver.deliveries.offer(position.sequence)
+            return True
+
     def received(self) -> Offset:
         """The end of everything received so far."""
         statuses = {name: receiver.status() for name, receiver in self._receivers.items()}
@@ -89,10 +108,13 @@ class Fleet:
             receiver = self._by_epoch.get(position.epoch)
             if receiver is not None:
                 receiver.acknowledge(position.sequence)
+        for receiver in self._receivers.values():
+            # A message may have been delivered once more to another receiver than the one that holds it.
+            receiver.wake()
 
     def acks_confirmed(self) -> bool:
         """Whether the broker confirmed every ACK of what was committed."""
-        return all(status.acked >= status.committed for status in self.statuses())
+        return not any(status.acks_pending for status in self.statuses())
 
     def require_held(self, epoch: str, low: int) -> None:
         """Raise RangeUnavailable where frames from ``low`` on were committed and freed."""
@@ -134,16 +156,24 @@ class Fleet:
         return receiver.runs(ticket.low, ticket.high)
 
     def _counters(self) -> dict[str, Any]:
-        return {
-            name: {"received": status.received, "committed": status.committed, "acked": status.acked}
-            for name, status in ((name, receiver.status()) for name, receiver in self._receivers.items())
-        }
+        return {name: _figures(receiver.status()) for name, receiver in self._receivers.items()}
+
+
+def _figures(status: ReceiverStatus) -> dict[str, int]:
+    """The counters of one receiver, as the exchange tells them."""
+    return {
+        "received": status.received,
+        "committed": status.committed,
+        "acked": status.acked,
+        "reconnects": status.reconnects,
+        **asdict(status.counts),
+    }
 
 
 def _available(name: str, status: ReceiverStatus, start: Offset) -> Available:
     position = start.get(name)
     offered = position.sequence if position is not None and position.epoch == status.epoch else 0
-    return Available(name, status.epoch, offered, status.received, status.window_full)
+    return Available(name, status.epoch, offered, status.received, status.window_full, status.discards)
 
 
 def _exchange(

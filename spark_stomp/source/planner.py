@@ -29,13 +29,14 @@ class Limits:
 @dataclass(frozen=True)
 class Available:
     """What one receiver holds: ``[offered, received)`` is new. ``full`` means that its broker sends no more
-    until something is ACKed."""
+    until something is ACKed. ``discards`` says how often frames were discarded before this was seen."""
 
     name: str
     epoch: str
     offered: int
     received: int
     full: bool = False
+    discards: int = 0
 
     @property
     def new(self) -> int:

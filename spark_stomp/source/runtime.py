@@ -97,20 +97,26 @@ class StreamRuntime:
             situation = self._situation(start)
             decision = decide(mode, self._limits, situation)
             if decision is Decision.CUT:
+                end = self._choose_end(start, situation)
+                if not self._fleet.offer(end, situation.available):
+                    continue
                 self._pending_since = None
-                return choose_end(
-                    start,
-                    situation.available,
-                    self._limits,
-                    bytes_between=self._fleet.bytes_between,
-                    end_within=self._fleet.end_within,
-                )
+                return end
             if decision is Decision.NOTHING_NEW:
                 if mode is not Mode.STREAMING:
-                    self._await_acks()
+                    self._finish_run()
                 return start
             self._committer.check_checkpoint()
             self._fleet.wait_changed(_LOOK_AGAIN)
+
+    def _choose_end(self, start: Offset, situation: Situation) -> Offset:
+        return choose_end(
+            start,
+            situation.available,
+            self._limits,
+            bytes_between=self._fleet.bytes_between,
+            end_within=self._fleet.end_within,
+        )
 
     def received(self) -> Offset:
         """The end of everything received, for the query's progress."""
@@ -150,7 +156,9 @@ class StreamRuntime:
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
         available = self._fleet.available(start)
-        if self._pending_since is None and any(receiver.new for receiver in available):
+        if not any(receiver.new for receiver in available):
+            self._pending_since = None
+        elif self._pending_since is None:
             self._pending_since = now
         return Situation(
             statuses=self._fleet.statuses(),
@@ -171,6 +179,12 @@ class StreamRuntime:
             "delivers them again in a later batch, and this batch is without them",
             messages,
         )
+
+    def _finish_run(self) -> None:
+        """Nothing more comes in this run: await the receipts. A broker that is away says nothing of that."""
+        if not all(status.subscribed for status in self._fleet.statuses()):
+            raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
+        self._await_acks()
 
     def _await_acks(self) -> None:
         deadline = time.monotonic() + self._options.ack_receipt_timeout

@@ -61,9 +61,10 @@ class Situation:
     def silence(self) -> float:
         """Seconds since the last message came, or since anything happened that could bring one.
 
-        Nothing counts as silence while ACKs are unconfirmed: the broker's window may be full until then.
+        Nothing counts as silence while a connection is being tried again, nor while ACKs are unconfirmed: the
+        broker's window may be full until then.
         """
-        if any(status.acked < status.committed for status in self.statuses):
+        if any(status.acks_pending or not status.subscribed for status in self.statuses):
             return 0.0
         return self.now - max(status.last_active for status in self.statuses)
 

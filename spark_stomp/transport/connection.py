@@ -58,6 +58,11 @@ class Connection:
         """``host:port`` of the broker."""
         return self._stream.peer
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can be sent any more; :meth:`poll` says why, once it has handed out its events."""
+        return self._failure is not None
+
     def __enter__(self) -> Connection:
         return self
 
@@ -107,6 +112,8 @@ class Connection:
 
         Raises ReceiptTimeout, or what :meth:`poll` raises. ERROR frames are raised as BrokerError.
         """
+        if self._failure is not None:
+            raise self._failure
         deadline = self._clock() + timeout
         self.session.disconnect(self.session.new_receipt())
         while True:

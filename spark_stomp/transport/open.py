@@ -10,7 +10,6 @@ from spark_stomp.errors import (
     ConnectionLost,
     ConnectTimeout,
     HeartbeatLost,
-    LoginRefused,
     NotStompServer,
     RemoteProtocolError,
     StompError,
@@ -19,7 +18,7 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.transport.connection import Connection
-from spark_stomp.transport.refusals import broker_words
+from spark_stomp.transport.refusals import connect_refused
 from spark_stomp.transport.stream import open_stream
 
 if TYPE_CHECKING:
@@ -72,26 +71,26 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     stream = open_stream(endpoint, options.tls, options.connect_timeout)
     connection = Connection(stream, ClientConnection(config))
     try:
-        _handshake(connection, deadline, options.connect_timeout)
+        _handshake(connection, deadline, options)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _handshake(connection: Connection, deadline: float, timeout: float) -> None:
+def _handshake(connection: Connection, deadline: float, options: ConnectionOptions) -> None:
     connection.session.connect(time.monotonic())
     while True:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise ConnectTimeout(
                 f"{connection.peer} accepted the connection but did not answer CONNECT within "
-                f"connectTimeout ({timeout:g}s); is it a STOMP port?"
+                f"connectTimeout ({options.connect_timeout:g}s); is it a STOMP port?"
             )
         events = _first_events(connection, remaining)
         for event in events:
             if isinstance(event, ErrorReceived):
-                raise LoginRefused(f"{connection.peer} refused CONNECT: {broker_words(event)}")
+                raise connect_refused(event, connection.peer, options.client_id)
         if any(isinstance(event, Connected) for event in events):
             return
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from spark_stomp.errors import BrokerError, DestinationRefused
+import re
+
+from spark_stomp.errors import BrokerError, ClientIdInUse, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
 
-__all__ = ["broker_error", "broker_words"]
+__all__ = ["broker_error", "broker_words", "connect_refused"]
 
 _DETAIL_LENGTH = 300
+# ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
+_IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
 
 
 def broker_words(event: ErrorReceived) -> str:
@@ -17,6 +21,14 @@ def broker_words(event: ErrorReceived) -> str:
         detail = detail[:_DETAIL_LENGTH] + "..."
     words = " - ".join(part for part in (event.message, detail) if part)
     return words or "(no reason given)"
+
+
+def connect_refused(event: ErrorReceived, peer: str, client_id: str | None) -> LoginRefused:
+    """The exception for an ERROR frame in answer to CONNECT, which named ``client_id``."""
+    words = broker_words(event)
+    if client_id is not None and _IN_USE.search(words):
+        return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
+    return LoginRefused(f"{peer} refused CONNECT: {words}")
 
 
 def broker_error(event: ErrorReceived, peer: str, what: str = "") -> BrokerError:

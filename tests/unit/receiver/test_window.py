@@ -85,13 +85,40 @@ def test_release_in_the_middle_of_a_read_is_an_error_there() -> None:
         next(runs)
 
 
-def test_release_frees_memory_and_spill_in_whole_blocks() -> None:
-    window, _ = filled(max_bytes=70)
+def test_what_was_released_is_freed_in_whole_blocks() -> None:
+    window, frames = filled(max_bytes=70)
     assert window.memory_bytes > 0
     assert window.spilled_bytes > 0
     window.release(4)
+    assert content(window.retained(0, 4)) == frames[:4]
+    window.free(4)
+    assert content(window.retained(0, 4)) == frames[3:4]
     assert content(window.runs(4, 5)) == [b"MESSAGE\n\n1.1\0\n"]
     window.release(15)
+    window.free(15)
+    assert (window.memory_bytes, window.spilled_bytes) == (0, 0)
+
+
+def test_what_was_not_released_is_not_freed() -> None:
+    window, frames = filled()
+    window.release(4)
+    window.free(15)
+    assert content(window.runs(4, 15)) == frames[4:]
+
+
+@pytest.mark.parametrize("max_bytes", [1, 40, 1 << 20], ids=["spilled", "partly spilled", "in memory"])
+@pytest.mark.parametrize("end", range(17))
+def test_numbers_of_truncated_frames_go_to_others(max_bytes: int, end: int) -> None:
+    window, frames = filled(max_bytes)
+    window.truncate(end)
+    assert window.end == min(end, 15)
+    assert content(window.runs(0, window.end)) == frames[:end]
+    assert window.bytes_between(0, window.end) == sum(map(len, frames[:end]))
+    first = window.append(b"MESSAGE\n\nx\0", [11], received_at=9, version="1.2", dialect="generic")
+    assert first == min(end, 15)
+    assert content(window.runs(0, first + 1)) == [*frames[:end], b"MESSAGE\n\nx\0"]
+    window.release(first + 1)
+    window.free(first + 1)
     assert (window.memory_bytes, window.spilled_bytes) == (0, 0)
 
 

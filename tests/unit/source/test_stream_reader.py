@@ -17,9 +17,13 @@ from support.options import source_options
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import CheckpointMismatch, ConnectionLost, RangeUnavailable
+from spark_stomp.errors import CheckpointMismatch, ConnectionLost, RangeUnavailable, SubscribeTimeout
 from spark_stomp.schema import Projection
+from spark_stomp.source import runtime
+from spark_stomp.source.fleet import Fleet
+from spark_stomp.source.offsets import Offset
 from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.source.waiting import Mode
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(20)]
@@ -32,6 +36,11 @@ class Spark:
 
     def __init__(self, url: str, **options: Any) -> None:
         self.reader = StompStreamReader(source_options(url, **options), Projection.of("body"))
+
+    @property
+    def fleet(self) -> Fleet:
+        assert self.reader._runtime is not None
+        return self.reader._runtime._fleet
 
     def read(self, start: Json, end: Json) -> list[bytes]:
         partitions = self.reader.partitions(start, end)
@@ -230,12 +239,80 @@ def test_a_read_batch_without_evidence_is_said_once(
 
 
 def test_a_receiver_that_failed_is_an_error_and_not_no_data(broker: DevBroker, runs: list[Spark]) -> None:
-    runs.append(run := Spark(broker.url))
+    runs.append(run := Spark(broker.url, reconnectTimeout="500ms"))
     start = run.reader.initialOffset()
     run.reader.latestOffset(start, None)
-    broker.drop_connections()
-    with pytest.raises(ConnectionLost):
+    broker.stop()
+    with pytest.raises(ConnectionLost, match="reconnectTimeout"):
         wait_until(lambda: run.reader.latestOffset(start, None) is None, what="the failure")
+
+
+def test_while_the_connection_is_tried_again_nothing_is_new(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    end = run.reader.latestOffset(start, None)
+    broker.faults.withhold_receipts = ("SUBSCRIBE",)
+    broker.drop_connections()
+    wait_until(lambda: not run.fleet.statuses()[0].subscribed, what="the loss")
+    assert run.read(start, end) == BODIES
+    assert run.reader.latestOffset(end, None) == end
+
+
+def test_a_batch_survives_its_connection_and_is_acked_on_the_next(
+    broker: DevBroker, runs: list[Spark]
+) -> None:
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    end = run.reader.latestOffset(start, None)
+    assert run.read(start, end) == BODIES
+    broker.drop_connections()
+    broker.wait_until(lambda: broker.queue(QUEUE).redelivered == 20, what="the redelivery")
+    assert run.read(start, end) == BODIES
+    run.reader.commit(end)
+    acked(broker, 20)
+    assert run.reader.latestOffset(end, None) == end
+
+
+def test_an_end_chosen_before_a_discard_is_chosen_again(
+    broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_end, chosen = runtime.choose_end, []
+
+    def break_in_between(*args: Any, **kwargs: Any) -> Offset:
+        chosen.append(choose_end(*args, **kwargs))
+        if len(chosen) == 1:
+            broker.drop_connections()
+            wait_until(lambda: run.fleet.statuses()[0].discards == 1, what="the discard")
+            wait_until(lambda: run.fleet.statuses()[0].received == 20, what="the redelivery")
+        return chosen[-1]
+
+    monkeypatch.setattr(runtime, "choose_end", break_in_between)
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    end = run.reader.latestOffset(start, None)
+    assert len(chosen) == 2
+    assert run.read(start, end) == BODIES
+
+
+class TestAvailableNow:
+    def test_waits_for_the_next_connection(self, broker: DevBroker, runs: list[Spark]) -> None:
+        runs.append(run := Spark(broker.url, idleTimeout="500ms"))
+        run.reader._mode = Mode.DRAIN
+        end = run.reader.latestOffset(run.reader.initialOffset(), None)
+        run.reader.commit(end)
+        broker.drop_connections()
+        assert run.reader.latestOffset(end, None) == end
+        assert broker.queue(QUEUE).depth == 0
+
+    def test_a_broker_that_stays_away_until_the_end_is_an_error(
+        self, broker: DevBroker, runs: list[Spark]
+    ) -> None:
+        runs.append(run := Spark(broker.url, maxDrainTime="2s", idleTimeout="500ms"))
+        run.reader._mode = Mode.DRAIN
+        end = run.reader.latestOffset(run.reader.initialOffset(), None)
+        broker.stop()
+        with pytest.raises(SubscribeTimeout, match="maxDrainTime"):
+            run.reader.latestOffset(end, None)
 
 
 def test_a_tasks_copy_holds_no_secret_and_opens_nothing(broker: DevBroker) -> None:

@@ -80,9 +80,17 @@ class TestDrain:
 
 
 def test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then() -> None:
-    waiting = replace(STATUS, committed=5, acked=4)
+    waiting = replace(STATUS, acks_pending=True)
     situation = replace(Case(silence=60.0).situation(), statuses=[STATUS, waiting])
     assert decide(Mode.DRAIN, Limits(), situation) is Decision.WAIT
+
+
+def test_a_connection_that_is_tried_again_is_no_silence() -> None:
+    away = replace(STATUS, subscribed=False)
+    situation = replace(Case(silence=60.0).situation(), statuses=[STATUS, away])
+    for mode in (Mode.ONCE, Mode.DRAIN):
+        assert decide(mode, Limits(), situation) is Decision.WAIT
+    assert decide(Mode.STREAMING, Limits(), situation) is Decision.NOTHING_NEW
 
 
 def test_silence_counts_from_the_latest_of_all_receivers() -> None:

@@ -82,8 +82,11 @@ def test_what_came_before_the_end_is_delivered_before_the_error() -> None:
             while True:
                 events += connection.poll(5)
         assert [event.frame.body for event in events if isinstance(event, MessageReceived)] == [b"last"]
+        assert connection.ended
         with pytest.raises(ConnectionLost):
             connection.poll(0)
+        with pytest.raises(ConnectionLost):
+            connection.disconnect(0)
 
 
 def test_a_silent_server_is_noticed() -> None:

@@ -1,0 +1,256 @@
+"""Keys: how a redelivered message is known again (contract 4).
+
+The key of a message is its destination and its stable id. When a connection breaks, the broker delivers again
+what was not ACKed, to any receiver of the query, and with or without a mark; what is still held must not
+become a second row. So every id that comes is looked up among those held by all receivers of the query.
+
+That look-up is made for every message, so it is cheap: one dictionary from raw id to place, filled and
+searched a block at a time. Only where an id is found are the frames decoded, and destinations and bodies
+compared, since an id that comes with another body is another message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import NamedTuple, Protocol
+
+from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
+
+__all__ = ["SETTLED", "Holder", "IdRuns", "Key", "KeyBook", "Place", "frame_keys"]
+
+Ids = Sequence[bytes | None]
+
+_SHIFT = 48
+_MASK = (1 << _SHIFT) - 1
+_MOST_SETTLED = 1_000_000
+_NO_LIMITS = Limits(
+    max_command=_MASK, max_header_line=_MASK, max_headers=_MASK, max_body=_MASK, max_frame=_MASK
+)
+
+
+class Key(NamedTuple):
+    """A message's destination and raw stable id, and a digest of its body to tell impostors."""
+
+    destination: str
+    id: bytes
+    body: bytes
+
+
+class Place(NamedTuple):
+    """Where a message is held: the number of a receiver in the book, and a sequence number of it."""
+
+    owner: int
+    sequence: int
+
+
+SETTLED = Place(-1, -1)
+"""The place of a message that is committed and held nowhere any more."""
+
+
+def frame_keys(data: bytes | memoryview, ids: Ids, version: str) -> list[Key | None]:
+    """The keys of the complete MESSAGE frames in ``data``, whose stable ids are ``ids``; None without one."""
+    # The limits were applied when the frames came.
+    decoder = FrameDecoder(version, _NO_LIMITS)
+    decoder.receive_data(bytes(data))
+    return [_key(frame, name) for frame, name in zip(_frames(decoder), ids, strict=True)]
+
+
+def _frames(decoder: FrameDecoder) -> Iterator[Frame]:
+    while (event := decoder.next_event()) is not NEED_DATA:
+        if isinstance(event, Frame):
+            yield event
+
+
+def _key(frame: Frame, name: bytes | None) -> Key | None:
+    if not name:
+        return None
+    body = hashlib.blake2b(frame.body, digest_size=16).digest()
+    return Key(frame.get("destination") or "", name, body)
+
+
+class Holder(Protocol):
+    """A receiver as the book sees it; called with the book's lock held."""
+
+    @property
+    def committed(self) -> int:
+        """Everything below this sequence number is committed."""
+
+    def pin(self, sequence: int) -> None:
+        """The frame of this number must not be discarded: a later delivery of it counts on it."""
+
+    def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[Key]:
+        """The keys of held frames, by ascending sequence number and raw id."""
+
+
+class IdRuns:
+    """The stable ids of one receiver's frames, by sequence number; dense within each run."""
+
+    def __init__(self) -> None:
+        self._runs: deque[tuple[int, Ids]] = deque()
+
+    def add(self, first: int, ids: Ids) -> None:
+        self._runs.append((first, ids))
+
+    def take_below(self, upto: int) -> list[tuple[int, Ids]]:
+        """Remove and return what lies below ``upto``."""
+        taken: list[tuple[int, Ids]] = []
+        while self._runs and self._runs[0][0] < upto:
+            first, ids = self._runs.popleft()
+            count = min(len(ids), upto - first)
+            taken.append((first, ids[:count]))
+            if count < len(ids):
+                self._runs.appendleft((first + count, ids[count:]))
+        return taken
+
+    def take_from(self, low: int) -> list[tuple[int, Ids]]:
+        """Remove and return what lies at and beyond ``low``."""
+        kept = self.take_below(low)
+        taken, self._runs = list(self._runs), deque(kept)
+        return taken
+
+    def count(self, low: int, high: int) -> int:
+        """How many frames of [low, high) have an id."""
+        return sum(
+            len(part) - part.count(None)
+            for first, ids in self._runs
+            if (part := ids[max(low - first, 0) : max(high - first, 0)])
+        )
+
+
+class KeyBook:
+    """The keys that the receivers of one query hold.
+
+    Whoever calls holds ``lock``, which also makes one step of what a receiver does with a block: no other
+    receiver, and no choice of an offset, comes between the look-up and the append.
+
+    ``most_settled`` bounds how many keys of committed messages are remembered for a redelivery that may never
+    come; beyond it the oldest are forgotten, and would be delivered a second time.
+    """
+
+    def __init__(self, most_settled: int = _MOST_SETTLED) -> None:
+        self.lock = threading.RLock()
+        self._holders: list[Holder] = []
+        self._held: dict[bytes, int | tuple[int, ...]] = {}
+        self._crowded = 0
+        self._settled: dict[bytes, dict[Key, None]] = {}
+        self._most_settled = most_settled
+        self._at_risk = 0
+
+    def enroll(self, holder: Holder) -> int:
+        """The number of a new receiver."""
+        self._holders.append(holder)
+        return len(self._holders) - 1
+
+    def committed(self, owner: int) -> int:
+        """How far this receiver's frames are committed; the mark of :data:`SETTLED` is always passed."""
+        return 0 if owner < 0 else self._holders[owner].committed
+
+    def pin(self, place: Place) -> None:
+        """Keep the frame at ``place`` for the delivery that is attached to it."""
+        self._holders[place.owner].pin(place.sequence)
+
+    # --- held
+
+    @property
+    def held(self) -> int:
+        """How many ids are held."""
+        return len(self._held)
+
+    def hold_new(self, ids: Ids, first: Place) -> bool:
+        """Note the ids of new frames, numbered from ``first``.
+
+        False, and nothing is noted, where any of them needs a closer look: it is missing, empty, known or
+        repeated.
+        """
+        held = self._held
+        if not held.keys().isdisjoint(ids) or (self._settled and not self._settled.keys().isdisjoint(ids)):
+            return False
+        before, packed = len(held), _packed(first)
+        held.update(zip(ids, range(packed, packed + len(ids)), strict=True))  # type: ignore[arg-type]
+        if len(held) - before == len(ids) and None not in held and b"" not in held:
+            return True
+        deque(map(held.pop, ids, repeat(None)), maxlen=0)  # type: ignore[arg-type]
+        return False
+
+    def hold(self, name: bytes, place: Place) -> None:
+        """Note one more frame of that id."""
+        others = self._held.get(name)
+        if others is None:
+            self._held[name] = _packed(place)
+            return
+        self._crowded += isinstance(others, int)
+        self._held[name] = (*_all(others), _packed(place))
+
+    def drop(self, ids: Ids, first: Place) -> None:
+        """The frames numbered from ``first`` are not held any more."""
+        if not self._crowded:
+            deque(map(self._held.pop, ids, repeat(None)), maxlen=0)  # type: ignore[arg-type]
+            return
+        for packed, name in enumerate(ids, start=_packed(first)):
+            if name:
+                self._drop_one(name, packed)
+
+    def known(self, ids: Ids) -> dict[Key, Place]:
+        """All messages with one of these ids, and where they are held."""
+        names = {name for name in ids if name}
+        found = {key: SETTLED for name in names for key in self._settled.get(name, ())}
+        places: dict[int, list[tuple[int, bytes]]] = {}
+        for name in names & self._held.keys():
+            for packed in _all(self._held[name]):
+                places.setdefault(packed >> _SHIFT, []).append((packed & _MASK, name))
+        for owner, wanted in places.items():
+            wanted.sort()
+            keys = self._holders[owner].keys_at(wanted)
+            found.update((key, Place(owner, at)) for key, (at, _) in zip(keys, wanted, strict=True))
+        return found
+
+    # --- settled
+
+    def settle(self, keys: Iterable[Key | None]) -> None:
+        """Messages that are committed, and of whose ACK the broker may know nothing."""
+        for key in keys:
+            if key is not None:
+                self._settled.setdefault(key.id, {})[key] = None
+        while len(self._settled) > self._most_settled:
+            del self._settled[next(iter(self._settled))]
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """The broker confirmed the ACKs of these: they do not come again."""
+        for key in keys:
+            same_id = self._settled.get(key.id)
+            if same_id is not None and same_id.pop(key, key) is None and not same_id:
+                del self._settled[key.id]
+
+    # --- what has no id
+
+    def put_at_risk(self, count: int) -> None:
+        """So many messages without an id were offered, and may come again as rows of their own."""
+        self._at_risk += count
+
+    def take_at_risk(self, count: int) -> int:
+        """So many messages without an id came again; how many of them are second rows."""
+        taken = min(count, self._at_risk)
+        self._at_risk -= taken
+        return taken
+
+    def _drop_one(self, name: bytes, packed: int) -> None:
+        others = self._held.get(name)
+        if others == packed:
+            del self._held[name]
+        elif isinstance(others, tuple):
+            rest = tuple([other for other in others if other != packed])
+            self._crowded -= len(rest) == 1
+            self._held[name] = rest if len(rest) > 1 else rest[0]
+
+
+def _packed(place: Place) -> int:
+    # One integer, so that a range numbers a block.
+    return place.owner << _SHIFT | place.sequence
+
+
+def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
+    return packed if isinstance(packed, tuple) else (packed,)

@@ -1,0 +1,72 @@
+"""Whether and when a lost connection is tried again; pure: times are passed in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from spark_stomp.errors import (
+    BrokerError,
+    ClientIdInUse,
+    DestinationRefused,
+    HeartbeatLost,
+    LoginRefused,
+    ReceiptTimeout,
+    StompError,
+    TransportError,
+)
+
+__all__ = ["Retry", "may_recover"]
+
+_FIRST_DELAY = 0.25
+_LONGEST_DELAY = 30.0
+# A connection that lived so long, in seconds, was a good one even if nothing came over it.
+_PROVED = 10.0
+
+
+def may_recover(error: StompError) -> bool:
+    """Whether another connection may do better.
+
+    A refused login or destination stays refused, and trying on would get an account locked. What breaks the
+    protocol or a limit would come again as well. An ERROR frame for no request is often a broker that is
+    being shut down.
+    """
+    if isinstance(error, ClientIdInUse):
+        # The last run's connection, until the broker notices its end.
+        return True
+    if isinstance(error, LoginRefused | DestinationRefused):
+        return False
+    return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
+
+
+class Retry:
+    """Exponential back-off with jitter, for at most ``timeout`` seconds in a row.
+
+    ``now`` is monotonic seconds; ``chance`` gives a number in [0, 1).
+    """
+
+    def __init__(self, timeout: float, now: float, chance: Callable[[], float] = random.random) -> None:
+        self._timeout = timeout
+        self._chance = chance
+        self._away_since = now
+        self._delay = _FIRST_DELAY
+
+    def ended(self, stood_since: float, last_active: float, now: float) -> None:
+        """A connection that was subscribed since ``stood_since`` ended at ``now``.
+
+        If it proved itself, by having brought something or by its age, the next one starts afresh. Otherwise
+        it counts as one more failure: a broker that ends every connection at once must not be hammered, and
+        not for ever.
+        """
+        if last_active > stood_since or now - stood_since >= _PROVED:
+            self._away_since = now
+            self._delay = _FIRST_DELAY
+
+    def next_delay(self, now: float) -> float | None:
+        """Seconds to wait before the next attempt; None where the time is up."""
+        remaining = self._away_since + self._timeout - now
+        if remaining <= 0:
+            return None
+        delay = self._delay * (0.5 + self._chance() / 2)
+        self._delay = min(2 * self._delay, _LONGEST_DELAY)
+        return min(delay, remaining)

@@ -1,0 +1,213 @@
+"""What a receiver makes of deliveries and of the ends of connections, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver.deliveries import Counts, Deliveries
+from spark_stomp.receiver.keys import KeyBook
+from spark_stomp.receiver.ledger import AckGroup
+
+
+class Query:
+    """Two receivers of one query; handles and messages are made up as they are delivered."""
+
+    def __init__(self) -> None:
+        self.book = KeyBook()
+        self.first, self.second = Deliveries(1 << 20, self.book), Deliveries(1 << 20, self.book)
+        for receiver in (self.first, self.second):
+            receiver.connected(keyed=True)
+        self.handles = 0
+
+    def deliver(self, to: Deliveries, *ids: str, again: bool = False, body: str = "") -> list[bytes]:
+        """Messages of these ids ("" has none), whose body is the id unless given; returns their handles."""
+        block = MessageBlock(b"", [], [], [])
+        for name in ids:
+            self.handles += 1
+            block.acks.append(b"h%d" % self.handles)
+            mark = b"redelivered:true\n" if again else b""
+            block.data += b"MESSAGE\ndestination:/q\n%b\n%b\0" % (mark, (body or name).encode())
+            block.ends.append(len(block.data))
+            block.ids.append(name.encode() or None)
+        to.receive(block, received_at=0, version="1.2", dialect="generic")
+        return block.acks
+
+    def acks(self, receiver: Deliveries, receipt: str = "r") -> list[bytes]:
+        """What the receiver sends now."""
+        acks = receiver.due(1_000)
+        if acks is None:
+            return []
+        receiver.sent(AckGroup(acks, receipt, 0.0))
+        return acks.handles
+
+
+def rows(receiver: Deliveries) -> list[str]:
+    low, high = receiver.committed, receiver.window.end
+    data = b"".join(bytes(run.data) for run in receiver.window.runs(low, high))
+    return [frame.split(b"\n\n")[1].decode() for frame in data.split(b"\0")[:-1]]
+
+
+@pytest.fixture
+def query() -> Iterator[Query]:
+    made = Query()
+    yield made
+    made.first.close()
+    made.second.close()
+
+
+def test_what_was_offered_stays_and_the_rest_is_discarded(query: Query) -> None:
+    query.deliver(query.first, "a", "b", "c", "d")
+    query.first.offer(2)
+    query.first.disconnected(redelivers=True)
+    assert rows(query.first) == ["a", "b"]
+    assert query.first.discards == 1
+    query.first.connected(keyed=True)
+    query.deliver(query.first, "c", "d", again=True)
+    assert rows(query.first) == ["a", "b", "c", "d"]
+
+
+def test_where_nothing_comes_again_everything_stays(query: Query) -> None:
+    query.deliver(query.first, "a", "b")
+    query.first.disconnected(redelivers=False)
+    assert rows(query.first) == ["a", "b"]
+    assert query.first.discards == 0
+
+
+def test_old_handles_are_void_and_new_ones_are_acked(query: Query) -> None:
+    query.deliver(query.first, "a", "b")
+    query.first.offer(2)
+    query.first.disconnected(redelivers=True)
+    query.first.connected(keyed=True)
+    new = query.deliver(query.first, "a", again=True)
+    query.first.commit(2)
+    assert query.acks(query.first) == new
+    assert query.acks(query.first) == []
+    assert query.first.counts == Counts(redelivered=1, reattached=1)
+
+
+def test_the_mark_of_redelivery_does_not_matter(query: Query) -> None:
+    query.deliver(query.first, "a")
+    handles = query.deliver(query.second, "a", again=False)
+    assert rows(query.second) == []
+    query.first.offer(1)
+    query.first.commit(1)
+    assert query.acks(query.second) == handles
+
+
+def test_every_live_handle_is_acked_on_its_own_connection(query: Query) -> None:
+    one = query.deliver(query.first, "a")
+    two = query.deliver(query.second, "a") + query.deliver(query.second, "a")
+    assert query.acks(query.first) + query.acks(query.second) == []
+    query.first.commit(1)
+    assert (query.acks(query.first), query.acks(query.second)) == (one, two)
+
+
+def test_twice_in_one_read_is_one_row(query: Query) -> None:
+    handles = query.deliver(query.first, "a", "b", "a")
+    assert rows(query.first) == ["a", "b"]
+    query.first.commit(1)
+    assert sorted(query.acks(query.first)) == sorted([handles[0], handles[2]])
+
+
+def test_a_frame_that_another_delivery_counts_on_is_not_discarded(query: Query) -> None:
+    query.deliver(query.first, "a", "b")
+    handles = query.deliver(query.second, "a", again=True)
+    query.first.disconnected(redelivers=True)
+    assert rows(query.first) == ["a"]
+    query.first.commit(1)
+    assert query.acks(query.second) == handles
+
+
+def test_committed_and_unconfirmed_is_acked_again_and_dropped(query: Query) -> None:
+    query.deliver(query.first, "a", "b")
+    query.first.commit(2)
+    query.acks(query.first)
+    query.first.disconnected(redelivers=True)
+    assert (query.first.window.memory_bytes, query.book.held) == (0, 0)
+    handles = query.deliver(query.second, "b", again=True)
+    assert rows(query.second) == []
+    assert query.second.counts == Counts(redelivered=1, dropped=1)
+    assert query.acks(query.second, "again") == handles
+    query.second.confirm("again")
+    query.deliver(query.second, "b")
+    assert rows(query.second) == ["b"]
+
+
+def test_committed_while_away_is_acked_when_it_comes_again(query: Query) -> None:
+    query.deliver(query.first, "a")
+    query.first.offer(1)
+    query.first.disconnected(redelivers=True)
+    query.first.commit(1)
+    assert not query.first.acks_pending
+    query.first.connected(keyed=True)
+    handles = query.deliver(query.first, "a", again=True)
+    assert query.first.acks_pending
+    assert query.acks(query.first) == handles
+
+
+def test_confirmed_is_forgotten(query: Query) -> None:
+    query.deliver(query.first, "a")
+    query.first.commit(1)
+    query.acks(query.first, "r")
+    assert query.first.acks_pending
+    query.first.confirm("r")
+    assert (query.book.held, query.first.window.memory_bytes, query.first.acks_pending) == (0, 0, False)
+    query.deliver(query.first, "a")
+    assert rows(query.first) == ["a"]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_the_same_key_with_another_body_is_new_and_counted(query: Query, settled: bool) -> None:
+    query.deliver(query.first, "a")
+    query.first.offer(1)
+    if settled:
+        query.first.commit(1)
+        query.first.disconnected(redelivers=True)
+    query.deliver(query.second, "a", body="other")
+    assert rows(query.second) == ["other"]
+    assert query.second.counts == Counts(other_body=1)
+    query.deliver(query.second, "a", body="other", again=True)
+    assert rows(query.second) == ["other"]
+
+
+def test_without_an_id_everything_is_new_and_counted(query: Query) -> None:
+    query.deliver(query.first, "a", "", "", "")
+    query.first.offer(3)
+    query.first.disconnected(redelivers=True)
+    query.first.connected(keyed=True)
+    query.deliver(query.first, "a", "", "", "", again=True)
+    assert query.first.window.end == 6
+    assert query.first.counts == Counts(redelivered=4, reattached=1, doubled=2)
+
+
+def test_outstanding_is_what_the_broker_holds_against_us(query: Query) -> None:
+    query.deliver(query.first, "a", "b", "c")
+    query.first.offer(2)
+    assert query.first.outstanding == 3
+    query.first.disconnected(redelivers=True)
+    query.first.connected(keyed=True)
+    assert query.first.outstanding == 0
+    query.deliver(query.first, "a", "b", "c", again=True)
+    assert query.first.outstanding == 3
+    query.first.commit(1)
+    query.acks(query.first, "r")
+    query.first.confirm("r")
+    assert query.first.outstanding == 2
+
+
+def test_what_a_closed_receiver_held_is_new_elsewhere(query: Query) -> None:
+    query.deliver(query.first, "a", "b")
+    query.first.close()
+    query.deliver(query.second, "a", "b", again=True)
+    assert rows(query.second) == ["a", "b"]
+
+
+def test_keys_are_found_across_reads(query: Query) -> None:
+    for name in "abcdef":
+        query.deliver(query.first, name)
+    query.deliver(query.second, *"fbcxa", again=True)
+    assert rows(query.second) == ["x"]
+    assert query.second.counts.reattached == 4

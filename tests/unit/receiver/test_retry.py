@@ -1,0 +1,70 @@
+"""Which errors are worth another attempt, and when it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_stomp import errors
+from spark_stomp.receiver.retry import Retry, may_recover
+
+
+def delays(retry: Retry, now: float = 0.0) -> list[float]:
+    """All delays of a broker that stays away."""
+    found = []
+    while (delay := retry.next_delay(now)) is not None:
+        found.append(delay)
+        now += delay
+    return found
+
+
+class TestDelays:
+    def test_double_up_to_half_a_minute_and_end_at_the_timeout(self) -> None:
+        found = delays(Retry(100.0, 0.0, chance=lambda: 1.0))
+        assert found[:9] == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]
+        assert sum(found) == 100.0
+
+    def test_are_spread_so_that_not_all_come_at_once(self) -> None:
+        assert delays(Retry(10.0, 0.0, chance=lambda: 0.0))[:3] == [0.125, 0.25, 0.5]
+        found = {Retry(10.0, 0.0).next_delay(0.0) for _ in range(50)}
+        assert len(found) > 40
+
+    def test_start_afresh_after_a_connection_that_brought_something(self) -> None:
+        retry = Retry(10.0, 0.0, chance=lambda: 1.0)
+        delays(retry)
+        retry.ended(stood_since=100.0, last_active=100.1, now=100.2)
+        assert delays(retry, 100.2)[:2] == [0.25, 0.5]
+
+    def test_or_after_one_that_lived_long_in_silence(self) -> None:
+        retry = Retry(10.0, 0.0, chance=lambda: 1.0)
+        retry.ended(stood_since=100.0, last_active=100.0, now=110.0)
+        assert retry.next_delay(110.0) == 0.25
+
+    def test_but_not_after_one_that_ended_at_once(self) -> None:
+        retry = Retry(10.0, 0.0, chance=lambda: 1.0)
+        retry.next_delay(0.0)
+        retry.ended(stood_since=9.0, last_active=9.0, now=9.5)
+        assert retry.next_delay(9.5) == 0.5
+        assert retry.next_delay(10.0) is None
+
+
+@pytest.mark.parametrize(
+    ("cls", "worth_it"),
+    [
+        (errors.ConnectionLost, True),
+        (errors.ConnectFailed, True),
+        (errors.ConnectTimeout, True),
+        (errors.HeartbeatLost, True),
+        (errors.ReceiptTimeout, True),
+        (errors.BrokerError, True),
+        (errors.ClientIdInUse, True),
+        (errors.LoginRefused, False),
+        (errors.DestinationRefused, False),
+        (errors.FrameTooLarge, False),
+        (errors.FrameSyntaxError, False),
+        (errors.VersionError, False),
+        (errors.UnsupportedError, False),
+        (errors.DeliveryError, False),
+    ],
+)
+def test_what_would_fail_again_is_not_tried_again(cls: type[errors.StompError], worth_it: bool) -> None:
+    assert may_recover(cls("...")) is worth_it
