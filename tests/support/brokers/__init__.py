@@ -9,7 +9,16 @@ from support.brokers.base import Broker, Standing, Unavailable
 from support.brokers.dev import DevelopmentBroker
 from support.brokers.rabbitmq import RabbitMQ
 
-__all__ = ["BROKERS", "ActiveMQ", "Artemis", "Broker", "DevelopmentBroker", "RabbitMQ", "Standing", "Unavailable"]
+__all__ = [
+    "BROKERS",
+    "ActiveMQ",
+    "Artemis",
+    "Broker",
+    "DevelopmentBroker",
+    "RabbitMQ",
+    "Standing",
+    "Unavailable",
+]
 
 BROKERS: dict[str, type[Broker]] = {
     broker.name: broker for broker in (DevelopmentBroker, RabbitMQ, ActiveMQ, Artemis)

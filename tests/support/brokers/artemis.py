@@ -32,7 +32,9 @@ class Artemis(Broker):
         java()
         if not self.port:
             self._create()
-        self._server = Process([self._instance / "bin/artemis", "run"], self.folder / "server.log", self._environment)
+        self._server = Process(
+            [self._instance / "bin/artemis", "run"], self.folder / "server.log", self._environment
+        )
         self._server.wait_ready(lambda: is_listening(self.port))
 
     def stop(self) -> None:
@@ -62,7 +64,11 @@ class Artemis(Broker):
 
     @property
     def _environment(self) -> dict[str, str]:
-        options = (*JAVA_OPTIONS, f"-Dstomp.port={self.port}", "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED")
+        options = (
+            *JAVA_OPTIONS,
+            f"-Dstomp.port={self.port}",
+            "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
+        )
         return {"JAVA_ARGS": " ".join((*options, self._jolokia.java_option))}
 
     def _create(self) -> None:

@@ -42,7 +42,9 @@ def debian_packages(package: str, also: re.Pattern[str], into: Path) -> None:
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise Unavailable(f"{package} comes as a Debian package, and there is no {tool} here")
-    arguments = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
+    arguments = [
+        f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
+    ]
     listed = run("apt-cache", "depends", "--recurse", *arguments, package)
     names = set(re.findall(r"^ *(?:Pre)?Depends: ([\w.+-]+)$", listed, re.MULTILINE))
     run("apt-get", "download", package, *sorted(filter(also.match, names)), folder=into)
@@ -71,7 +73,9 @@ def maven_file(artifact: str, into: Path) -> None:
 
 def maven_libraries(pom: Path, into: Path) -> None:
     """Copy what ``pom`` depends on, with all that this needs in turn, into the folder."""
-    _maven(f"--file={pom}", "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={into}")
+    _maven(
+        f"--file={pom}", "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={into}"
+    )
 
 
 def java() -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from support.brokers.base import HOST, Broker, Standing
-
 from spark_stomp.devbroker import DevBroker
+from support.brokers.base import HOST, Broker, Standing
 
 __all__ = ["DevelopmentBroker"]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support.brokers import BROKERS, Broker, Unavailable
 
 __all__ = ["REQUIRED", "BrokerPool", "broker", "broker_pool", "on_every_broker", "on_real_brokers"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 from support.brokers.base import HOST

@@ -38,7 +38,9 @@ class RabbitMQ(Broker):
             self.folder / "epmd.log",
             {},
         )
-        self._server = Process([self._program("rabbitmq-server")], self.folder / "server.log", self._environment)
+        self._server = Process(
+            [self._program("rabbitmq-server")], self.folder / "server.log", self._environment
+        )
         self._server.wait_ready(lambda: is_listening(self.port) and is_listening(self.websocket_port))
 
     def stop(self) -> None:
@@ -120,4 +122,8 @@ def _install(folder: Path) -> None:
 
 def _erts(folder: Path) -> list[str]:
     erlang = folder / "usr/lib/erlang"
-    return [str(path.relative_to(erlang)) for name in ("erl", "start") for path in erlang.glob(f"erts-*/bin/{name}")]
+    return [
+        str(path.relative_to(erlang))
+        for name in ("erl", "start")
+        for path in erlang.glob(f"erts-*/bin/{name}")
+    ]
