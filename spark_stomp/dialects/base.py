@@ -33,7 +33,7 @@ class Dialect:
     name : the value of the ``broker`` option.
     server_prefix : how CONNECTED's ``server`` header begins, in lower case; None never matches.
     prefetch_header : SUBSCRIBE header that bounds the un-acked messages; None where there is none.
-    window_header : SUBSCRIBE header that bounds the bytes of un-acked MESSAGE frames; None where there is none.
+    window_header : SUBSCRIBE header that bounds the bytes of un-acked MESSAGE frames; None without.
     id_header : MESSAGE header that names a message and survives redelivery; None where none does.
     id_separator : the part of ``id_header`` up to and with this names the delivery; None where all names the
         message.
@@ -46,7 +46,7 @@ class Dialect:
         the broker takes it for a queue.
     topic_prefixes : destinations known to be topics: nobody keeps messages for an absent consumer.
     durable_headers : SUBSCRIBE headers that make the broker keep a topic's messages all the same.
-    redelivery_limit : deliveries of a message after which the broker drops or dead-letters it by default; None
+    redelivery_limit : deliveries after which the broker drops or dead-letters a message by default; None
         where it delivers again and again.
     unsubscribe_returns : True where what UNSUBSCRIBE gives back does not count as delivered.
     nack_requeues : True where a NACKed message is delivered again. Elsewhere it is dead-lettered or lost.
@@ -100,8 +100,8 @@ class Dialect:
     ) -> int | None:
         """The window to ask for where the broker counts bytes; None where it counts messages.
 
-        ``frame_bytes`` is the mean size of the MESSAGE frames seen so far on this destination, None before the
-        first; the broker charges a message with the size of its frame. ``max_bytes`` is a bound for the result.
+        ``frame_bytes`` is the mean size of the MESSAGE frames that came so far, None before the first; the
+        broker charges a message with the size of its frame. ``max_bytes`` bounds the result.
         A broker sends while any of the window is left, so even the smallest lets one message through.
         """
         if self.window_header is None:
@@ -146,8 +146,8 @@ class Dialect:
         """Raise UnsupportedError where SUBSCRIBE asks for a selection that this broker does not make."""
         if not self.selectors and any(name == "selector" for name, _ in headers):
             raise UnsupportedError(
-                f"selector is given, but this broker ({self.name}) does not select: every message would come. "
-                "Filter the rows instead, or bind a queue to what you want"
+                f"selector is given, but this broker ({self.name}) does not select: every message would "
+                "come. Filter the rows instead, or bind a queue to what you want"
             )
 
     def end_of_browse(self, browser: str | None) -> bool:
@@ -192,7 +192,7 @@ DIALECTS: tuple[Dialect, ...] = (
         own_timestamp=True,
         # "browser:true" is not known there: the messages would be consumed.
         browse_headers=None,
-        # Without these a destination is an address that keeps nothing, unless the acceptor has prefixes for it.
+        # Without these a destination is an address that keeps nothing, unless the acceptor has prefixes.
         queue_subscribe_headers=(("subscription-type", "ANYCAST"),),
         queue_send_headers=(("destination-type", "ANYCAST"),),
         durable_headers=frozenset({"durable-subscription-name"}),

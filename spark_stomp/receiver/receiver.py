@@ -199,14 +199,14 @@ class Receiver:
         self._notify()
 
     def _bounds(self) -> tuple[tuple[str, str], ...]:
-        """SUBSCRIBE headers for the prefetch; where the broker counts bytes, from the mean of what came so far."""
+        """SUBSCRIBE headers for the prefetch; where the broker counts bytes, by the mean of what came."""
         settings, dialect = self.settings, self._dialect
         mean, most = self.window.mean_bytes, settings.max_buffered_bytes
         self._window_bytes = dialect.window_bytes(settings.prefetch, frame_bytes=mean, max_bytes=most)
         if dialect.redelivery_limit is not None:
             log.warning(
-                "%s drops or dead-letters a message after %d deliveries unless configured otherwise, and each "
-                "restart or broken connection costs one",
+                "%s drops or dead-letters a message after %d deliveries unless configured otherwise, and "
+                "each broken connection costs one or more",
                 dialect.name,
                 dialect.redelivery_limit,
             )

@@ -1,6 +1,6 @@
 """Real brokers for tests: installed into a cache, started on ports of their own on loopback, stopped by id.
 
-``make brokers`` starts all of them and prints their URLs. Tests take the fixtures of ``support.brokers.fixtures``.
+``make brokers`` starts all of them and prints their URLs; tests take the fixtures of ``fixtures``.
 """
 
 from support.brokers.activemq import ActiveMQ

@@ -62,7 +62,8 @@ class ActiveMQ(Broker):
 
     def standing(self, destination: str) -> Standing:
         queue = destination.removeprefix("/queue/")
-        bean = f"org.apache.activemq:type=Broker,brokerName=localhost,destinationType=Queue,destinationName={queue}"
+        broker = "org.apache.activemq:type=Broker,brokerName=localhost"
+        bean = f"{broker},destinationType=Queue,destinationName={queue}"
         said = self._jolokia.read(bean, "QueueSize", "InFlightCount")
         if said is None:
             return Standing(0, 0)

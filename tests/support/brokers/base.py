@@ -17,7 +17,7 @@ __all__ = ["CONF", "Broker", "Standing", "Unavailable", "free_ports", "is_listen
 # The configurations that the README shows to users.
 CONF = Path(__file__).resolve().parents[3] / "conf" / "brokers"
 HOST = "127.0.0.1"
-# Below the range that the system takes for outgoing connections, so that a restarted broker finds its port free.
+# Below those that the system takes for outgoing connections, so that a restarted broker finds its port free.
 _PORTS = range(20_000, 32_000)
 
 
@@ -26,14 +26,14 @@ class Unavailable(Exception):
 
 
 class Standing(NamedTuple):
-    """What the broker's own management says of a queue: messages to be delivered, and delivered but un-acked."""
+    """What the broker's own management says of a queue: messages to deliver, and delivered but un-acked."""
 
     ready: int
     unacked: int
 
 
 class Broker(ABC):
-    """A broker on loopback. ``start`` and ``stop`` as often as wanted: the ports and persistent messages stay.
+    """A broker on loopback. ``start`` and ``stop`` as often as wanted: ports and persistent messages stay.
 
     ``folder`` is the broker's own, for its data and logs.
     """
@@ -72,7 +72,7 @@ class Broker(ABC):
 
     @abstractmethod
     def standing(self, destination: str) -> Standing:
-        """What stands in ``destination`` by the broker's own management; (0, 0) where there is no such queue."""
+        """What stands in ``destination`` by the broker's own management; (0, 0) where there is no queue."""
 
     def restart(self) -> None:
         """Die and come back with what was persistent."""

@@ -12,7 +12,7 @@ from support.brokers import BROKERS, Broker, Unavailable
 
 __all__ = ["REQUIRED", "BrokerPool", "broker", "broker_pool", "on_every_broker", "on_real_brokers"]
 
-# Names of brokers without which the run fails, separated by commas; without the others their tests are skipped.
+# Names of brokers without which the run fails, separated by commas. Any other's tests are skipped without it.
 REQUIRED = "SPARK_STOMP_REQUIRED_BROKERS"
 
 _REAL = [pytest.param(name, marks=pytest.mark.broker) for name in BROKERS if name != "devbroker"]

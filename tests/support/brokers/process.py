@@ -68,12 +68,17 @@ def run(
     *command: str | Path,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    given: str = "",
     timeout: float = 600.0,
 ) -> str:
-    """Run a command to its end and return what it printed; Unavailable with its last words where it fails."""
+    """Run a command on the input ``given`` to its end and return what it printed.
+
+    Raises Unavailable with its last words where it fails.
+    """
     try:
         result = subprocess.run(
             command,
+            input=given,
             capture_output=True,
             text=True,
             timeout=timeout,

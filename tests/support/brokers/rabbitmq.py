@@ -13,6 +13,14 @@ from support.brokers.process import Process, run
 
 __all__ = ["RabbitMQ"]
 
+# What rabbitmqctl list_queues asks for.
+_STANDING = """case rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"QUEUE">>)) of
+    {ok, Queue} ->
+        Said = rabbit_amqqueue:info(Queue, [messages_ready, messages_unacknowledged]),
+        list_to_tuple([Count || {_, Count} <- Said]);
+    {error, not_found} -> {0, 0}
+end."""
+
 
 class RabbitMQ(Broker):
     """One node with its own name, ports, cookie, data and port mapper (epmd), all on loopback."""
@@ -56,17 +64,20 @@ class RabbitMQ(Broker):
 
     def standing(self, destination: str) -> Standing:
         queue = destination.removeprefix("/queue/").removeprefix("/amq/queue/")
-        columns = ("name", "messages_ready", "messages_unacknowledged")
-        listed = self.rabbitmqctl("--quiet", "list_queues", "--no-table-headers", *columns)
-        for line in listed.splitlines():
-            name, ready, unacked = line.rsplit("\t", 2)
-            if name == queue:
-                return Standing(int(ready), int(unacked))
-        return Standing(0, 0)
+        ready, unacked = re.findall(r"\d+", self.evaluate(_STANDING.replace("QUEUE", queue)))
+        return Standing(int(ready), int(unacked))
 
-    def rabbitmqctl(self, *arguments: str) -> str:
-        """What rabbitmqctl prints."""
-        return run(self._program("rabbitmqctl"), *arguments, environment=self._environment, timeout=60)
+    def evaluate(self, expression: str) -> str:
+        """The value of an Erlang expression on the node, as ``rabbitmqctl eval`` has it.
+
+        rabbitmqctl starts a virtual machine for each question, which takes a second or two; erl_call does not.
+        """
+        cookie = (self.folder / ".erlang.cookie").read_text()
+        command = (self._erlang / "erl_call", "-sname", self._node, "-c", cookie, "-e")
+        answer = run(*command, environment=self._environment, given=expression + "\n", timeout=60)
+        found = re.fullmatch(r"\{ok, (.*)\}", answer.strip(), re.DOTALL)
+        assert found is not None, answer
+        return found[1]
 
     @property
     def _erlang(self) -> Path:
