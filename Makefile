@@ -2,13 +2,14 @@
 # make test    everything except the long runs
 # make lint    ruff and mypy
 # make coverage    which lines and branches the tests without Spark do not reach
+# make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
 # make soak    the property tests at length, and the long runs
 # make bench   the benchmarks
 # make clean   removes what these made, the virtual environment included
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test coverage lint soak bench clean
+.PHONY: demo test coverage lint brokers soak bench clean
 
 VENV := .venv
 BIN := $(abspath $(VENV))/bin
@@ -46,6 +47,9 @@ coverage: export COVERAGE_FILE := $(abspath .coverage)
 coverage: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/coverage run --rcfile=../pyproject.toml -m pytest -m "not soak and not spark" $(ARGS)
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
+brokers: $(STAMPS)/dev $(STAMPS)/package
+	cd tests && $(BIN)/python -m support.brokers $(ARGS)
 
 soak: $(STAMPS)/soak $(STAMPS)/package
 	cd tests && HYPOTHESIS_PROFILE=soak $(BIN)/pytest --timeout=7200 property $(ARGS)

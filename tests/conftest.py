@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.brokers.fixtures import broker, broker_pool
 
 from spark_stomp.devbroker import DevBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["broker", "broker_pool", "devbroker", "spark"]
 
 settings.register_profile("default", deadline=None, max_examples=100)
 settings.register_profile(

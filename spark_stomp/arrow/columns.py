@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow.headers import HeaderLines
 
-__all__ = ["header_list", "header_map", "redelivered", "timestamps"]
+__all__ = ["after_last", "header_list", "header_map", "redelivered", "timestamps"]
 
 _MICROSECONDS = {"ms": 1_000, "s": 1_000_000}
 _DIGITS = 18
@@ -55,6 +56,13 @@ def redelivered(values: pa.Array) -> pa.Array:
         flags = pc.equal(lower, "true")
         flags = _where(pc.or_(flags, pc.equal(lower, "false")), flags)
     return flags
+
+
+def after_last(values: pa.Array, separator: str | None) -> pa.Array:
+    """What follows the last ``separator`` in each value: all of it where there is none."""
+    if separator is None:
+        return values
+    return pc.replace_substring_regex(values, f"(?s)^.*{re.escape(separator)}", "")
 
 
 def _all_true(flags: pa.Array) -> bool:

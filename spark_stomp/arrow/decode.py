@@ -56,7 +56,9 @@ def _column(field: pa.Field, rows: Rows, rules: RowRules, count: int) -> pa.Arra
     """A column that is read from the frames."""
     match field.name:
         case "stable_id":
-            return rows.column(rules.id_header) if rules.id_header is not None else nulls(count)
+            if rules.id_header is None:
+                return nulls(count)
+            return columns.after_last(rows.column(rules.id_header), rules.id_separator)
         case "redelivered":
             return columns.redelivered(rows.column("redelivered"))
         case "timestamp":

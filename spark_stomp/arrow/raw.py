@@ -41,9 +41,11 @@ class RowRules:
         id_header: the header whose value is the ``stable_id``, as it reads unescaped; None where the broker
             has none.
         timestamp_unit: the unit of the ``timestamp`` header.
+        id_separator: the ``stable_id`` is what follows the last one in the header; None means all of it.
         body_decode_errors: what an undecodable body gives when text was asked for: an error, or null.
     """
 
     id_header: str | None
     timestamp_unit: Literal["ms", "s"]
     body_decode_errors: Literal["error", "null"] = "error"
+    id_separator: str | None = None

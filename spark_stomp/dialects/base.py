@@ -6,6 +6,7 @@ that header. Nothing here opens a connection; the receiver and the sink ask thei
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,13 @@ from spark_stomp.errors import UnsupportedError
 __all__ = ["DIALECTS", "Dialect", "dialect_for", "dialect_named"]
 
 Headers = tuple[tuple[str, str], ...]
+
+
+# What a message is taken to need on the wire before any was seen. Too high costs memory, and maxBufferedBytes
+# bounds that; too low would cost throughput.
+_ASSUMED_FRAME_BYTES = 4096
+# Brokers read the window as a signed 32-bit number.
+_MAX_WINDOW = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -25,29 +33,89 @@ class Dialect:
     name : the value of the ``broker`` option.
     server_prefix : how CONNECTED's ``server`` header begins, in lower case; None never matches.
     prefetch_header : SUBSCRIBE header that bounds the un-acked messages; None where there is none.
+    window_header : SUBSCRIBE header that bounds the bytes of un-acked MESSAGE frames; None without.
     id_header : MESSAGE header that names a message and survives redelivery; None where none does.
+    id_separator : the part of ``id_header`` up to and with this names the delivery; None where all names the
+        message.
     timestamp_unit : unit of the ``timestamp`` header of a MESSAGE.
+    own_timestamp : True where ``timestamp`` is when the broker took the message, whatever its producer said.
+    selectors : False where the broker does not select by the ``selector`` header.
     browse_headers : SUBSCRIBE headers that look at a queue without consuming; None where it cannot browse.
     queue_prefixes : destinations known to be queues, where several consumers share the messages.
+    queue_subscribe_headers, queue_send_headers : what SUBSCRIBE and SEND need beside the destination, so that
+        the broker takes it for a queue.
     topic_prefixes : destinations known to be topics: nobody keeps messages for an absent consumer.
     durable_headers : SUBSCRIBE headers that make the broker keep a topic's messages all the same.
-    redelivery_limit : True where the broker drops or dead-letters after some deliveries by default.
+    redelivery_limit : deliveries after which the broker drops or dead-letters a message by default; None
+        where it delivers again and again.
+    unsubscribe_returns : True where what UNSUBSCRIBE gives back does not count as delivered.
+    nack_requeues : True where a NACKed message is delivered again. Elsewhere it is dead-lettered or lost.
+    transactional_ack : True where ACKs of an aborted transaction did not happen.
+    duplicate_header : SEND header by which the broker drops a message that it already has; None without.
     """
 
     name: str
     server_prefix: str | None = None
     prefetch_header: str | None = None
+    window_header: str | None = None
     id_header: str | None = None
+    id_separator: str | None = None
     timestamp_unit: Literal["ms", "s"] = "ms"
+    own_timestamp: bool = False
+    selectors: bool = True
     browse_headers: Headers | None = None
     queue_prefixes: tuple[str, ...] = ("/queue/",)
+    queue_subscribe_headers: Headers = ()
+    queue_send_headers: Headers = ()
     topic_prefixes: tuple[str, ...] = ("/topic/",)
     durable_headers: frozenset[str] = frozenset()
-    redelivery_limit: bool = False
+    redelivery_limit: int | None = None
+    unsubscribe_returns: bool = False
+    nack_requeues: bool = False
+    transactional_ack: bool = False
+    duplicate_header: str | None = None
 
-    def subscribe_headers(self, prefetch: int) -> Headers:
-        """Headers of SUBSCRIBE that let at most ``prefetch`` messages be un-acked at a time."""
-        return () if self.prefetch_header is None else ((self.prefetch_header, str(prefetch)),)
+    def subscribe_headers(
+        self,
+        destination: str,
+        prefetch: int,
+        *,
+        frame_bytes: float | None = None,
+        max_bytes: int | None = None,
+    ) -> Headers:
+        """Headers of SUBSCRIBE that let at most ``prefetch`` messages be un-acked at a time.
+
+        Where the broker counts bytes, see :meth:`window_bytes`.
+        """
+        headers = self.queue_subscribe_headers if self.is_queue(destination) else ()
+        if self.prefetch_header is not None:
+            return (*headers, (self.prefetch_header, str(prefetch)))
+        window = self.window_bytes(prefetch, frame_bytes=frame_bytes, max_bytes=max_bytes)
+        if self.window_header is None or window is None:
+            return headers
+        return (*headers, (self.window_header, str(window)))
+
+    def window_bytes(
+        self, prefetch: int, *, frame_bytes: float | None = None, max_bytes: int | None = None
+    ) -> int | None:
+        """The window to ask for where the broker counts bytes; None where it counts messages.
+
+        ``frame_bytes`` is the mean size of the MESSAGE frames that came so far, None before the first; the
+        broker charges a message with the size of its frame. ``max_bytes`` bounds the result.
+        A broker sends while any of the window is left, so even the smallest lets one message through.
+        """
+        if self.window_header is None:
+            return None
+        wanted = math.ceil(prefetch * (frame_bytes or _ASSUMED_FRAME_BYTES))
+        return min(wanted, _MAX_WINDOW, wanted if max_bytes is None else max_bytes)
+
+    def send_headers(self, destination: str) -> Headers:
+        """Headers of SEND without which the broker would not keep the message for a queue's consumers."""
+        return self.queue_send_headers if destination.startswith(self.queue_prefixes) else ()
+
+    def stable_id(self, raw: bytes) -> bytes:
+        """The part of the ``id_header`` that stays the same over redelivery, from its value on the wire."""
+        return raw if self.id_separator is None else raw.rpartition(self.id_separator.encode())[2]
 
     def is_queue(self, destination: str) -> bool:
         """Whether several receivers on ``destination`` are known to share its messages."""
@@ -66,6 +134,7 @@ class Dialect:
 
         ``receivers`` subscribe to ``destination`` side by side, with these further SUBSCRIBE headers.
         """
+        self.check_selector(headers)
         if receivers > 1 and not self.is_queue(destination):
             raise UnsupportedError(
                 f"receivers = {receivers}, but {destination} is not known to be a queue on this broker "
@@ -78,37 +147,66 @@ class Dialect:
                 "Read from a queue or a durable subscription, or accept the loss with allowLoss = true"
             )
 
+    def check_selector(self, headers: Headers) -> None:
+        """Raise UnsupportedError where SUBSCRIBE asks for a selection that this broker does not make."""
+        if not self.selectors and any(name == "selector" for name, _ in headers):
+            raise UnsupportedError(
+                f"selector is given, but this broker ({self.name}) does not select: every message would "
+                "come. Filter the rows instead, or bind a queue to what you want"
+            )
+
     def end_of_browse(self, browser: str | None) -> bool:
         """Whether a MESSAGE whose ``browser`` header is ``browser`` ends a browse."""
         return self.browse_headers is not None and browser == "end"
 
 
 # Ordered: Artemis announces itself as "ActiveMQ-Artemis/...", which "ActiveMQ" would match as well.
+# What is said here of RabbitMQ, ActiveMQ and Artemis is proved by tests/interop/test_dialects.py.
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(
         name="devbroker",
         server_prefix="spark-stomp-devbroker",
         prefetch_header="prefetch-count",
         id_header="message-id",
+        selectors=False,
         browse_headers=(("browser", "true"),),
+        nack_requeues=True,
+        transactional_ack=True,
     ),
     Dialect(
         name="rabbitmq",
         server_prefix="rabbitmq",
         prefetch_header="prefetch-count",
         timestamp_unit="s",
+        # It passes over the header and delivers everything.
+        selectors=False,
         queue_prefixes=("/queue/", "/amq/queue/"),
         topic_prefixes=("/topic/", "/exchange/"),
         durable_headers=frozenset({"durable", "x-queue-name"}),
+        nack_requeues=True,
+        # Kept back until COMMIT and then replayed one by one: gone with ABORT, but not all or nothing.
+        transactional_ack=True,
     ),
     Dialect(
         name="artemis",
         server_prefix="activemq-artemis",
-        # In bytes there; the receiver's own estimate of the message size belongs to that broker's support.
-        prefetch_header=None,
-        browse_headers=(("browser", "true"),),
+        window_header="consumer-window-size",
+        # "consumer,message": another consumer, another prefix.
+        id_header="message-id",
+        id_separator=",",
+        own_timestamp=True,
+        # "browser:true" is not known there: the messages would be consumed.
+        browse_headers=None,
+        # Without these a destination is an address that keeps nothing, unless the acceptor has prefixes.
+        queue_subscribe_headers=(("subscription-type", "ANYCAST"),),
+        queue_send_headers=(("destination-type", "ANYCAST"),),
         durable_headers=frozenset({"durable-subscription-name"}),
-        redelivery_limit=True,
+        redelivery_limit=10,
+        unsubscribe_returns=True,
+        # NACK acknowledges, and an ACK in a transaction takes effect at once: neither gives anything back.
+        nack_requeues=False,
+        transactional_ack=False,
+        duplicate_header="_AMQ_DUPL_ID",
     ),
     Dialect(
         name="activemq",
@@ -117,6 +215,9 @@ DIALECTS: tuple[Dialect, ...] = (
         id_header="message-id",
         browse_headers=(("browser", "true"),),
         durable_headers=frozenset({"activemq.subscriptionName"}),
+        # To the dead letter queue.
+        nack_requeues=False,
+        transactional_ack=True,
     ),
     Dialect(name="generic"),
 )

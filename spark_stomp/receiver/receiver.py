@@ -122,6 +122,7 @@ class Receiver:
         self._connection: Connection | None = None
         self._dialect: Dialect = dialect_for(None)
         self._changed = changed or threading.Condition()
+        self._window_bytes: int | None = None
         self._subscribed = False
         self._connections = 0
         self._stood_since = 0.0
@@ -146,13 +147,20 @@ class Receiver:
             acked=deliveries.acked,
             committed=deliveries.committed,
             last_active=self._last_active,
-            window_full=deliveries.outstanding >= self.settings.prefetch,
+            window_full=self._is_full(deliveries.acked, received),
             failure=self._failure,
             acks_pending=deliveries.acks_pending,
             discards=discards,
             reconnects=max(0, self._connections - 1),
             counts=deliveries.counts,
         )
+
+    def _is_full(self, acked: int, received: int) -> bool:
+        """Whether the broker sends no more until something is ACKed."""
+        if self.deliveries.outstanding >= self.settings.prefetch:
+            return True
+        window = self._window_bytes
+        return window is not None and self.window.bytes_between(acked, received) >= window
 
     def runs(self, low: int, high: int) -> Iterator[FrameRun]:
         """The raw frames [low, high); RangeUnavailable where they were committed and freed."""
@@ -242,9 +250,11 @@ class Receiver:
     def _subscribe(self, connection: Connection) -> None:
         session, settings = connection.session, self.settings
         self._dialect = dialect_for(session.server, settings.connection.broker)
+        selector = () if settings.selector is None else (("selector", settings.selector),)
+        further = selector + settings.subscribe_headers
         self._dialect.check_subscription(
             settings.destination,
-            settings.subscribe_headers,
+            further,
             receivers=settings.receivers,
             allow_loss=settings.allow_loss,
         )
@@ -255,8 +265,7 @@ class Receiver:
         id_header = settings.id_header or self._dialect.id_header
         if id_header is not None:
             session.collect_ids(id_header)
-        selector = () if settings.selector is None else (("selector", settings.selector),)
-        headers = self._dialect.subscribe_headers(settings.prefetch) + selector + settings.subscribe_headers
+        headers = self._bounds() + further
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(_SUBSCRIPTION, settings.destination, ack=mode, headers=headers, receipt=receipt)
@@ -268,6 +277,22 @@ class Receiver:
         self._subscribed = True
         self._handle(connection, early)
         self._notify()
+
+    def _bounds(self) -> tuple[tuple[str, str], ...]:
+        """SUBSCRIBE headers for the prefetch; where the broker counts bytes, by the mean of what came."""
+        settings, dialect = self.settings, self._dialect
+        mean, most = self.window.mean_bytes, settings.max_buffered_bytes
+        self._window_bytes = dialect.window_bytes(settings.prefetch, frame_bytes=mean, max_bytes=most)
+        if dialect.redelivery_limit is not None:
+            log.warning(
+                "%s drops or dead-letters a message after %d deliveries unless configured otherwise, and "
+                "each broken connection costs one or more",
+                dialect.name,
+                dialect.redelivery_limit,
+            )
+        return dialect.subscribe_headers(
+            settings.destination, settings.prefetch, frame_bytes=mean, max_bytes=most
+        )
 
     def _receive(self, connection: Connection) -> None:
         while self._stop_deadline is None:
@@ -281,6 +306,8 @@ class Receiver:
         self._send_acks(connection)
         while self.deliveries.receipt_deadline is not None and time.monotonic() < self._stop_deadline:
             self._handle(connection, connection.poll(max(0.0, self._stop_deadline - time.monotonic())))
+        if self._dialect.unsubscribe_returns:
+            connection.session.unsubscribe(_SUBSCRIPTION)
         connection.disconnect(max(0.0, self._stop_deadline - time.monotonic()))
 
     def _handle(self, connection: Connection, events: list[Event]) -> None:

@@ -99,6 +99,12 @@ class Window:
         return self._released
 
     @property
+    def mean_bytes(self) -> float | None:
+        """The mean size of all frames that ever came; None before the first."""
+        with self._lock:
+            return self._total_bytes / self._end if self._end else None
+
+    @property
     def memory_bytes(self) -> int:
         """Bytes of raw frames held in memory."""
         return self._memory_bytes
@@ -221,10 +227,10 @@ class Window:
         return found
 
     def _position(self, sequence: int) -> int:
-        """Bytes received before the frame ``sequence``."""
-        if sequence >= self._end:
-            return self._total_bytes
+        """Bytes received before the frame ``sequence``; for a freed one, before the oldest that is held."""
         index = bisect_right(self._blocks, sequence, key=lambda block: block.end)
+        if index == len(self._blocks):
+            return self._total_bytes
         block = self._blocks[index]
         inside = sequence - block.first
         return block.bytes_before + (block.ends[inside - 1] if inside > 0 else 0)

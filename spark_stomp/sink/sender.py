@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 
 from spark_stomp.arrow import OutgoingMessage
+from spark_stomp.dialects import dialect_for
 from spark_stomp.errors import ReceiptTimeout, StompError
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptReceived
@@ -32,6 +33,7 @@ class Sender:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._connection: Connection | None = None
+        self._dialect = dialect_for(None)
         self._outstanding: dict[str, str] = {}
         self._last_receipt = time.monotonic()
         self.confirmed = 0
@@ -54,7 +56,8 @@ class Sender:
         while len(self._outstanding) >= self._options.receipt_window:
             self._take_receipts(connection)
         receipt = connection.session.new_receipt()
-        connection.session.send(message.destination, message.body, headers=message.headers, receipt=receipt)
+        headers = message.headers + self._further_headers(message)
+        connection.session.send(message.destination, message.body, headers=headers, receipt=receipt)
         if not self._outstanding:
             self._last_receipt = time.monotonic()
         self._outstanding[receipt] = message.destination
@@ -75,9 +78,17 @@ class Sender:
             log.info("the sink did not end with an orderly DISCONNECT: %s", error)
         return self.confirmed
 
+    def _further_headers(self, message: OutgoingMessage) -> tuple[tuple[str, str], ...]:
+        """What this broker needs to know of the destination, unless the row says it."""
+        given = {name for name, _ in message.headers}
+        needed = self._dialect.send_headers(message.destination)
+        return tuple((name, value) for name, value in needed if name not in given)
+
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = open_connection(self._options.connection)
+            options = self._options.connection
+            self._connection = open_connection(options)
+            self._dialect = dialect_for(self._connection.session.server, options.broker)
             self._last_receipt = time.monotonic()
         return self._connection
 

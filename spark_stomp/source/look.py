@@ -52,7 +52,7 @@ def look(options: SourceOptions, destination: str) -> Iterator[tuple[RawBlock, D
             if ended or cut_off:
                 break
         _say(options, dialect, destination, taken, cut_off)
-        _goodbye(connection)
+        _goodbye(connection, dialect)
 
 
 def _subscribe(
@@ -60,16 +60,21 @@ def _subscribe(
 ) -> list[Event]:
     session = connection.session
     selector = () if options.selector is None else (("selector", options.selector),)
+    further = selector + options.subscribe_headers
+    dialect.check_selector(further)
     if dialect.browse_headers is not None:
         mode, headers = "auto", dialect.browse_headers
     else:
-        mode, headers = "client-individual", dialect.subscribe_headers(options.max_messages)
+        mode = "client-individual"
+        headers = dialect.subscribe_headers(
+            destination, options.max_messages, max_bytes=options.max_buffered_bytes
+        )
     receipt = session.new_receipt()
     session.subscribe(
         _SUBSCRIPTION,
         destination,
         ack=mode,
-        headers=headers + selector + options.subscribe_headers,
+        headers=headers + further,
         receipt=receipt,
     )
     return connection.await_receipt(
@@ -128,11 +133,12 @@ def _raw(block: MessageBlock, count: int, version: str, destination: str, first:
 
 def _say(options: SourceOptions, dialect: Dialect, destination: str, taken: int, cut_off: bool) -> None:
     if dialect.browse_headers is None:
+        cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
         log.warning(
-            "the look at %s took %d message(s) and gives them back un-acked: this broker cannot browse, so "
-            "it cost each of them one delivery",
+            "the look at %s took %d message(s) and gives them back un-acked: this broker cannot browse%s",
             destination,
             taken,
+            cost,
         )
     if cut_off:
         log.warning(
@@ -140,8 +146,10 @@ def _say(options: SourceOptions, dialect: Dialect, destination: str, taken: int,
         )
 
 
-def _goodbye(connection: Connection) -> None:
+def _goodbye(connection: Connection, dialect: Dialect) -> None:
     try:
+        if dialect.unsubscribe_returns:
+            connection.session.unsubscribe(_SUBSCRIPTION)
         connection.disconnect(_GOODBYE)
     except StompError as error:
         # The rows are complete, and a broker that misses DISCONNECT gives the messages back all the same.

@@ -41,6 +41,7 @@ class RowSettings:
             id_header=self.id_header or dialect.id_header,
             timestamp_unit=dialect.timestamp_unit,
             body_decode_errors=self.body_decode_errors,
+            id_separator=None if self.id_header else dialect.id_separator,
         )
 
 

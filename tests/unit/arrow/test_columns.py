@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow.columns import header_list, header_map, redelivered, timestamps
+from spark_stomp.arrow.columns import after_last, header_list, header_map, redelivered, timestamps
 from spark_stomp.arrow.headers import HeaderLines
 from spark_stomp.schema import Projection
 
@@ -16,6 +16,18 @@ LAST = 253_402_300_799
 
 def strings(*values: str | None) -> pa.Array:
     return pa.array(values, pa.string())
+
+
+class TestIdsWithinAHeader:
+    def test_what_follows_the_last_separator(self) -> None:
+        ids = strings("18,11", "2147483675,11", "a,b\n,c", "11", "", None)
+        assert after_last(ids, ",").to_pylist() == ["11", "11", "c", "11", "", None]
+
+    def test_the_separator_is_no_pattern(self) -> None:
+        assert after_last(strings("a.b", "ab"), ".").to_pylist() == ["b", "ab"]
+
+    def test_the_whole_value_without_a_separator(self) -> None:
+        assert after_last(strings("18,11"), None).to_pylist() == ["18,11"]
 
 
 class TestTimestamps:

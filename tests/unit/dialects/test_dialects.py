@@ -43,7 +43,41 @@ def test_each_name_is_found_again() -> None:
     ],
 )
 def test_prefetch_in_each_brokers_words(name: str, headers: tuple[tuple[str, str], ...]) -> None:
-    assert dialect_named(name).subscribe_headers(50) == headers
+    assert dialect_named(name).subscribe_headers("/queue/a", 50) == headers
+
+
+class TestAWindowInBytes:
+    artemis = dialect_named("artemis")
+
+    def test_is_the_prefetch_times_the_mean_frame(self) -> None:
+        assert self.artemis.window_bytes(1_000, frame_bytes=235.4) == 235_400
+        assert ("consumer-window-size", "235400") in self.artemis.subscribe_headers(
+            "/queue/a", 1_000, frame_bytes=235.4
+        )
+
+    def test_before_the_first_message_assumes_a_generous_size(self) -> None:
+        assert self.artemis.window_bytes(1_000) == 4_096_000
+
+    def test_is_bounded_by_the_memory_and_by_what_the_broker_reads(self) -> None:
+        assert self.artemis.window_bytes(1_000, max_bytes=500_000) == 500_000
+        assert self.artemis.window_bytes(10**9, max_bytes=10**12) == 2**31 - 1
+
+    def test_exists_only_where_the_broker_counts_bytes(self) -> None:
+        assert dialect_named("activemq").window_bytes(1_000, frame_bytes=100) is None
+
+
+def test_artemis_is_told_what_is_a_queue() -> None:
+    artemis = dialect_named("artemis")
+    assert ("subscription-type", "ANYCAST") in artemis.subscribe_headers("/queue/a", 50)
+    assert ("subscription-type", "ANYCAST") not in artemis.subscribe_headers("/topic/a", 50)
+    assert artemis.send_headers("/queue/a") == (("destination-type", "ANYCAST"),)
+    assert artemis.send_headers("/topic/a") == ()
+    assert dialect_named("activemq").send_headers("/queue/a") == ()
+
+
+def test_the_stable_part_of_an_id() -> None:
+    assert dialect_named("artemis").stable_id(b"2147483675,11") == b"11"
+    assert dialect_named("activemq").stable_id(b"ID:a,b") == b"ID:a,b"
 
 
 def test_only_queues_are_shared() -> None:
@@ -76,6 +110,11 @@ class TestSubscriptions:
         self.check("activemq", "/topic/a", loss=True)
         with pytest.raises(UnsupportedError, match=r"/topic/a.*allowLoss = true"):
             self.check("activemq", "/topic/a")
+
+    def test_a_selection_that_the_broker_would_not_make(self) -> None:
+        self.check("activemq", "/queue/a", "selector")
+        with pytest.raises(UnsupportedError, match=r"selector.*rabbitmq"):
+            self.check("rabbitmq", "/queue/a", "selector")
 
     def test_a_durable_subscription_does_not(self) -> None:
         self.check("activemq", "/topic/a", "activemq.subscriptionName")

@@ -49,6 +49,25 @@ def test_every_range_gives_exactly_its_frames(max_bytes: int) -> None:
             assert content(window.runs(low, high)) == frames[low:high]
 
 
+def test_freed_frames_have_no_size() -> None:
+    window, frames = filled()
+    window.release(6)
+    window.free(6)
+    assert window.bytes_between(0, 9) == window.bytes_between(6, 9) == sum(map(len, frames[6:9]))
+    window.release(15)
+    window.free(15)
+    assert window.bytes_between(0, 15) == 0
+
+
+def test_the_mean_is_that_of_everything_that_ever_came() -> None:
+    window, frames = filled()
+    mean = sum(map(len, frames)) / len(frames)
+    assert window.mean_bytes == mean
+    window.release(len(frames))
+    assert window.mean_bytes == mean
+    assert filled(blocks=0)[0].mean_bytes is None
+
+
 def test_runs_carry_sequence_time_and_version() -> None:
     window, _ = filled()
     runs = list(window.runs(1, 8))

@@ -1,0 +1,236 @@
+"""What the connector promises, on every broker alike; differences only where the dialect declares them.
+
+Each test ends with what the broker's own management says of its queue: empty, and nothing un-acked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from support.brokers import Broker
+from support.brokers.fixtures import on_every_broker
+from support.driven import Run, publish
+from support.spark import Recorder, Running, stomp_stream
+
+from spark_stomp.dialects import Dialect, dialect_named
+from spark_stomp.errors import StompError
+from spark_stomp.options import parse_batch_options, parse_source_options
+from spark_stomp.protocol import MessagesScanned, unescape
+from spark_stomp.schema import Projection
+from spark_stomp.source.batch_reader import StompBatchReader
+from spark_stomp.transport import open_connection
+
+pytestmark = on_every_broker
+
+BODIES = [b"message %d" % number for number in range(300)]
+
+
+@pytest.fixture
+def queue(broker: Broker) -> Iterator[str]:
+    """A new queue, which must be empty at the end with nothing un-acked."""
+    destination = broker.new_queue()
+    yield destination
+    broker.wait_for(destination, ready=0, unacked=0)
+
+
+@pytest.fixture
+def dialect(broker: Broker) -> Dialect:
+    return dialect_named(broker.name)
+
+
+def run(broker: Broker, queue: str, *columns: str, **options: Any) -> Run:
+    return Run(broker.options(destination=queue, **options), columns or ("body",))
+
+
+def send(broker: Broker, queue: str, bodies: list[bytes], *headers: tuple[str, str]) -> None:
+    assert publish(broker.options(), queue, bodies, *headers) == len(bodies)
+
+
+def drain(broker: Broker, queue: str, count: int, *columns: str, **options: Any) -> list[dict[str, Any]]:
+    """Read and commit ``count`` messages."""
+    with run(broker, queue, *columns, **options) as query:
+        rows = query.take(count)
+        query.commit()
+        return rows
+
+
+def bodies(rows: list[dict[str, Any]]) -> list[bytes]:
+    return [row["body"] for row in rows]
+
+
+class TestReading:
+    def test_everything_in_order_and_acked_only_after_the_commit(self, broker: Broker, queue: str) -> None:
+        send(broker, queue, BODIES)
+        with run(broker, queue) as query:
+            assert bodies(query.gather(300)) == BODIES
+            broker.wait_for(queue, ready=0, unacked=300)
+            assert bodies(query.read()) == BODIES
+            query.commit()
+            # The last batch needs no further message to be ACKed.
+            broker.wait_for(queue, ready=0, unacked=0)
+
+    def test_a_window_smaller_than_the_backlog(self, broker: Broker, queue: str, dialect: Dialect) -> None:
+        send(broker, queue, BODIES)
+        with run(broker, queue, prefetch=40) as query:
+            first = query.batch()
+            while len(first) < 40 and dialect.window_header is None:
+                first = query.gather(40)
+            # Brokers that count bytes start from an estimate; the rest never have more un-acked.
+            assert len(first) == 40 or dialect.window_header is not None
+            query.commit()
+            assert bodies(first + query.take(300 - len(first))) == BODIES
+            query.commit()
+
+    def test_a_minimum_beyond_the_window_is_no_standstill(self, broker: Broker, queue: str) -> None:
+        send(broker, queue, BODIES[:100])
+        rows = drain(broker, queue, 100, prefetch=20, minMessagesPerTrigger=50, maxTriggerDelay="1s")
+        assert bodies(rows) == BODIES[:100]
+
+    def test_what_was_not_committed_comes_again(self, broker: Broker, queue: str, dialect: Dialect) -> None:
+        send(broker, queue, BODIES[:50])
+        columns = ("body", "stable_id", "redelivered")
+        with run(broker, queue, *columns) as query:
+            before = query.gather(50)
+        broker.wait_for(queue, ready=50, unacked=0)
+        after = drain(broker, queue, 50, *columns)
+        assert bodies(after) == bodies(before) == BODIES[:50]
+        assert {row["redelivered"] for row in after} == {not dialect.unsubscribe_returns}
+        assert [row["stable_id"] for row in after] == [row["stable_id"] for row in before]
+        known = len({row["stable_id"] for row in after} - {None})
+        assert known == (0 if dialect.id_header is None else 50)
+
+    def test_what_a_lost_connection_held_comes_again(
+        self, broker: Broker, queue: str, dialect: Dialect
+    ) -> None:
+        send(broker, queue, BODIES[:20])
+        ids = cut_off_with_unacked(broker, queue, dialect, 20)
+        broker.wait_for(queue, ready=20, unacked=0)
+        rows = drain(broker, queue, 20, "body", "redelivered", "stable_id")
+        assert bodies(rows) == BODIES[:20]
+        # Artemis says so of the first only. Nothing in the connector goes by this header.
+        assert rows[0]["redelivered"]
+        if dialect.id_header is not None:
+            stable = [unescape(dialect.stable_id(raw), "1.2") for raw in ids]
+            assert [row["stable_id"] for row in rows] == stable
+
+
+def cut_off_with_unacked(broker: Broker, queue: str, dialect: Dialect, count: int) -> list[bytes]:
+    """Take ``count`` messages on a connection that ends without a word; returns their raw ids."""
+    options = parse_source_options(broker.options(destination=queue)).connection
+    with open_connection(options, scan=True, id_header="message-id") as connection:
+        headers = dialect.subscribe_headers(queue, count)
+        receipt = connection.session.new_receipt()
+        connection.session.subscribe("0", queue, headers=headers, receipt=receipt)
+        events = connection.await_receipt(receipt, 10, "SUBSCRIBE")
+        ids: list[bytes] = []
+        while True:
+            blocks = [event.block for event in events if isinstance(event, MessagesScanned)]
+            ids += [raw for block in blocks for raw in block.ids if raw is not None]
+            if len(ids) >= count:
+                return ids
+            events = connection.poll(10)
+
+
+class TestSelectors:
+    def test_select_on_the_broker_or_are_refused(self, broker: Broker, queue: str, dialect: Dialect) -> None:
+        send(broker, queue, BODIES[:5], ("colour", "red"))
+        send(broker, queue, BODIES[5:10], ("colour", "blue"))
+        with run(broker, queue, selector="colour = 'blue'") as query:
+            if not dialect.selectors:
+                with pytest.raises(StompError, match="selector"):
+                    query.batch()
+            else:
+                assert bodies(query.gather(5)) == BODIES[5:10]
+                query.commit()
+        drain(broker, queue, 5 if dialect.selectors else 10)
+
+
+class TestLooking:
+    def test_shows_all_and_takes_nothing(
+        self, broker: Broker, queue: str, dialect: Dialect, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        send(broker, queue, BODIES[:30])
+        with caplog.at_level(logging.WARNING, "spark_stomp"):
+            assert look(broker, queue) == BODIES[:30]
+        assert ("cannot browse" in caplog.text) == (dialect.browse_headers is None)
+        broker.wait_for(queue, ready=30, unacked=0)
+        assert look(broker, queue, maxMessages=7) == BODIES[:7]
+        broker.wait_for(queue, ready=30, unacked=0)
+        drain(broker, queue, 30)
+
+    def test_an_empty_queue_has_nothing_to_show(self, broker: Broker, queue: str) -> None:
+        assert look(broker, queue) == []
+
+
+def look(broker: Broker, queue: str, **options: Any) -> list[bytes]:
+    given = broker.options(destination=queue, idleTimeout="1s", **options)
+    reader = StompBatchReader(parse_batch_options(given), Projection.of("body"))
+    parts = [part for partition in reader.partitions() for part in reader.read(partition)]
+    return [row["body"] for part in parts for row in part.to_pylist()]
+
+
+class TestContent:
+    def test_bodies(self, broker: Broker, queue: str) -> None:
+        odd = [bytes(range(256)), b"", b"\0", b"\n\n\0\n", b"\xff" * 10, bytes(1 << 20), b"x" * (3 << 20)]
+        send(broker, queue, odd)
+        assert bodies(drain(broker, queue, len(odd))) == odd
+
+    @pytest.mark.parametrize("version", ["1.1", "1.2"])
+    def test_odd_headers(self, broker: Broker, queue: str, version: str) -> None:
+        odd = {
+            "colon": "a:b::c:",
+            "co:lon": "in the name",
+            "backslash": "C:\\new\\\\",
+            "newline": "one\ntwo\n",
+            "letters": "Grüße, 漢字, 😀",
+            "grün": "in the name",
+            "blank": " padded ",
+            "empty": "",
+        }
+        odd |= {"return": "one\r\ntwo"} if version == "1.2" else {}
+        options = broker.options(acceptVersions=version)
+        assert publish(options, queue, [b"x"], *odd.items()) == 1
+        (row,) = drain(broker, queue, 1, "headers", acceptVersions=version)
+        assert {name: value for name, value in row["headers"] if name in odd} == odd
+
+    def test_of_a_repeated_header_the_first_counts(self, broker: Broker, queue: str) -> None:
+        send(broker, queue, [b"x"], ("colour", "red"), ("colour", "blue"))
+        (row,) = drain(broker, queue, 1, "headers")
+        assert dict(row["headers"])["colour"] == "red"
+
+    def test_columns(self, broker: Broker, queue: str, dialect: Dialect) -> None:
+        moment = datetime(2024, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
+        unit = {"ms": 1_000, "s": 1}[dialect.timestamp_unit]
+        stamp = str(int(moment.timestamp()) * unit)
+        send(broker, queue, ["Grüße".encode()], ("content-type", "text/plain"), ("timestamp", stamp))
+        (row,) = drain(broker, queue, 1, "destination", "content_type", "timestamp", "redelivered", "body")
+        assert (row["destination"], row["content_type"]) == (queue, "text/plain")
+        if dialect.own_timestamp:
+            assert abs(datetime.now(timezone.utc) - row["timestamp"]) < timedelta(minutes=1)
+        else:
+            assert row["timestamp"] == moment
+        assert not row["redelivered"]
+        assert row["body"].decode() == "Grüße"
+
+
+@pytest.mark.spark
+class TestSpark:
+    def test_available_now_then_again_on_the_same_checkpoint(
+        self, broker: Broker, queue: str, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        recorder = Recorder()
+        for part in (BODIES[:200], BODIES[200:]):
+            rows = spark.createDataFrame([(body,) for body in part], "body binary").coalesce(1)
+            rows.write.format("stomp").options(**broker.options(destination=queue)).mode("append").save()
+            options = broker.options()
+            frame = stomp_stream(spark, options.pop("url"), queue, **options)
+            with Running(frame, tmp_path, recorder, availableNow=True) as running:
+                running.finish()
+            broker.wait_for(queue, ready=0, unacked=0)
+        assert recorder.bodies == BODIES

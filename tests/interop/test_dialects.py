@@ -1,0 +1,191 @@
+"""What the dialects declare, proved on the real brokers below the connector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from support.brokers import Broker
+from support.brokers.fixtures import on_real_brokers
+from support.driven import publish
+from support.waiting import wait_until
+
+from spark_stomp.dialects import Dialect, dialect_for, dialect_named
+from spark_stomp.options import parse_source_options
+from spark_stomp.protocol import Frame, MessageReceived, encode_frame
+from spark_stomp.transport import Connection, open_connection
+
+pytestmark = on_real_brokers
+
+
+@pytest.fixture
+def dialect(broker: Broker) -> Dialect:
+    return dialect_named(broker.name)
+
+
+class Consumer:
+    """One connection with one subscription, and the frames that came."""
+
+    def __init__(
+        self, connection: Connection, destination: str, headers: tuple[tuple[str, str], ...]
+    ) -> None:
+        self.connection, self.session = connection, connection.session
+        self.frames: list[Frame] = []
+        receipt = self.session.new_receipt()
+        self.session.subscribe("0", destination, headers=headers, receipt=receipt)
+        self._keep(connection.await_receipt(receipt, 10, "SUBSCRIBE"))
+
+    def _keep(self, events: list[object]) -> None:
+        self.frames += [event.frame for event in events if isinstance(event, MessageReceived)]
+
+    def take(self, count: int) -> list[Frame]:
+        """The first ``count`` frames; fails where they do not come."""
+
+        def came() -> bool:
+            if len(self.frames) < count:
+                self._keep([*self.connection.poll(0.2)])
+            return len(self.frames) >= count
+
+        wait_until(came, 10, f"message {count}")
+        return self.frames[:count]
+
+    def confirm(self, receipt: str) -> None:
+        """Wait until the broker has handled all that was sent up to ``receipt``."""
+        self._keep([*self.connection.await_receipt(receipt, 10, "the request")])
+
+
+@contextmanager
+def consumer(
+    broker: Broker, destination: str, *further: tuple[str, str], prefetch: int = 1_000, goodbye: bool = True
+) -> Iterator[Consumer]:
+    options = parse_source_options(broker.options(destination=destination)).connection
+    with open_connection(options) as connection:
+        dialect = dialect_for(connection.session.server)
+        headers = dialect.subscribe_headers(destination, prefetch, frame_bytes=300) + further
+        yield Consumer(connection, destination, headers)
+        if goodbye:
+            connection.disconnect(5)
+
+
+def consume(broker: Broker, destination: str, count: int) -> list[Frame]:
+    """Take and ACK ``count`` messages."""
+    with consumer(broker, destination) as taker:
+        frames = taker.take(count)
+        for frame in frames:
+            taker.session.ack("0", frame.get("ack") or "")
+        taker.session.begin("end")
+        taker.session.abort("end", receipt="acked")
+        taker.confirm("acked")
+    broker.wait_for(destination, ready=0, unacked=0)
+    return frames
+
+
+def test_the_server_header_tells_the_broker_and_the_virtual_host_is_a_slash(broker: Broker) -> None:
+    options = parse_source_options(broker.options(destination="/queue/a")).connection
+    assert options.virtual_host == "/"
+    with open_connection(options) as connection:
+        assert dialect_for(connection.session.server).name == broker.name
+        connection.disconnect(5)
+
+
+def test_the_prefetch_bounds_what_is_unacked(broker: Broker, dialect: Dialect) -> None:
+    queue = broker.new_queue()
+    publish(broker.options(), queue, [b"x" * 100] * 60)
+    with consumer(broker, queue, prefetch=20) as taker:
+        if dialect.window_header is None:
+            taker.take(20)
+            broker.wait_for(queue, ready=40, unacked=20)
+        else:
+            # The broker charges a message with its frame and sends as long as any of the window is left.
+            size = len(encode_frame(taker.take(1)[0], taker.session.version or ""))
+            window = dialect.window_bytes(20, frame_bytes=300) or 0
+            fit = -(-window // size)
+            taker.take(fit)
+            wait_until(lambda: abs(broker.unacked(queue) - fit) <= 1, what=f"{fit} un-acked messages")
+        held = broker.unacked(queue)
+        for frame in taker.take(5):
+            taker.session.ack("0", frame.get("ack") or "")
+        taker.take(held + 5)
+    consume(broker, queue, 55)
+
+
+def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, dialect: Dialect) -> None:
+    queue = broker.new_queue()
+    publish(broker.options(), queue, [b"a", b"b"], ("persistent", "true"))
+    seen = []
+    with consumer(broker, queue, goodbye=False) as taker:
+        seen.append(taker.take(2))
+    broker.wait_for(queue, ready=2)
+    with consumer(broker, queue) as taker:
+        seen.append(taker.take(2))
+    broker.restart()
+    seen.append(consume(broker, queue, 2))
+    header = dialect.id_header or "message-id"
+    ids = [[dialect.stable_id((frame.get(header) or "").encode()) for frame in frames] for frames in seen]
+    assert (ids[0] == ids[1] == ids[2]) == (dialect.id_header is not None)
+    assert len(set(ids[0])) == 2
+
+
+def test_what_a_nack_does(broker: Broker, dialect: Dialect) -> None:
+    queue = broker.new_queue()
+    publish(broker.options(), queue, [b"a"])
+    with consumer(broker, queue) as taker:
+        (frame,) = taker.take(1)
+        taker.session.nack("0", frame.get("ack") or "", receipt="nacked")
+        taker.confirm("nacked")
+        if dialect.nack_requeues:
+            assert taker.take(2)[1].body == b"a"
+    broker.wait_for(queue, ready=1 if dialect.nack_requeues else 0)
+    if dialect.nack_requeues:
+        consume(broker, queue, 1)
+
+
+def test_what_an_aborted_ack_does(broker: Broker, dialect: Dialect) -> None:
+    queue = broker.new_queue()
+    publish(broker.options(), queue, [b"a"])
+    with consumer(broker, queue) as taker:
+        (frame,) = taker.take(1)
+        taker.session.begin("t")
+        taker.session.ack("0", frame.get("ack") or "", transaction="t")
+        taker.session.abort("t", receipt="aborted")
+        taker.confirm("aborted")
+    broker.wait_for(queue, ready=1 if dialect.transactional_ack else 0)
+    if dialect.transactional_ack:
+        consume(broker, queue, 1)
+
+
+def test_what_a_duplicate_does(broker: Broker, dialect: Dialect) -> None:
+    queue = broker.new_queue()
+    header = (dialect.duplicate_header or "_AMQ_DUPL_ID", "one")
+    publish(broker.options(), queue, [b"a"], header)
+    publish(broker.options(), queue, [b"a"], header)
+    copies = 2 if dialect.duplicate_header is None else 1
+    broker.wait_for(queue, ready=copies)
+    consume(broker, queue, copies)
+
+
+def test_who_can_browse(broker: Broker, dialect: Dialect) -> None:
+    queue = broker.new_queue()
+    publish(broker.options(), queue, [b"a", b"b"])
+    with consumer(broker, queue, ("browser", "true")) as taker:
+        if dialect.browse_headers is None:
+            # No end mark: these are the messages themselves.
+            assert [frame.get("browser") for frame in taker.take(2)] == [None, None]
+            broker.wait_for(queue, ready=0, unacked=2)
+        else:
+            assert dialect.end_of_browse(taker.take(3)[2].get("browser"))
+            assert broker.depth(queue) == 2
+    broker.wait_for(queue, ready=2)
+    consume(broker, queue, 2)
+
+
+def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, dialect: Dialect) -> None:
+    queue = broker.new_queue()
+    publish(broker.options(), queue, [b"a"])
+    with consumer(broker, queue) as taker:
+        taker.take(1)
+        taker.session.unsubscribe("0", receipt="gone")
+        taker.confirm("gone")
+    (frame,) = consume(broker, queue, 1)
+    assert (frame.get("redelivered") != "true") == dialect.unsubscribe_returns

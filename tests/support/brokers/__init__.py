@@ -1,0 +1,25 @@
+"""Real brokers for tests: installed into a cache, started on ports of their own on loopback, stopped by id.
+
+``make brokers`` starts all of them and prints their URLs; tests take the fixtures of ``fixtures``.
+"""
+
+from support.brokers.activemq import ActiveMQ
+from support.brokers.artemis import Artemis
+from support.brokers.base import Broker, Standing, Unavailable
+from support.brokers.dev import DevelopmentBroker
+from support.brokers.rabbitmq import RabbitMQ
+
+__all__ = [
+    "BROKERS",
+    "ActiveMQ",
+    "Artemis",
+    "Broker",
+    "DevelopmentBroker",
+    "RabbitMQ",
+    "Standing",
+    "Unavailable",
+]
+
+BROKERS: dict[str, type[Broker]] = {
+    broker.name: broker for broker in (DevelopmentBroker, RabbitMQ, ActiveMQ, Artemis)
+}

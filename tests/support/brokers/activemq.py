@@ -1,0 +1,77 @@
+"""ActiveMQ Classic, a current release, put together from its libraries."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from support.brokers.base import CONF, Broker, Standing, free_ports, is_listening
+from support.brokers.cache import cached, java, maven_libraries
+from support.brokers.jolokia import Jolokia
+from support.brokers.process import Process
+
+__all__ = ["ActiveMQ"]
+
+_POM = Path(__file__).with_name("activemq.pom.xml")
+# Quick to start, and small.
+JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class ActiveMQ(Broker):
+    """A broker with the users' configuration; ``max_page_size`` replaces the one that stands there."""
+
+    name = "activemq"
+    login, password = "spark", "spark"
+
+    def __init__(self, folder: Path, max_page_size: int = 20_000) -> None:
+        super().__init__(folder)
+        self._max_page_size = max_page_size
+        self._jolokia = Jolokia(0)
+        self._server: Process | None = None
+
+    def start(self) -> None:
+        # Another folder as soon as anything in the list of libraries changes.
+        edition = hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]
+        libraries = cached(f"activemq-{edition}", lambda folder: maven_libraries(_POM, folder))
+        if not self.port:
+            self._configure()
+        properties = {"stomp.port": str(self.port), "activemq.data": str(self.folder / "data")}
+        command = [
+            java(),
+            *JAVA_OPTIONS,
+            self._jolokia.java_option,
+            *(f"-D{name}={value}" for name, value in properties.items()),
+            "-classpath",
+            f"{libraries}/*",
+            "org.apache.activemq.console.command.ShellCommand",
+            "start",
+            f"xbean:file:{self.folder / 'activemq.xml'}",
+        ]
+        self._server = Process(command, self.folder / "server.log", {})
+        self._server.wait_ready(lambda: is_listening(self.port))
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def kill(self) -> None:
+        if self._server is not None:
+            self._server.kill()
+            self._server = None
+
+    def standing(self, destination: str) -> Standing:
+        queue = destination.removeprefix("/queue/")
+        broker = "org.apache.activemq:type=Broker,brokerName=localhost"
+        bean = f"{broker},destinationType=Queue,destinationName={queue}"
+        said = self._jolokia.read(bean, "QueueSize", "InFlightCount")
+        if said is None:
+            return Standing(0, 0)
+        return Standing(said["QueueSize"] - said["InFlightCount"], said["InFlightCount"])
+
+    def _configure(self) -> None:
+        self.port, jolokia = free_ports(2)
+        self._jolokia = Jolokia(jolokia)
+        text = (CONF / "activemq/activemq.xml").read_text()
+        page_size = f'maxPageSize="{self._max_page_size}"'
+        (self.folder / "activemq.xml").write_text(text.replace('maxPageSize="20000"', page_size))

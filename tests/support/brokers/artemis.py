@@ -1,0 +1,83 @@
+"""Apache Artemis from its distribution."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from support.brokers.activemq import JAVA_OPTIONS
+from support.brokers.base import CONF, Broker, Standing, free_ports, is_listening
+from support.brokers.cache import cached, java, maven_archive
+from support.brokers.jolokia import Jolokia
+from support.brokers.process import Process, run
+
+__all__ = ["Artemis"]
+
+_VERSION = "2.44.0"
+_ARTIFACT = f"org.apache.activemq:apache-artemis:{_VERSION}:tar.gz:bin"
+
+
+class Artemis(Broker):
+    """An instance in the broker's folder."""
+
+    name = "artemis"
+    login, password = "spark", "spark"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._jolokia = Jolokia(0)
+        self._server: Process | None = None
+
+    def start(self) -> None:
+        java()
+        if not self.port:
+            self._create()
+        self._server = Process(
+            [self._instance / "bin/artemis", "run"], self.folder / "server.log", self._environment
+        )
+        self._server.wait_ready(lambda: is_listening(self.port))
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def kill(self) -> None:
+        if self._server is not None:
+            self._server.kill()
+            self._server = None
+
+    def standing(self, destination: str) -> Standing:
+        queue = destination.removeprefix("/queue/")
+        bean = (
+            f'org.apache.activemq.artemis:broker="localhost",component=addresses,address="{queue}",'
+            f'subcomponent=queues,routing-type="anycast",queue="{queue}"'
+        )
+        said = self._jolokia.read(bean, "MessageCount", "DeliveringCount")
+        if said is None:
+            return Standing(0, 0)
+        return Standing(said["MessageCount"] - said["DeliveringCount"], said["DeliveringCount"])
+
+    @property
+    def _instance(self) -> Path:
+        return self.folder / "instance"
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        options = (
+            *JAVA_OPTIONS,
+            f"-Dstomp.port={self.port}",
+            "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
+        )
+        return {"JAVA_ARGS": " ".join((*options, self._jolokia.java_option))}
+
+    def _create(self) -> None:
+        home = cached(f"artemis-{_VERSION}", lambda folder: maven_archive(_ARTIFACT, folder))
+        account = ("--user", str(self.login), "--password", str(self.password), "--require-login")
+        run(home / "bin/artemis", "create", "--silent", "--no-autotune", "--no-web", *account, self._instance)
+        shutil.copy(CONF / "artemis/broker.xml", self._instance / "etc/broker.xml")
+        # Jolokia's agent asks from inside the process and has no role of Artemis.
+        management = self._instance / "etc/management.xml"
+        management.write_text(management.read_text().replace('"hawtio"', '"org.apache.activemq.artemis"'))
+        self.port, jolokia = free_ports(2)
+        self._jolokia = Jolokia(jolokia)

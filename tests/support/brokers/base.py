@@ -1,0 +1,134 @@
+"""What tests know of a broker, whichever it is."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import socket
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from support.waiting import wait_until
+
+__all__ = ["CONF", "Broker", "Standing", "Unavailable", "free_ports", "is_listening"]
+
+# The configurations that the README shows to users.
+CONF = Path(__file__).resolve().parents[3] / "conf" / "brokers"
+HOST = "127.0.0.1"
+# Below those that the system takes for outgoing connections, so that a restarted broker finds its port free.
+_PORTS = range(20_000, 32_000)
+
+
+class Unavailable(Exception):
+    """This broker cannot be had on this machine; the text says why."""
+
+
+class Standing(NamedTuple):
+    """What the broker's own management says of a queue: messages to deliver, and delivered but un-acked."""
+
+    ready: int
+    unacked: int
+
+
+class Broker(ABC):
+    """A broker on loopback. ``start`` and ``stop`` as often as wanted: ports and persistent messages stay.
+
+    ``folder`` is the broker's own, for its data and logs.
+    """
+
+    name: ClassVar[str]
+    login: str | None = None
+    password: str | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """The value of the ``url`` option."""
+        return f"stomp://{HOST}:{self.port}"
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """The options that let the connector in."""
+        if self.login is None or self.password is None:
+            return {}
+        return {"login": self.login, "password": self.password}
+
+    @abstractmethod
+    def start(self) -> None:
+        """Return once the broker takes connections; Unavailable where it cannot be had."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End in an orderly way; also where it was never started or has died."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End at once, as in a power cut."""
+
+    @abstractmethod
+    def standing(self, destination: str) -> Standing:
+        """What stands in ``destination`` by the broker's own management; (0, 0) where there is no queue."""
+
+    def restart(self) -> None:
+        """Die and come back with what was persistent."""
+        self.kill()
+        self.start()
+
+    def depth(self, destination: str) -> int:
+        """Messages in ``destination``, delivered ones that nobody ACKed included."""
+        return sum(self.standing(destination))
+
+    def unacked(self, destination: str) -> int:
+        """Messages of ``destination`` that were delivered and not ACKed."""
+        return self.standing(destination).unacked
+
+    def wait_for(self, destination: str, ready: int, unacked: int = 0, timeout: float = 20.0) -> None:
+        """Wait until the broker's management says this of ``destination``; fails with what it said last."""
+        wanted, said = Standing(ready, unacked), Standing(-1, -1)
+
+        def holds() -> bool:
+            nonlocal said
+            said = self.standing(destination)
+            return said == wanted
+
+        try:
+            wait_until(holds, timeout)
+        except AssertionError:
+            raise AssertionError(f"{self.name} says of {destination}: {said}, not {wanted}") from None
+
+    def new_queue(self) -> str:
+        """A queue that nobody used before."""
+        return f"/queue/t{secrets.token_hex(6)}"
+
+    def options(self, **options: Any) -> dict[str, str]:
+        """Options for the connector: the URL, the credentials, and these."""
+        return {"url": self.url, **self.credentials, **{key: str(value) for key, value in options.items()}}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on."""
+    with ExitStack() as held:
+        found = []
+        for port in random.sample(_PORTS, 50 * count):
+            try:
+                held.enter_context(socket.create_server((HOST, port)))
+            except OSError:
+                continue
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise Unavailable(f"no {count} free ports on {HOST}")
+
+
+def is_listening(port: int) -> bool:
+    """Whether somebody takes connections on this port of loopback."""
+    try:
+        socket.create_connection((HOST, port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True

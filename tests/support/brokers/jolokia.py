@@ -1,0 +1,49 @@
+"""What a Java broker's own management beans say, through Jolokia's agent in its process."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+from support.brokers.base import HOST
+from support.brokers.cache import cached, maven_file
+
+__all__ = ["Jolokia"]
+
+_ARTIFACT = "org.jolokia:jolokia-agent-jvm:2.6.0:jar:javaagent"
+
+
+class Jolokia:
+    """An agent on a port of loopback."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://{HOST}:{port}/jolokia/"
+        self._port = port
+
+    @property
+    def java_option(self) -> str:
+        """Makes Java start the agent with the broker."""
+        (agent,) = cached("jolokia", lambda folder: maven_file(_ARTIFACT, folder)).glob("*.jar")
+        return f"-javaagent:{agent}=host={HOST},port={self._port},discoveryEnabled=false"
+
+    def read(self, bean: str, *attributes: str) -> dict[str, Any] | None:
+        """The attributes of a bean; None where there is no such bean."""
+        answer = self._ask({"type": "read", "mbean": bean, "attribute": list(attributes)})
+        if answer["status"] == 404:
+            return None
+        assert answer["status"] == 200, answer
+        value: dict[str, Any] = answer["value"]
+        return value
+
+    def call(self, bean: str, operation: str, *arguments: Any) -> Any:
+        """What an operation of a bean returns."""
+        answer = self._ask({"type": "exec", "mbean": bean, "operation": operation, "arguments": arguments})
+        assert answer["status"] == 200, answer
+        return answer["value"]
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        request = urllib.request.Request(self._url, json.dumps(question).encode())
+        with urllib.request.urlopen(request, timeout=10) as response:
+            answer: dict[str, Any] = json.load(response)
+        return answer

@@ -1,0 +1,100 @@
+"""A broker's process: in a session of its own, with its output in a file, ended by its id."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from support.brokers.base import Unavailable
+from support.waiting import wait_until
+
+__all__ = ["Process", "run"]
+
+_GOODBYE = 20.0
+
+
+class Process:
+    """A running command and everything that it starts in its session."""
+
+    def __init__(self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*_die_with_us(), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+
+    def wait_ready(self, ready: Callable[[], bool], timeout: float = 90.0) -> None:
+        """Wait until ``ready()``; Unavailable with the end of the log where the process ends before."""
+
+        def settled() -> bool:
+            return self._process.poll() is not None or ready()
+
+        try:
+            wait_until(settled, timeout, "the broker's start")
+        except AssertionError:
+            self.kill()
+            raise Unavailable(f"not ready within {timeout:g}s; its log ends:\n{self._tail()}") from None
+        if self._process.poll() is not None:
+            raise Unavailable(f"it ended with status {self._process.returncode}; its log:\n{self._tail()}")
+
+    def stop(self) -> None:
+        """Ask it to end, and insist after a while."""
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GOODBYE)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it, with all that it started, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(_GOODBYE)
+
+    def _tail(self) -> str:
+        return self.log.read_text(errors="replace")[-2_000:]
+
+
+def run(
+    *command: str | Path,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    given: str = "",
+    timeout: float = 600.0,
+) -> str:
+    """Run a command on the input ``given`` to its end and return what it printed.
+
+    Raises Unavailable with its last words where it fails.
+    """
+    try:
+        result = subprocess.run(
+            command,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{command[0]}: {error}") from error
+    if result.returncode:
+        words = (result.stdout + result.stderr).strip()[-600:]
+        raise Unavailable(f"{Path(command[0]).name} failed: {words}")
+    return result.stdout
+
+
+def _die_with_us() -> list[str]:
+    """So that no broker outlives a test run that was killed."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

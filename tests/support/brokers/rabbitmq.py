@@ -1,0 +1,140 @@
+"""RabbitMQ from Debian's packages, unpacked, beside any RabbitMQ that the system runs."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from pathlib import Path
+
+from support.brokers.base import CONF, HOST, Broker, Standing, free_ports, is_listening
+from support.brokers.cache import cached, debian_packages
+from support.brokers.process import Process, run
+
+__all__ = ["RabbitMQ"]
+
+# What rabbitmqctl list_queues asks for.
+_STANDING = """case rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"QUEUE">>)) of
+    {ok, Queue} ->
+        Said = rabbit_amqqueue:info(Queue, [messages_ready, messages_unacknowledged]),
+        list_to_tuple([Count || {_, Count} <- Said]);
+    {error, not_found} -> {0, 0}
+end."""
+
+
+class RabbitMQ(Broker):
+    """One node with its own name, ports, cookie, data and port mapper (epmd), all on loopback."""
+
+    name = "rabbitmq"
+    login, password = "guest", "guest"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.websocket_port = 0
+        self._amqp_port = self._epmd_port = self._node_port = 0
+        self._node = f"spark-stomp-{secrets.token_hex(4)}@localhost"
+        self._home = Path()
+        self._epmd: Process | None = None
+        self._server: Process | None = None
+
+    def start(self) -> None:
+        if not self.port:
+            self._home = cached("rabbitmq", _install)
+            self._configure()
+        self._epmd = self._epmd or Process(
+            [self._erlang / "epmd", "-address", HOST, "-port", str(self._epmd_port)],
+            self.folder / "epmd.log",
+            {},
+        )
+        self._server = Process(
+            [self._program("rabbitmq-server")], self.folder / "server.log", self._environment
+        )
+        self._server.wait_ready(lambda: is_listening(self.port) and is_listening(self.websocket_port))
+
+    def stop(self) -> None:
+        for process in (self._server, self._epmd):
+            if process is not None:
+                process.stop()
+        self._server = self._epmd = None
+
+    def kill(self) -> None:
+        if self._server is not None:
+            self._server.kill()
+            self._server = None
+
+    def standing(self, destination: str) -> Standing:
+        queue = destination.removeprefix("/queue/").removeprefix("/amq/queue/")
+        ready, unacked = re.findall(r"\d+", self.evaluate(_STANDING.replace("QUEUE", queue)))
+        return Standing(int(ready), int(unacked))
+
+    def evaluate(self, expression: str) -> str:
+        """The value of an Erlang expression on the node, as ``rabbitmqctl eval`` has it.
+
+        rabbitmqctl starts a virtual machine for each question, which takes a second or two; erl_call does not.  # noqa: E501
+        """
+        cookie = (self.folder / ".erlang.cookie").read_text()
+        command = (self._erlang / "erl_call", "-sname", self._node, "-c", cookie, "-e")
+        answer = run(*command, environment=self._environment, given=expression + "\n", timeout=60)
+        found = re.fullmatch(r"\{ok, (.*)\}", answer.strip(), re.DOTALL)
+        assert found is not None, answer
+        return found[1]
+
+    @property
+    def _erlang(self) -> Path:
+        return self._home / "usr/lib/erlang/bin"
+
+    def _program(self, name: str) -> Path:
+        return self._home / "usr/lib/rabbitmq/bin" / name
+
+    def _configure(self) -> None:
+        """The users' configuration, and one beside it that moves the ports."""
+        ports = free_ports(5)
+        self.port, self.websocket_port, self._amqp_port, self._epmd_port, self._node_port = ports
+        shutil.copytree(CONF / "rabbitmq", self.folder / "etc")
+        (self.folder / "etc/conf.d").mkdir()
+        (self.folder / "etc/conf.d/ports.conf").write_text(
+            f"listeners.tcp.1 = {HOST}:{self._amqp_port}\n"
+            f"stomp.listeners.tcp.1 = {HOST}:{self.port}\n"
+            f"web_stomp.tcp.listener = {HOST}:{self.websocket_port}\n"
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        folder = self.folder
+        return {
+            "PATH": f"{self._erlang}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "HOME": str(folder),  # of the cookie
+            "RABBITMQ_NODENAME": self._node,
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RABBITMQ_CONFIG_FILE": str(folder / "etc/rabbitmq.conf"),
+            "RABBITMQ_CONFIG_FILES": str(folder / "etc/conf.d"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "etc/enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "log"),
+            "RABBITMQ_PID_FILE": str(folder / "pid"),
+            "RABBITMQ_GENERATED_CONFIG_DIR": str(folder / "generated"),
+            # The server is what was started, with no shell before it to pass signals on.
+            "RABBITMQ_ALLOW_INPUT": "true",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput -kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_DIST_PORT": str(self._node_port),
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_ADDRESS": HOST,
+        }
+
+
+def _install(folder: Path) -> None:
+    debian_packages("rabbitmq-server", re.compile("erlang-"), folder)
+    # The scripts name the place where the package would be installed.
+    root = folder.with_name("rabbitmq") / "usr/lib/erlang"
+    for script in ("bin/erl", "bin/start", *_erts(folder)):
+        path = folder / "usr/lib/erlang" / script
+        path.write_text(path.read_text().replace("ROOTDIR=/usr/lib/erlang", f"ROOTDIR={root}"))
+
+
+def _erts(folder: Path) -> list[str]:
+    erlang = folder / "usr/lib/erlang"
+    return [
+        str(path.relative_to(erlang))
+        for name in ("erl", "start")
+        for path in erlang.glob(f"erts-*/bin/{name}")
+    ]

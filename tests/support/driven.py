@@ -1,0 +1,87 @@
+"""The connector driven by hand: what Spark calls, called in the order in which Spark calls it."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from spark_stomp.arrow import OutgoingMessage
+from spark_stomp.options import parse_sink_options, parse_source_options
+from spark_stomp.schema import Projection
+from spark_stomp.sink.sender import Sender
+from spark_stomp.source.stream_reader import StompStreamReader
+
+__all__ = ["Json", "Run", "publish"]
+
+Json = dict[str, Any]
+Row = dict[str, Any]
+
+
+def publish(
+    options: dict[str, str], destination: str, bodies: Iterable[bytes], *headers: tuple[str, str]
+) -> int:
+    """Send persistent messages, all with these headers; returns how many the broker confirmed."""
+    with Sender(parse_sink_options(options)) as sender:
+        for body in bodies:
+            sender.send(OutgoingMessage(destination, (("persistent", "true"), *headers), body))
+        return sender.finish()
+
+
+class Run:
+    """One run of a streaming query. ``batch`` plans and reads the next one, ``commit`` commits it."""
+
+    def __init__(self, options: dict[str, str], columns: tuple[str, ...] = ("body",), **further: Any) -> None:
+        given = {
+            "exchangeHost": "127.0.0.1",
+            **options,
+            **{key: str(value) for key, value in further.items()},
+        }
+        self.reader = StompStreamReader(parse_source_options(given), Projection.of(*columns))
+        self._start: Json = self.reader.initialOffset()
+        self._end = self._start
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reader.stop()
+
+    def batch(self, timeout: float = 20.0) -> list[Row]:
+        """The rows of the next batch, once there is anything new."""
+        deadline = time.monotonic() + timeout
+        while self._end == self._start:
+            assert time.monotonic() < deadline, f"no batch within {timeout:g}s"
+            self._end = self.reader.latestOffset(self._start, None)
+        return self.read()
+
+    def read(self) -> list[Row]:
+        """The rows of the planned batch, once more."""
+        partitions = self.reader.partitions(self._start, self._end)
+        # As in a task: another copy of the reader, unpickled.
+        task = pickle.loads(pickle.dumps(self.reader))
+        return [row for partition in partitions for part in task.read(partition) for row in part.to_pylist()]
+
+    def commit(self) -> None:
+        """Spark has committed the planned batch."""
+        self.reader.commit(self._end)
+        self._start = self._end
+
+    def take(self, count: int) -> list[Row]:
+        """The rows of so many batches as hold ``count`` messages, each committed but the last."""
+        rows: list[Row] = self.batch()
+        while len(rows) < count:
+            self.commit()
+            rows += self.batch()
+        return rows
+
+    def gather(self, count: int) -> list[Row]:
+        """The rows of one batch with ``count`` messages: waits for all before it plans."""
+        deadline = time.monotonic() + 20.0
+        while True:
+            self._end = self.reader.latestOffset(self._start, None)
+            rows = self.read() if self._end != self._start else []
+            if len(rows) >= count:
+                return rows
+            assert time.monotonic() < deadline, f"{len(rows)} of {count} messages came"
