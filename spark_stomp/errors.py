@@ -41,6 +41,7 @@ value, what is allowed and, where a broker spoke, its own words. No message ever
         ├── OffsetError             STOMP_OFFSET_INVALID
         ├── RangeUnavailable        STOMP_RANGE_UNAVAILABLE
         ├── CheckpointMismatch      STOMP_CHECKPOINT_MISMATCH
+        ├── CheckpointUnreadable    STOMP_CHECKPOINT_UNREADABLE
         ├── ExchangeError           STOMP_EXCHANGE_FAILED
         └── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
 """
@@ -55,6 +56,7 @@ __all__ = [
     "BodyTooLarge",
     "BrokerError",
     "CheckpointMismatch",
+    "CheckpointUnreadable",
     "ClientIdInUse",
     "CommandTooLong",
     "ConnectFailed",
@@ -305,6 +307,12 @@ class CheckpointMismatch(DeliveryError):
     """``checkpointLocation`` does not name the checkpoint of this query."""
 
     code = "STOMP_CHECKPOINT_MISMATCH"
+
+
+class CheckpointUnreadable(DeliveryError):
+    """What ``checkpointLocation`` names cannot be read or written at the moment."""
+
+    code = "STOMP_CHECKPOINT_UNREADABLE"
 
 
 class ExchangeError(DeliveryError):

@@ -20,7 +20,8 @@ class RawBlock:
         ends: for each frame the offset in ``data`` just after its NUL; frame i lies in
             ``data[ends[i - 1]:ends[i]]``, and EOLs may lead it.
         version: the protocol version that the frames were sent in.
-        received_at: when they were read, in microseconds since the epoch (UTC).
+        received_at: when they were read, in microseconds since the epoch (UTC): one time for all, or an array
+            with one for each.
         receiver: the epoch of the receiver.
         first_sequence: the sequence number of the first frame; the others follow without a gap.
     """
@@ -28,7 +29,7 @@ class RawBlock:
     data: bytes | memoryview
     ends: npt.NDArray[np.int64]
     version: str
-    received_at: int
+    received_at: int | npt.NDArray[np.int64]
     receiver: str
     first_sequence: int
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ from spark_stomp.exchange.wire import SCHEMA, to_batch
 from spark_stomp.receiver.window import FrameRun
 
 __all__ = ["ExchangeServer"]
+
+_CLOSE = 0.5
 
 ReadRange = Callable[[RangeTicket], Iterator[FrameRun]]
 Status = Callable[[], dict[str, Any]]
@@ -43,8 +46,10 @@ class ExchangeServer:
         self.address = ExchangeAddress(host, self._flight.port, token)
 
     def close(self) -> None:
-        """Stop serving; running reads are cut off."""
-        self._flight.shutdown()
+        """Stop serving. Does not wait for a task that holds a read open and takes nothing."""
+        closing = threading.Thread(target=self._flight.shutdown, name="stomp-exchange-close", daemon=True)
+        closing.start()
+        closing.join(_CLOSE)
 
 
 class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types

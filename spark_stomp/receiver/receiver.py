@@ -22,6 +22,7 @@ from spark_stomp.dialects import Dialect, dialect_for
 from spark_stomp.errors import (
     ClientIdInUse,
     ConnectionLost,
+    DeliveryError,
     ReceiptTimeout,
     RemoteProtocolError,
     StompError,
@@ -126,7 +127,7 @@ class Receiver:
         self._subscribed = False
         self._connections = 0
         self._stood_since = 0.0
-        self._last_active = time.monotonic()
+        self._last_active = self._last_receipt = time.monotonic()
         self._failure: StompError | None = None
         self._stop_deadline: float | None = None
         self._stopping = threading.Event()
@@ -166,10 +167,12 @@ class Receiver:
         """The raw frames [low, high); RangeUnavailable where they were committed and freed."""
         return self.window.runs(low, high)
 
-    def acknowledge(self, upto: int) -> None:
-        """Everything below ``upto`` is committed: ACK it and free it. Returns at once."""
-        if self.deliveries.commit(upto):
+    def acknowledge(self, upto: int) -> bool:
+        """Everything below ``upto`` is committed: ACK and free it. Returns at once; False if it was known."""
+        news = self.deliveries.commit(upto)
+        if news:
             self.wake()
+        return news
 
     def wake(self) -> None:
         """Something may be due to be ACKed."""
@@ -203,6 +206,10 @@ class Receiver:
         except StompError as error:
             self._failure = error
             log.warning("receiver %s of %s ended: %s", self.settings.name, self.settings.destination, error)
+        except Exception as error:
+            # A thread that dies in silence would look like an empty queue for ever.
+            self._failure = DeliveryError(f"receiver {self.settings.name} failed unexpectedly: {error!r}")
+            log.exception("receiver %s failed unexpectedly", self.settings.name)
         finally:
             self._notify()
 
@@ -316,7 +323,7 @@ class Receiver:
                 self._append(connection, event.block)
             elif isinstance(event, ReceiptReceived):
                 self.deliveries.confirm(event.receipt_id)
-                self._last_active = time.monotonic()
+                self._last_active = self._last_receipt = time.monotonic()
             elif isinstance(event, ErrorReceived):
                 raise broker_error(event, connection.peer)
         if events:
@@ -337,15 +344,18 @@ class Receiver:
         self._last_active = time.monotonic()
 
     def _send_acks(self, connection: Connection) -> None:
-        while (acks := self.deliveries.due(_ACK_GROUP)) is not None:
+        while not connection.broken and (acks := self.deliveries.due(_ACK_GROUP)) is not None:
             receipt = connection.session.new_receipt()
             connection.session.ack_raw(_SUBSCRIPTION, acks.handles, receipt=receipt)
             deadline = time.monotonic() + self.settings.ack_receipt_timeout
             self.deliveries.sent(AckGroup(acks, receipt, deadline))
 
     def _check_receipts(self) -> None:
+        # A large batch may take longer to be confirmed than one group of ACKs may: as long as receipts keep
+        # coming, the connection is alive.
         deadline = self.deliveries.receipt_deadline
-        if deadline is not None and time.monotonic() >= deadline:
+        patience = self._last_receipt + self.settings.ack_receipt_timeout
+        if deadline is not None and time.monotonic() >= max(deadline, patience):
             raise ReceiptTimeout(
                 f"the broker did not confirm ACKs within ackReceiptTimeout "
                 f"({self.settings.ack_receipt_timeout:g}s): the connection counts as dead"

@@ -1,62 +1,86 @@
-"""Room for frames beyond ``maxBufferedBytes``: an unlinked temporary file.
+"""Room for frames beyond ``maxBufferedBytes``: unlinked temporary files.
 
 The socket has to be read even when Spark is slow, or heart-beats and receipts behind the messages would never
-be seen; so what does not fit into memory goes here. The file has no name, so nothing is left of it whatever
-ends the process.
+be seen; so what does not fit into memory goes here. The files have no names, so nothing is left of them
+whatever ends the process. There are several, so that space is given back while some of it is still in use.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from typing import IO
 
 from spark_stomp.errors import DeliveryError
 
 __all__ = ["SpillFile", "SpilledBytes"]
 
+_SEGMENT_BYTES = 64 << 20
+
 
 class SpillFile:
-    """Append-only while anything in it is in use; then its space is given back. Not thread-safe."""
+    """Append-only segments, each given back once nothing in it is in use any more. Not thread-safe."""
 
-    def __init__(self, directory: str | None = None) -> None:
+    def __init__(self, directory: str | None = None, segment_bytes: int = _SEGMENT_BYTES) -> None:
         self._directory = directory
-        self._file: IO[bytes] | None = None
-        self._end = 0
-        self._in_use = 0
+        self._segment_bytes = segment_bytes
+        self._segments: list[_Segment] = []
 
     @property
     def in_use(self) -> int:
-        """Bytes that are held in the file for blocks not yet released."""
-        return self._in_use
+        """Bytes of blocks that were put and not released."""
+        return sum(segment.in_use for segment in self._segments)
+
+    @property
+    def on_disk(self) -> int:
+        """Bytes that the segments take up, released ones included."""
+        return sum(segment.size for segment in self._segments)
 
     def put(self, data: bytes) -> SpilledBytes:
         """Write ``data`` and return where it is; DeliveryError where the disk is full."""
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115 - lives with the window
         try:
-            self._write(data)
+            if not self._segments or self._segments[-1].size >= self._segment_bytes:
+                self._segments.append(_Segment(self._directory))
+            offset = self._segments[-1].append(data)
         except OSError as error:
             raise DeliveryError(
                 f"messages beyond maxBufferedBytes cannot be spilled to {tempfile.gettempdir()}: {error}; "
                 "they are un-acked and stay on the broker. Free space, or lower prefetch"
             ) from error
-        spilled = SpilledBytes(self, self._end, len(data))
-        self._end += len(data)
-        self._in_use += len(data)
-        return spilled
+        return SpilledBytes(self, self._segments[-1], offset, len(data))
 
-    def _write(self, data: bytes) -> None:
-        assert self._file is not None
-        view = memoryview(data)
-        position = self._end
+    def give_back(self, segment: _Segment, length: int) -> None:
+        """``length`` bytes of ``segment`` are not needed any more."""
+        segment.in_use -= length
+        if segment.in_use == 0 and segment in self._segments:
+            self._segments.remove(segment)
+            segment.close()
+
+    def close(self) -> None:
+        """Give up everything."""
+        while self._segments:
+            self._segments.pop().close()
+
+
+class _Segment:
+    """One file, written once from front to back."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._file = tempfile.TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115 - closed when given back
+        self.size = 0
+        self.in_use = 0
+
+    def append(self, data: bytes) -> int:
+        """Write ``data`` at the end; returns where it begins."""
+        view, position = memoryview(data), self.size
         while view:
             written = os.pwrite(self._file.fileno(), view, position)
             position += written
             view = view[written:]
+        begin, self.size = self.size, position
+        self.in_use += len(data)
+        return begin
 
-    def get(self, offset: int, length: int) -> bytes:
-        assert self._file is not None
+    def read(self, offset: int, length: int) -> bytes:
         parts = []
         while length > 0:
             part = os.pread(self._file.fileno(), length, offset)
@@ -67,31 +91,23 @@ class SpillFile:
             length -= len(part)
         return b"".join(parts)
 
-    def release(self, length: int) -> None:
-        """``length`` bytes are not needed any more."""
-        self._in_use -= length
-        if self._in_use == 0 and self._file is not None:
-            os.ftruncate(self._file.fileno(), 0)
-            self._end = 0
-
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._file.close()
 
 
 class SpilledBytes:
     """A block's data in a spill file."""
 
-    __slots__ = ("_file", "_length", "_offset")
+    __slots__ = ("_file", "_length", "_offset", "_segment")
 
-    def __init__(self, file: SpillFile, offset: int, length: int) -> None:
+    def __init__(self, file: SpillFile, segment: _Segment, offset: int, length: int) -> None:
         self._file = file
+        self._segment = segment
         self._offset = offset
         self._length = length
 
     def load(self) -> bytes:
-        return self._file.get(self._offset, self._length)
+        return self._segment.read(self._offset, self._length)
 
     def release(self) -> None:
-        self._file.release(self._length)
+        self._file.give_back(self._segment, self._length)

@@ -7,13 +7,14 @@ Reads what Spark wrote there, and writes only fence files, in a folder of its ow
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow.fs as fs
 
-from spark_stomp.errors import CheckpointMismatch
+from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
 from spark_stomp.source.offsets import Offset
 
 __all__ = ["Checkpoint"]
@@ -25,8 +26,9 @@ _LOG_VERSIONS_READ = 2
 class Checkpoint:
     """The checkpoint under ``location``, a path or URI as given to Spark.
 
-    Commits that stand there when this object is made belong to earlier runs and are not looked at. Raises
-    CheckpointMismatch where the location cannot be read. Not thread-safe.
+    Commits that stand there when this object is made belong to earlier runs and are not looked at. Every
+    method raises CheckpointUnreadable where the file system fails; the constructor raises CheckpointMismatch
+    where there is no such file system. Not thread-safe.
     """
 
     def __init__(self, location: str) -> None:
@@ -38,17 +40,16 @@ class Checkpoint:
         """Batch ids in the commit log that were not examined yet, newest first."""
         return sorted((batch for batch in self._batches("commits") if batch > self._examined), reverse=True)
 
-    def committed_end(self, commits: Iterable[int], ends: Sequence[Offset]) -> Offset | None:
+    def committed_end(self, commits: Sequence[int], ends: Sequence[Offset]) -> Offset | None:
         """The newest of ``ends`` that a batch of ``commits`` (newest first) holds, or None.
 
         ``ends`` must be taken after ``commits`` was listed: then every end that those batches can hold is
-        among them, and the batches need not be examined again.
+        among them, and the batches need not be examined again. Where one cannot be read, all are examined
+        again next time.
         """
-        found = None
-        for batch in commits:
-            self._examined = max(self._examined, batch)
-            if found is None:
-                found = self._held(batch, ends)
+        held = (self._held(batch, ends) for batch in commits)
+        found = next((end for end in held if end is not None), None)
+        self._examined = max([self._examined, *commits])
         return found
 
     def holds(self, end: Offset) -> bool:
@@ -59,36 +60,44 @@ class Checkpoint:
 
     def fence(self, epochs: Iterable[str]) -> None:
         """Bar whoever still holds ``epochs`` from taking a later commit as evidence for them."""
-        for epoch in epochs:
+        with self._file_errors("written to"):
             self._files.create_dir(f"{self._root}/{_FENCES}", recursive=True)
-            with self._files.open_output_stream(f"{self._root}/{_FENCES}/{epoch}") as file:
-                file.write(b"")
+            for epoch in epochs:
+                with self._files.open_output_stream(f"{self._root}/{_FENCES}/{epoch}") as file:
+                    file.write(b"")
 
     def fenced(self, epochs: Iterable[str]) -> bool:
         """Whether another reader has declared one of ``epochs`` lost."""
         paths = [f"{self._root}/{_FENCES}/{epoch}" for epoch in epochs]
-        return any(info.type != fs.FileType.NotFound for info in self._files.get_file_info(paths))
+        with self._file_errors("read"):
+            infos = self._files.get_file_info(paths)
+        return any(info.type != fs.FileType.NotFound for info in infos)
 
     def _batches(self, log: str) -> list[int]:
         selector = fs.FileSelector(f"{self._root}/{log}", allow_not_found=True)
-        try:
+        with self._file_errors("read"):
             infos = self._files.get_file_info(selector)
-        except OSError as error:
-            raise CheckpointMismatch(
-                f"checkpointLocation {self.location} cannot be listed: {error}"
-            ) from error
         # Digits only: the log also has temporary files and checksums while Spark writes.
-        return [
-            int(info.base_name) for info in infos if info.base_name.isascii() and info.base_name.isdigit()
-        ]
+        names = [info.base_name for info in infos]
+        return [int(name) for name in names if name.isascii() and name.isdigit()]
 
     def _held(self, batch: int, ends: Sequence[Offset]) -> Offset | None:
-        try:
-            with self._files.open_input_file(f"{self._root}/offsets/{batch}") as file:
-                content = file.read().decode("utf-8")
-        except FileNotFoundError:
-            return None
+        with self._file_errors("read"):
+            try:
+                with self._files.open_input_file(f"{self._root}/offsets/{batch}") as file:
+                    content = file.read().decode("utf-8")
+            except FileNotFoundError:
+                return None
         return next((end for end in reversed(ends) if _mentions(content, end.to_json())), None)
+
+    @contextmanager
+    def _file_errors(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CheckpointUnreadable(
+                f"checkpointLocation {self.location} cannot be {done}: {error}"
+            ) from error
 
 
 def _mentions(content: str, offset: str) -> bool:

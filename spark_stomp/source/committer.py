@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-from spark_stomp.errors import CheckpointMismatch, StompError
+from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable, StompError
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.evidence import CommitEvidence
@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 _POLL = 0.1
 _NO_EVIDENCE_AFTER = 10.0
 _OFFSET_LOG_WAIT = 5.0
+_UNREADABLE_AT_MOST = 60.0
 
 
 class Committer:
@@ -39,6 +40,7 @@ class Committer:
         self._read_at: float | None = None
         self._said = False
         self._failure: StompError | None = None
+        self._unreadable_since: float | None = None
         self._stopped = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="stomp-commit-watcher", daemon=True)
 
@@ -80,10 +82,26 @@ class Committer:
         self.check_checkpoint()
 
     def check_checkpoint(self) -> None:
-        """Look for evidence in the checkpoint now; cheap where no batch waits for it."""
+        """Look for evidence in the checkpoint now; cheap where no batch waits for it.
+
+        A file system that fails is asked again; it fails the query only after a minute.
+        """
         with self._lock:
-            if self._checkpoint is not None and self._evidence.unproved():
+            if self._checkpoint is None or not self._evidence.unproved():
+                return
+            try:
                 self._examine(self._checkpoint)
+                self._unreadable_since = None
+            except CheckpointUnreadable as error:
+                self._bear(error)
+
+    def _bear(self, error: CheckpointUnreadable) -> None:
+        now = time.monotonic()
+        if self._unreadable_since is None:
+            self._unreadable_since = now
+            log.warning("%s; trying again", error)
+        elif now - self._unreadable_since >= _UNREADABLE_AT_MOST:
+            raise error
 
     def fence(self, epochs: set[str]) -> None:
         """``epochs`` of another reader are about to be planned as lost: bar it from ACKing them."""
@@ -105,18 +123,21 @@ class Committer:
     def _await_offset_log(self, checkpoint: Checkpoint, end: Offset) -> None:
         # Spark writes the offset log before it plans, except under asynchronous progress tracking, which
         # writes it at about the same time.
+        problem: StompError = CheckpointMismatch(
+            f"the offset log under checkpointLocation {checkpoint.location} does not hold the batch "
+            "that Spark just planned: name there the checkpointLocation of this very query "
+            "(the option given to writeStream)"
+        )
         deadline = time.monotonic() + _OFFSET_LOG_WAIT
-        while True:
-            with self._lock:
-                if checkpoint.holds(end):
-                    return
-            if time.monotonic() >= deadline:
-                raise CheckpointMismatch(
-                    f"the offset log under checkpointLocation {checkpoint.location} does not hold the batch "
-                    "that Spark just planned: name there the checkpointLocation of this very query "
-                    "(the option given to writeStream)"
-                )
+        while time.monotonic() < deadline:
+            try:
+                with self._lock:
+                    if checkpoint.holds(end):
+                        return
+            except CheckpointUnreadable as error:
+                problem = error
             self._stopped.wait(_POLL)
+        raise problem
 
     def _watch(self) -> None:
         while not self._stopped.wait(_POLL):

@@ -104,13 +104,12 @@ class Fleet:
 
     def acknowledge(self, committed: Offset) -> None:
         """ACK and free everything up to ``committed``; positions of other epochs concern nobody here."""
-        for _, position in committed:
-            receiver = self._by_epoch.get(position.epoch)
-            if receiver is not None:
-                receiver.acknowledge(position.sequence)
-        for receiver in self._receivers.values():
+        held = [(self._by_epoch.get(position.epoch), position.sequence) for _, position in committed]
+        news = [receiver.acknowledge(upto) for receiver, upto in held if receiver is not None]
+        if any(news):
             # A message may have been delivered once more to another receiver than the one that holds it.
-            receiver.wake()
+            for receiver in self._receivers.values():
+                receiver.wake()
 
     def acks_confirmed(self) -> bool:
         """Whether the broker confirmed every ACK of what was committed."""

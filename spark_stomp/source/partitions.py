@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,9 +13,12 @@ from pyspark.sql.datasource import InputPartition
 from spark_stomp.arrow import RawBlock, RowRules, decode_block
 from spark_stomp.dialects import Dialect, dialect_named
 from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
+from spark_stomp.receiver import FrameRun
 from spark_stomp.schema import Projection
 
-__all__ = ["FrameRange", "RowSettings", "read_range"]
+__all__ = ["FrameRange", "RowSettings", "gathered", "joined", "read_range"]
+
+_BLOCK_BYTES = 1 << 20
 
 
 class FrameRange(InputPartition):
@@ -46,14 +49,41 @@ class RowSettings:
 
 
 def read_range(partition: FrameRange, settings: RowSettings) -> Iterator[pa.RecordBatch]:
-    """Fetch the frames of ``partition`` and decode them, one record batch for each run."""
-    for run in fetch(partition.address, partition.ticket):
-        block = RawBlock(
-            data=run.data,
-            ends=np.asarray(run.ends, dtype=np.int64),
-            version=run.version,
-            received_at=run.received_at,
-            receiver=partition.receiver,
-            first_sequence=run.first_sequence,
-        )
-        yield decode_block(block, settings.projection, settings.rules(dialect_named(run.dialect)))
+    """Fetch the frames of ``partition`` and decode them, one record batch for about a MiB of them."""
+    for runs in gathered(fetch(partition.address, partition.ticket)):
+        rules = settings.rules(dialect_named(runs[0].dialect))
+        yield decode_block(joined(runs, partition.receiver), settings.projection, rules)
+
+
+def gathered(runs: Iterable[FrameRun]) -> Iterator[list[FrameRun]]:
+    """Consecutive runs of one version and dialect, about a MiB together.
+
+    A run is what one read of the socket brought, which is a single message where they trickle in; decoding
+    has a cost per block that a message alone would not be worth.
+    """
+    group: list[FrameRun] = []
+    size = 0
+    for run in runs:
+        same = not group or (run.version, run.dialect) == (group[0].version, group[0].dialect)
+        if group and (not same or size >= _BLOCK_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(run)
+        size += len(run.data)
+    if group:
+        yield group
+
+
+def joined(runs: Sequence[FrameRun], receiver: str) -> RawBlock:
+    """Consecutive runs as one block; each frame keeps the time at which it was received."""
+    counts = [len(run.ends) for run in runs]
+    offsets = np.cumsum([0, *(len(run.data) for run in runs[:-1])])
+    ends = [np.asarray(run.ends, np.int64) + offset for run, offset in zip(runs, offsets, strict=True)]
+    return RawBlock(
+        data=runs[0].data if len(runs) == 1 else b"".join(run.data for run in runs),
+        ends=np.concatenate(ends),
+        version=runs[0].version,
+        received_at=np.repeat(np.array([run.received_at for run in runs], np.int64), counts),
+        receiver=receiver,
+        first_sequence=runs[0].first_sequence,
+    )

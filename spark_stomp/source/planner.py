@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from spark_stomp.source.offsets import Offset, Position
 
-__all__ = ["Available", "Limits", "Range", "choose_end", "is_ready", "plan", "split"]
+__all__ = ["Available", "Limits", "Range", "choose_end", "is_ready", "plan", "rotated", "split"]
 
 BytesBetween = Callable[[str, int, int], int]
 EndWithin = Callable[[str, int, int, int], int]
@@ -77,8 +77,9 @@ def choose_end(
 ) -> Offset:
     """The end of a batch that starts at ``start`` and takes as much as the limits let through.
 
-    Receivers share the limits evenly; what one leaves goes to the others. At least one message is taken,
-    however large (contract 5). With nothing new the result equals ``start``.
+    Receivers share the limits evenly; what one leaves goes to the others. Of the first that has any at least
+    one message is taken, however large (contract 5), so that with :func:`rotated` none is passed over for
+    ever. With nothing new the result equals ``start``.
     """
     takes = _shares({receiver.name: receiver.new for receiver in available}, limits.max_messages)
     if limits.max_bytes is not None:
@@ -90,13 +91,25 @@ def choose_end(
     return Offset(positions)
 
 
+def rotated(available: Sequence[Available], turn: int) -> list[Available]:
+    """The receivers in the order in which they are served, another one first each turn."""
+    first = turn % len(available) if available else 0
+    return [*available[first:], *available[:first]]
+
+
 def _shares(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
-    """Split ``budget`` evenly; whoever wants less than its share leaves the rest to the others."""
+    """Split ``budget`` evenly; whoever wants less than its share leaves the rest to the others.
+
+    Where there is less than one for each, those that come first get one.
+    """
     if budget is None or sum(wanted.values()) <= budget:
         return dict(wanted)
-    shares: dict[str, int] = {}
-    for index, (name, want) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
-        shares[name] = min(want, -(-budget // (len(wanted) - index)))
+    shares = dict.fromkeys(wanted, 0)
+    hungry = [name for name, want in wanted.items() if want]
+    if budget < len(hungry):
+        return shares | dict.fromkeys(hungry[:budget], 1)
+    for index, name in enumerate(sorted(hungry, key=lambda name: wanted[name])):
+        shares[name] = min(wanted[name], -(-budget // (len(hungry) - index)))
         budget -= shares[name]
     return shares
 
@@ -108,16 +121,19 @@ def _within_bytes(
     bytes_between: BytesBetween,
     end_within: EndWithin,
 ) -> dict[str, int]:
+    """How many messages of each fit. The first that has any takes one at least, however large it is."""
     sizes = {r.name: bytes_between(r.name, r.offered, r.offered + takes[r.name]) for r in available}
     budgets = _shares(sizes, max_bytes)
-    fitting = {
+    first = next((r for r in available if takes[r.name]), None)
+    if first is not None:
+        least = bytes_between(first.name, first.offered, first.offered + 1)
+        if least > budgets[first.name]:
+            others = {name: size for name, size in sizes.items() if name != first.name}
+            budgets = {first.name: least, **_shares(others, max(0, max_bytes - least))}
+    return {
         r.name: end_within(r.name, r.offered, r.offered + takes[r.name], budgets[r.name]) - r.offered
         for r in available
     }
-    if any(takes.values()) and not any(fitting.values()):
-        first = next(name for name, take in takes.items() if take)
-        fitting[first] = 1
-    return fitting
 
 
 def plan(start: Offset, end: Offset) -> list[Range]:

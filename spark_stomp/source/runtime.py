@@ -14,7 +14,7 @@ from spark_stomp.source.committer import Committer
 from spark_stomp.source.fleet import Fleet
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.partitions import FrameRange
-from spark_stomp.source.planner import Limits, Range, choose_end, plan, split
+from spark_stomp.source.planner import Limits, Range, choose_end, plan, rotated, split
 from spark_stomp.source.termination import Termination
 from spark_stomp.source.waiting import SETTLE, Decision, Mode, Situation, decide
 
@@ -47,6 +47,7 @@ class StreamRuntime:
         self._fleet = Fleet(options, self._served)
         self._committer = Committer(self._fleet, checkpoint)
         self._pending_since: float | None = None
+        self._turn = 0
         self._drain_until = float("inf")
         self._termination = Termination(self.stop)
         self._stop_lock = threading.Lock()
@@ -92,15 +93,21 @@ class StreamRuntime:
         Where that ends the run (ONCE, DRAIN), the receipts of all ACKs are awaited first: the process is
         told to end right after.
         """
+        # ACKs that this call released make room in the broker's window. A trigger that did not wait for what
+        # comes then would find nothing every second time.
+        refill_until = 0.0 if self._fleet.acks_confirmed() else time.monotonic() + SETTLE
         while True:
             self._raise_failure()
             situation = self._situation(start)
             decision = decide(mode, self._limits, situation)
+            if mode is Mode.STREAMING and not situation.new and time.monotonic() < refill_until:
+                decision = Decision.WAIT
             if decision is Decision.CUT:
                 end = self._choose_end(start, situation)
                 if not self._fleet.offer(end, situation.available):
                     continue
                 self._pending_since = None
+                self._turn += 1
                 return end
             if decision is Decision.NOTHING_NEW:
                 if mode is not Mode.STREAMING:
@@ -149,13 +156,15 @@ class StreamRuntime:
             if self._stopping:
                 return
             self._stopping = True
-            self._committer.stop()
-            self._fleet.stop(_SHUTDOWN)
+            try:
+                self._committer.stop()
+            finally:
+                self._fleet.stop(_SHUTDOWN)
         self._termination.uninstall()
 
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
-        available = self._fleet.available(start)
+        available = rotated(self._fleet.available(start), self._turn)
         if not any(receiver.new for receiver in available):
             self._pending_since = None
         elif self._pending_since is None:

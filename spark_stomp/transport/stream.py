@@ -89,7 +89,7 @@ def _connect(host: str, port: int, peer: str, timeout: float) -> socket.socket:
         sock = socket.create_connection((host, port), timeout=timeout)
     except TimeoutError as error:
         raise ConnectTimeout(f"no connection to {peer} within connectTimeout ({timeout:g}s)") from error
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: a host name that no resolver could take
         raise ConnectFailed(f"cannot connect to {peer}: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -70,7 +70,8 @@ class RabbitMQ(Broker):
     def evaluate(self, expression: str) -> str:
         """The value of an Erlang expression on the node, as ``rabbitmqctl eval`` has it.
 
-        rabbitmqctl starts a virtual machine for each question, which takes a second or two; erl_call does not.  # noqa: E501
+        rabbitmqctl starts a virtual machine for each question, which takes a second or two; erl_call
+        does not.
         """
         cookie = (self.folder / ".erlang.cookie").read_text()
         command = (self._erlang / "erl_call", "-sname", self._node, "-c", cookie, "-e")

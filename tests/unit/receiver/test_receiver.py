@@ -295,3 +295,43 @@ class TestReconnect:
             first.stop()
             received(receiver, 6)
             assert bodies(receiver, 0, 6) == [b"from the first", *FIVE]
+
+
+def test_receipts_that_keep_coming_are_patience_enough(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch confirmed group by group may take longer than ackReceiptTimeout altogether."""
+    monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 10)
+    devbroker.publish_many(QUEUE, [b"m"] * 100)
+    with receiving(devbroker.url, ackReceiptTimeout="500ms") as receiver:
+        received(receiver, 100)
+        slowly = receiver.deliveries.confirm
+        monkeypatch.setattr(
+            receiver.deliveries, "confirm", lambda receipt: (time.sleep(0.15), slowly(receipt))
+        )
+        begun = time.monotonic()
+        receiver.acknowledge(100)
+        wait_until(lambda: receiver.status().acked == 100, what="all receipts")
+        assert time.monotonic() - begun > 1
+        assert receiver.status().failure is None
+
+
+@pytest.mark.parametrize("host", ["broker..example.com", "x" * 64 + ".example.com"])
+def test_a_host_name_that_cannot_be_looked_up_is_a_failure_and_no_silence(host: str) -> None:
+    with receiving(f"stomp://{host}:61613", connectTimeout="1s") as receiver:
+        wait_until(lambda: receiver.status().failure is not None, what="the failure")
+        assert host in str(receiver.status().failure)
+
+
+def test_what_nobody_expected_is_a_failure_and_no_silence(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unexpected(*_: object, **__: object) -> None:
+        raise MemoryError("out of luck")
+
+    devbroker.publish(QUEUE, b"m")
+    with receiving(devbroker.url) as receiver:
+        monkeypatch.setattr(receiver.deliveries, "receive", unexpected)
+        devbroker.publish(QUEUE, b"m")
+        wait_until(lambda: receiver.status().failure is not None, what="the failure")
+        assert "out of luck" in str(receiver.status().failure)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spark_stomp.errors import CheckpointMismatch
+from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.offsets import Offset, Position
 
@@ -138,3 +139,32 @@ def test_a_relative_path(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_file_system_is_refused_by_name() -> None:
     with pytest.raises(CheckpointMismatch, match="nosuchfs://bucket/x"):
         Checkpoint("nosuchfs://bucket/x")
+
+
+class TestFileErrors:
+    def test_a_batch_that_could_not_be_read_is_examined_again(
+        self, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        checkpoint = Checkpoint(str(log.root))
+        log.plan(0, at(5).to_json())
+        log.commit(0)
+        with monkeypatch.context() as broken:
+            broken.setattr(checkpoint, "_files", Throttled(checkpoint._files))
+            with pytest.raises(CheckpointUnreadable, match="slow down"):
+                committed(checkpoint, at(5))
+        assert committed(checkpoint, at(5)) == at(5)
+
+    def test_listing_and_fences(self, log: Log) -> None:
+        checkpoint = Checkpoint("/proc/self/mem")
+        with pytest.raises(CheckpointUnreadable, match="/proc/self/mem"):
+            checkpoint.fence(["e"])
+
+
+class Throttled:
+    """A file system that lists and does not read."""
+
+    def __init__(self, files: Any) -> None:
+        self.get_file_info = files.get_file_info
+
+    def open_input_file(self, path: str) -> Any:
+        raise OSError("slow down")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp.source.offsets import INITIAL, Offset, Position
-from spark_stomp.source.planner import Available, Limits, Range, choose_end, is_ready, plan, split
+from spark_stomp.source.planner import Available, Limits, Range, choose_end, is_ready, plan, rotated, split
 
 SIZE = 10
 
@@ -82,6 +82,41 @@ class TestChooseEnd:
             assert total * SIZE <= max(max_bytes, SIZE)
         if max_bytes is None:
             assert total == min(sum(new), max_messages if max_messages is not None else sum(new))
+
+
+class TestFairness:
+    """What stays behind is un-acked and waits: nobody may be passed over for ever."""
+
+    def served(self, new: dict[str, int], limits: Limits, sizes: dict[str, int]) -> set[str]:
+        """Who was read within as many batches as there are receivers, with a backlog that never ends."""
+        found: set[str] = set()
+        for turn in range(len(new)):
+            available = [Available(name, "e", 0, count) for name, count in new.items()]
+            chosen = choose_end(
+                INITIAL,
+                rotated(available, turn),
+                limits,
+                bytes_between=lambda name, low, high: (high - low) * sizes[name],
+                end_within=lambda name, low, high, most: min(high, low + most // sizes[name]),
+            )
+            found |= {name for name, _ in chosen}
+        return found
+
+    def test_a_message_larger_than_its_share(self) -> None:
+        limits = Limits(max_bytes=10 << 20)
+        assert self.served({"a": 10_000, "b": 1}, limits, {"a": 1 << 10, "b": 6 << 20}) == {"a", "b"}
+
+    def test_messages_as_large_as_the_limit(self) -> None:
+        limits = Limits(max_bytes=1 << 20)
+        assert self.served({"a": 9, "b": 9}, limits, {"a": 1 << 20, "b": 1 << 20}) == {"a", "b"}
+
+    def test_more_receivers_than_messages_in_a_batch(self) -> None:
+        limits = Limits(max_messages=2)
+        assert self.served({"a": 9, "b": 9, "c": 9}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
+
+    def test_the_quiet_ones_do_not_starve_the_busy_one(self) -> None:
+        limits = Limits(max_messages=2)
+        assert self.served({"a": 9_000, "b": 1, "c": 1}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
 
 
 class TestIsReady:

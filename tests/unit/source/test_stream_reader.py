@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,13 @@ from support.options import source_options
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import CheckpointMismatch, ConnectionLost, RangeUnavailable, SubscribeTimeout
+from spark_stomp.errors import (
+    CheckpointMismatch,
+    CheckpointUnreadable,
+    ConnectionLost,
+    RangeUnavailable,
+    SubscribeTimeout,
+)
 from spark_stomp.schema import Projection
 from spark_stomp.source import runtime
 from spark_stomp.source.fleet import Fleet
@@ -196,6 +204,44 @@ class TestCheckpointNamed:
         old.reader.stop()
         assert broker.queue(QUEUE).acked == 0
 
+    def test_a_file_system_that_fails_for_a_while_costs_nothing(
+        self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
+        start = run.reader.initialOffset()
+        end = run.reader.latestOffset(start, None)
+        log(tmp_path, "offsets", 0, end)
+        run.read(start, end)
+        failed = threading.Event()
+
+        def failing(*_: object) -> None:
+            failed.set()
+            raise CheckpointUnreadable("slow down")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
+            log(tmp_path, "commits", 0, {})
+            assert failed.wait(10)
+            assert run.reader.latestOffset(end, None) == end
+        acked(broker, 20)
+
+    def test_a_file_system_that_fails_at_the_end_does_not_keep_the_goodbye(
+        self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
+        start = run.reader.initialOffset()
+        end = run.reader.latestOffset(start, None)
+        log(tmp_path, "offsets", 0, end)
+        run.read(start, end)
+
+        def failing(*_: object) -> None:
+            raise RuntimeError("no such thing was expected")
+
+        monkeypatch.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
+        with pytest.raises(RuntimeError):
+            run.reader.stop()
+        assert broker.disconnects == 1
+
     def test_another_querys_checkpoint_is_refused(
         self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -313,6 +359,33 @@ class TestAvailableNow:
         broker.stop()
         with pytest.raises(SubscribeTimeout, match="maxDrainTime"):
             run.reader.latestOffset(end, None)
+
+
+def test_the_trigger_after_a_full_window_is_not_empty(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url, prefetch=5))
+    offsets = [run.reader.initialOffset()]
+    for _ in range(4):
+        end = run.reader.latestOffset(offsets[-1], None)
+        run.read(offsets[-1], end)
+        offsets.append(end)
+    sequences = [position["sequence"] for end in offsets for position in end["receivers"].values()]
+    assert sequences == [5, 10, 15, 20]
+
+
+def test_a_task_that_reads_nothing_does_not_hold_up_the_end(broker: DevBroker, runs: list[Spark]) -> None:
+    broker.publish_many(QUEUE, [b"x" * 1_000_000] * 40)
+    runs.append(run := Spark(broker.url))
+    start = run.reader.initialOffset()
+    wait_until(
+        lambda: '"sequence": 60' in json.dumps(run.reader.latestOffset(start, None)), what="all 60 messages"
+    )
+    partitions = run.reader.partitions(start, run.reader.latestOffset(start, None))
+    task = run.reader.read(partitions[-1])
+    next(task)
+    begun = time.monotonic()
+    run.reader.stop()
+    assert time.monotonic() - begun < 5
+    assert broker.disconnects == 1
 
 
 def test_a_tasks_copy_holds_no_secret_and_opens_nothing(broker: DevBroker) -> None:

@@ -1,0 +1,46 @@
+"""The spill: what was put comes back, and space is given back while some of it is still in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_stomp.errors import DeliveryError
+from spark_stomp.receiver.spill import SpilledBytes, SpillFile
+
+
+@pytest.fixture
+def spill(tmp_path: Path) -> Iterator[SpillFile]:
+    made = SpillFile(str(tmp_path), segment_bytes=1_000)
+    yield made
+    made.close()
+
+
+def test_what_was_put_comes_back(spill: SpillFile) -> None:
+    blocks = [bytes([number]) * (100 + number) for number in range(50)]
+    held = [spill.put(block) for block in blocks]
+    assert [part.load() for part in held] == blocks
+    assert spill.in_use == sum(map(len, blocks))
+
+
+def test_a_backlog_that_never_empties_does_not_grow(spill: SpillFile) -> None:
+    waiting: list[SpilledBytes] = []
+    for number in range(1_000):
+        waiting.append(spill.put(b"x" * 300))
+        if number >= 5:
+            waiting.pop(0).release()
+        assert spill.on_disk <= 4_000
+    assert spill.in_use == 5 * 300
+    assert waiting[0].load() == b"x" * 300
+
+
+def test_nothing_has_a_name(spill: SpillFile, tmp_path: Path) -> None:
+    spill.put(b"secret")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(DeliveryError, match=r"stay on the broker.*lower prefetch"):
+        SpillFile(str(tmp_path / "missing")).put(b"x")
