@@ -53,6 +53,7 @@ class Sender:
         connection = self._connected()
         while len(self._outstanding) >= self._options.receipt_window:
             self._take_receipts(connection)
+        connection.require_open()
         receipt = connection.session.new_receipt()
         connection.session.send(message.destination, message.body, headers=message.headers, receipt=receipt)
         if not self._outstanding:
