@@ -255,6 +255,7 @@ class Receiver:
         )
 
     def _subscribe(self, connection: Connection) -> None:
+        connection.require_open()
         session, settings = connection.session, self.settings
         self._dialect = dialect_for(session.server, settings.connection.broker)
         selector = () if settings.selector is None else (("selector", settings.selector),)

@@ -55,6 +55,7 @@ class Sender:
         connection = self._connected()
         while len(self._outstanding) >= self._options.receipt_window:
             self._take_receipts(connection)
+        connection.require_open()
         receipt = connection.session.new_receipt()
         headers = message.headers + self._further_headers(message)
         connection.session.send(message.destination, message.body, headers=headers, receipt=receipt)

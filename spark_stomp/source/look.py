@@ -58,6 +58,7 @@ def look(options: SourceOptions, destination: str) -> Iterator[tuple[RawBlock, D
 def _subscribe(
     connection: Connection, options: SourceOptions, dialect: Dialect, destination: str
 ) -> list[Event]:
+    connection.require_open()
     session = connection.session
     selector = () if options.selector is None else (("selector", options.selector),)
     further = selector + options.subscribe_headers

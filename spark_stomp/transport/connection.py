@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from spark_stomp.errors import ConnectionLost, HeartbeatLost, ReceiptTimeout, StompError
+from spark_stomp.errors import ConnectionLost, HeartbeatLost, ReceiptTimeout, StompError, TransportError
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConnection,
@@ -22,7 +22,7 @@ from spark_stomp.protocol import (
     ReceiptReceived,
 )
 from spark_stomp.transport.refusals import broker_error
-from spark_stomp.transport.stream import ByteStream
+from spark_stomp.transport.stream import Stream
 
 __all__ = ["Connection"]
 
@@ -39,7 +39,7 @@ class Connection:
     """
 
     def __init__(
-        self, stream: ByteStream, session: ClientConnection, clock: Callable[[], float] = time.monotonic
+        self, stream: Stream, session: ClientConnection, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.session = session
         self._stream = stream
@@ -68,6 +68,11 @@ class Connection:
         """Whether nothing can be sent any more; :meth:`poll` says why, once it has handed out its events."""
         return self._failure is not None
 
+    def require_open(self) -> None:
+        """Raise what ended the connection, if something did: its session would only say that it is over."""
+        if self._failure is not None:
+            raise self._failure
+
     def __enter__(self) -> Connection:
         return self
 
@@ -90,8 +95,7 @@ class Connection:
         Returns early on :meth:`wake`. Heart-beats are sent and watched. Raises RemoteProtocolError or
         ConnectionLost, after the events before the failure were returned.
         """
-        if self._failure is not None:
-            raise self._failure
+        self.require_open()
         self._write()
         events = self._events()
         if events:
@@ -117,8 +121,7 @@ class Connection:
 
         Raises ReceiptTimeout, or what :meth:`poll` raises. ERROR frames are raised as BrokerError.
         """
-        if self._failure is not None:
-            raise self._failure
+        self.require_open()
         deadline = self._clock() + timeout
         self.session.disconnect(self.session.new_receipt())
         while True:
@@ -190,7 +193,7 @@ class Connection:
         while taken < _ROUND_BYTES:
             try:
                 data = self._stream.read()
-            except ConnectionLost as error:
+            except TransportError as error:
                 self._failure = error
                 return
             if data is None:
@@ -223,7 +226,7 @@ class Connection:
                     return
             try:
                 sent = self._stream.write(self._outgoing)
-            except ConnectionLost as error:
+            except TransportError as error:
                 # What the broker said before it closed (an ERROR frame, often) is still to be read.
                 self._outgoing = memoryview(b"")
                 self._feed()

@@ -1,4 +1,4 @@
-"""Opening: an endpoint, TCP and TLS, then CONNECT and CONNECTED, all within ``connectTimeout``."""
+"""Opening: an endpoint's stream, then CONNECT and CONNECTED, all within ``connectTimeout``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.transport.connection import Connection
+from spark_stomp.transport.dial import open_stream
 from spark_stomp.transport.refusals import connect_refused
-from spark_stomp.transport.stream import open_stream
 
 if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions, Endpoint
@@ -68,7 +68,7 @@ def open_connection(
 
 def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
     deadline = time.monotonic() + options.connect_timeout
-    stream = open_stream(endpoint, options.tls, options.connect_timeout)
+    stream = open_stream(endpoint, options, deadline)
     connection = Connection(stream, ClientConnection(config))
     try:
         _handshake(connection, deadline, options)
@@ -109,5 +109,5 @@ def _first_events(connection: Connection, timeout: float) -> list[object]:
     except ConnectionLost as error:
         raise ConnectFailed(
             f"{connection.peer} closed the connection without answering CONNECT; "
-            "is it a STOMP port, and does it want TLS (stomp+ssl://)?"
+            "is it a STOMP port, and does it want TLS (stomp+ssl://) or a client certificate (tlsCertFile)?"
         ) from error

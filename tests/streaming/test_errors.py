@@ -158,15 +158,18 @@ def test_a_column_that_does_not_exist(spark: SparkSession, devbroker: DevBroker,
     assert "body" in text
 
 
-def test_the_broker_going_away_is_an_error_and_not_no_data(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_broker_that_stays_away_is_an_error_and_not_no_data(spark: SparkSession, tmp_path: Path) -> None:
     with DevBroker() as broker:
         broker.publish(QUEUE, b"one")
         seen = Recorder()
-        with Running(stomp_stream(spark, broker.url, QUEUE), tmp_path, seen) as running:
+        with Running(
+            stomp_stream(spark, broker.url, QUEUE, reconnectTimeout="2s"), tmp_path, seen
+        ) as running:
             running.wait(lambda: seen.bodies, what="the first message")
-            broker.drop_connections()
+            broker.stop()
             text = running.failure()
     assert "[STOMP_CONNECTION_LOST]" in text
+    assert "reconnectTimeout (2s)" in text
 
 
 @pytest.mark.parametrize("mode", ["plan", "logs"])

@@ -12,12 +12,12 @@ from support.tcp import tcp_server
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
+    ClientIdInUse,
     ConnectFailed,
     ConnectTimeout,
     LoginRefused,
     NotStompServer,
     TlsRefused,
-    UnsupportedError,
     VersionError,
 )
 from spark_stomp.transport import open_connection
@@ -105,9 +105,29 @@ def test_plain_stomp_behind_a_tls_url(devbroker: DevBroker) -> None:
         connect(devbroker.url.replace("stomp://", "stomp+ssl://"), connectTimeout="2s")
 
 
-def test_websocket_urls_are_refused_with_what_to_use_instead() -> None:
-    with pytest.raises(UnsupportedError, match="stomp://"):
-        connect("ws://127.0.0.1:15674")
+class TestClientIdInUse:
+    WORDS = b"Broker: b - Client: ada already connected from tcp://127.0.0.1:5"
+
+    def refused(self, words: bytes, **options: object) -> LoginRefused:
+        def serve(connection: socket.socket) -> None:
+            connection.recv(1000)
+            connection.sendall(b"ERROR\nmessage:" + words.replace(b":", b"\\c") + b"\n\n\0")
+            connection.recv(1000)
+
+        with tcp_server(serve) as port, pytest.raises(LoginRefused) as refusal:
+            connect(f"stomp://127.0.0.1:{port}", **options)
+        return refusal.value
+
+    def test_is_told_from_a_refused_login(self) -> None:
+        refusal = self.refused(self.WORDS, clientId="ada")
+        assert isinstance(refusal, ClientIdInUse)
+        assert "clientId ada" in str(refusal)
+
+    def test_only_where_one_was_given_and_the_broker_says_so(self) -> None:
+        assert not isinstance(self.refused(self.WORDS), ClientIdInUse)
+        assert not isinstance(
+            self.refused(b"User name or password is invalid", clientId="ada"), ClientIdInUse
+        )
 
 
 class TestSeveralEndpoints:

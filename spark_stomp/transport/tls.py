@@ -1,0 +1,64 @@
+"""TLS on a connected socket. The certificate and the host name are verified unless told otherwise."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from spark_stomp.errors import ConnectTimeout, TlsRefused
+
+if TYPE_CHECKING:
+    from spark_stomp.options import TlsOptions
+
+__all__ = ["secure"]
+
+log = logging.getLogger(__name__)
+
+# OpenSSL's X509_V_ERR_* codes, and what helps.
+_HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
+_UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
+
+
+def secure(sock: socket.socket, host: str, peer: str, tls: TlsOptions) -> ssl.SSLSocket:
+    """Shake hands with the server, which must prove to be ``host``; the socket's timeout holds.
+
+    Raises TlsRefused, which says what was wrong with which certificate, or ConnectTimeout.
+    """
+    context = _context(tls)
+    if not tls.verify:
+        log.warning("tlsVerify = false: the certificate of %s is not checked; anybody could pose as it", peer)
+    try:
+        return context.wrap_socket(sock, server_hostname=host)
+    except TimeoutError as error:
+        raise ConnectTimeout(f"{peer} did not finish the TLS handshake within connectTimeout") from error
+    except ssl.SSLCertVerificationError as error:
+        raise TlsRefused(
+            f"the certificate of {peer} is not accepted: {error.verify_message}; {_remedy(error, host)}"
+        ) from error
+    except OSError as error:
+        raise TlsRefused(f"no TLS with {peer}: {error}") from error
+
+
+def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
+    if error.verify_code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
+        return f"url must name the broker as its certificate does, and {host} is not in it"
+    if error.verify_code in _UNKNOWN_AUTHORITY:
+        return "set tlsCaFile to the authority that signed it"
+    return "the broker needs another certificate"
+
+
+def _context(tls: TlsOptions) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        if tls.cert_file is not None:
+            # Without a password OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(tls.cert_file, tls.key_file, tls.key_password or "")
+    except OSError as error:
+        named = f"tlsCaFile={tls.ca_file}, tlsCertFile={tls.cert_file}, tlsKeyFile={tls.key_file}"
+        raise TlsRefused(f"cannot load the TLS files ({named}): {error}") from error
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,166 @@
+"""STOMP over WebSocket, on the sans-IO half of the ``websockets`` package (the extra ``ws``).
+
+Each STOMP frame and each heart-beat goes out as a message of its own, since ActiveMQ reads no more than one
+frame from a message, and as text wherever it is UTF-8, since ActiveMQ ignores binary messages. What comes is
+taken as a stream of bytes, however the broker cuts it.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
+from spark_stomp.transport.stream import ByteStream
+
+if TYPE_CHECKING:
+    from websockets.client import ClientProtocol
+
+__all__ = ["WebSocketStream", "split_frames", "upgrade"]
+
+_SUBPROTOCOLS = {"1.2": "v12.stomp", "1.1": "v11.stomp", "1.0": "v10.stomp"}
+_READ_SIZE = 1 << 16
+# Several frames may share a message, though no broker known sends them so.
+_MESSAGE_OVERHEAD = 1 << 20
+_LENGTH = re.compile(rb"\ncontent-length:([0-9]+)\n")
+
+
+def upgrade(
+    sock: socket.socket, peer: str, uri: str, versions: Sequence[str], max_frame: int
+) -> WebSocketStream:
+    """Make a WebSocket of a connected socket, whose timeout holds for each step of the handshake.
+
+    Raises NotStompServer where the server refuses, ConnectFailed, ConnectTimeout, or UnsupportedError where
+    the package is missing.
+    """
+    protocol = _protocol(uri, versions, max_frame)
+    try:
+        protocol.send_request(protocol.connect())
+        _flush(sock, protocol)
+        while not protocol.events_received():
+            data = sock.recv(_READ_SIZE)
+            protocol.receive_data(data) if data else protocol.receive_eof()
+            if protocol.handshake_exc is not None:
+                raise NotStompServer(f"{uri} is no WebSocket for STOMP: {protocol.handshake_exc}")
+    except TimeoutError as error:
+        raise ConnectTimeout(f"{uri} did not answer the WebSocket handshake within connectTimeout") from error
+    except OSError as error:
+        raise ConnectFailed(f"{uri} broke off the WebSocket handshake: {error}") from error
+    return WebSocketStream(ByteStream(sock, peer), protocol)
+
+
+def _protocol(uri: str, versions: Sequence[str], max_frame: int) -> ClientProtocol:
+    try:
+        from websockets.client import ClientProtocol
+        from websockets.typing import Subprotocol
+        from websockets.uri import parse_uri
+    except ImportError as error:
+        raise UnsupportedError(
+            f"{uri}: STOMP over WebSocket needs the package websockets: pip install 'spark-stomp[ws]'"
+        ) from error
+    wanted = [Subprotocol(_SUBPROTOCOLS[version]) for version in versions if version in _SUBPROTOCOLS]
+    return ClientProtocol(parse_uri(uri), subprotocols=wanted or None, max_size=max_frame + _MESSAGE_OVERHEAD)
+
+
+def _flush(sock: socket.socket, protocol: ClientProtocol) -> None:
+    for data in protocol.data_to_send():
+        sock.sendall(data)
+
+
+class WebSocketStream:
+    """The bytes of a WebSocket's messages, over a stream."""
+
+    def __init__(self, stream: ByteStream, protocol: ClientProtocol) -> None:
+        self._stream = stream
+        self._protocol = protocol
+        self._out = memoryview(b"")
+        self._taken = False
+
+    @property
+    def peer(self) -> str:
+        return self._stream.peer
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def buffered(self) -> bool:
+        return self._stream.buffered()
+
+    def read(self) -> bytes | None:
+        while True:
+            data = self._stream.read()
+            if data is None:
+                return None
+            if not data:
+                return b""
+            self._protocol.receive_data(data)
+            content = b"".join(self._content(self._protocol.events_received()))
+            # Pings are answered here; what the socket does not take goes out before the next message.
+            self._send()
+            if content:
+                return content
+            if self._protocol.close_expected():
+                return self._end()
+
+    def write(self, data: memoryview) -> int:
+        if not self._taken:
+            for frame in split_frames(bytes(data)):
+                self._send_message(frame)
+            self._taken = True
+        self._send()
+        if self._out:
+            return 0
+        self._taken = False
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _content(self, events: Sequence[Any]) -> Iterator[bytes]:
+        from websockets.frames import Frame, Opcode
+
+        for event in events:
+            if isinstance(event, Frame) and event.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+                yield bytes(event.data)
+
+    def _end(self) -> bytes:
+        """The end of the stream, if it is an orderly one."""
+        error = self._protocol.parser_exc
+        if error is not None:
+            raise ConnectionLost(f"the WebSocket to {self.peer} broke: {error}") from error
+        return b""
+
+    def _send_message(self, frame: bytes) -> None:
+        try:
+            frame.decode()
+        except UnicodeDecodeError:
+            self._protocol.send_binary(frame)
+        else:
+            self._protocol.send_text(frame)
+
+    def _send(self) -> None:
+        """Hand the socket as much as it takes of what the protocol has for it."""
+        while True:
+            if not self._out:
+                self._out = memoryview(b"".join(self._protocol.data_to_send()))
+                if not self._out:
+                    return
+            sent = self._stream.write(self._out)
+            self._out = self._out[sent:]
+            if self._out:
+                return
+
+
+def split_frames(data: bytes) -> Iterator[bytes]:
+    """The STOMP frames and heart-beats in what a session wrote: whole frames, with LF line ends."""
+    begin = 0
+    while begin < len(data):
+        end = begin + 1
+        if data[begin] != 0x0A:
+            body = data.index(b"\n\n", begin) + 2
+            length = _LENGTH.search(data, begin, body)
+            end = data.index(b"\0", body + int(length[1]) if length else body) + 1
+        yield data[begin:end]
+        begin = end

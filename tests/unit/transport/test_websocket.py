@@ -1,0 +1,181 @@
+"""STOMP over WebSocket: one frame a message out, any cut in, refusals that say what is wrong."""
+
+from __future__ import annotations
+
+import builtins
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.certificates import Authority
+from support.fronts import websocket_front
+from support.options import source_options
+from support.tcp import tcp_server
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
+from spark_stomp.protocol import MessageReceived
+from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport.websocket import split_frames
+
+QUEUE = "/queue/a"
+BODIES = [b"", b"text", b"\0\1\2", b"caf\xe9", b"\n\n", b"x" * 1_000_000]
+
+
+def connected(url: str, **options: object) -> Connection:
+    return open_connection(source_options(url, **options).connection)
+
+
+def round_trip(connection: Connection) -> None:
+    """Send messages of every sort and read them back."""
+    receipt = connection.session.new_receipt()
+    for body in BODIES:
+        connection.session.send(QUEUE, body)
+    connection.session.subscribe("0", QUEUE, receipt=receipt)
+    events: list[Any] = connection.await_receipt(receipt, 20, "SUBSCRIBE")
+    deadline = time.monotonic() + 20
+    while len(events) < len(BODIES) and time.monotonic() < deadline:
+        events += connection.poll(1)
+    messages = [event.frame for event in events if isinstance(event, MessageReceived)]
+    assert [message.body for message in messages] == BODIES
+    for message in messages:
+        connection.session.ack("0", message.get("ack") or "")
+    connection.disconnect(10)
+
+
+@pytest.fixture
+def received() -> list[str | bytes]:
+    """The messages that the client sent."""
+    return []
+
+
+@pytest.fixture
+def url(devbroker: DevBroker, received: list[str | bytes]) -> Iterator[str]:
+    with websocket_front(devbroker.port, received=received) as port:
+        yield f"ws://127.0.0.1:{port}/ws"
+
+
+def test_messages_of_every_sort(devbroker: DevBroker, url: str) -> None:
+    with connected(url) as connection:
+        round_trip(connection)
+    devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == len(BODIES), what="the ACKs")
+
+
+def test_over_tls(devbroker: DevBroker, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "good")
+    with (
+        websocket_front(devbroker.port, authority.issue().server_context()) as port,
+        connected(f"wss://127.0.0.1:{port}/ws", tlsCaFile=authority.ca_file) as connection,
+    ):
+        round_trip(connection)
+
+
+def test_every_frame_and_heartbeat_is_a_message_of_its_own(
+    devbroker: DevBroker, url: str, received: list[str | bytes]
+) -> None:
+    devbroker.publish_many(QUEUE, [b"m"] * 3)
+    with connected(url) as connection:
+        connection.session.subscribe("0", QUEUE)
+        events: list[Any] = []
+        while len(events) < 3:
+            events += connection.poll(5)
+        handles = [(event.frame.get("ack") or "").encode() for event in events]
+        connection.session.ack_raw("0", handles, receipt="all")
+        connection.await_receipt("all", 5, "ACKs")
+    texts = [message if isinstance(message, str) else message.decode() for message in received]
+    assert [text.partition("\n")[0] for text in texts] == ["CONNECT", "SUBSCRIBE", "ACK", "ACK", "ACK"]
+    assert all(text.endswith("\0") and text.count("\0") == 1 for text in texts)
+
+
+def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> None:
+    with connected(url) as connection:
+        connection.session.send(QUEUE, "café".encode())
+        connection.session.send(QUEUE, b"caf\xe9", receipt="last")
+        connection.await_receipt("last", 5, "SEND")
+    assert [type(message) for message in received] == [str, str, bytes]
+
+
+def test_heartbeats_in_both_directions() -> None:
+    with (
+        DevBroker(heartbeat=(300, 300)) as broker,
+        websocket_front(broker.port) as port,
+        connected(f"ws://127.0.0.1:{port}/ws", heartbeat="300ms,300ms") as connection,
+    ):
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
+            connection.poll(0.5)
+        assert broker.connections == 1
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_each_version(url: str, version: str) -> None:
+    with connected(url, acceptVersions=version) as connection:
+        assert connection.session.version == version
+
+
+def test_the_end_of_the_connection_is_noticed(devbroker: DevBroker, url: str) -> None:
+    with connected(url) as connection:
+        devbroker.drop_connections()
+        deadline = time.monotonic() + 10
+        with pytest.raises(ConnectionLost):
+            while time.monotonic() < deadline:
+                connection.poll(1)
+
+
+def test_a_refused_upgrade_says_what_the_server_said() -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        connection.recv(4096)
+
+    with tcp_server(serve) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
+        connected(f"ws://127.0.0.1:{port}")
+
+
+def test_a_server_of_another_kind() -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"CONNECTED\nversion:1.2\n\n\0")
+
+    with tcp_server(serve) as port, pytest.raises(NotStompServer):
+        connected(f"ws://127.0.0.1:{port}", connectTimeout="3s")
+
+
+def test_a_silent_server_costs_the_timeout() -> None:
+    def serve(connection: socket.socket) -> None:
+        while connection.recv(4096):
+            pass
+
+    with tcp_server(serve) as port, pytest.raises(ConnectTimeout, match="WebSocket"):
+        connected(f"ws://127.0.0.1:{port}", connectTimeout="500ms")
+
+
+def test_without_the_package_the_error_names_the_extra(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported = builtins.__import__
+
+    def missing(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("websockets"):
+            raise ImportError(name)
+        return imported(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(UnsupportedError, match=r"spark-stomp\[ws\]"):
+        connected(f"ws://127.0.0.1:{devbroker.port}/ws")
+
+
+def test_frames_are_split_where_they_end() -> None:
+    frames = [
+        b"CONNECT\nhost:/\n\n\0",
+        b"\n",
+        b"SEND\ncontent-length:3\n\n\0\n\0\0",
+        b"SEND\ncontent-lengthy:3\n\ncontent-length:9\n\0",
+        b"\n",
+        b"ACK\nid:1\n\n\0",
+    ]
+    assert list(split_frames(b"".join(frames))) == frames
+    assert list(split_frames(b"")) == []
