@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spark_stomp.dialects import Dialect, dialect_for
 from spark_stomp.errors import (
@@ -337,12 +337,19 @@ class Receiver:
                 "(no ack and no message-id header); it stays un-acked on the broker"
             )
         self.deliveries.receive(
-            block,
+            self._named(block),
             received_at=time.time_ns() // 1_000,
             version=connection.session.version or "1.0",
             dialect=self._dialect.name,
         )
         self._last_active = time.monotonic()
+
+    def _named(self, block: MessageBlock) -> MessageBlock:
+        """The block with stable ids: the dialect knows which part of its own header is stable."""
+        if self._dialect.id_separator is None or self.settings.id_header is not None:
+            return block
+        stable = self._dialect.stable_id
+        return replace(block, ids=[None if raw is None else stable(raw) for raw in block.ids])
 
     def _send_acks(self, connection: Connection) -> None:
         while not connection.broken and (acks := self.deliveries.due(_ACK_GROUP)) is not None:

@@ -5,9 +5,10 @@
 
 from support.brokers.activemq import ActiveMQ
 from support.brokers.artemis import Artemis
-from support.brokers.base import Broker, Standing, Unavailable
+from support.brokers.base import Broker, Standing
 from support.brokers.dev import DevelopmentBroker
 from support.brokers.rabbitmq import RabbitMQ
+from support.brokers.unavailable import Unavailable
 
 __all__ = [
     "BROKERS",

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from support.brokers.base import CONF, Broker, Standing, free_ports, is_listening
 from support.brokers.cache import cached, java, maven_libraries
+from support.brokers.certificates import PASSWORD
 from support.brokers.jolokia import Jolokia
 from support.brokers.process import Process
 
-__all__ = ["ActiveMQ"]
+__all__ = ["JAVA_OPTIONS", "ActiveMQ", "stomp_properties", "with_tls"]
 
 _POM = Path(__file__).with_name("activemq.pom.xml")
 # Quick to start, and small.
@@ -35,7 +36,7 @@ class ActiveMQ(Broker):
         libraries = cached(f"activemq-{edition}", lambda folder: maven_libraries(_POM, folder))
         if not self.port:
             self._configure()
-        properties = {"stomp.port": str(self.port), "activemq.data": str(self.folder / "data")}
+        properties = {**stomp_properties(self), "activemq.data": str(self.folder / "data")}
         command = [
             java(),
             *JAVA_OPTIONS,
@@ -48,7 +49,7 @@ class ActiveMQ(Broker):
             f"xbean:file:{self.folder / 'activemq.xml'}",
         ]
         self._server = Process(command, self.folder / "server.log", {})
-        self._server.wait_ready(lambda: is_listening(self.port))
+        self._server.wait_ready(lambda: is_listening(self.port) and is_listening(self.tls_port))
 
     def stop(self) -> None:
         if self._server is not None:
@@ -70,8 +71,24 @@ class ActiveMQ(Broker):
         return Standing(said["QueueSize"] - said["InFlightCount"], said["InFlightCount"])
 
     def _configure(self) -> None:
-        self.port, jolokia = free_ports(2)
+        self.port, self.tls_port, jolokia = free_ports(3)
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text()
         page_size = f'maxPageSize="{self._max_page_size}"'
-        (self.folder / "activemq.xml").write_text(text.replace('maxPageSize="20000"', page_size))
+        text = with_tls(text).replace('maxPageSize="20000"', page_size)
+        (self.folder / "activemq.xml").write_text(text)
+
+
+def stomp_properties(broker: Broker) -> dict[str, str]:
+    """The system properties by which the configurations of Java brokers name ports and key store."""
+    return {
+        "stomp.port": str(broker.port),
+        "stomp.tls.port": str(broker.tls_port),
+        "stomp.tls.keyStore": str(broker.certificates.store),
+        "stomp.tls.password": PASSWORD,
+    }
+
+
+def with_tls(configuration: str) -> str:
+    """The configuration with the parts for TLS, which stand there as comments."""
+    return configuration.replace("<!-- TLS:", "").replace(":TLS -->", "")

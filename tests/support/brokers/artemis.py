@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from support.brokers.activemq import JAVA_OPTIONS
-from support.brokers.base import CONF, Broker, Standing, free_ports, is_listening
+from support.brokers.activemq import JAVA_OPTIONS, stomp_properties, with_tls
+from support.brokers.base import CONF, HOST, Broker, Standing, free_ports, is_listening
 from support.brokers.cache import cached, java, maven_archive
 from support.brokers.jolokia import Jolokia
 from support.brokers.process import Process, run
@@ -28,6 +27,10 @@ class Artemis(Broker):
         self._jolokia = Jolokia(0)
         self._server: Process | None = None
 
+    @property
+    def websocket_url(self) -> str:
+        return f"ws://{HOST}:{self.port}/stomp"
+
     def start(self) -> None:
         java()
         if not self.port:
@@ -35,7 +38,7 @@ class Artemis(Broker):
         self._server = Process(
             [self._instance / "bin/artemis", "run"], self.folder / "server.log", self._environment
         )
-        self._server.wait_ready(lambda: is_listening(self.port))
+        self._server.wait_ready(lambda: is_listening(self.port) and is_listening(self.tls_port))
 
     def stop(self) -> None:
         if self._server is not None:
@@ -66,7 +69,7 @@ class Artemis(Broker):
     def _environment(self) -> dict[str, str]:
         options = (
             *JAVA_OPTIONS,
-            f"-Dstomp.port={self.port}",
+            *(f"-D{name}={value}" for name, value in stomp_properties(self).items()),
             "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
         )
         return {"JAVA_ARGS": " ".join((*options, self._jolokia.java_option))}
@@ -75,9 +78,10 @@ class Artemis(Broker):
         home = cached(f"artemis-{_VERSION}", lambda folder: maven_archive(_ARTIFACT, folder))
         account = ("--user", str(self.login), "--password", str(self.password), "--require-login")
         run(home / "bin/artemis", "create", "--silent", "--no-autotune", "--no-web", *account, self._instance)
-        shutil.copy(CONF / "artemis/broker.xml", self._instance / "etc/broker.xml")
+        configuration = (CONF / "artemis/broker.xml").read_text()
+        (self._instance / "etc/broker.xml").write_text(with_tls(configuration))
         # Jolokia's agent asks from inside the process and has no role of Artemis.
         management = self._instance / "etc/management.xml"
         management.write_text(management.read_text().replace('"hawtio"', '"org.apache.activemq.artemis"'))
-        self.port, jolokia = free_ports(2)
+        self.port, self.tls_port, jolokia = free_ports(3)
         self._jolokia = Jolokia(jolokia)

@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from support.brokers.certificates import Certificates, make_certificates
+from support.brokers.unavailable import Unavailable
 from support.waiting import wait_until
 
 __all__ = ["CONF", "Broker", "Standing", "Unavailable", "free_ports", "is_listening"]
@@ -19,10 +21,6 @@ CONF = Path(__file__).resolve().parents[3] / "conf" / "brokers"
 HOST = "127.0.0.1"
 # Below those that the system takes for outgoing connections, so that a restarted broker finds its port free.
 _PORTS = range(20_000, 32_000)
-
-
-class Unavailable(Exception):
-    """This broker cannot be had on this machine; the text says why."""
 
 
 class Standing(NamedTuple):
@@ -44,12 +42,35 @@ class Broker(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = 0
+        self.port = self.tls_port = 0
+        self._certificates: Certificates | None = None
 
     @property
     def url(self) -> str:
         """The value of the ``url`` option."""
         return f"stomp://{HOST}:{self.port}"
+
+    @property
+    def tls_url(self) -> str:
+        """The ``url`` of the listener with TLS; its certificate is for localhost, signed by :attr:`ca`."""
+        return f"stomp+ssl://localhost:{self.tls_port}"
+
+    @property
+    def websocket_url(self) -> str | None:
+        """The ``url`` of the listener for STOMP over WebSocket; None where there is none."""
+        return None
+
+    @property
+    def ca(self) -> Path:
+        """The certificate of the authority that signed the broker's."""
+        return self.certificates.ca
+
+    @property
+    def certificates(self) -> Certificates:
+        """The broker's certificate and key, made when first asked for."""
+        if self._certificates is None:
+            self._certificates = make_certificates(self.folder / "tls")
+        return self._certificates
 
     @property
     def credentials(self) -> dict[str, str]:

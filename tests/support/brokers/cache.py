@@ -9,8 +9,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from support.brokers.base import Unavailable
 from support.brokers.process import run
+from support.brokers.unavailable import Unavailable
 
 __all__ = ["cached", "debian_packages", "java", "maven_archive", "maven_file", "maven_libraries"]
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from support.brokers.base import Unavailable
+from support.brokers.unavailable import Unavailable
 from support.waiting import wait_until
 
 __all__ = ["Process", "run"]

@@ -37,6 +37,10 @@ class RabbitMQ(Broker):
         self._epmd: Process | None = None
         self._server: Process | None = None
 
+    @property
+    def websocket_url(self) -> str:
+        return f"ws://{HOST}:{self.websocket_port}/ws"
+
     def start(self) -> None:
         if not self.port:
             self._home = cached("rabbitmq", _install)
@@ -49,7 +53,8 @@ class RabbitMQ(Broker):
         self._server = Process(
             [self._program("rabbitmq-server")], self.folder / "server.log", self._environment
         )
-        self._server.wait_ready(lambda: is_listening(self.port) and is_listening(self.websocket_port))
+        ports = (self.port, self.tls_port, self.websocket_port)
+        self._server.wait_ready(lambda: all(map(is_listening, ports)))
 
     def stop(self) -> None:
         for process in (self._server, self._epmd):
@@ -70,8 +75,7 @@ class RabbitMQ(Broker):
     def evaluate(self, expression: str) -> str:
         """The value of an Erlang expression on the node, as ``rabbitmqctl eval`` has it.
 
-        rabbitmqctl starts a virtual machine for each question, which takes a second or two; erl_call
-        does not.
+        rabbitmqctl starts a virtual machine for each question, which takes long; erl_call does not.
         """
         cookie = (self.folder / ".erlang.cookie").read_text()
         command = (self._erlang / "erl_call", "-sname", self._node, "-c", cookie, "-e")
@@ -89,13 +93,19 @@ class RabbitMQ(Broker):
 
     def _configure(self) -> None:
         """The users' configuration, and one beside it that moves the ports."""
-        ports = free_ports(5)
-        self.port, self.websocket_port, self._amqp_port, self._epmd_port, self._node_port = ports
+        self.port, self.tls_port, self.websocket_port, *internal = free_ports(6)
+        self._amqp_port, self._epmd_port, self._node_port = internal
         shutil.copytree(CONF / "rabbitmq", self.folder / "etc")
-        (self.folder / "etc/conf.d").mkdir()
-        (self.folder / "etc/conf.d/ports.conf").write_text(
+        fragments = self.folder / "etc/conf.d"
+        fragments.mkdir()
+        tls = (self.folder / "etc/tls.conf").read_text()
+        folder = self.certificates.ca.parent
+        (fragments / "tls.conf").write_text(tls.replace("/etc/rabbitmq/tls", str(folder)))
+        # Read after it, since files are read in the order of their names.
+        (fragments / "zz-ports.conf").write_text(
             f"listeners.tcp.1 = {HOST}:{self._amqp_port}\n"
             f"stomp.listeners.tcp.1 = {HOST}:{self.port}\n"
+            f"stomp.listeners.ssl.1 = {HOST}:{self.tls_port}\n"
             f"web_stomp.tcp.listener = {HOST}:{self.websocket_port}\n"
         )
 

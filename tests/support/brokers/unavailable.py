@@ -1,0 +1,9 @@
+"""Why a broker cannot be had."""
+
+from __future__ import annotations
+
+__all__ = ["Unavailable"]
+
+
+class Unavailable(Exception):
+    """This broker cannot be had on this machine; the text says why."""
