@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -14,6 +15,12 @@ DEFAULT_PORTS: Final = {"stomp": 61613, "stomp+ssl": 61614, "ws": 15674, "wss": 
 """Port by scheme where the URL gives none: what the brokers ship with (WebSocket: RabbitMQ's)."""
 
 _WEBSOCKET_PATH: Final = "/ws"
+_SCHEME: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
+# A comma may also be part of a password.
+_BETWEEN_ADDRESSES: Final = re.compile(rf",(?={_SCHEME.pattern})")
+_QUERY: Final = re.compile(r"[?#]")
+_WEBSOCKET: Final = re.compile(r"wss?://[^/?#]*", re.IGNORECASE)
+_HIDDEN: Final = "***"
 
 
 @dataclass(frozen=True)
@@ -41,11 +48,23 @@ class Endpoint:
 
 
 def without_credentials(text: str) -> str:
-    """``text`` with what stands before an ``@`` in each address replaced, to be shown in an error."""
-    return ",".join(
-        f"{part.partition('://')[0]}://***@{part.rpartition('@')[2]}" if "@" in part else part
-        for part in text.split(",")
-    )
+    """``text`` with what may be a secret in each address replaced, to be shown in an error.
+
+    That is what stands before an ``@`` or after a ``?`` or ``#``, whether or not the rest is an address.
+    """
+    return ",".join(_shown(part) for part in _BETWEEN_ADDRESSES.split(text))
+
+
+def _shown(address: str) -> str:
+    scheme = _SCHEME.match(address)
+    rest = address[scheme.end() :] if scheme else address
+    userinfo, at, host = rest.rpartition("@")
+    if _QUERY.search(userinfo):
+        # Either may be part of the other.
+        at, host = "", _HIDDEN
+    elif query := _QUERY.search(host):
+        host = host[: query.end()] + _HIDDEN
+    return (scheme[0] if scheme else "") + (_HIDDEN + at if at else "") + host
 
 
 def _endpoints(raw: str) -> tuple[Endpoint, ...]:
@@ -58,14 +77,24 @@ def _endpoints(raw: str) -> tuple[Endpoint, ...]:
 
 
 def _endpoint(raw: str) -> Endpoint:
-    parts = urlsplit(raw)
+    # Before anything else is found wrong with it. Only what follows a WebSocket's host may hold an @.
+    websocket = _WEBSOCKET.match(raw)
+    if "@" in (websocket[0] if websocket else raw):
+        raise ValueError("must hold no credentials; use the options login and password")
+    parts = _split(raw)
     if parts.scheme not in DEFAULT_PORTS or not raw[len(parts.scheme) :].startswith("://"):
         raise ValueError("each address must begin with stomp://, stomp+ssl://, ws:// or wss://")
-    if parts.username is not None:
-        raise ValueError("must hold no credentials; use the options login and password")
     if not parts.hostname:
         raise ValueError("has no host name; write it as stomp://host:61613")
     return Endpoint(parts.scheme, parts.hostname, _port(parts), _path(parts))
+
+
+def _split(raw: str) -> SplitResult:
+    try:
+        return urlsplit(raw)
+    except ValueError:
+        # Its reason quotes the address.
+        raise ValueError("holds an address that is no URL") from None
 
 
 def _port(parts: SplitResult) -> int:

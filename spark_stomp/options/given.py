@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from spark_stomp.options.declared import OPTIONS, Option, Scope
-from spark_stomp.options.endpoint import without_credentials
+from spark_stomp.options.endpoint import ENDPOINTS, without_credentials
 
 __all__ = ["Given"]
 
@@ -101,7 +101,8 @@ def _shown(option: Option[Any], raw: str) -> str:
     """The option with its value, or without it where the value may be a secret."""
     if option.secret or not option.kind.shown:
         return option.key
-    return f"{option.key} = {without_credentials(raw)!r}"
+    shown = without_credentials(raw) if option.kind is ENDPOINTS or "@" in raw or "://" in raw else raw
+    return f"{option.key} = {shown!r}"
 
 
 def _where(options: list[Option[Any]]) -> str:

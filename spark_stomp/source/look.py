@@ -20,6 +20,7 @@ from spark_stomp.protocol import (
     MessageBlock,
     MessagesScanned,
 )
+from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.refusals import broker_error
 
@@ -41,17 +42,21 @@ def look(options: SourceOptions, destination: str) -> Iterator[tuple[RawBlock, D
         session = connection.session
         dialect = dialect_for(session.server, options.connection.broker)
         early = _subscribe(connection, options, dialect, destination)
-        taken, cut_off = 0, False
+        taken, limit = 0, None
         for block in _blocks(connection, options, early):
+            if block is None:
+                limit = f"maxDrainTime ({options.max_drain_time:g}s)"
+                break
             there, ended = _there(block, session.version or "1.0", dialect)
             shown = min(there, options.max_messages - taken)
             if shown:
                 yield _raw(block, shown, session.version or "1.0", destination, taken), dialect
             taken += shown
-            cut_off = shown < there or (taken >= options.max_messages and not ended)
-            if ended or cut_off:
+            if shown < there or (taken >= options.max_messages and not ended):
+                limit = f"maxMessages ({options.max_messages})"
+            if ended or limit:
                 break
-        _say(options, dialect, destination, taken, cut_off)
+        _say(dialect, destination, taken, limit)
         _goodbye(connection, dialect)
 
 
@@ -63,19 +68,14 @@ def _subscribe(
     selector = () if options.selector is None else (("selector", options.selector),)
     further = selector + options.subscribe_headers
     dialect.check_selector(further)
-    if dialect.browse_headers is not None:
-        mode, headers = "auto", dialect.browse_headers
-    else:
-        mode = "client-individual"
-        headers = dialect.subscribe_headers(
-            destination, options.max_messages, max_bytes=options.max_buffered_bytes
-        )
+    # Never `auto`, also to browse: a broker that passes over that header would take all for consumed.
+    individual = "client-individual" in ack_modes(session.version or "1.0")
     receipt = session.new_receipt()
     session.subscribe(
         _SUBSCRIPTION,
         destination,
-        ack=mode,
-        headers=headers + further,
+        ack="client-individual" if individual else "client",
+        headers=_bounds(options, dialect, destination) + further,
         receipt=receipt,
     )
     return connection.await_receipt(
@@ -83,8 +83,22 @@ def _subscribe(
     )
 
 
-def _blocks(connection: Connection, options: SourceOptions, early: list[Event]) -> Iterator[MessageBlock]:
-    """The blocks of messages as they come, until ``idleTimeout`` of silence or for ``maxDrainTime``."""
+def _bounds(options: SourceOptions, dialect: Dialect, destination: str) -> tuple[tuple[str, str], ...]:
+    """Headers that browse where the broker can, and let it send as many messages as are looked at."""
+    # Nothing is ACKed, so nothing makes room for the mark that ends a browse.
+    end_mark = 0 if dialect.browse_headers is None else 1
+    most = options.max_messages + end_mark
+    bound = dialect.subscribe_headers(destination, most, max_bytes=options.max_buffered_bytes)
+    return (dialect.browse_headers or ()) + bound
+
+
+def _blocks(
+    connection: Connection, options: SourceOptions, early: list[Event]
+) -> Iterator[MessageBlock | None]:
+    """The blocks of messages as they come, until ``idleTimeout`` of silence.
+
+    None is the last item where ``maxDrainTime`` was over before that.
+    """
     events = early
     silent_since = time.monotonic()
     deadline = silent_since + options.max_drain_time
@@ -95,8 +109,11 @@ def _blocks(connection: Connection, options: SourceOptions, early: list[Event]) 
             if isinstance(event, MessagesScanned):
                 yield event.block
                 silent_since = time.monotonic()
-        remaining = min(silent_since + options.idle_timeout, deadline) - time.monotonic()
+        silent_until = silent_since + options.idle_timeout
+        remaining = min(silent_until, deadline) - time.monotonic()
         if remaining <= 0:
+            if deadline < silent_until:
+                yield None
             return
         events = connection.poll(remaining)
 
@@ -132,7 +149,7 @@ def _raw(block: MessageBlock, count: int, version: str, destination: str, first:
     )
 
 
-def _say(options: SourceOptions, dialect: Dialect, destination: str, taken: int, cut_off: bool) -> None:
+def _say(dialect: Dialect, destination: str, taken: int, limit: str | None) -> None:
     if dialect.browse_headers is None:
         cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
         log.warning(
@@ -141,10 +158,8 @@ def _say(options: SourceOptions, dialect: Dialect, destination: str, taken: int,
             taken,
             cost,
         )
-    if cut_off:
-        log.warning(
-            "the look at %s was cut off after maxMessages (%d): there may be more", destination, taken
-        )
+    if limit is not None:
+        log.warning("the look at %s was cut off after %s: there may be more", destination, limit)
 
 
 def _goodbye(connection: Connection, dialect: Dialect) -> None:

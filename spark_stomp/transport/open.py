@@ -19,7 +19,7 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.dial import open_stream
-from spark_stomp.transport.refusals import connect_refused
+from spark_stomp.transport.refusals import connect_refused, without_secrets
 
 if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions, Endpoint
@@ -80,6 +80,7 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
 
 def _handshake(connection: Connection, deadline: float, options: ConnectionOptions) -> None:
     connection.session.connect(time.monotonic())
+    secrets = _secrets(options)
     while True:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
@@ -87,25 +88,33 @@ def _handshake(connection: Connection, deadline: float, options: ConnectionOptio
                 f"{connection.peer} accepted the connection but did not answer CONNECT within "
                 f"connectTimeout ({options.connect_timeout:g}s); is it a STOMP port?"
             )
-        events = _first_events(connection, remaining)
+        events = _first_events(connection, remaining, secrets)
         for event in events:
             if isinstance(event, ErrorReceived):
-                raise connect_refused(event, connection.peer, options.client_id)
+                raise connect_refused(event, connection.peer, options.client_id, secrets)
         if any(isinstance(event, Connected) for event in events):
             return
 
 
-def _first_events(connection: Connection, timeout: float) -> list[object]:
+def _secrets(options: ConnectionOptions) -> tuple[str, ...]:
+    """What CONNECT says that nobody else may read."""
+    return (options.password or "", *(value for _, value in options.secret_connect_headers))
+
+
+def _first_events(connection: Connection, timeout: float, secrets: tuple[str, ...]) -> list[object]:
     """``poll`` before CONNECTED, where what is wrong says something about the server."""
     try:
         return list(connection.poll(timeout))
-    except (VersionError, HeartbeatLost):
+    except HeartbeatLost:
         raise
+    except VersionError as error:
+        # Not `from error`, here and below: a traceback would show the words that are replaced.
+        raise VersionError(without_secrets(error.message, secrets)) from None
     except RemoteProtocolError as error:
         raise NotStompServer(
             f"{connection.peer} does not speak STOMP: its answer to CONNECT is not a STOMP frame "
-            f"({error.message})"
-        ) from error
+            f"({without_secrets(error.message, secrets)})"
+        ) from None
     except ConnectionLost as error:
         raise ConnectFailed(
             f"{connection.peer} closed the connection without answering CONNECT; "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from spark_stomp.errors import BrokerError, ClientIdInUse, DestinationRefused, LoginRefused
-from spark_stomp.protocol import ErrorReceived
+from spark_stomp.protocol import ErrorReceived, Frame
+from spark_stomp.protocol.grammar import escape
 
-__all__ = ["broker_error", "broker_words", "connect_refused"]
+__all__ = ["broker_error", "broker_words", "connect_refused", "without_secrets"]
 
 _DETAIL_LENGTH = 300
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
@@ -23,12 +25,39 @@ def broker_words(event: ErrorReceived) -> str:
     return words or "(no reason given)"
 
 
-def connect_refused(event: ErrorReceived, peer: str, client_id: str | None) -> LoginRefused:
-    """The exception for an ERROR frame in answer to CONNECT, which named ``client_id``."""
-    words = broker_words(event)
-    if client_id is not None and _IN_USE.search(words):
+def without_secrets(text: str, secrets: Collection[str]) -> str:
+    """``text`` with each of ``secrets`` replaced: as it is, escaped as in a header, or as Python shows it."""
+    forms = {form for secret in secrets for form in _forms(secret)} - {""}
+    if not forms:
+        return text
+    # The longest first: one secret may begin like another.
+    longest_first = sorted(forms, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), "***", text)
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    return secret, secret.strip(), escape(secret, "1.1"), escape(secret, "1.2"), repr(secret)[1:-1]
+
+
+def connect_refused(
+    event: ErrorReceived, peer: str, client_id: str | None, secrets: Collection[str] = ()
+) -> LoginRefused:
+    """The exception for an ERROR frame in answer to CONNECT, which named ``client_id`` and ``secrets``.
+
+    Brokers quote what they refuse; ``secrets`` are replaced in their words.
+    """
+    in_use = client_id is not None and _IN_USE.search(broker_words(event))
+    words = broker_words(_redacted(event, secrets))
+    if in_use:
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
     return LoginRefused(f"{peer} refused CONNECT: {words}")
+
+
+def _redacted(event: ErrorReceived, secrets: Collection[str]) -> ErrorReceived:
+    """The ERROR frame without ``secrets``, before its words are shortened, which may cut one in two."""
+    frame = event.frame
+    headers = tuple((name, without_secrets(value, secrets)) for name, value in frame.headers)
+    return ErrorReceived(Frame(frame.command, headers, without_secrets(event.detail, secrets).encode()))
 
 
 def broker_error(event: ErrorReceived, peer: str, what: str = "") -> BrokerError:

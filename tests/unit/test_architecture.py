@@ -33,8 +33,8 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 SPARK_PARTS = {"schema", "datasource", "source", "sink", "metrics", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
-# Asks what the machine's own address is, and opens nothing.
-OPENS_NO_SOCKET = PACKAGE / "exchange" / "address.py"
+# Asks what the machine's own address is, and sends nothing.
+SENDS_NOTHING = PACKAGE / "exchange" / "address.py"
 # Behind an extra, and imported only when a URL asks for it.
 EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}}
 # Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
@@ -100,7 +100,7 @@ class TestImports:
 
     def test_sockets_only_where_bytes_move(self) -> None:
         elsewhere = [path for path in MODULES if part_of(path) not in SOCKET_PARTS]
-        elsewhere.remove(OPENS_NO_SOCKET)
+        elsewhere.remove(SENDS_NOTHING)
         assert offenders(lambda path: heads(path) & SOCKETS, elsewhere) == {}
 
     def test_the_protocol_needs_no_clock_no_thread_no_socket(self) -> None:

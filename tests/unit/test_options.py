@@ -202,10 +202,37 @@ class TestErrors:
             {"tlsKeyPassword": SECRET, "url": "stomp+ssl://b"},
             {"url": f"stomp://me:{SECRET}@broker"},
             {"url": f"stomp://good,stomp://me:{SECRET}@broker:port"},
+            {"url": f"me:{SECRET}@broker"},
+            {"url": f"stomp://good,me:{SECRET}@broker"},
+            {"url": f"tcp://me:{SECRET},{SECRET}@broker"},
+            {"url": f"stomp://me:?{SECRET}/@{SECRET}@broker"},
+            {"url": f"stomp://me:{SECRET}\N{ACCOUNT OF}@broker"},
+            {"url": f"stomp://broker:1/?passcode={SECRET}"},
+            {"url": f"stomp://broker:1/?passcode=x@{SECRET}"},
+            {"url": f"broker?passcode={SECRET}"},
+            {"url": f"ws://broker/ws#{SECRET}"},
+            {"url": f"failover:(tcp://me:{SECRET}@a,tcp://me:{SECRET}@b)?passcode={SECRET}"},
+            {"receivers": f"stomp://me:{SECRET}@broker"},
         ],
     )
     def test_secrets_never_appear(self, options: dict[str, str]) -> None:
         assert SECRET not in the_problem(source, **options)
+
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("me:pw@broker:61613", "'***@broker:61613'"),
+            ("stomp://me:p,w@a:1, stomp://b", "'stomp://***@a:1, stomp://b'"),
+            ("stomp://a/x?passcode=pw", "'stomp://a/x?***'"),
+            ("stomp://me:pw@a/x?passcode=pw", "'stomp://***@a/x?***'"),
+            ("stomp://a?passcode=p@w", "'stomp://***'"),
+        ],
+    )
+    def test_the_rest_of_an_address_is_shown(self, url: str, shown: str) -> None:
+        assert the_problem(source, url=url).startswith(f"url = {shown} ")
+
+    def test_a_query_is_hidden_in_addresses_only(self) -> None:
+        assert "'1?2'" in the_problem(source, receivers="1?2")
 
     def test_secrets_are_in_no_repr(self) -> None:
         options = source(
@@ -242,6 +269,7 @@ class TestEndpoints:
             ("STOMP://[::1]:61613", Endpoint("stomp", "::1", 61613), "stomp://[::1]:61613"),
             ("ws://h", Endpoint("ws", "h", 15674, "/ws"), "ws://h:15674/ws"),
             ("ws://h:80/", Endpoint("ws", "h", 80, "/"), "ws://h:80/"),
+            ("ws://h/a@b", Endpoint("ws", "h", 15674, "/a@b"), "ws://h:15674/a@b"),
             ("wss://h:443/stomp?x=1", Endpoint("wss", "h", 443, "/stomp?x=1"), "wss://h:443/stomp?x=1"),
         ],
     )
@@ -275,7 +303,11 @@ class TestEndpoints:
             ("ws://h/ws#x", "fragment"),
             ("stomp://a,stomp://a:61613", "more than once"),
             ("failover:(tcp://a,tcp://b)", "comma list"),
-            ("stomp://me@h", "credentials"),
+            ("stomp://me@h", "use the options login and password"),
+            ("me:pw@h", "use the options login and password"),
+            ("stomp://me:p/w@h", "use the options login and password"),
+            ("wss://me:pw@h/ws", "use the options login and password"),
+            ("stomp://[h", "no URL"),
         ],
     )
     def test_refused(self, url: str, reason: str) -> None:

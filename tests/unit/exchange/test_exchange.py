@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -111,6 +113,29 @@ class TestAddress:
         monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
         monkeypatch.setattr("socket.gethostbyname", unknown)
         assert exchange_host(None) == "127.0.0.1"
+
+    def test_the_address_of_the_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+        monkeypatch.setattr("socket.gethostbyname", lambda name: "10.9.8.7")
+        assert exchange_host(None) == "10.9.8.7"
+
+    @pytest.mark.parametrize(("reachable", "expected"), [(True, "10.1.2.3"), (False, "127.0.0.1")])
+    def test_a_name_for_loopback_is_passed_over(
+        self, monkeypatch: pytest.MonkeyPatch, reachable: bool, expected: str
+    ) -> None:
+        class Probe(socket.socket):
+            def connect(self, address: Any) -> None:
+                assert self.type == socket.SOCK_DGRAM
+                if not reachable:
+                    raise OSError("no route")
+
+            def getsockname(self) -> tuple[str, int]:
+                return "10.1.2.3", 4711
+
+        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+        monkeypatch.setattr("socket.gethostbyname", lambda name: "127.0.1.1")
+        monkeypatch.setattr("socket.socket", Probe)
+        assert exchange_host(None) == expected
 
     def test_ipv6_is_bracketed(self) -> None:
         assert ExchangeAddress("::1", 5, "t").location == "grpc+tcp://[::1]:5"

@@ -11,6 +11,7 @@ import pytest
 
 from spark_stomp.arrow import decode_block
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import DestinationRefused
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection
@@ -41,6 +42,24 @@ def test_up_to_max_messages_and_nothing_consumed(devbroker: DevBroker, broker: s
     assert devbroker.queue(QUEUE).acked == 0
 
 
+@pytest.mark.parametrize("versions", ["1.0", "1.1", "1.2"])
+def test_nothing_is_consumed_where_the_broker_passes_over_what_asks_to_browse(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, versions: str
+) -> None:
+    subscribe = Broker.subscribe
+
+    def consuming(broker: Broker, *given: Any, browse: bool, **named: Any) -> None:
+        subscribe(broker, *given, **named)
+
+    monkeypatch.setattr(Broker, "subscribe", consuming)
+    devbroker.publish_many(QUEUE, BODIES)
+    assert seen(devbroker, acceptVersions=versions, maxMessages=24) == BODIES[:24]
+    devbroker.wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+    view = devbroker.queue(QUEUE)
+    assert (view.acked, view.delivered) == (0, 25)
+    assert devbroker.bodies(QUEUE) == BODIES
+
+
 def test_a_message_that_only_looks_like_the_end_of_a_browse(devbroker: DevBroker) -> None:
     devbroker.publish(QUEUE, b"browser:end")
     devbroker.publish(QUEUE, b"after")
@@ -64,7 +83,9 @@ def test_a_look_that_was_cut_off_says_so(devbroker: DevBroker, caplog: pytest.Lo
     assert "cut off after maxMessages (10)" in caplog.text
 
 
-def test_producers_that_never_pause_do_not_keep_a_look_open(devbroker: DevBroker) -> None:
+def test_producers_that_never_pause_do_not_keep_a_look_open(
+    devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     over = threading.Event()
 
     def produce() -> None:
@@ -80,6 +101,7 @@ def test_producers_that_never_pause_do_not_keep_a_look_open(devbroker: DevBroker
         over.set()
         producer.join()
     assert time.monotonic() - begun < 10
+    assert "cut off after maxDrainTime (1s): there may be more" in caplog.text
 
 
 def test_a_refused_destination() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
+import traceback
 
 import pytest
 from support.options import source_options
@@ -17,6 +19,7 @@ from spark_stomp.errors import (
     ConnectTimeout,
     LoginRefused,
     NotStompServer,
+    StompError,
     TlsRefused,
     VersionError,
 )
@@ -48,6 +51,49 @@ def test_a_refused_login_says_what_the_broker_said_and_no_password() -> None:
         connect(broker.url, login="ada", password="wrong-secret")
     assert broker.url.removeprefix("stomp://") in str(refused.value)
     assert "wrong-secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"ERROR\nmessage:no %(raw)s\n\nheaders passcode=%(raw)s, token=%(token)s\0",
+        b"ERROR\nversion:1.2\nmessage:no %(escaped)s\n\nbody " + b"." * 290 + b"%(raw)s\0",
+        b"ERROR\nversion:1.2\n\npasscode:%(escaped)s\ntoken:%(token)s\0",
+        b"ERROR\nversion:9.9\nmessage:no %(raw)s\n\n\0",
+        b"%(token)s\n\n\0",
+    ],
+)
+def test_a_broker_that_quotes_connect_does_not_give_its_secrets_away(answer: bytes) -> None:
+    secret, token = "s3cret\\:word", "t0ken value"
+    shown = {b"raw": secret.encode(), b"escaped": rb"s3cret\\\cword", b"token": token.encode()}
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(answer % shown)
+        connection.recv(1000)
+
+    with tcp_server(serve) as port, pytest.raises(StompError) as refused:
+        connect(
+            f"stomp://127.0.0.1:{port}",
+            login="ada",
+            password=secret,
+            secretConnectHeaders=json.dumps({"authorization": token}),
+            acceptVersions="1.2",
+        )
+    told = "".join(traceback.format_exception(refused.value))
+    assert "s3cre" not in told
+    assert "t0ken" not in told
+    assert "***" in told or "body ..." in told
+
+
+def test_a_client_id_in_use_is_known_whatever_the_password() -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(b"ERROR\nmessage:Client: c already connected\n\n\0")
+        connection.recv(1000)
+
+    with tcp_server(serve) as port, pytest.raises(ClientIdInUse, match=r"clientId c .*: \*\*\*: c already"):
+        connect(f"stomp://127.0.0.1:{port}", clientId="c", login="ada", password="Client")
 
 
 def test_no_common_version() -> None:
