@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_stomp.errors import ConnectFailed, ConnectTimeout
 from spark_stomp.transport.stream import ByteStream, Stream
-from spark_stomp.transport.tls import secure
+from spark_stomp.transport.tls import secure, tls_context
 from spark_stomp.transport.websocket import upgrade
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ def open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float)
     UnsupportedError where the package for WebSockets is missing.
     """
     peer = f"{endpoint.host}:{endpoint.port}"
+    # Before anything is opened: files that cannot be loaded are no business of the server.
+    context = tls_context(options.tls) if endpoint.tls else None
     sock = _connect(endpoint.host, endpoint.port, peer, options.connect_timeout)
     try:
-        if endpoint.tls:
-            sock = secure(sock, endpoint.host, peer, options.tls)
+        if context is not None:
+            sock = secure(sock, endpoint.host, peer, context)
         if not endpoint.websocket:
             return ByteStream(sock, peer)
         sock.settimeout(max(0.001, deadline - time.monotonic()))

@@ -12,7 +12,7 @@ from spark_stomp.errors import ConnectTimeout, TlsRefused
 if TYPE_CHECKING:
     from spark_stomp.options import TlsOptions
 
-__all__ = ["secure"]
+__all__ = ["secure", "tls_context"]
 
 log = logging.getLogger(__name__)
 
@@ -21,13 +21,12 @@ _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 
 
-def secure(sock: socket.socket, host: str, peer: str, tls: TlsOptions) -> ssl.SSLSocket:
+def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -> ssl.SSLSocket:
     """Shake hands with the server, which must prove to be ``host``; the socket's timeout holds.
 
     Raises TlsRefused, which says what was wrong with which certificate, or ConnectTimeout.
     """
-    context = _context(tls)
-    if not tls.verify:
+    if context.verify_mode is ssl.CERT_NONE:
         log.warning("tlsVerify = false: the certificate of %s is not checked; anybody could pose as it", peer)
     try:
         return context.wrap_socket(sock, server_hostname=host)
@@ -49,7 +48,7 @@ def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
     return "the broker needs another certificate"
 
 
-def _context(tls: TlsOptions) -> ssl.SSLContext:
+def tls_context(tls: TlsOptions) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         if tls.cert_file is not None:
