@@ -311,7 +311,7 @@ class Receiver:
         self._last_active = time.monotonic()
 
     def _send_acks(self, connection: Connection) -> None:
-        while (acks := self.deliveries.due(_ACK_GROUP)) is not None:
+        while not connection.ended and (acks := self.deliveries.due(_ACK_GROUP)) is not None:
             receipt = connection.session.new_receipt()
             connection.session.ack_raw(_SUBSCRIPTION, acks.handles, receipt=receipt)
             deadline = time.monotonic() + self.settings.ack_receipt_timeout
