@@ -352,7 +352,7 @@ class Receiver:
         return replace(block, ids=[None if raw is None else stable(raw) for raw in block.ids])
 
     def _send_acks(self, connection: Connection) -> None:
-        while not connection.broken and (acks := self.deliveries.due(_ACK_GROUP)) is not None:
+        while not connection.ended and (acks := self.deliveries.due(_ACK_GROUP)) is not None:
             receipt = connection.session.new_receipt()
             connection.session.ack_raw(_SUBSCRIPTION, acks.handles, receipt=receipt)
             deadline = time.monotonic() + self.settings.ack_receipt_timeout

@@ -54,11 +54,6 @@ class Connection:
         self._selector.register(stream, selectors.EVENT_READ)
 
     @property
-    def broken(self) -> bool:
-        """Whether the next :meth:`poll` raises; nothing can be sent any more."""
-        return self._failure is not None
-
-    @property
     def peer(self) -> str:
         """``host:port`` of the broker."""
         return self._stream.peer

@@ -49,6 +49,7 @@ def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def tls_context(tls: TlsOptions) -> ssl.SSLContext:
+    """What the options ask of TLS; TlsRefused naming the files where one cannot be loaded."""
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         if tls.cert_file is not None:

@@ -115,6 +115,9 @@ def _running(front: Front) -> Iterator[int]:
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
+        for _ in range(10):
+            # What was aborted is closed by callbacks, TLS layer by layer.
+            await asyncio.sleep(0)
 
     def run() -> None:
         with contextlib.closing(loop):

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from support.options import source_options
+from support.tcp import tcp_server
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectionLost, DestinationRefused, LoginRefused, RangeUnavailable
+from spark_stomp.errors import (
+    ClientIdInUse,
+    ConnectFailed,
+    ConnectionLost,
+    DestinationRefused,
+    LoginRefused,
+    RangeUnavailable,
+)
 from spark_stomp.receiver import KeyBook, Receiver, ReceiverStatus
 from spark_stomp.source.fleet import receiver_settings
 
@@ -263,6 +272,27 @@ class TestReconnect:
             broker.drop_connections()
             wait_until(lambda: receiver.status().failure is not None, what="the failure")
             assert isinstance(receiver.status().failure, LoginRefused)
+
+    def test_a_client_id_that_is_still_in_use_is_asked_for_again(self) -> None:
+        attempts: list[bytes] = []
+
+        def serve(connection: socket.socket) -> None:
+            attempts.append(connection.recv(1000))
+            connection.sendall(b"ERROR\nmessage:Client\\c ada already connected\n\n\0")
+
+        with tcp_server(serve) as port:
+            url = f"stomp://127.0.0.1:{port}"
+            with receiving(url, clientId="ada", reconnectTimeout="1s") as receiver:
+                wait_until(lambda: receiver.status().failure is not None, what="the failure")
+                assert isinstance(receiver.status().failure, ClientIdInUse)
+        assert len(attempts) >= 2
+
+    def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:
+        with DevBroker() as broker:
+            url = broker.url
+        with receiving(url) as receiver:
+            wait_until(lambda: receiver.status().failure is not None, 5, what="the failure")
+            assert isinstance(receiver.status().failure, ConnectFailed)
 
     def test_a_broker_that_stays_away_ends_it_in_time(self) -> None:
         with DevBroker() as broker:

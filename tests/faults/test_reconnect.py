@@ -1,0 +1,216 @@
+"""Receivers of one query against the dev broker, with connections that break at random moments.
+
+No Spark: this thread offers, reads and commits as Spark would, in no particular rhythm.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from support.certificates import Authority
+from support.fronts import tls_front, websocket_front
+from support.options import source_options
+from support.waiting import wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.exchange import RangeTicket
+from spark_stomp.source.fleet import Fleet
+from spark_stomp.source.offsets import INITIAL, Offset
+from spark_stomp.source.planner import Limits, choose_end, plan
+
+QUEUE = "/queue/a"
+
+
+class Driver:
+    """Cuts, reads and commits batches of one query."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.end = INITIAL
+        self.rows: list[bytes] = []
+        self.uncommitted: list[Offset] = []
+
+    def batch(self, most: int) -> None:
+        """One batch of at most ``most`` messages, read to its end."""
+        end = self._choose(most)
+        for part in plan(self.end, end):
+            for run in self.fleet._read(RangeTicket(part.epoch, part.low, part.high)):
+                begin = 0
+                for stop in run.ends:
+                    frame = bytes(run.data[begin:stop])
+                    self.rows.append(frame.split(b"\n\n", 1)[1][:-1])
+                    begin = stop
+        if end != self.end:
+            self.end = end
+            self.uncommitted.append(end)
+
+    def commit(self) -> None:
+        """The oldest batch is committed."""
+        if self.uncommitted:
+            self.fleet.acknowledge(self.uncommitted.pop(0))
+
+    def _choose(self, most: int) -> Offset:
+        while True:
+            seen = self.fleet.available(self.end)
+            end = choose_end(
+                self.end,
+                seen,
+                Limits(max_messages=most),
+                bytes_between=self.fleet.bytes_between,
+                end_within=self.fleet.end_within,
+            )
+            if self.fleet.offer(end, seen):
+                return end
+
+
+@contextmanager
+def driver(url: str, **options: object) -> Iterator[Driver]:
+    fleet = Fleet(source_options(url, QUEUE, **options), lambda ticket: None)
+    fleet.start()
+    try:
+        wait_until(lambda: all(status.subscribed for status in fleet.statuses()), what="the subscriptions")
+        yield Driver(fleet)
+    finally:
+        fleet.stop(4)
+
+
+def drain(running: Driver, broker: DevBroker, count: int) -> None:
+    """Until every message is ACKed."""
+
+    def done() -> bool:
+        running.fleet.raise_failure()
+        running.batch(1_000)
+        running.commit()
+        return broker.queue(QUEUE).acked == count
+
+    wait_until(done, 40, "the ACKs of everything")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_lost_and_nothing_comes_twice(devbroker: DevBroker, seed: int) -> None:
+    chance = random.Random(seed)
+    bodies = [b"m%d" % number for number in range(2_000)]
+    with driver(devbroker.url, receivers=2, prefetch=200) as running:
+        for begin in range(0, len(bodies), 100):
+            devbroker.publish_many(QUEUE, bodies[begin : begin + 100])
+            for _ in range(chance.randrange(4)):
+                running.batch(chance.randrange(1, 80))
+                if chance.random() < 0.5:
+                    running.commit()
+            if chance.random() < 0.5:
+                devbroker.drop_connections()
+        drain(running, devbroker, len(bodies))
+        counts = [status.counts for status in running.fleet.statuses()]
+    assert sorted(running.rows) == sorted(bodies)
+    assert devbroker.queue(QUEUE).depth == 0
+    assert sum(count.redelivered for count in counts) >= sum(count.reattached for count in counts)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_without_stable_ids_nothing_is_lost(devbroker: DevBroker, seed: int) -> None:
+    chance = random.Random(seed)
+    bodies = [b"m%d" % number for number in range(500)]
+    with driver(devbroker.url, broker="generic") as running:
+        for begin in range(0, len(bodies), 100):
+            devbroker.publish_many(QUEUE, bodies[begin : begin + 100])
+            running.batch(chance.randrange(1, 80))
+            if chance.random() < 0.5:
+                devbroker.drop_connections()
+        drain(running, devbroker, len(bodies))
+    assert set(running.rows) == set(bodies)
+    assert devbroker.queue(QUEUE).depth == 0
+
+
+def test_a_server_that_goes_silent_is_left_for_another_connection() -> None:
+    with (
+        DevBroker(heartbeat=(200, 200)) as broker,
+        driver(broker.url, heartbeat="200ms,200ms", connectTimeout="500ms") as running,
+    ):
+        broker.publish(QUEUE, b"one")
+        wait_until(lambda: running.fleet.statuses()[0].received == 1, what="the message")
+        running.batch(10)
+        broker.faults.answer_nothing = True
+        wait_until(lambda: not running.fleet.statuses()[0].subscribed, what="the loss")
+        broker.faults.answer_nothing = False
+        # The connections that were not answered hold their messages until they are gone for the broker too.
+        broker.drop_connections()
+        running.commit()
+        broker.wait_until(lambda: broker.queue(QUEUE).acked == 1, 20, what="the ACK")
+    assert running.rows == [b"one"]
+
+
+def test_a_batch_longer_than_the_heartbeats_costs_no_connection() -> None:
+    with (
+        DevBroker(heartbeat=(200, 200), receive_margin=0.5) as broker,
+        driver(broker.url, heartbeat="200ms,200ms", prefetch=5) as running,
+    ):
+        broker.publish_many(QUEUE, [b"m"] * 20)
+        wait_until(lambda: running.fleet.statuses()[0].window_full, what="a full window")
+        running.batch(5)
+        # The batch takes as long as ten heart-beats.
+        over = time.monotonic() + 2
+        wait_until(lambda: time.monotonic() >= over, what="the end of the batch")
+        drain(running, broker, 20)
+        assert running.fleet.statuses()[0].reconnects == 0
+    assert broker.connects == 1
+
+
+@pytest.mark.parametrize("scheme", ["stomp+ssl", "ws", "wss"])
+def test_over_every_transport(
+    devbroker: DevBroker, scheme: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    authority = Authority(tmp_path_factory.mktemp("tls"), "good")
+    context = authority.issue().server_context()
+    fronts = {
+        "stomp+ssl": lambda: tls_front(devbroker.port, context),
+        "ws": lambda: websocket_front(devbroker.port),
+        "wss": lambda: websocket_front(devbroker.port, context),
+    }
+    secret = {} if scheme == "ws" else {"tlsCaFile": authority.ca_file}
+    bodies = [b"m%d" % number for number in range(1_000)]
+    with fronts[scheme]() as port, driver(f"{scheme}://127.0.0.1:{port}", **secret) as running:
+        devbroker.publish_many(QUEUE, bodies)
+        wait_until(lambda: running.fleet.statuses()[0].received == len(bodies), what="the messages")
+        running.batch(700)
+        devbroker.drop_connections()
+        wait_until(lambda: running.fleet.statuses()[0].counts.reattached == 700, what="the redelivery")
+        drain(running, devbroker, len(bodies))
+    assert running.rows == bodies
+
+
+def test_the_first_of_two_brokers_is_killed(devbroker: DevBroker) -> None:
+    with DevBroker() as first, driver(f"{first.url},{devbroker.url}") as running:
+        first.publish_many(QUEUE, [b"first"] * 10)
+        devbroker.publish_many(QUEUE, [b"second"] * 10)
+        wait_until(lambda: running.fleet.statuses()[0].received == 10, what="the messages of the first")
+        running.batch(10)
+        first.stop()
+        drain(running, devbroker, 10)
+    assert running.rows == [b"first"] * 10 + [b"second"] * 10
+
+
+def test_the_exchange_tells_the_counts(devbroker: DevBroker) -> None:
+    devbroker.publish_many(QUEUE, [b"m"] * 3)
+    with driver(devbroker.url) as running:
+        wait_until(lambda: running.fleet.statuses()[0].received == 3, what="the messages")
+        running.batch(2)
+        devbroker.drop_connections()
+        wait_until(lambda: running.fleet.statuses()[0].received == 3, what="the redelivery")
+        wait_until(lambda: running.fleet.statuses()[0].counts.redelivered == 3, what="the count")
+        assert running.fleet._counters() == {
+            f"{QUEUE}#0": {
+                "received": 3,
+                "committed": 0,
+                "acked": 0,
+                "reconnects": 1,
+                "redelivered": 3,
+                "reattached": 2,
+                "dropped": 0,
+                "other_body": 0,
+                "doubled": 0,
+            }
+        }
