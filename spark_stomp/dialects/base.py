@@ -34,6 +34,8 @@ class Dialect:
     server_prefix : how CONNECTED's ``server`` header begins, in lower case; None never matches.
     prefetch_header : SUBSCRIBE header that bounds the un-acked messages; None where there is none.
     window_header : SUBSCRIBE header that bounds the bytes of un-acked MESSAGE frames; None without.
+    page_size : the broker stops at a multiple of so many un-acked messages by default, whatever prefetch was
+        asked for; None where it does not.
     id_header : MESSAGE header that names a message and survives redelivery; None where none does.
     id_separator : the part of ``id_header`` up to and with this names the delivery; None where all names the
         message.
@@ -58,6 +60,7 @@ class Dialect:
     server_prefix: str | None = None
     prefetch_header: str | None = None
     window_header: str | None = None
+    page_size: int | None = None
     id_header: str | None = None
     id_separator: str | None = None
     timestamp_unit: Literal["ms", "s"] = "ms"
@@ -212,6 +215,8 @@ DIALECTS: tuple[Dialect, ...] = (
         name="activemq",
         server_prefix="activemq",
         prefetch_header="activemq.prefetchSize",
+        # The destination policy's maxPageSize.
+        page_size=200,
         id_header="message-id",
         browse_headers=(("browser", "true"),),
         durable_headers=frozenset({"activemq.subscriptionName"}),

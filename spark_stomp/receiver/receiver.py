@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 
 _SUBSCRIPTION = "0"
 _POLL = 1.0
+# After so many seconds without a message a broker with whole pages un-acked seems to hold the rest back.
+_STALL = 1.0
 # ACKs sent with one receipt: few enough that the broker's answers keep coming while a large batch is ACKed.
 _ACK_GROUP = 10_000
 
@@ -124,6 +126,7 @@ class Receiver:
         self._dialect: Dialect = dialect_for(None)
         self._changed = changed or threading.Condition()
         self._window_bytes: int | None = None
+        self._capped = False
         self._subscribed = False
         self._connections = 0
         self._stood_since = 0.0
@@ -159,6 +162,8 @@ class Receiver:
     def _is_full(self, acked: int, received: int) -> bool:
         """Whether the broker sends no more until something is ACKed."""
         if self.deliveries.outstanding >= self.settings.prefetch:
+            return True
+        if self._holds_back():
             return True
         window = self._window_bytes
         return window is not None and self.window.bytes_between(acked, received) >= window
@@ -307,6 +312,32 @@ class Receiver:
             self._handle(connection, connection.poll(_POLL))
             self._send_acks(connection)
             self._check_receipts()
+            self._notice_cap()
+
+    def _notice_cap(self) -> None:
+        """Say so once where the broker holds back; such a window counts as full (contract 5)."""
+        if self._holds_back() and not self._capped:
+            self._capped = True
+            log.warning(
+                "%s holds %d un-acked messages of %s and sends no more, though prefetch is %d: this looks "
+                "like its maxPageSize, which bounds every batch. Raise it in the destination policy to twice "
+                "the largest batch",
+                self._dialect.name,
+                self.deliveries.outstanding,
+                self.settings.destination,
+                self.settings.prefetch,
+            )
+            self._notify()
+
+    def _holds_back(self) -> bool:
+        """Whether the broker seems to have stopped at a cap of its own, short of the prefetch.
+
+        ActiveMQ reads a page whenever something wakes the queue, so that it stops at whole pages.
+        """
+        page, outstanding = self._dialect.page_size, self.deliveries.outstanding
+        if page is None or not outstanding or outstanding % page:
+            return False
+        return outstanding < self.settings.prefetch and time.monotonic() - self._last_active >= _STALL
 
     def _end(self, connection: Connection) -> None:
         """The orderly way out: outstanding ACKs, their receipts, DISCONNECT."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-from support.brokers import Broker
-from support.brokers.fixtures import on_real_brokers
-from support.driven import publish
+from support.brokers import ActiveMQ, Broker
+from support.brokers.fixtures import BrokerPool, on_real_brokers
+from support.driven import Run, publish
 from support.waiting import wait_until
 
 from spark_stomp.dialects import Dialect, dialect_for, dialect_named
 from spark_stomp.options import parse_source_options
 from spark_stomp.protocol import Frame, MessageReceived, encode_frame
 from spark_stomp.transport import Connection, open_connection
-
-pytestmark = on_real_brokers
 
 
 @pytest.fixture
@@ -81,6 +81,7 @@ def consume(broker: Broker, destination: str, count: int) -> list[Frame]:
     return frames
 
 
+@on_real_brokers
 def test_the_server_header_tells_the_broker_and_the_virtual_host_is_a_slash(broker: Broker) -> None:
     options = parse_source_options(broker.options(destination="/queue/a")).connection
     assert options.virtual_host == "/"
@@ -89,6 +90,7 @@ def test_the_server_header_tells_the_broker_and_the_virtual_host_is_a_slash(brok
         connection.disconnect(5)
 
 
+@on_real_brokers
 def test_the_prefetch_bounds_what_is_unacked(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, [b"x" * 100] * 60)
@@ -110,6 +112,7 @@ def test_the_prefetch_bounds_what_is_unacked(broker: Broker, dialect: Dialect) -
     consume(broker, queue, 55)
 
 
+@on_real_brokers
 def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, [b"a", b"b"], ("persistent", "true"))
@@ -127,6 +130,7 @@ def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, diale
     assert len(set(ids[0])) == 2
 
 
+@on_real_brokers
 def test_what_a_nack_does(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, [b"a"])
@@ -141,6 +145,7 @@ def test_what_a_nack_does(broker: Broker, dialect: Dialect) -> None:
         consume(broker, queue, 1)
 
 
+@on_real_brokers
 def test_what_an_aborted_ack_does(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, [b"a"])
@@ -155,6 +160,7 @@ def test_what_an_aborted_ack_does(broker: Broker, dialect: Dialect) -> None:
         consume(broker, queue, 1)
 
 
+@on_real_brokers
 def test_what_a_duplicate_does(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     header = (dialect.duplicate_header or "_AMQ_DUPL_ID", "one")
@@ -165,6 +171,7 @@ def test_what_a_duplicate_does(broker: Broker, dialect: Dialect) -> None:
     consume(broker, queue, copies)
 
 
+@on_real_brokers
 def test_who_can_browse(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, [b"a", b"b"])
@@ -180,6 +187,7 @@ def test_who_can_browse(broker: Broker, dialect: Dialect) -> None:
     consume(broker, queue, 2)
 
 
+@on_real_brokers
 def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, [b"a"])
@@ -189,3 +197,30 @@ def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, 
         taker.confirm("gone")
     (frame,) = consume(broker, queue, 1)
     assert (frame.get("redelivered") != "true") == dialect.unsubscribe_returns
+
+
+@pytest.mark.broker
+def test_the_page_size_of_activemq_is_said_once_and_is_no_standstill(
+    broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    broker_pool.get("activemq")  # skips, or fails, where it cannot be had
+    broker = ActiveMQ(tmp_path, max_page_size=200)
+    broker.start()
+    try:
+        queue, bodies = broker.new_queue(), [b"%d" % number for number in range(4_000)]
+        assert publish(broker.options(), queue, bodies) == 4_000
+        options = broker.options(destination=queue)
+        with (
+            caplog.at_level(logging.WARNING, "spark_stomp"),
+            Run(options, minMessagesPerTrigger=3_900, maxTriggerDelay="1h") as query,
+        ):
+            first = query.batch()
+        assert len(first) < 3_900
+        assert len(first) % 200 == 0
+        assert caplog.text.count("maxPageSize") == 1
+        with Run(options) as query:
+            assert [row["body"] for row in query.take(4_000)] == bodies
+            query.commit()
+        broker.wait_for(queue, ready=0, unacked=0)
+    finally:
+        broker.stop()
