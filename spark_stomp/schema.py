@@ -156,6 +156,12 @@ class SinkColumns:
     columns: tuple[str, ...]
     body_as_string: bool
 
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns in Arrow, all nullable: a null that may not be is refused row by row."""
+        chosen = [_known(name, SINK_COLUMNS) for name in self.columns]
+        return pa.schema([pa.field(c.name, _ARROW[_chosen_type(c, self.body_as_string)]) for c in chosen])
+
 
 def source_struct() -> StructType:
     """The schema of a source for which the user gave none: :data:`DEFAULT_COLUMNS`."""

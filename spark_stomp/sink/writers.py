@@ -90,8 +90,18 @@ class StompRowStreamWriter(StompStreamWriter):
 
 
 def _as_batches(rows: Iterator[Row], columns: SinkColumns) -> Iterator[pa.RecordBatch]:
+    schema = columns.arrow_schema
     while chunk := list(islice(rows, _ROWS_PER_BATCH)):
-        yield pa.RecordBatch.from_pylist([row.asDict() for row in chunk])
+        arrays = [
+            pa.array(map(_arrow_value, values), field.type)
+            for field, values in zip(schema, zip(*chunk, strict=True), strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _arrow_value(value: Any) -> Any:
+    """A map as Arrow wants it: its pairs."""
+    return list(value.items()) if isinstance(value, dict) else value
 
 
 def _total(messages: list[Any]) -> int:

@@ -1,0 +1,73 @@
+"""The writers: what Spark hands over as rows is what stands in the queue afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+from support.options import sink_options
+
+from spark_stomp.arrow import decode_block
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import SinkRowError
+from spark_stomp.options import parse_batch_options
+from spark_stomp.schema import Projection, SinkColumns
+from spark_stomp.sink.writers import Confirmed, StompRowStreamWriter
+from spark_stomp.source.look import look
+from spark_stomp.source.partitions import RowSettings
+
+QUEUE = "/queue/out"
+
+
+def write(
+    devbroker: DevBroker, names: Sequence[str], rows: list[tuple[Any, ...]], *, text: bool = False
+) -> Confirmed:
+    options = sink_options(devbroker.url, destination=QUEUE)
+    row = Row(*names)
+    writer = StompRowStreamWriter(options, SinkColumns(tuple(names), text))
+    return writer.write(iter([row(*values) for values in rows]))
+
+
+def standing(devbroker: DevBroker) -> list[tuple[bytes, dict[str, str]]]:
+    """Body and headers of what is in the queue."""
+    options = parse_batch_options({"url": devbroker.url, "destination": QUEUE})
+    rows = RowSettings(Projection.of("body", "headers"), None, "error")
+    found: list[tuple[bytes, dict[str, str]]] = []
+    for block, dialect in look(options, QUEUE):
+        batch = decode_block(block, rows.projection, rows.rules(dialect))
+        found += [(row["body"], dict(row["headers"])) for row in batch.to_pylist()]
+    return found
+
+
+class TestRows:
+    def test_maps_of_different_keys_are_headers_of_their_own_rows(self, devbroker: DevBroker) -> None:
+        rows = [(None, b"0"), ({"ab": "1", "k": "2"}, b"1"), ({}, b"2"), ({"cd": "3", "no": None}, b"3")]
+        assert write(devbroker, ("headers", "body"), rows) == Confirmed(4)
+        names = ("ab", "k", "cd", "no")
+        found = [
+            (body, {name: headers[name] for name in names if name in headers})
+            for body, headers in standing(devbroker)
+        ]
+        assert found == [(b"0", {}), (b"1", {"ab": "1", "k": "2"}), (b"2", {}), (b"3", {"cd": "3"})]
+
+    def test_columns_that_are_null_throughout(self, devbroker: DevBroker) -> None:
+        rows = [(b"1", None, None, None), (bytearray(b"2"), None, None, None)]
+        assert write(devbroker, ("body", "content_type", "headers", "destination"), rows) == Confirmed(2)
+        assert devbroker.bodies(QUEUE) == [b"1", b"2"]
+
+    def test_text(self, devbroker: DevBroker) -> None:
+        assert write(devbroker, ("body",), [("ü",), ("",)], text=True) == Confirmed(2)
+        assert devbroker.bodies(QUEUE) == ["ü".encode(), b""]
+
+    def test_more_than_one_batch_of_them(self, devbroker: DevBroker) -> None:
+        assert write(devbroker, ("body",), [(b"%d" % n,) for n in range(2_500)]) == Confirmed(2_500)
+        assert devbroker.bodies(QUEUE) == [b"%d" % n for n in range(2_500)]
+
+    def test_none(self, devbroker: DevBroker) -> None:
+        assert write(devbroker, ("body",), []) == Confirmed(0)
+
+    def test_a_null_body_is_refused_as_the_row_it_is(self, devbroker: DevBroker) -> None:
+        with pytest.raises(SinkRowError, match=r"row 1 .*body is null"):
+            write(devbroker, ("body",), [(b"1",), (None,)])
