@@ -2,7 +2,8 @@
 
 from spark_stomp.receiver.deliveries import Counts, Deliveries
 from spark_stomp.receiver.keys import KeyBook
-from spark_stomp.receiver.receiver import Receiver, ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.receiver import Receiver
+from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.window import FrameRun, Window
 
 __all__ = [

@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from spark_stomp.dialects import Dialect, dialect_for
 from spark_stomp.errors import (
@@ -27,18 +27,18 @@ from spark_stomp.errors import (
     RemoteProtocolError,
     StompError,
 )
-from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
-from spark_stomp.receiver.deliveries import Counts, Deliveries
+from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.ledger import AckGroup
 from spark_stomp.receiver.retry import Retry, may_recover
+from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.window import FrameRun
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.refusals import broker_error
 
-__all__ = ["Receiver", "ReceiverSettings", "ReceiverStatus", "new_epoch"]
+__all__ = ["Receiver", "new_epoch"]
 
 log = logging.getLogger(__name__)
 
@@ -53,56 +53,6 @@ _ACK_GROUP = 10_000
 def new_epoch() -> str:
     """A name for the life of one receiver; random, so that no restart and no second driver can repeat it."""
     return secrets.token_hex(8)
-
-
-@dataclass(frozen=True)
-class ReceiverSettings:
-    """What one receiver subscribes to, and how.
-
-    ``prefetch`` is in messages, ``max_buffered_bytes`` in bytes, the timeouts in seconds;
-    ``receivers`` is how many of them subscribe to the destination. ``id_header`` None leaves it to the
-    dialect.
-    """
-
-    name: str
-    connection: ConnectionOptions
-    destination: str
-    prefetch: int
-    max_buffered_bytes: int
-    ack_receipt_timeout: float
-    reconnect_timeout: float
-    id_header: str | None = None
-    selector: str | None = None
-    subscribe_headers: tuple[tuple[str, str], ...] = ()
-    receivers: int = 1
-    allow_loss: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiverStatus:
-    """A snapshot. Sequence numbers are exclusive ends; times are monotonic seconds.
-
-    ``received`` frames are in the window, ``committed`` ones were released for ACK, ``acked`` ones were
-    confirmed by the broker, or their connection is gone. ``acks_pending``: something committed is still to be
-    ACKed or confirmed. ``last_active`` is when the latest frame came, or what may bring frames: the
-    subscription, or the broker's receipt for ACKs, which make room in its window.
-
-    While a connection is being tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
-    often frames were discarded; ``received`` goes back then.
-    """
-
-    epoch: str
-    subscribed: bool
-    received: int
-    committed: int
-    acked: int
-    last_active: float
-    window_full: bool
-    failure: StompError | None
-    acks_pending: bool = False
-    discards: int = 0
-    reconnects: int = 0
-    counts: Counts = field(default_factory=Counts)
 
 
 class Receiver:
