@@ -1,7 +1,7 @@
 """The pump: moves bytes between one stream and one client session, and hands out events.
 
-One thread drives a connection. Its session may be told to send by that thread at any time; ``wake`` is the
-only method that another thread may call.
+One thread at a time drives a connection. Its session may be told to send by that thread at any time; ``wake``
+is the only method that another thread may call meanwhile.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ class Connection:
     """A STOMP session over a byte stream.
 
     ``session`` is the sans-IO half; call its methods and then :meth:`poll` (or :meth:`flush`) to move bytes.
+    ``written`` is how many bytes the stream has taken so far.
     """
 
     def __init__(
         self, stream: Stream, session: ClientConnection, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.session = session
+        self.written = 0
         self._stream = stream
         self._clock = clock
         self._outgoing = memoryview(b"")
@@ -67,6 +69,11 @@ class Connection:
         """Raise what ended the connection, if something did: its session would only say that it is over."""
         if self._failure is not None:
             raise self._failure
+
+    @property
+    def backlog(self) -> bool:
+        """Whether the latest :meth:`poll` or :meth:`flush` left bytes that the stream did not take."""
+        return bool(self._outgoing)
 
     def __enter__(self) -> Connection:
         return self
@@ -227,6 +234,7 @@ class Connection:
                 self._feed()
                 self._failure = self._failure or error
                 return
+            self.written += sent
             self._outgoing = self._outgoing[sent:]
             if self._outgoing:
                 return

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import suppress
+
 import pytest
 from support.options import sink_options
 
 from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectionLost, DestinationRefused, ReceiptTimeout
+from spark_stomp.errors import ConnectionLost, DestinationRefused, FrameEncodeError, ReceiptTimeout
 from spark_stomp.sink.sender import Sender
 
 QUEUE = "/queue/out"
@@ -67,3 +71,112 @@ def test_a_connection_that_breaks_is_no_success(devbroker: DevBroker) -> None:
         devbroker.drop_connections()
         with pytest.raises(ConnectionLost):
             sender.finish()
+
+
+def pause(seconds: float) -> None:
+    """What a source does that computes for so long."""
+    threading.Event().wait(seconds)
+
+
+def pumps() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("stomp-sender")]
+
+
+class TestWhileTheSourceComputes:
+    def test_a_few_messages_are_sent_and_confirmed(self, devbroker: DevBroker) -> None:
+        with Sender(sink_options(devbroker.url)) as sender:
+            for message in messages(3):
+                sender.send(message)
+            devbroker.wait_until(lambda: devbroker.queue(QUEUE).enqueued == 3, what="the messages")
+            devbroker.wait_until(lambda: sender.confirmed == 3, what="the receipts")
+            assert sender.finish() == 3
+
+    def test_heartbeats_go_both_ways(self) -> None:
+        with (
+            DevBroker(heartbeat=(200, 200)) as broker,
+            Sender(sink_options(broker.url, heartbeat="200ms,200ms")) as sender,
+        ):
+            sender.send(messages(1)[0])
+            pause(1.2)
+            sender.send(messages(1)[0])
+            assert sender.finish() == 2
+            assert broker.connects == 1
+
+    def test_a_broken_connection_is_raised_by_the_next_call(self, devbroker: DevBroker) -> None:
+        with Sender(sink_options(devbroker.url)) as sender:
+            sender.send(messages(1)[0])
+            devbroker.drop_connections()
+            devbroker.wait_until(lambda: pumps() == [], what="the end of the pump")
+            with pytest.raises(ConnectionLost):
+                sender.send(messages(1)[0])
+            with pytest.raises(ConnectionLost):
+                sender.finish()
+
+    def test_a_refusal_is_raised_by_the_next_call(self) -> None:
+        with DevBroker(refuse=(QUEUE,)) as broker, Sender(sink_options(broker.url)) as sender:
+            sender.send(messages(1)[0])
+            broker.wait_until(lambda: pumps() == [], what="the end of the pump")
+            with pytest.raises(DestinationRefused, match=f"SEND to {QUEUE}"):
+                sender.send(messages(1)[0])
+
+    @pytest.mark.parametrize("finished", [True, False])
+    def test_nothing_runs_on_after_the_sender(self, devbroker: DevBroker, finished: bool) -> None:
+        with suppress(KeyError), Sender(sink_options(devbroker.url)) as sender:
+            sender.send(messages(1)[0])
+            assert len(pumps()) == 1
+            if not finished:
+                raise KeyError
+            sender.finish()
+        assert pumps() == []
+
+    def test_a_message_that_cannot_be_sent_is_raised_where_it_is_sent(self, devbroker: DevBroker) -> None:
+        with Sender(sink_options(devbroker.url)) as sender:
+            sender.send(messages(1)[0])
+            with pytest.raises(FrameEncodeError, match="NUL"):
+                sender.send(OutgoingMessage(QUEUE, (("a", "\0"),), b""))
+            assert sender.finish() == 1
+
+
+class TestReceiptTimeout:
+    @pytest.fixture(autouse=True)
+    def no_pump(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As in a process that does not run for a while."""
+        monkeypatch.setattr("spark_stomp.sink.sender.Pump", NoPump)
+
+    @pytest.mark.parametrize("sent", [3, 64])
+    def test_it_is_judged_by_what_has_come_and_not_by_the_clock_alone(
+        self, devbroker: DevBroker, sent: int
+    ) -> None:
+        with Sender(sink_options(devbroker.url, receiptTimeout="200ms")) as sender:
+            for message in messages(sent):
+                sender.send(message)
+            pause(0.3)
+            assert sender.finish() == sent
+
+    def test_it_counts_from_what_was_sent_last(self, devbroker: DevBroker) -> None:
+        devbroker.faults.withhold_receipts = ("SEND",)
+        with Sender(sink_options(devbroker.url, receiptTimeout="300ms")) as sender:
+            sender.send(messages(1)[0])
+            pause(0.4)
+            begun = time.monotonic()
+            with pytest.raises(ReceiptTimeout):
+                sender.finish()
+        assert 0.3 <= time.monotonic() - begun < 5
+
+    def test_heartbeats_do_not_put_it_off(self) -> None:
+        with DevBroker(heartbeat=(20, 20)) as broker:
+            broker.faults.withhold_receipts = ("SEND",)
+            options = sink_options(broker.url, receiptTimeout="300ms", heartbeat="20ms,20ms")
+            begun = time.monotonic()
+            with Sender(options) as sender, pytest.raises(ReceiptTimeout):
+                sender.send(messages(1)[0])
+                sender.finish()
+        assert time.monotonic() - begun < 5
+
+
+class NoPump:
+    def __init__(self, *given: object) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
