@@ -18,7 +18,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "protocol/head.py": CODEC,
     "protocol/layouts.py": ("unit/protocol/test_layouts.py", *CODEC),
     "protocol/decoder.py": CODEC,
-    "protocol/scanner.py": ("unit/protocol/test_scanner.py", "conformance/test_frames.py"),
+    "protocol/scanner.py": (
+        "unit/protocol/test_scanner.py",
+        "unit/protocol/test_decoder.py::TestWaiting",
+        "conformance/test_frames.py",
+    ),
     "protocol/heartbeat.py": ("unit/protocol/test_heartbeat.py",),
     "protocol/versions.py": ("unit/protocol/test_versions.py",),
     "protocol/negotiation.py": ("unit/protocol/test_negotiation.py",),
