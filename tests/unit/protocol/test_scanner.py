@@ -261,6 +261,15 @@ class TestSettings:
         block = scanner.next_event()
         assert isinstance(block, MessageBlock) and block.acks == [b"a1"] * 9
 
+    def test_a_new_stable_id_holds_from_the_next_block_on(self) -> None:
+        scanner = FrameScanner("1.2", id_header="id")
+        for name, expected in (("id", b"s1"), ("message-id", b"m1"), (None, None)):
+            scanner.id_header = name
+            assert scanner.id_header == name
+            scanner.receive_data(message(1) * 9)
+            block = scanner.next_event()
+            assert isinstance(block, MessageBlock) and block.ids == [expected] * 9
+
     def test_new_limits_hold_for_layouts_that_came_before(self) -> None:
         scanner = FrameScanner("1.2")
         scanner.receive_data(message(1) * 9)
