@@ -161,7 +161,7 @@ class Query(RuleBasedStateMachine):
     @rule(
         at=receivers,
         to=receivers,
-        noticed=st.sampled_from(["before", "after", "not yet"]),
+        noticed=st.sampled_from(["before", "after", "after", "not yet"]),
         offer=st.booleans(),
     )
     def redeliver(self, at: int, to: int, noticed: str, offer: bool) -> None:
@@ -189,6 +189,7 @@ class Query(RuleBasedStateMachine):
 
     # --- the receivers
 
+    @rule(at=receivers)
     def connect(self, at: int) -> None:
         side = self.sides[at]
         if side.link is None:
@@ -281,5 +282,7 @@ class Query(RuleBasedStateMachine):
         return {body_of(frame) for side in self.sides for frame in side.offered[: side.committed]}
 
 
-Query.TestCase.settings = settings(max_examples=250, stateful_step_count=25, deadline=None)
+Query.TestCase.settings = settings(
+    max_examples=max(250, settings.default.max_examples), stateful_step_count=25, deadline=None
+)
 TestQuery = Query.TestCase

@@ -148,6 +148,19 @@ def test_committed_while_away_is_acked_when_it_comes_again(query: Query) -> None
     assert query.acks(query.first) == handles
 
 
+def test_committed_before_it_comes_again_is_acked_when_it_does(query: Query) -> None:
+    query.deliver(query.first, "a", "b")
+    query.first.offer(2)
+    query.first.disconnected(redelivers=True)
+    query.first.connected(keyed=True)
+    query.first.commit(2)
+    assert query.acks(query.first) == []
+    assert (query.book.held, query.first.window.memory_bytes) == (0, 0)
+    handles = query.deliver(query.first, "a", "b", again=True)
+    assert rows(query.first) == []
+    assert query.acks(query.first) == handles
+
+
 def test_confirmed_is_forgotten(query: Query) -> None:
     query.deliver(query.first, "a")
     query.first.commit(1)
