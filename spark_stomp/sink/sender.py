@@ -73,7 +73,8 @@ class Sender:
         connection = self._connected()
         with self._lock:
             self._check()
-            self._await_receipts(connection, self._options.receipt_window - 1)
+            if len(self._outstanding) >= self._options.receipt_window:
+                self._await_receipts(connection, self._options.receipt_window - 1)
             connection.require_open()
             self._queue(connection, message)
             if len(self._outstanding) % _FLUSH_EVERY == 0:
@@ -108,8 +109,10 @@ class Sender:
 
     def _further_headers(self, message: OutgoingMessage) -> tuple[tuple[str, str], ...]:
         """What this broker needs to know of the destination, unless the row says it."""
-        given = {name for name, _ in message.headers}
         needed = self._dialect.send_headers(message.destination)
+        if not needed:
+            return ()
+        given = {name for name, _ in message.headers}
         return tuple((name, value) for name, value in needed if name not in given)
 
     def _connected(self) -> Connection:

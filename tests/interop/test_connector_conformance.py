@@ -164,6 +164,14 @@ class TestLooking:
         broker.wait_for(queue, ready=30, unacked=0)
         drain(broker, queue, 30)
 
+    def test_shows_more_than_a_broker_sends_un_acked_by_itself(self, broker: Broker, queue: str) -> None:
+        many = [b"%d" % number for number in range(1200)]
+        send(broker, queue, many)
+        assert look(broker, queue, maxMessages=1200) == many
+        assert look(broker, queue, maxMessages=1100) == many[:1100]
+        broker.wait_for(queue, ready=1200, unacked=0)
+        drain(broker, queue, 1200)
+
     def test_an_empty_queue_has_nothing_to_show(self, broker: Broker, queue: str) -> None:
         assert look(broker, queue) == []
 
