@@ -31,11 +31,11 @@ def open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float)
     sock = _connect(endpoint.host, endpoint.port, peer, options.connect_timeout)
     try:
         if context is not None:
+            sock.settimeout(max(0.001, deadline - time.monotonic()))
             sock = secure(sock, endpoint.host, peer, context)
         if not endpoint.websocket:
             return ByteStream(sock, peer)
-        sock.settimeout(max(0.001, deadline - time.monotonic()))
-        return upgrade(sock, peer, str(endpoint), options.accept_versions, options.limits.max_frame)
+        return upgrade(sock, peer, endpoint, options, deadline)
     except BaseException:
         sock.close()
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from spark_stomp.transport.stream import ByteStream
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
+
+    from spark_stomp.options import ConnectionOptions, Endpoint
 
 __all__ = ["WebSocketStream", "split_frames", "upgrade"]
 
@@ -28,27 +31,41 @@ _LENGTH = re.compile(rb"\ncontent-length:([0-9]+)\n")
 
 
 def upgrade(
-    sock: socket.socket, peer: str, uri: str, versions: Sequence[str], max_frame: int
+    sock: socket.socket, peer: str, endpoint: Endpoint, options: ConnectionOptions, deadline: float
 ) -> WebSocketStream:
-    """Make a WebSocket of a connected socket, whose timeout holds for each step of the handshake.
+    """Make a WebSocket of a connected socket by monotonic time ``deadline``.
 
     Raises NotStompServer where the server refuses, ConnectFailed, ConnectTimeout, or UnsupportedError where
     the package is missing.
     """
-    protocol = _protocol(uri, versions, max_frame)
+    protocol = _protocol(str(endpoint), options.accept_versions, options.limits.max_frame)
+    protocol.send_request(protocol.connect())
     try:
-        protocol.send_request(protocol.connect())
-        _flush(sock, protocol)
-        while not protocol.events_received():
-            data = sock.recv(_READ_SIZE)
-            protocol.receive_data(data) if data else protocol.receive_eof()
-            if protocol.handshake_exc is not None:
-                raise NotStompServer(f"{uri} is no WebSocket for STOMP: {protocol.handshake_exc}")
+        _shake_hands(sock, protocol, deadline)
     except TimeoutError as error:
-        raise ConnectTimeout(f"{uri} did not answer the WebSocket handshake within connectTimeout") from error
+        raise ConnectTimeout(
+            f"{endpoint} did not answer the WebSocket handshake within connectTimeout "
+            f"({options.connect_timeout:g}s)"
+        ) from error
     except OSError as error:
-        raise ConnectFailed(f"{uri} broke off the WebSocket handshake: {error}") from error
+        raise ConnectFailed(f"{endpoint} broke off the WebSocket handshake: {error}") from error
+    if protocol.handshake_exc is not None:
+        raise NotStompServer(f"{endpoint} is no WebSocket for STOMP: {protocol.handshake_exc}")
     return WebSocketStream(ByteStream(sock, peer), protocol)
+
+
+def _shake_hands(sock: socket.socket, protocol: ClientProtocol, deadline: float) -> None:
+    """Until the server has answered, one way or the other."""
+    for data in protocol.data_to_send():
+        sock.sendall(data)
+    while not protocol.events_received() and protocol.handshake_exc is None:
+        # The time that is left, so that a server that drips bytes does not stretch it.
+        sock.settimeout(max(0.001, deadline - time.monotonic()))
+        data = sock.recv(_READ_SIZE)
+        if data:
+            protocol.receive_data(data)
+        else:
+            protocol.receive_eof()
 
 
 def _protocol(uri: str, versions: Sequence[str], max_frame: int) -> ClientProtocol:
@@ -62,11 +79,6 @@ def _protocol(uri: str, versions: Sequence[str], max_frame: int) -> ClientProtoc
         ) from error
     wanted = [Subprotocol(_SUBPROTOCOLS[version]) for version in versions if version in _SUBPROTOCOLS]
     return ClientProtocol(parse_uri(uri), subprotocols=wanted or None, max_size=max_frame + _MESSAGE_OVERHEAD)
-
-
-def _flush(sock: socket.socket, protocol: ClientProtocol) -> None:
-    for data in protocol.data_to_send():
-        sock.sendall(data)
 
 
 class WebSocketStream:

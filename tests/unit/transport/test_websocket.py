@@ -153,6 +153,19 @@ def test_a_silent_server_costs_the_timeout() -> None:
         connected(f"ws://127.0.0.1:{port}", connectTimeout="500ms")
 
 
+def test_a_server_that_drips_bytes_does_not_stretch_it() -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n")
+        while True:
+            connection.sendall(b"x: y\r\n")
+            time.sleep(0.05)
+
+    begun = time.monotonic()
+    with tcp_server(serve) as port, pytest.raises(ConnectTimeout):
+        connected(f"ws://127.0.0.1:{port}", connectTimeout="500ms")
+    assert time.monotonic() - begun < 5
+
+
 def test_without_the_package_the_error_names_the_extra(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
