@@ -246,7 +246,7 @@ class Receiver:
         settings, dialect = self.settings, self._dialect
         mean, most = self.window.mean_bytes, settings.max_buffered_bytes
         self._window_bytes = dialect.window_bytes(settings.prefetch, frame_bytes=mean, max_bytes=most)
-        if dialect.redelivery_limit is not None:
+        if dialect.redelivery_limit is not None and not self._connections:
             log.warning(
                 "%s drops or dead-letters a message after %d deliveries unless configured otherwise, and "
                 "each broken connection costs one or more",
