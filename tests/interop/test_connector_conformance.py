@@ -84,7 +84,9 @@ class TestReading:
             # Brokers that count bytes start from an estimate; the rest never have more un-acked.
             assert len(first) == 40 or dialect.window_header is not None
             query.commit()
-            assert bodies(first + query.take(300 - len(first))) == BODIES
+            # From an estimate in bytes the first window may even have held everything.
+            rest = query.take(len(BODIES) - len(first)) if len(first) < len(BODIES) else []
+            assert bodies(first + rest) == BODIES
             query.commit()
 
     def test_a_minimum_beyond_the_window_is_no_standstill(self, broker: Broker, queue: str) -> None:

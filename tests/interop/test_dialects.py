@@ -47,7 +47,7 @@ class Consumer:
                 self._keep([*self.connection.poll(0.2)])
             return len(self.frames) >= count
 
-        wait_until(came, 10, f"message {count}")
+        wait_until(came, 30, f"message {count}")
         return self.frames[:count]
 
     def confirm(self, receipt: str) -> None:
@@ -123,6 +123,7 @@ def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, diale
     with consumer(broker, queue) as taker:
         seen.append(taker.take(2))
     broker.restart()
+    broker.wait_for(queue, ready=2)
     seen.append(consume(broker, queue, 2))
     header = dialect.id_header or "message-id"
     ids = [[dialect.stable_id((frame.get(header) or "").encode()) for frame in frames] for frames in seen]
