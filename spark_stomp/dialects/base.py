@@ -70,7 +70,7 @@ class Dialect:
     queue_prefixes: tuple[str, ...] = ("/queue/",)
     queue_subscribe_headers: Headers = ()
     queue_send_headers: Headers = ()
-    topic_prefixes: tuple[str, ...] = ("/topic/",)
+    topic_prefixes: tuple[str, ...] = ("/topic/", "/temp-topic/")
     durable_headers: frozenset[str] = frozenset()
     redelivery_limit: int | None = None
     unsubscribe_returns: bool = False
@@ -127,7 +127,7 @@ class Dialect:
     def redelivers(self, destination: str, headers: Headers) -> bool:
         """Whether the broker keeps what was delivered from ``destination`` and not ACKed, and delivers it
         again. ``headers`` are the further headers of SUBSCRIBE."""
-        durable = any(name in self.durable_headers for name, _ in headers)
+        durable = any(name in self.durable_headers and value not in ("", "false") for name, value in headers)
         return durable or not destination.startswith(self.topic_prefixes)
 
     def check_subscription(
@@ -184,8 +184,8 @@ DIALECTS: tuple[Dialect, ...] = (
         # It passes over the header and delivers everything.
         selectors=False,
         queue_prefixes=("/queue/", "/amq/queue/"),
-        topic_prefixes=("/topic/", "/exchange/"),
-        durable_headers=frozenset({"durable", "x-queue-name"}),
+        topic_prefixes=("/topic/", "/temp-topic/", "/exchange/"),
+        durable_headers=frozenset({"durable"}),
         nack_requeues=True,
         # Kept back until COMMIT and then replayed one by one: gone with ABORT, but not all or nothing.
         transactional_ack=True,

@@ -116,6 +116,15 @@ class TestSubscriptions:
         with pytest.raises(UnsupportedError, match=r"selector.*rabbitmq"):
             self.check("rabbitmq", "/queue/a", "selector")
 
+    def test_a_subscription_that_is_not_durable_after_all(self) -> None:
+        for headers in ((("durable", "false"),), (("x-queue-name", "mine"),)):
+            with pytest.raises(UnsupportedError):
+                dialect_named("rabbitmq").check_subscription(
+                    "/topic/a", headers, receivers=1, allow_loss=False
+                )
+        with pytest.raises(UnsupportedError):
+            self.check("activemq", "/temp-topic/a")
+
     def test_a_durable_subscription_does_not(self) -> None:
         self.check("activemq", "/topic/a", "activemq.subscriptionName")
         self.check("rabbitmq", "/exchange/a", "durable")
