@@ -124,13 +124,18 @@ class JournalWriter:
             self._changed()
 
     def _step(self) -> None:
-        self._journal.commit(self._committed)
-        self._trim(self._keep_from)
-        if self._write():
-            self._changed()
-        elif not self._work.wait(_REST):
+        if not self._step_once() and not self._work.wait(_REST):
             self._journal.rest()
             self._work.wait()
+
+    def _step_once(self) -> bool:
+        """All that can be done now; False where that was no writing."""
+        self._journal.commit(self._committed)
+        self._trim(self._keep_from)
+        written = self._write()
+        if written:
+            self._changed()
+        return written
 
     def _write(self) -> bool:
         """Make durable what has come; False where there was nothing to do, or no room."""

@@ -17,7 +17,7 @@ class ReceiverSettings:
 
     ``prefetch`` is in messages, ``max_buffered_bytes`` in bytes, the timeouts in seconds;
     ``receivers`` is how many of them subscribe to the destination. ``id_header`` None leaves it to the
-    dialect.
+    dialect. ``journaled``: frames go to a journal.
     """
 
     name: str
@@ -32,6 +32,7 @@ class ReceiverSettings:
     subscribe_headers: tuple[tuple[str, str], ...] = ()
     receivers: int = 1
     allow_loss: bool = False
+    journaled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

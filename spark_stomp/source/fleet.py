@@ -35,6 +35,7 @@ def receiver_settings(options: SourceOptions) -> list[ReceiverSettings]:
             subscribe_headers=options.subscribe_headers,
             receivers=options.receivers,
             allow_loss=options.allow_loss,
+            journaled=options.journal is not None,
         )
         for destination in options.destinations
         for number in range(options.receivers)
