@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from spark_stomp.dialects import Dialect, dialect_for
+from spark_stomp.dialects import PLAIN, Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
     ClientIdInUse,
     ConnectionLost,
@@ -34,6 +34,7 @@ from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.ledger import AckGroup
 from spark_stomp.receiver.retry import Retry, may_recover
 from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.subscribing import choose_subscription
 from spark_stomp.receiver.window import FrameRun
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.refusals import broker_error
@@ -42,7 +43,6 @@ __all__ = ["Receiver", "new_epoch"]
 
 log = logging.getLogger(__name__)
 
-_SUBSCRIPTION = "0"
 _POLL = 1.0
 # After so many seconds without a message a broker with whole pages un-acked seems to hold the rest back.
 _STALL = 1.0
@@ -74,6 +74,7 @@ class Receiver:
         self.window = self.deliveries.window
         self._connection: Connection | None = None
         self._dialect: Dialect = dialect_for(None)
+        self._subscription: Subscription = PLAIN
         self._changed = changed or threading.Condition()
         self._window_bytes: int | None = None
         self._capped = False
@@ -186,7 +187,9 @@ class Receiver:
             retry.ended(self._stood_since, self._last_active, now)
         self._subscribed = False
         self.deliveries.disconnected(
-            redelivers=self._dialect.redelivers(settings.destination, settings.subscribe_headers)
+            redelivers=self._dialect.redelivers(
+                settings.destination, durable=settings.durable_name is not None
+            )
         )
         self._notify()
         # What is wrong at the very beginning is said at once; later the broker is known to be right.
@@ -213,14 +216,7 @@ class Receiver:
         connection.require_open()
         session, settings = connection.session, self.settings
         self._dialect = dialect_for(session.server, settings.connection.broker)
-        selector = () if settings.selector is None else (("selector", settings.selector),)
-        further = selector + settings.subscribe_headers
-        self._dialect.check_subscription(
-            settings.destination,
-            further,
-            receivers=settings.receivers,
-            allow_loss=settings.allow_loss,
-        )
+        chosen = self._subscription = choose_subscription(self._dialect, settings)
         # 1.0 has no client-individual. Its cumulative ACKs do the same here, since they go out in the order
         # of delivery and never beyond what is committed. A redelivered message that is ACKed ahead of its
         # turn would break that order, so there every message counts as new.
@@ -228,10 +224,10 @@ class Receiver:
         id_header = settings.id_header or self._dialect.id_header
         if id_header is not None:
             session.collect_ids(id_header)
-        headers = self._bounds() + further
+        headers = self._bounds() + chosen.headers
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
-        session.subscribe(_SUBSCRIPTION, settings.destination, ack=mode, headers=headers, receipt=receipt)
+        session.subscribe(chosen.id, settings.destination, ack=mode, headers=headers, receipt=receipt)
         what = f"SUBSCRIBE to {settings.destination}"
         early = connection.await_receipt(receipt, settings.connection.connect_timeout, what)
         self.deliveries.connected(keyed=individual and id_header is not None)
@@ -296,7 +292,7 @@ class Receiver:
         while self.deliveries.receipt_deadline is not None and time.monotonic() < self._stop_deadline:
             self._handle(connection, connection.poll(max(0.0, self._stop_deadline - time.monotonic())))
         if self._dialect.unsubscribe_returns:
-            connection.session.unsubscribe(_SUBSCRIPTION)
+            connection.session.unsubscribe(self._subscription.id)
         connection.disconnect(max(0.0, self._stop_deadline - time.monotonic()))
 
     def _handle(self, connection: Connection, events: list[Event]) -> None:
@@ -335,7 +331,7 @@ class Receiver:
     def _send_acks(self, connection: Connection) -> None:
         while not connection.ended and (acks := self.deliveries.due(_ACK_GROUP)) is not None:
             receipt = connection.session.new_receipt()
-            connection.session.ack_raw(_SUBSCRIPTION, acks.handles, receipt=receipt)
+            connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
             deadline = time.monotonic() + self.settings.ack_receipt_timeout
             self.deliveries.sent(AckGroup(acks, receipt, deadline))
 
