@@ -16,6 +16,7 @@ __all__ = ["JAVA_OPTIONS", "ActiveMQ", "stomp_properties", "with_tls"]
 _POM = Path(__file__).with_name("activemq.pom.xml")
 # Quick to start, and small.
 JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
 class ActiveMQ(Broker):
@@ -62,13 +63,16 @@ class ActiveMQ(Broker):
             self._server = None
 
     def standing(self, destination: str) -> Standing:
-        queue = destination.removeprefix("/queue/")
+        kind, _, name = destination.removeprefix("/").partition("/")
         broker = "org.apache.activemq:type=Broker,brokerName=localhost"
-        bean = f"{broker},destinationType=Queue,destinationName={queue}"
-        said = self._jolokia.read(bean, "QueueSize", "InFlightCount")
-        if said is None:
-            return Standing(0, 0)
-        return Standing(said["QueueSize"] - said["InFlightCount"], said["InFlightCount"])
+        if kind == "topic":
+            beans = f"{broker},destinationType=Topic,destinationName={name},endpoint=Consumer,*"
+            said = self._jolokia.read_all(beans, "PendingQueueSize", "DispatchedQueueSize")
+            delivered = sum(one["DispatchedQueueSize"] for one in said)
+            return Standing(sum(one["PendingQueueSize"] for one in said), delivered)
+        bean = f"{broker},destinationType=Queue,destinationName={name}"
+        (queue,) = self._jolokia.read_all(bean, "QueueSize", "InFlightCount") or [_NO_QUEUE]
+        return Standing(queue["QueueSize"] - queue["InFlightCount"], queue["InFlightCount"])
 
     def _configure(self) -> None:
         self.port, self.tls_port, jolokia = free_ports(3)

@@ -24,7 +24,7 @@ _PORTS = range(20_000, 32_000)
 
 
 class Standing(NamedTuple):
-    """What the broker's own management says of a queue: messages to deliver, and delivered but un-acked."""
+    """What the broker's own management says: messages to deliver, and delivered but un-acked."""
 
     ready: int
     unacked: int
@@ -93,7 +93,10 @@ class Broker(ABC):
 
     @abstractmethod
     def standing(self, destination: str) -> Standing:
-        """What stands in ``destination`` by the broker's own management; (0, 0) where there is no queue."""
+        """What stands in ``destination`` by the broker's own management; (0, 0) where there is no queue.
+
+        Of a topic: what its subscriptions hold, all together.
+        """
 
     def restart(self) -> None:
         """Die and come back with what was persistent."""
@@ -125,6 +128,10 @@ class Broker(ABC):
     def new_queue(self) -> str:
         """A queue that nobody used before."""
         return f"/queue/t{secrets.token_hex(6)}"
+
+    def new_topic(self) -> str:
+        """A topic that nobody used before."""
+        return f"/topic/t{secrets.token_hex(6)}"
 
     def options(self, **options: Any) -> dict[str, str]:
         """Options for the connector: the URL, the credentials, and these."""

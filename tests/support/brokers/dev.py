@@ -30,5 +30,7 @@ class DevelopmentBroker(Broker):
 
     def standing(self, destination: str) -> Standing:
         assert self._broker is not None
-        view = self._broker.queue(destination)
-        return Standing(view.depth - view.unacked, view.unacked)
+        of_topic = self._broker.durable(destination).values()
+        views = of_topic if destination.startswith("/topic/") else [self._broker.queue(destination)]
+        unacked = sum(view.unacked for view in views)
+        return Standing(sum(view.depth for view in views) - unacked, unacked)
