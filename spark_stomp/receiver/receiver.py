@@ -80,6 +80,7 @@ class Receiver:
         self._capped = False
         self._subscribed = False
         self._connections = 0
+        self._let_in: float | None = None
         self._stood_since = 0.0
         self._last_active = self._last_receipt = time.monotonic()
         self._failure: StompError | None = None
@@ -174,6 +175,7 @@ class Receiver:
         try:
             with open_connection(self.settings.connection, scan=True) as connection:
                 self._connection = connection
+                self._let_in = self._let_in or time.monotonic()
                 self._subscribe(connection)
                 self._receive(connection)
                 self._end(connection)
@@ -192,8 +194,7 @@ class Receiver:
             )
         )
         self._notify()
-        # What is wrong at the very beginning is said at once; later the broker is known to be right.
-        if not may_recover(error) or not (self._connections or isinstance(error, ClientIdInUse)):
+        if not may_recover(error) or not self._may_try_again(error, now):
             raise error
         if self._stop_deadline is not None:
             log.info("receiver %s did not end in order: %s", settings.name, error)
@@ -203,6 +204,15 @@ class Receiver:
             raise self._given_up(error) from error
         log.warning("receiver %s: %s; trying again in %.1fs", settings.name, error, delay)
         self._stopping.wait(delay)
+
+    def _may_try_again(self, error: StompError, now: float) -> bool:
+        """What is wrong at the very beginning is said at once; later the broker is known to be right.
+
+        In between, where it has let us in and no subscription stood yet, there is ``connectTimeout``.
+        """
+        if self._connections or isinstance(error, ClientIdInUse):
+            return True
+        return self._let_in is not None and now - self._let_in < self.settings.connection.connect_timeout
 
     def _given_up(self, error: StompError) -> StompError:
         if isinstance(error, ClientIdInUse):
