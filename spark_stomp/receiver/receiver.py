@@ -37,7 +37,6 @@ from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.subscribing import choose_subscription
 from spark_stomp.receiver.window import FrameRun
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.refusals import broker_error
 
 __all__ = ["Receiver", "new_epoch"]
 
@@ -313,7 +312,7 @@ class Receiver:
                 self.deliveries.confirm(event.receipt_id)
                 self._last_active = self._last_receipt = time.monotonic()
             elif isinstance(event, ErrorReceived):
-                raise broker_error(event, connection.peer)
+                raise connection.error_of(event)
         if events:
             self._notify()
 
