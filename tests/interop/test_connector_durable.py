@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 from support.brokers import Broker, DevelopmentBroker
-from support.brokers.fixtures import on_every_broker
+from support.brokers.fixtures import on_every_broker, on_every_release
 from support.driven import Run, publish
 
 from spark_stomp.dialects import Dialect, dialect_named
 from spark_stomp.errors import UnsupportedError
-
-pytestmark = on_every_broker
 
 BODIES = [b"message %d" % number for number in range(40)]
 
@@ -37,7 +35,7 @@ def client() -> str:
 
 @pytest.fixture
 def dialect(broker: Broker) -> Dialect:
-    return dialect_named(broker.name)
+    return dialect_named(broker.dialect)
 
 
 def run(broker: Broker, topic: str, client: str, *, name: str = "sub", **options: Any) -> Run:
@@ -58,6 +56,7 @@ def made(broker: Broker, topic: str, client: str, **options: Any) -> None:
         query.idle()
 
 
+@on_every_release
 def test_a_query_finds_what_came_while_it_was_stopped(broker: Broker, topic: str, client: str) -> None:
     with run(broker, topic, client) as query:
         query.idle()
@@ -75,6 +74,7 @@ def test_a_query_finds_what_came_while_it_was_stopped(broker: Broker, topic: str
         broker.wait_for(topic, ready=0, unacked=0)
 
 
+@on_every_release
 def test_it_outlives_the_broker(broker: Broker, topic: str, client: str) -> None:
     if isinstance(broker, DevelopmentBroker):
         return  # which keeps everything in memory
@@ -87,6 +87,7 @@ def test_it_outlives_the_broker(broker: Broker, topic: str, client: str) -> None
         query.commit()
 
 
+@on_every_broker
 def test_a_connection_that_breaks_costs_no_message(broker: Broker, topic: str, client: str) -> None:
     if isinstance(broker, DevelopmentBroker):
         return
@@ -98,12 +99,13 @@ def test_a_connection_that_breaks_costs_no_message(broker: Broker, topic: str, c
         broker.wait_for(topic, ready=0, unacked=len(BODIES), timeout=40)
         assert bodies(query.read()) == BODIES
         query.commit()
-        if dialect_named(broker.name).id_header is None:
+        if dialect_named(broker.dialect).id_header is None:
             assert bodies(query.gather(len(BODIES))) == BODIES
             query.commit()
         broker.wait_for(topic, ready=0, unacked=0)
 
 
+@on_every_broker
 def test_each_name_gets_every_message(broker: Broker, topic: str, client: str) -> None:
     for name in ("one", "two"):
         made(broker, topic, client, name=name)
@@ -114,6 +116,7 @@ def test_each_name_gets_every_message(broker: Broker, topic: str, client: str) -
             query.commit()
 
 
+@on_every_broker
 def test_the_same_name_is_another_subscription_on_another_topic(
     broker: Broker, topic: str, client: str
 ) -> None:
@@ -126,6 +129,7 @@ def test_the_same_name_is_another_subscription_on_another_topic(
         query.commit()
 
 
+@on_every_release
 def test_several_receivers_share_it_or_are_refused(
     broker: Broker, topic: str, client: str, dialect: Dialect
 ) -> None:
@@ -145,6 +149,7 @@ def test_several_receivers_share_it_or_are_refused(
         broker.wait_for(topic, ready=0, unacked=0)
 
 
+@on_every_broker
 def test_several_receivers_share_a_virtual_topic(broker: Broker) -> None:
     if broker.name != "activemq":
         return  # which alone has them, in place of shared subscriptions
@@ -161,6 +166,7 @@ def test_several_receivers_share_a_virtual_topic(broker: Broker) -> None:
         broker.wait_for(queue, ready=0, unacked=0)
 
 
+@on_every_release
 def test_another_selector_selects_anew(broker: Broker, topic: str, client: str, dialect: Dialect) -> None:
     if not dialect.selectors:
         return  # refused, as on queues
@@ -174,6 +180,7 @@ def test_another_selector_selects_anew(broker: Broker, topic: str, client: str, 
             broker.wait_for(topic, ready=0, unacked=0)
 
 
+@on_every_broker
 def test_a_client_id_is_asked_for_where_nothing_would_be_kept_without(
     broker: Broker, topic: str, dialect: Dialect
 ) -> None:
@@ -186,6 +193,7 @@ def test_a_client_id_is_asked_for_where_nothing_would_be_kept_without(
             query.idle()
 
 
+@on_every_broker
 def test_a_topic_without_a_name_is_refused(broker: Broker, topic: str) -> None:
     refused = pytest.raises(UnsupportedError, match=r"durableName.*allowLoss")
     with Run(broker.options(destination=topic)) as query, refused:

@@ -21,7 +21,7 @@ from spark_stomp.transport import Connection, open_connection
 
 @pytest.fixture
 def dialect(broker: Broker) -> Dialect:
-    return dialect_named(broker.name)
+    return dialect_named(broker.dialect)
 
 
 class Consumer:

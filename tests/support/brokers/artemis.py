@@ -20,6 +20,7 @@ class Artemis(Broker):
     """An instance in the broker's folder."""
 
     name = "artemis"
+    transports = ("tcp", "tls", "ws")
     login, password = "spark", "spark"
 
     def __init__(self, folder: Path) -> None:

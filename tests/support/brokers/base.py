@@ -37,6 +37,10 @@ class Broker(ABC):
     """
 
     name: ClassVar[str]
+    # The ways in which it can be reached: see :meth:`over`.
+    transports: ClassVar[tuple[str, ...]] = ("tcp", "tls")
+    # Octets; set low, so that it can be reached in no time. None where the broker has no limit.
+    largest_body: ClassVar[int | None] = None
     login: str | None = None
     password: str | None = None
 
@@ -44,6 +48,11 @@ class Broker(ABC):
         self.folder = folder
         self.port = self.tls_port = 0
         self._certificates: Certificates | None = None
+
+    @property
+    def dialect(self) -> str:
+        """The name of its dialect."""
+        return self.name
 
     @property
     def url(self) -> str:
@@ -136,6 +145,14 @@ class Broker(ABC):
     def options(self, **options: Any) -> dict[str, str]:
         """Options for the connector: the URL, the credentials, and these."""
         return {"url": self.url, **self.credentials, **{key: str(value) for key, value in options.items()}}
+
+    def over(self, transport: str, **options: Any) -> dict[str, str]:
+        """Options for the connector as :meth:`options` has them, but over ``tcp``, ``tls`` or ``ws``."""
+        if transport == "tls":
+            options |= {"url": self.tls_url, "tlsCaFile": self.ca}
+        elif transport == "ws":
+            options |= {"url": self.websocket_url}
+        return self.options(**options)
 
 
 def free_ports(count: int) -> list[int]:

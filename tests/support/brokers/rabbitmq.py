@@ -30,6 +30,8 @@ class RabbitMQ(Broker):
     """One node with its own name, ports, cookie, data and port mapper (epmd), all on loopback."""
 
     name = "rabbitmq"
+    transports = ("tcp", "tls", "ws")
+    largest_body = 8 << 20
     login, password = "guest", "guest"
 
     def __init__(self, folder: Path) -> None:
@@ -97,7 +99,7 @@ class RabbitMQ(Broker):
         return self._home / "usr/lib/rabbitmq/bin" / name
 
     def _configure(self) -> None:
-        """The users' configuration, and one beside it that moves the ports."""
+        """The users' configuration, and one beside it that moves the ports and lowers a limit."""
         self.port, self.tls_port, self.websocket_port, *internal = free_ports(6)
         self._amqp_port, self._epmd_port, self._node_port = internal
         shutil.copytree(CONF / "rabbitmq", self.folder / "etc")
@@ -112,6 +114,7 @@ class RabbitMQ(Broker):
             f"stomp.listeners.tcp.1 = {HOST}:{self.port}\n"
             f"stomp.listeners.ssl.1 = {HOST}:{self.tls_port}\n"
             f"web_stomp.tcp.listener = {HOST}:{self.websocket_port}\n"
+            f"max_message_size = {self.largest_body}\n"
         )
 
     @property
