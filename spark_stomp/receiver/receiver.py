@@ -15,7 +15,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from spark_stomp.dialects import PLAIN, Dialect, Subscription, dialect_for
@@ -29,13 +29,14 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
+from spark_stomp.receiver.cap import WindowCap
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.ledger import AckGroup
 from spark_stomp.receiver.retry import Retry, may_recover
 from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.subscribing import choose_subscription
-from spark_stomp.receiver.window import FrameRun
+from spark_stomp.receiver.window import FrameRun, Stored
 from spark_stomp.transport import Connection, open_connection
 
 __all__ = ["Receiver", "new_epoch"]
@@ -43,8 +44,6 @@ __all__ = ["Receiver", "new_epoch"]
 log = logging.getLogger(__name__)
 
 _POLL = 1.0
-# After so many seconds without a message a broker with whole pages un-acked seems to hold the rest back.
-_STALL = 1.0
 # ACKs sent with one receipt: few enough that the broker's answers keep coming while a large batch is ACKed.
 _ACK_GROUP = 10_000
 
@@ -58,7 +57,8 @@ class Receiver:
     """One epoch. ``start`` it once, ``stop`` it once; everything else may be called from any thread.
 
     ``changed`` is notified whenever :meth:`status` may have changed; receivers may share one. Those of one
-    query share ``book``, so that a message that moves from one to another is known again.
+    query share ``book``, so that a message that moves from one to another is known again. ``stored`` reads
+    the journal, where there is one; ``on_news`` is called beside ``changed``.
     """
 
     def __init__(
@@ -66,16 +66,20 @@ class Receiver:
         settings: ReceiverSettings,
         changed: threading.Condition | None = None,
         book: KeyBook | None = None,
+        stored: Stored | None = None,
+        on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.epoch = new_epoch()
-        self.deliveries = Deliveries(settings.max_buffered_bytes, book)
+        self.deliveries = Deliveries(settings.max_buffered_bytes, book, settings.name, stored)
         self.window = self.deliveries.window
         self._connection: Connection | None = None
         self._dialect: Dialect = dialect_for(None)
         self._subscription: Subscription = PLAIN
         self._changed = changed or threading.Condition()
+        self._on_news = on_news
         self._window_bytes: int | None = None
+        self._cap = WindowCap(None, settings.prefetch)
         self._capped = False
         self._subscribed = False
         self._connections = 0
@@ -114,7 +118,8 @@ class Receiver:
         """Whether the broker sends no more until something is ACKed."""
         if self.deliveries.outstanding >= self.settings.prefetch:
             return True
-        if self._holds_back():
+        deliveries, quiet = self.deliveries, self._quiet()
+        if self._cap.holds_back(deliveries.outstanding, quiet, acks_pending=deliveries.acks_pending):
             return True
         window = self._window_bytes
         return window is not None and self.window.bytes_between(acked, received) >= window
@@ -146,6 +151,7 @@ class Receiver:
         self.deliveries.close()
 
     def _notify(self) -> None:
+        self._on_news()
         with self._changed:
             self._changed.notify_all()
 
@@ -234,6 +240,8 @@ class Receiver:
         if id_header is not None:
             session.collect_ids(id_header)
         headers = self._bounds() + chosen.headers
+        page = self._dialect.page_size if self._dialect.is_queue(settings.destination) else None
+        self._cap = WindowCap(page, settings.prefetch)
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(chosen.id, settings.destination, ack=mode, headers=headers, receipt=receipt)
@@ -267,32 +275,25 @@ class Receiver:
             self._handle(connection, connection.poll(_POLL))
             self._send_acks(connection)
             self._check_receipts()
-            self._notice_cap()
+            self._cap.watch(self.deliveries.outstanding, self._quiet())
 
-    def _notice_cap(self) -> None:
-        """Say so once where the broker holds back; such a window counts as full (contract 5)."""
-        if self._holds_back() and not self._capped:
-            self._capped = True
-            log.warning(
-                "%s holds %d un-acked messages of %s and sends no more, though prefetch is %d: this looks "
-                "like its maxPageSize, which bounds every batch. Raise it in the destination policy to twice "
-                "the largest batch",
-                self._dialect.name,
-                self.deliveries.outstanding,
-                self.settings.destination,
-                self.settings.prefetch,
-            )
-            self._notify()
+    def _quiet(self) -> float:
+        return time.monotonic() - self._last_active
 
-    def _holds_back(self) -> bool:
-        """Whether the broker seems to have stopped at a cap of its own, short of the prefetch.
-
-        ActiveMQ reads a page whenever something wakes the queue, so that it stops at whole pages.
-        """
-        page, outstanding = self._dialect.page_size, self.deliveries.outstanding
-        if page is None or not outstanding or outstanding % page:
-            return False
-        return outstanding < self.settings.prefetch and time.monotonic() - self._last_active >= _STALL
+    def _notice_cap(self, held: int) -> None:
+        """Say once that the broker holds back; such a window counts as full (contract 5)."""
+        if self._capped:
+            return
+        self._capped = True
+        log.warning(
+            "%s sends no more than %d messages of %s un-acked, though prefetch is %d: this looks like its "
+            "maxPageSize, which bounds every batch. Raise it in the destination policy to twice the largest "
+            "batch, or acknowledge from a journal (ackAfter = journal)",
+            self._dialect.name,
+            held,
+            self.settings.destination,
+            self.settings.prefetch,
+        )
 
     def _end(self, connection: Connection) -> None:
         """The orderly way out: outstanding ACKs, their receipts, DISCONNECT."""
@@ -311,6 +312,7 @@ class Receiver:
             elif isinstance(event, ReceiptReceived):
                 self.deliveries.confirm(event.receipt_id)
                 self._last_active = self._last_receipt = time.monotonic()
+                self._cap.acks_confirmed(self._last_receipt)
             elif isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
         if events:
@@ -329,6 +331,8 @@ class Receiver:
             dialect=self._dialect.name,
         )
         self._last_active = time.monotonic()
+        if self._cap.delivered(self.deliveries.outstanding, self._last_active):
+            self._notice_cap(self._cap.learned or 0)
 
     def _named(self, block: MessageBlock) -> MessageBlock:
         """The block with stable ids: the dialect knows which part of its own header is stable."""
@@ -343,6 +347,7 @@ class Receiver:
             connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
             deadline = time.monotonic() + self.settings.ack_receipt_timeout
             self.deliveries.sent(AckGroup(acks, receipt, deadline))
+            self._cap.acks_sent()
 
     def _check_receipts(self) -> None:
         # A large batch may take longer to be confirmed than one group of ACKs may: as long as receipts keep

@@ -528,9 +528,6 @@ class TestPending:
         ("parse", "options"),
         [
             (source, {"receiverPlacement": "executors"}),
-            (source, {"ackAfter": "journal"}),
-            (source, {"journal": "/tmp/j"}),
-            (source, {"failOnDataLoss": "false"}),
             (sink, {"transactional": "true"}),
             (sink, {"dedupHeader": "h"}),
             (sink, {"dedupKey": "k"}),
