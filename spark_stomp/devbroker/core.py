@@ -67,7 +67,10 @@ class Broker:
         self._clock = clock
         self._name = uuid.uuid4().hex[:12]
         self._queues: dict[str, Queue] = {}
-        self._topics: dict[str, dict[int, Subscription]] = {}
+        # The queues that collect a topic's messages: one for each subscription, those that share a durable
+        # one having the same.
+        self._topics: dict[str, dict[int, Queue]] = {}
+        self._durable: dict[tuple[str, str], Queue] = {}
         self._sequence = 0
         self._dirty: dict[int, Queue] = {}
 
@@ -76,6 +79,10 @@ class Broker:
     def view(self, destination: str) -> QueueView:
         """The figures of a queue; all 0 for one that nobody has used."""
         return self._queues.get(destination, Queue()).view()
+
+    def durable_views(self, topic: str) -> dict[str, QueueView]:
+        """The figures of each durable subscription of a topic, by its name."""
+        return {name: queue.view() for (of, name), queue in self._durable.items() if of == topic}
 
     def bodies(self, destination: str) -> list[bytes]:
         """The bodies that stand in a queue, delivered but un-acked ones included, in order."""
@@ -97,8 +104,8 @@ class Broker:
         except FrameEncodeError as error:
             raise Refused(f"this message cannot be kept: {error.message}") from error
         if destination.startswith(_TOPIC):
-            for subscription in self._topics.get(destination, {}).values():
-                self._put(subscription.queue, message.copy())
+            for queue in self._topics.get(destination, {}).values():
+                self._put(queue, message.copy())
         else:
             self._put(self._queue(destination), message)
 
@@ -161,12 +168,21 @@ class Broker:
         window: int | None = None,
         named: bool = True,
         browse: bool = False,
+        durable: str | None = None,
     ) -> None:
-        """Give a client the messages from now on; with ``browse``, copies of what stands in the queue."""
+        """Give a client the messages from now on; with ``browse``, copies of what stands in the queue.
+
+        ``durable`` names what is kept of a topic while nobody is there; all who name it share the messages.
+        """
         if name in member.subscriptions:
             raise Refused(f"the subscription {name!r} exists already")
         topic = destination if destination.startswith(_TOPIC) else None
-        queue = Queue() if browse or topic else self._queue(destination)
+        if durable is not None:
+            if browse:
+                raise Refused("a durable subscription cannot be browsed")
+            queue, topic = self._durable_queue(topic, durable), None
+        else:
+            queue = Queue() if browse or topic else self._queue(destination)
         member.subscribed += 1
         subscription = Subscription(
             name,
@@ -183,12 +199,17 @@ class Broker:
         if browse:
             self._fill_browser(queue, destination)
         elif topic:
-            self._topics.setdefault(topic, {})[id(subscription)] = subscription
+            self._collect(topic, queue)
         self._touch(queue)
 
-    def unsubscribe(self, member: Member, name: str) -> None:
-        """End a subscription; what it has not acknowledged goes back."""
+    def unsubscribe(self, member: Member, name: str, durable: str | None = None) -> None:
+        """End a subscription; what it has not acknowledged goes back.
+
+        With ``durable``, what was kept under this name is dropped, and no more is kept.
+        """
         subscription = member.subscription(name)
+        if durable is not None:
+            self._forget(subscription, durable)
         del member.subscriptions[name]
         self._drop(subscription)
 
@@ -223,6 +244,28 @@ class Broker:
             queue = self._queues[destination] = Queue()
         return queue
 
+    def _collect(self, topic: str, queue: Queue) -> None:
+        self._topics.setdefault(topic, {})[id(queue)] = queue
+
+    def _durable_queue(self, topic: str | None, name: str) -> Queue:
+        if topic is None:
+            raise Refused("only a topic has durable subscriptions; a queue keeps its messages anyway")
+        queue = self._durable.get((topic, name))
+        if queue is None:
+            queue = self._durable[topic, name] = Queue()
+            self._collect(topic, queue)
+        return queue
+
+    def _forget(self, subscription: Subscription, name: str) -> None:
+        queue = subscription.queue
+        key = next((key for key, kept in self._durable.items() if kept is queue and key[1] == name), None)
+        if key is None:
+            raise Refused(f"{subscription.name!r} is not the durable subscription {name!r}")
+        if len(queue.consumers) > 1:
+            raise Refused(f"others are subscribed to the durable subscription {name!r}")
+        del self._durable[key]
+        del self._topics[key[0]][id(queue)]
+
     def _put(self, queue: Queue, message: Message) -> None:
         queue.put(message)
         self._dirty[id(queue)] = queue
@@ -242,7 +285,7 @@ class Broker:
     def _drop(self, subscription: Subscription) -> None:
         queue = subscription.queue
         if subscription.topic is not None:
-            del self._topics[subscription.topic][id(subscription)]
+            del self._topics[subscription.topic][id(queue)]
         queue.consumers.remove(subscription)
         queue.put_back(subscription.settle(list(subscription.unacked)))
         self._touch(queue)

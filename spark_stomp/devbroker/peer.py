@@ -24,7 +24,8 @@ __all__ = ["HIGH_WATER", "Counters", "Peer"]
 HIGH_WATER = 1 << 20
 """Octets waiting for a client beyond which it is delivered no further messages."""
 
-_UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName", "durable-subscription-name")
+_UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
+_DURABLE = "durable-subscription-name"
 _Fields = Mapping[str, str]
 
 
@@ -56,6 +57,7 @@ class Peer:
     _frames: int = 0
     _deliveries: int = 0
     _member: Member | None = None
+    _client_id: str | None = None
     connection: ServerConnection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,6 +137,7 @@ class Peer:
         self.version = self.connection.version or ""
         self.counters.connects += 1
         self._member = Member(self)
+        self._client_id = dict(reversed(request.headers)).get("client-id")
 
     def _known(self, request: ConnectRequested) -> bool:
         if self.users is None:
@@ -186,13 +189,19 @@ class Peer:
             window=_window(fields),
             named="id" in fields,
             browse=fields.get("browser") == "true",
+            durable=self._durable_name(fields),
         )
 
     def _unsubscribe(self, member: Member, fields: _Fields, frame: Frame) -> None:
         name = fields.get("id") or fields.get("destination")
         if name is None:
             raise Refused("UNSUBSCRIBE needs an id or a destination")
-        self.broker.unsubscribe(member, name)
+        self.broker.unsubscribe(member, name, self._durable_name(fields))
+
+    def _durable_name(self, fields: _Fields) -> str | None:
+        """What the broker calls the durable subscription: a client's own names it with its ``client-id``."""
+        name = fields.get(_DURABLE)
+        return name if name is None or self._client_id is None else f"{self._client_id}.{name}"
 
     def _ack(self, member: Member, fields: _Fields, frame: Frame) -> None:
         self.broker.acknowledge(member, *self._named(member, fields), fields.get("transaction"))

@@ -143,6 +143,14 @@ class DevBroker:
         with self._changed:
             return self._broker.view(destination)
 
+    def durable(self, topic: str) -> dict[str, QueueView]:
+        """The figures of each durable subscription of a topic now, by its name.
+
+        Where the client gave a ``client-id``, that and a dot stand before what it calls the subscription.
+        """
+        with self._changed:
+            return self._broker.durable_views(topic)
+
     def bodies(self, destination: str) -> list[bytes]:
         """The bodies that stand in a queue now, delivered but un-acked ones included, in order."""
         with self._changed:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from spark_stomp.dialects.durable import PLAIN, DurableTopics, Subscription
 from spark_stomp.errors import UnsupportedError
 
 __all__ = ["DIALECTS", "Dialect", "dialect_for", "dialect_named"]
@@ -47,7 +48,8 @@ class Dialect:
     queue_subscribe_headers, queue_send_headers : what SUBSCRIBE and SEND need beside the destination, so that
         the broker takes it for a queue.
     topic_prefixes : destinations known to be topics: nobody keeps messages for an absent consumer.
-    durable_headers : SUBSCRIBE headers that make the broker keep a topic's messages all the same.
+    durable_topics : how the broker keeps a topic's messages all the same; None where that is not known.
+    one_connection_per_client : True where no two connections may bear the same ``client-id``.
     redelivery_limit : deliveries after which the broker drops or dead-letters a message by default; None
         where it delivers again and again.
     unsubscribe_returns : True where what UNSUBSCRIBE gives back does not count as delivered.
@@ -71,7 +73,8 @@ class Dialect:
     queue_subscribe_headers: Headers = ()
     queue_send_headers: Headers = ()
     topic_prefixes: tuple[str, ...] = ("/topic/", "/temp-topic/")
-    durable_headers: frozenset[str] = frozenset()
+    durable_topics: DurableTopics | None = None
+    one_connection_per_client: bool = False
     redelivery_limit: int | None = None
     unsubscribe_returns: bool = False
     nack_requeues: bool = False
@@ -124,30 +127,93 @@ class Dialect:
         """Whether several receivers on ``destination`` are known to share its messages."""
         return destination.startswith(self.queue_prefixes)
 
-    def redelivers(self, destination: str, headers: Headers) -> bool:
+    def is_topic(self, destination: str) -> bool:
+        """Whether nobody keeps what is published to ``destination`` while no subscriber is there."""
+        return destination.startswith(self.topic_prefixes)
+
+    def redelivers(self, destination: str, *, durable: bool) -> bool:
         """Whether the broker keeps what was delivered from ``destination`` and not ACKed, and delivers it
-        again. ``headers`` are the further headers of SUBSCRIBE."""
-        durable = any(name in self.durable_headers and value not in ("", "false") for name, value in headers)
-        return durable or not destination.startswith(self.topic_prefixes)
+        again. ``durable``: the subscription has a name."""
+        return durable or not self.is_topic(destination)
+
+    def subscription(
+        self,
+        destination: str,
+        *,
+        durable_name: str | None = None,
+        client_id: str | None = None,
+        selector: str | None = None,
+    ) -> Subscription:
+        """Which subscription of the broker's to ask for.
+
+        Raises UnsupportedError where ``durable_name`` is given and the broker cannot keep ``destination``
+        under such a name, or need not.
+        """
+        if durable_name is None:
+            return PLAIN
+        if not self.is_topic(destination):
+            raise UnsupportedError(
+                f"durableName is given, but {destination} is not known to be a topic on this broker "
+                f"({self.name}); a queue keeps its messages by itself. Leave durableName out"
+            )
+        if self.durable_topics is None:
+            raise UnsupportedError(
+                f"durableName is given, but how this broker ({self.name}) keeps a topic's messages is not "
+                "known. Say which broker it is with the option broker, or give its own headers in "
+                "subscribeHeaders, with allowLoss = true"
+            )
+        return self.durable_topics.subscription(destination, durable_name, client_id, selector)
 
     def check_subscription(
-        self, destination: str, headers: Headers, *, receivers: int, allow_loss: bool
+        self, destination: str, headers: Headers, *, receivers: int, durable: bool, allow_loss: bool
     ) -> None:
         """Raise UnsupportedError where this subscription could not keep the delivery contract.
 
-        ``receivers`` subscribe to ``destination`` side by side, with these further SUBSCRIBE headers.
+        ``receivers`` subscribe to ``destination`` side by side, with these further SUBSCRIBE headers;
+        ``durable``: to a subscription with a name.
         """
         self.check_selector(headers)
-        if receivers > 1 and not self.is_queue(destination):
+        self._check_headers(destination, headers)
+        if receivers > 1:
+            self._check_sharing(destination, receivers, durable)
+        if not self.redelivers(destination, durable=durable) and not allow_loss:
+            raise UnsupportedError(
+                f"{destination} is a topic without a durable subscription: what is published while no "
+                "receiver is connected, or not yet committed when its connection ends, is lost. "
+                "Read from a queue, name a durable subscription in durableName, or accept the loss with "
+                "allowLoss = true"
+            )
+
+    def check_client_id(self, client_id: str | None, connections: int) -> None:
+        """Raise UnsupportedError where so many connections of one query may not bear ``client_id``."""
+        if client_id is not None and connections > 1 and self.one_connection_per_client:
+            raise UnsupportedError(
+                f"clientId = {client_id} is given, and this query has {connections} connections (receivers "
+                f"times destinations), but this broker ({self.name}) lets only one connection at a time bear "
+                "it. Leave clientId out, or read with one receiver from one destination"
+            )
+
+    def _check_headers(self, destination: str, headers: Headers) -> None:
+        asking = None if self.durable_topics is None else self.durable_topics.asking_header
+        given = {name for name, value in headers if value not in ("", "false")}
+        if asking in given and self.is_topic(destination):
+            raise UnsupportedError(
+                f"subscribeHeaders has {asking}, which the option durableName sets on this broker "
+                f"({self.name}), with all that belongs to it"
+            )
+
+    def _check_sharing(self, destination: str, receivers: int, durable: bool) -> None:
+        if self.is_queue(destination):
+            return
+        if not durable:
             raise UnsupportedError(
                 f"receivers = {receivers}, but {destination} is not known to be a queue on this broker "
                 f"({self.name}): each receiver would get every message. Use receivers = 1"
             )
-        if not self.redelivers(destination, headers) and not allow_loss:
+        if self.durable_topics is not None and not self.durable_topics.shared:
             raise UnsupportedError(
-                f"{destination} is a topic without a durable subscription: what is published while no "
-                "receiver is connected, or not yet committed when its connection ends, is lost. "
-                "Read from a queue or a durable subscription, or accept the loss with allowLoss = true"
+                f"receivers = {receivers}, but only one connection at a time may have a durable subscription "
+                f"on this broker ({self.name}). Use receivers = 1{self.durable_topics.alternative}"
             )
 
     def check_selector(self, headers: Headers) -> None:
@@ -173,6 +239,7 @@ DIALECTS: tuple[Dialect, ...] = (
         id_header="message-id",
         selectors=False,
         browse_headers=(("browser", "true"),),
+        durable_topics=DurableTopics("durable-subscription-name", shared=True),
         nack_requeues=True,
         transactional_ack=True,
     ),
@@ -185,7 +252,11 @@ DIALECTS: tuple[Dialect, ...] = (
         selectors=False,
         queue_prefixes=("/queue/", "/amq/queue/"),
         topic_prefixes=("/topic/", "/temp-topic/", "/exchange/"),
-        durable_headers=frozenset({"durable"}),
+        # The queue of the subscription is named by destination and id, and dies with its connection unless
+        # auto-delete is turned off as well.
+        durable_topics=DurableTopics(
+            headers=(("durable", "true"), ("auto-delete", "false")), shared=True, forbidden="@@"
+        ),
         nack_requeues=True,
         # Kept back until COMMIT and then replayed one by one: gone with ABORT, but not all or nothing.
         transactional_ack=True,
@@ -203,7 +274,9 @@ DIALECTS: tuple[Dialect, ...] = (
         # Without these a destination is an address that keeps nothing, unless the acceptor has prefixes.
         queue_subscribe_headers=(("subscription-type", "ANYCAST"),),
         queue_send_headers=(("destination-type", "ANYCAST"),),
-        durable_headers=frozenset({"durable-subscription-name"}),
+        durable_topics=DurableTopics(
+            "durable-subscription-name", needs_client_id=True, shared=True, by_name_alone=True
+        ),
         redelivery_limit=10,
         unsubscribe_returns=True,
         # NACK acknowledges, and an ACK in a transaction takes effect at once: neither gives anything back.
@@ -219,7 +292,14 @@ DIALECTS: tuple[Dialect, ...] = (
         page_size=200,
         id_header="message-id",
         browse_headers=(("browser", "true"),),
-        durable_headers=frozenset({"activemq.subscriptionName"}),
+        # Without a client id the broker takes the header and keeps nothing.
+        durable_topics=DurableTopics(
+            "activemq.subscriptionName",
+            needs_client_id=True,
+            alternative=", or let several read from a queue that the broker fills from a virtual topic "
+            "(/queue/Consumer.NAME.VirtualTopic.TOPIC)",
+        ),
+        one_connection_per_client=True,
         # To the dead letter queue.
         nack_requeues=False,
         transactional_ack=True,

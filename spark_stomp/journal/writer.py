@@ -161,10 +161,14 @@ class JournalWriter:
             return False
         if self._journal.size + _GROUP_BYTES > self._max_bytes:
             self._trim(self._committed)
-        # However small the bound, one group goes where nothing else could make room.
-        empty = self._committed >= self._journal.end
-        self._full = self._journal.size + _GROUP_BYTES > self._max_bytes and not empty
+        # However small the bound, one group goes where no commit and no receipt could make room.
+        self._full = self._journal.size + _GROUP_BYTES > self._max_bytes and self._holds_anything()
         return not self._full
+
+    def _holds_anything(self) -> bool:
+        return self._committed < self._journal.end or any(
+            one.window.oldest_position is not None for one in self._all
+        )
 
     def _trim(self, upto: int) -> None:
         """Delete what is committed, and confirmed as ACKed or known by its key."""

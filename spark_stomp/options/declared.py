@@ -166,7 +166,12 @@ DESTINATIONS = Option[tuple[str, ...]](
     default_note="required",
 )
 RECEIVERS = _with(
-    integer(1), SOURCE, "receivers", "1", "Connections per destination. More than one only for a queue."
+    integer(1),
+    SOURCE,
+    "receivers",
+    "1",
+    "Connections per destination. More than one only for a queue, or where a durable subscription can be "
+    "shared.",
 )
 RECEIVER_PLACEMENT = Option[str](
     "receiverPlacement",
@@ -185,13 +190,12 @@ PREFETCH = _maybe(
 )
 SELECTOR = _maybe(TEXT, READS, "selector", "Filter that the broker applies, where it has any.")
 SUBSCRIBE_HEADERS = _with(HEADERS, READS, "subscribeHeaders", "{}", "More headers of SUBSCRIBE.")
-DURABLE_NAME = Option[str | None](
-    "durableName",
-    SOURCE,
+DURABLE_NAME = _maybe(
     NAME,
-    None,
-    "Name of a durable topic subscription.",
-    pending=f"{_NOT_YET}; give the broker's own headers in subscribeHeaders, and clientId where it wants one",
+    SOURCE,
+    "durableName",
+    "Name of a durable topic subscription: the broker keeps messages while no receiver is there. Needs "
+    "`clientId` on ActiveMQ and Artemis.",
 )
 MAX_MESSAGES_PER_TRIGGER = _maybe(
     integer(1), SOURCE, "maxMessagesPerTrigger", "Most messages of a batch.", note="all there are"

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from spark_stomp.dialects import Dialect, dialect_for
+from spark_stomp.dialects import PLAIN, Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
     ClientIdInUse,
     ConnectionLost,
@@ -29,23 +29,21 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
+from spark_stomp.receiver.cap import WindowCap
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.ledger import AckGroup
 from spark_stomp.receiver.retry import Retry, may_recover
 from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.subscribing import choose_subscription
 from spark_stomp.receiver.window import FrameRun, Stored
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.refusals import broker_error
 
 __all__ = ["Receiver", "new_epoch"]
 
 log = logging.getLogger(__name__)
 
-_SUBSCRIPTION = "0"
 _POLL = 1.0
-# After so many seconds without a message a broker with whole pages un-acked seems to hold the rest back.
-_STALL = 1.0
 # ACKs sent with one receipt: few enough that the broker's answers keep coming while a large batch is ACKed.
 _ACK_GROUP = 10_000
 
@@ -77,12 +75,15 @@ class Receiver:
         self.window = self.deliveries.window
         self._connection: Connection | None = None
         self._dialect: Dialect = dialect_for(None)
+        self._subscription: Subscription = PLAIN
         self._changed = changed or threading.Condition()
         self._on_news = on_news
         self._window_bytes: int | None = None
+        self._cap = WindowCap(None, settings.prefetch)
         self._capped = False
         self._subscribed = False
         self._connections = 0
+        self._let_in: float | None = None
         self._stood_since = 0.0
         self._last_active = self._last_receipt = time.monotonic()
         self._failure: StompError | None = None
@@ -117,7 +118,8 @@ class Receiver:
         """Whether the broker sends no more until something is ACKed."""
         if self.deliveries.outstanding >= self.settings.prefetch:
             return True
-        if self._holds_back():
+        deliveries, quiet = self.deliveries, self._quiet()
+        if self._cap.holds_back(deliveries.outstanding, quiet, acks_pending=deliveries.acks_pending):
             return True
         window = self._window_bytes
         return window is not None and self.window.bytes_between(acked, received) >= window
@@ -178,6 +180,7 @@ class Receiver:
         try:
             with open_connection(self.settings.connection, scan=True) as connection:
                 self._connection = connection
+                self._let_in = self._let_in or time.monotonic()
                 self._subscribe(connection)
                 self._receive(connection)
                 self._end(connection)
@@ -191,11 +194,12 @@ class Receiver:
             retry.ended(self._stood_since, self._last_active, now)
         self._subscribed = False
         self.deliveries.disconnected(
-            redelivers=self._dialect.redelivers(settings.destination, settings.subscribe_headers)
+            redelivers=self._dialect.redelivers(
+                settings.destination, durable=settings.durable_name is not None
+            )
         )
         self._notify()
-        # What is wrong at the very beginning is said at once; later the broker is known to be right.
-        if not may_recover(error) or not (self._connections or isinstance(error, ClientIdInUse)):
+        if not may_recover(error) or not self._may_try_again(error, now):
             raise error
         if self._stop_deadline is not None:
             log.info("receiver %s did not end in order: %s", settings.name, error)
@@ -205,6 +209,15 @@ class Receiver:
             raise self._given_up(error) from error
         log.warning("receiver %s: %s; trying again in %.1fs", settings.name, error, delay)
         self._stopping.wait(delay)
+
+    def _may_try_again(self, error: StompError, now: float) -> bool:
+        """What is wrong at the very beginning is said at once; later the broker is known to be right.
+
+        In between, where it has let us in and no subscription stood yet, there is ``connectTimeout``.
+        """
+        if self._connections or isinstance(error, ClientIdInUse):
+            return True
+        return self._let_in is not None and now - self._let_in < self.settings.connection.connect_timeout
 
     def _given_up(self, error: StompError) -> StompError:
         if isinstance(error, ClientIdInUse):
@@ -218,14 +231,7 @@ class Receiver:
         connection.require_open()
         session, settings = connection.session, self.settings
         self._dialect = dialect_for(session.server, settings.connection.broker)
-        selector = () if settings.selector is None else (("selector", settings.selector),)
-        further = selector + settings.subscribe_headers
-        self._dialect.check_subscription(
-            settings.destination,
-            further,
-            receivers=settings.receivers,
-            allow_loss=settings.allow_loss,
-        )
+        chosen = self._subscription = choose_subscription(self._dialect, settings)
         # 1.0 has no client-individual. Its cumulative ACKs do the same here, since they go out in the order
         # of delivery and never beyond what is committed. A redelivered message that is ACKed ahead of its
         # turn would break that order, so there every message counts as new.
@@ -233,10 +239,12 @@ class Receiver:
         id_header = settings.id_header or self._dialect.id_header
         if id_header is not None:
             session.collect_ids(id_header)
-        headers = self._bounds() + further
+        headers = self._bounds() + chosen.headers
+        page = self._dialect.page_size if self._dialect.is_queue(settings.destination) else None
+        self._cap = WindowCap(page, settings.prefetch)
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
-        session.subscribe(_SUBSCRIPTION, settings.destination, ack=mode, headers=headers, receipt=receipt)
+        session.subscribe(chosen.id, settings.destination, ack=mode, headers=headers, receipt=receipt)
         what = f"SUBSCRIBE to {settings.destination}"
         early = connection.await_receipt(receipt, settings.connection.connect_timeout, what)
         self.deliveries.connected(keyed=individual and id_header is not None)
@@ -279,32 +287,25 @@ class Receiver:
             self._handle(connection, connection.poll(_POLL))
             self._send_acks(connection)
             self._check_receipts()
-            self._notice_cap()
+            self._cap.watch(self.deliveries.outstanding, self._quiet())
 
-    def _notice_cap(self) -> None:
-        """Say so once where the broker holds back; such a window counts as full (contract 5)."""
-        if self._holds_back() and not self._capped:
-            self._capped = True
-            log.warning(
-                "%s holds %d un-acked messages of %s and sends no more, though prefetch is %d: this looks "
-                "like its maxPageSize, which bounds every batch. Raise it in the destination policy to twice "
-                "the largest batch",
-                self._dialect.name,
-                self.deliveries.outstanding,
-                self.settings.destination,
-                self.settings.prefetch,
-            )
-            self._notify()
+    def _quiet(self) -> float:
+        return time.monotonic() - self._last_active
 
-    def _holds_back(self) -> bool:
-        """Whether the broker seems to have stopped at a cap of its own, short of the prefetch.
-
-        ActiveMQ reads a page whenever something wakes the queue, so that it stops at whole pages.
-        """
-        page, outstanding = self._dialect.page_size, self.deliveries.outstanding
-        if page is None or not outstanding or outstanding % page:
-            return False
-        return outstanding < self.settings.prefetch and time.monotonic() - self._last_active >= _STALL
+    def _notice_cap(self, held: int) -> None:
+        """Say once that the broker holds back; such a window counts as full (contract 5)."""
+        if self._capped:
+            return
+        self._capped = True
+        log.warning(
+            "%s sends no more than %d messages of %s un-acked, though prefetch is %d: this looks like its "
+            "maxPageSize, which bounds every batch. Raise it in the destination policy to twice the largest "
+            "batch, or acknowledge from a journal (ackAfter = journal)",
+            self._dialect.name,
+            held,
+            self.settings.destination,
+            self.settings.prefetch,
+        )
 
     def _end(self, connection: Connection) -> None:
         """The orderly way out: outstanding ACKs, their receipts, DISCONNECT."""
@@ -313,7 +314,7 @@ class Receiver:
         while self.deliveries.receipt_deadline is not None and time.monotonic() < self._stop_deadline:
             self._handle(connection, connection.poll(max(0.0, self._stop_deadline - time.monotonic())))
         if self._dialect.unsubscribe_returns:
-            connection.session.unsubscribe(_SUBSCRIPTION)
+            connection.session.unsubscribe(self._subscription.id)
         connection.disconnect(max(0.0, self._stop_deadline - time.monotonic()))
 
     def _handle(self, connection: Connection, events: list[Event]) -> None:
@@ -323,8 +324,9 @@ class Receiver:
             elif isinstance(event, ReceiptReceived):
                 self.deliveries.confirm(event.receipt_id)
                 self._last_active = self._last_receipt = time.monotonic()
+                self._cap.acks_confirmed(self._last_receipt)
             elif isinstance(event, ErrorReceived):
-                raise broker_error(event, connection.peer)
+                raise connection.error_of(event)
         if events:
             self._notify()
 
@@ -341,6 +343,8 @@ class Receiver:
             dialect=self._dialect.name,
         )
         self._last_active = time.monotonic()
+        if self._cap.delivered(self.deliveries.outstanding, self._last_active):
+            self._notice_cap(self._cap.learned or 0)
 
     def _named(self, block: MessageBlock) -> MessageBlock:
         """The block with stable ids: the dialect knows which part of its own header is stable."""
@@ -352,9 +356,10 @@ class Receiver:
     def _send_acks(self, connection: Connection) -> None:
         while not connection.ended and (acks := self.deliveries.due(_ACK_GROUP)) is not None:
             receipt = connection.session.new_receipt()
-            connection.session.ack_raw(_SUBSCRIPTION, acks.handles, receipt=receipt)
+            connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
             deadline = time.monotonic() + self.settings.ack_receipt_timeout
             self.deliveries.sent(AckGroup(acks, receipt, deadline))
+            self._cap.acks_sent()
 
     def _check_receipts(self) -> None:
         # A large batch may take longer to be confirmed than one group of ACKs may: as long as receipts keep

@@ -16,8 +16,9 @@ class ReceiverSettings:
     """What one receiver subscribes to, and how.
 
     ``prefetch`` is in messages, ``max_buffered_bytes`` in bytes, the timeouts in seconds;
-    ``receivers`` is how many of them subscribe to the destination. ``id_header`` None leaves it to the
-    dialect. ``journaled``: frames go to a journal.
+    ``receivers`` is how many of them subscribe to the destination, ``connections`` how many the query has
+    in all. ``id_header`` None leaves it to the dialect. ``durable_name`` names a durable topic subscription.
+    ``journaled``: frames go to a journal.
     """
 
     name: str
@@ -30,7 +31,9 @@ class ReceiverSettings:
     id_header: str | None = None
     selector: str | None = None
     subscribe_headers: tuple[tuple[str, str], ...] = ()
+    durable_name: str | None = None
     receivers: int = 1
+    connections: int = 1
     allow_loss: bool = False
     journaled: bool = False
 

@@ -18,7 +18,6 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptReceived
 from spark_stomp.sink.pump import Pump
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.refusals import broker_error
 
 __all__ = ["Sender"]
 
@@ -180,7 +179,7 @@ class Sender:
                 self._last_progress = time.monotonic()
             elif isinstance(event, ErrorReceived):
                 destination = self._outstanding.get(event.receipt_id or "", self._first_destination())
-                raise broker_error(event, connection.peer, f"SEND to {destination}")
+                raise connection.error_of(event, f"SEND to {destination}")
 
     def _first_destination(self) -> str:
         return next(iter(self._outstanding.values()), "(none)")

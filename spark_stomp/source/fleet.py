@@ -21,19 +21,22 @@ __all__ = ["Fleet", "receiver_settings"]
 
 def receiver_settings(options: SourceOptions) -> list[ReceiverSettings]:
     """One entry for each receiver; names say the destination and the number."""
+    connections = options.receivers * len(options.destinations)
     return [
         ReceiverSettings(
             name=f"{destination}#{number}",
             connection=options.connection,
             destination=destination,
             prefetch=options.prefetch,
-            max_buffered_bytes=options.max_buffered_bytes // (options.receivers * len(options.destinations)),
+            max_buffered_bytes=options.max_buffered_bytes // connections,
             ack_receipt_timeout=options.ack_receipt_timeout,
             reconnect_timeout=options.reconnect_timeout,
             id_header=options.id_header,
             selector=options.selector,
             subscribe_headers=options.subscribe_headers,
+            durable_name=options.durable_name,
             receivers=options.receivers,
+            connections=connections,
             allow_loss=options.allow_loss,
             journaled=options.journal is not None,
         )

@@ -22,7 +22,6 @@ from spark_stomp.protocol import (
 )
 from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.refusals import broker_error
 
 __all__ = ["look"]
 
@@ -105,7 +104,7 @@ def _blocks(
     while True:
         for event in events:
             if isinstance(event, ErrorReceived):
-                raise broker_error(event, connection.peer)
+                raise connection.error_of(event)
             if isinstance(event, MessagesScanned):
                 yield event.block
                 silent_since = time.monotonic()

@@ -9,10 +9,18 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 
-from spark_stomp.errors import ConnectionLost, HeartbeatLost, ReceiptTimeout, StompError, TransportError
+from spark_stomp.errors import (
+    BrokerError,
+    ConnectionLost,
+    HeartbeatLost,
+    ReceiptTimeout,
+    RemoteProtocolError,
+    StompError,
+    TransportError,
+)
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConnection,
@@ -21,7 +29,7 @@ from spark_stomp.protocol import (
     Event,
     ReceiptReceived,
 )
-from spark_stomp.transport.refusals import broker_error
+from spark_stomp.transport.refusals import broker_error, without_secrets
 from spark_stomp.transport.stream import Stream
 
 __all__ = ["Connection"]
@@ -36,16 +44,22 @@ class Connection:
     """A STOMP session over a byte stream.
 
     ``session`` is the sans-IO half; call its methods and then :meth:`poll` (or :meth:`flush`) to move bytes.
-    ``written`` is how many bytes the stream has taken so far.
+    ``written`` is how many bytes the stream has taken so far. ``secrets`` are in no error, though the broker
+    may quote them.
     """
 
     def __init__(
-        self, stream: Stream, session: ClientConnection, clock: Callable[[], float] = time.monotonic
+        self,
+        stream: Stream,
+        session: ClientConnection,
+        clock: Callable[[], float] = time.monotonic,
+        secrets: Collection[str] = (),
     ) -> None:
         self.session = session
         self.written = 0
         self._stream = stream
         self._clock = clock
+        self._secrets = secrets
         self._outgoing = memoryview(b"")
         self._failure: StompError | None = None
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -118,6 +132,10 @@ class Connection:
             self._feed()
             self._write()
 
+    def error_of(self, event: ErrorReceived, what: str = "") -> BrokerError:
+        """The exception for an ERROR frame; ``what`` names the request that it answers, if that is known."""
+        return broker_error(event, self.peer, what, self._secrets)
+
     def disconnect(self, timeout: float) -> None:
         """Say DISCONNECT and wait up to ``timeout`` seconds for its receipt; the orderly end.
 
@@ -131,7 +149,7 @@ class Connection:
                 if isinstance(event, Disconnected) and event.confirmed:
                     return
                 if isinstance(event, ErrorReceived):
-                    raise broker_error(event, self.peer)
+                    raise self.error_of(event)
             if self._clock() >= deadline:
                 raise ReceiptTimeout(f"{self.peer} did not confirm DISCONNECT within {timeout:g}s")
 
@@ -146,7 +164,7 @@ class Connection:
             events = self.poll(max(0.0, deadline - self._clock()))
             for event in events:
                 if isinstance(event, ErrorReceived):
-                    raise broker_error(event, self.peer, what)
+                    raise self.error_of(event, what)
             if ReceiptReceived(receipt) in events:
                 others.extend(event for event in events if event != ReceiptReceived(receipt))
                 return others
@@ -213,8 +231,9 @@ class Connection:
         try:
             while (event := self.session.next_event()) is not NEED_DATA:
                 events.append(event)
-        except StompError as error:
-            self._failure = error
+        except RemoteProtocolError as error:
+            # What does not fit the protocol is quoted.
+            self._failure = type(error)(without_secrets(error.message, self._secrets))
         if self._failure is not None and not events:
             raise self._failure
         return events

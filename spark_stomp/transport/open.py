@@ -19,7 +19,7 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.dial import open_stream
-from spark_stomp.transport.refusals import connect_refused, without_secrets
+from spark_stomp.transport.refusals import connect_refused
 
 if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions, Endpoint
@@ -69,7 +69,7 @@ def open_connection(
 def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
     deadline = time.monotonic() + options.connect_timeout
     stream = open_stream(endpoint, options, deadline)
-    connection = Connection(stream, ClientConnection(config))
+    connection = Connection(stream, ClientConnection(config), secrets=_secrets(options))
     try:
         _handshake(connection, deadline, options)
     except BaseException:
@@ -88,7 +88,7 @@ def _handshake(connection: Connection, deadline: float, options: ConnectionOptio
                 f"{connection.peer} accepted the connection but did not answer CONNECT within "
                 f"connectTimeout ({options.connect_timeout:g}s); is it a STOMP port?"
             )
-        events = _first_events(connection, remaining, secrets)
+        events = _first_events(connection, remaining)
         for event in events:
             if isinstance(event, ErrorReceived):
                 raise connect_refused(event, connection.peer, options.client_id, secrets)
@@ -101,20 +101,17 @@ def _secrets(options: ConnectionOptions) -> tuple[str, ...]:
     return (options.password or "", *(value for _, value in options.secret_connect_headers))
 
 
-def _first_events(connection: Connection, timeout: float, secrets: tuple[str, ...]) -> list[object]:
+def _first_events(connection: Connection, timeout: float) -> list[object]:
     """``poll`` before CONNECTED, where what is wrong says something about the server."""
     try:
         return list(connection.poll(timeout))
-    except HeartbeatLost:
+    except (HeartbeatLost, VersionError):
         raise
-    except VersionError as error:
-        # Not `from error`, here and below: a traceback would show the words that are replaced.
-        raise VersionError(without_secrets(error.message, secrets)) from None
     except RemoteProtocolError as error:
         raise NotStompServer(
             f"{connection.peer} does not speak STOMP: its answer to CONNECT is not a STOMP frame "
-            f"({without_secrets(error.message, secrets)})"
-        ) from None
+            f"({error.message})"
+        ) from error
     except ConnectionLost as error:
         raise ConnectFailed(
             f"{connection.peer} closed the connection without answering CONNECT; "

@@ -12,6 +12,11 @@ from spark_stomp.protocol.grammar import escape
 __all__ = ["broker_error", "broker_words", "connect_refused", "without_secrets"]
 
 _DETAIL_LENGTH = 300
+_HIDDEN = "***"
+# Where this project cuts what it quotes: at its end, which a quotation mark or a punctuation mark may follow.
+_CUT = re.compile(r"$|['\"]|[:,;] ")
+# So many characters of a secret are one character too many.
+_TELLING = 3
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
 _IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
 
@@ -26,13 +31,30 @@ def broker_words(event: ErrorReceived) -> str:
 
 
 def without_secrets(text: str, secrets: Collection[str]) -> str:
-    """``text`` with each of ``secrets`` replaced: as it is, escaped as in a header, or as Python shows it."""
+    """``text`` with each of ``secrets`` replaced: as it is, escaped as in a header, or as Python shows it.
+
+    So is the beginning of one where the text, or a quotation in it, was cut off.
+    """
     forms = {form for secret in secrets for form in _forms(secret)} - {""}
     if not forms:
         return text
     # The longest first: one secret may begin like another.
     longest_first = sorted(forms, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, longest_first)), "***", text)
+    return _without_beginnings(re.sub("|".join(map(re.escape, longest_first)), _HIDDEN, text), forms)
+
+
+def _without_beginnings(text: str, forms: Collection[str]) -> str:
+    for end in sorted((found.start() for found in _CUT.finditer(text)), reverse=True):
+        shown = max(_shown(text[:end], form) for form in forms)
+        if shown:
+            text = text[: end - shown] + _HIDDEN + text[end:]
+    return text
+
+
+def _shown(text: str, secret: str) -> int:
+    """How many characters of the beginning of ``secret`` ``text`` ends with; 0 where they tell nothing."""
+    lengths = range(min(len(secret), len(text)), _TELLING - 1, -1)
+    return next((length for length in lengths if text.endswith(secret[:length])), 0)
 
 
 def _forms(secret: str) -> tuple[str, ...]:
@@ -60,12 +82,15 @@ def _redacted(event: ErrorReceived, secrets: Collection[str]) -> ErrorReceived:
     return ErrorReceived(Frame(frame.command, headers, without_secrets(event.detail, secrets).encode()))
 
 
-def broker_error(event: ErrorReceived, peer: str, what: str = "") -> BrokerError:
+def broker_error(
+    event: ErrorReceived, peer: str, what: str = "", secrets: Collection[str] = ()
+) -> BrokerError:
     """The exception for an ERROR frame on an established connection.
 
-    ``what`` names the request that the error answers, as far as that is known (a SUBSCRIBE, a SEND).
+    ``what`` names the request that the error answers, as far as that is known (a SUBSCRIBE, a SEND);
+    ``secrets``, which CONNECT held, are replaced in the broker's words.
     """
-    words = broker_words(event)
+    words = broker_words(_redacted(event, secrets))
     if not what:
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
     return DestinationRefused(f"the broker at {peer} refused {what}: {words}")

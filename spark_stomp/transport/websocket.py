@@ -27,6 +27,8 @@ _SUBPROTOCOLS = {"1.2": "v12.stomp", "1.1": "v11.stomp", "1.0": "v10.stomp"}
 _READ_SIZE = 1 << 16
 # Several frames may share a message, though no broker known sends them so.
 _MESSAGE_OVERHEAD = 1 << 20
+# Artemis closes the connection at a fragment of more than 64 KiB.
+_FRAGMENT = 32 << 10
 _LENGTH = re.compile(rb"\ncontent-length:([0-9]+)\n")
 
 
@@ -145,12 +147,12 @@ class WebSocketStream:
         return b""
 
     def _send_message(self, frame: bytes) -> None:
-        try:
-            frame.decode()
-        except UnicodeDecodeError:
-            self._protocol.send_binary(frame)
-        else:
-            self._protocol.send_text(frame)
+        """One STOMP frame as one message, in fragments where it is long (RFC 6455, section 5.4)."""
+        first, *rest = (frame[begin : begin + _FRAGMENT] for begin in range(0, len(frame), _FRAGMENT))
+        send = self._protocol.send_text if _is_text(frame) else self._protocol.send_binary
+        send(first, fin=not rest)
+        for number, part in enumerate(rest, 1):
+            self._protocol.send_continuation(part, fin=number == len(rest))
 
     def _send(self) -> None:
         """Hand the socket as much as it takes of what the protocol has for it."""
@@ -163,6 +165,14 @@ class WebSocketStream:
             self._out = self._out[sent:]
             if self._out:
                 return
+
+
+def _is_text(frame: bytes) -> bool:
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def split_frames(data: bytes) -> Iterator[bytes]:

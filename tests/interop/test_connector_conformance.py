@@ -14,19 +14,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.brokers import Broker
-from support.brokers.fixtures import on_every_broker
+from support.brokers.fixtures import on_every_broker, on_every_release, on_every_transport
 from support.driven import Run, publish
 from support.spark import Recorder, Running, stomp_stream
 
 from spark_stomp.dialects import Dialect, dialect_named
-from spark_stomp.errors import StompError
+from spark_stomp.errors import DestinationRefused, StompError
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import MessagesScanned, unescape
 from spark_stomp.schema import Projection
 from spark_stomp.source.batch_reader import StompBatchReader
 from spark_stomp.transport import open_connection
-
-pytestmark = on_every_broker
 
 BODIES = [b"message %d" % number for number in range(300)]
 
@@ -41,7 +39,7 @@ def queue(broker: Broker) -> Iterator[str]:
 
 @pytest.fixture
 def dialect(broker: Broker) -> Dialect:
-    return dialect_named(broker.name)
+    return dialect_named(broker.dialect)
 
 
 def run(broker: Broker, queue: str, *columns: str, **options: Any) -> Run:
@@ -64,6 +62,7 @@ def bodies(rows: list[dict[str, Any]]) -> list[bytes]:
     return [row["body"] for row in rows]
 
 
+@on_every_release
 class TestReading:
     def test_everything_in_order_and_acked_only_after_the_commit(self, broker: Broker, queue: str) -> None:
         send(broker, queue, BODIES)
@@ -139,6 +138,7 @@ def cut_off_with_unacked(broker: Broker, queue: str, dialect: Dialect, count: in
             events = connection.poll(10)
 
 
+@on_every_release
 class TestSelectors:
     def test_select_on_the_broker_or_are_refused(self, broker: Broker, queue: str, dialect: Dialect) -> None:
         send(broker, queue, BODIES[:5], ("colour", "red"))
@@ -153,6 +153,7 @@ class TestSelectors:
         drain(broker, queue, 5 if dialect.selectors else 10)
 
 
+@on_every_release
 class TestLooking:
     def test_shows_all_and_takes_nothing(
         self, broker: Broker, queue: str, dialect: Dialect, caplog: pytest.LogCaptureFixture
@@ -185,11 +186,21 @@ def look(broker: Broker, queue: str, **options: Any) -> list[bytes]:
     return [row["body"] for part in parts for row in part.to_pylist()]
 
 
+@on_every_broker
 class TestContent:
     def test_bodies(self, broker: Broker, queue: str) -> None:
         odd = [bytes(range(256)), b"", b"\0", b"\n\n\0\n", b"\xff" * 10, bytes(1 << 20), b"x" * (3 << 20)]
         send(broker, queue, odd)
         assert bodies(drain(broker, queue, len(odd))) == odd
+
+    def test_the_largest_that_the_broker_takes_and_one_beyond(self, broker: Broker, queue: str) -> None:
+        largest = broker.largest_body or 16 << 20
+        send(broker, queue, [bytes(largest)])
+        (body,) = bodies(drain(broker, queue, 1))
+        assert body == bytes(largest)
+        if broker.largest_body is not None:
+            with pytest.raises(DestinationRefused, match=f"refused SEND to {queue}"):
+                publish(broker.options(), queue, [bytes(largest + 1)])
 
     @pytest.mark.parametrize("version", ["1.1", "1.2"])
     def test_odd_headers(self, broker: Broker, queue: str, version: str) -> None:
@@ -230,17 +241,31 @@ class TestContent:
 
 
 @pytest.mark.spark
+@on_every_transport
 class TestSpark:
-    def test_available_now_then_again_on_the_same_checkpoint(
-        self, broker: Broker, queue: str, spark: SparkSession, tmp_path: Path
+    """The core once more with Spark on top, over everything that the broker listens on."""
+
+    def test_written_looked_at_and_read_run_after_run(
+        self, broker: Broker, transport: str, queue: str, spark: SparkSession, tmp_path: Path
     ) -> None:
         recorder = Recorder()
-        for part in (BODIES[:200], BODIES[200:]):
-            rows = spark.createDataFrame([(body,) for body in part], "body binary").coalesce(1)
-            rows.write.format("stomp").options(**broker.options(destination=queue)).mode("append").save()
-            options = broker.options()
-            frame = stomp_stream(spark, options.pop("url"), queue, **options)
+        options = broker.over(transport)
+        odd = [b"", bytes(range(256)) * 4096]
+        # A second run on the same checkpoint; once is enough for that.
+        parts = [BODIES[:150], BODIES[150:] + odd] if transport == "tcp" else [BODIES + odd]
+        for part in parts:
+            write(spark, part, options, queue)
+            broker.wait_for(queue, ready=len(part))
+            shown = spark.read.format("stomp").options(**options, idleTimeout="1s").load(queue)
+            assert sorted(bytes(row.body) for row in shown.select("body").collect()) == sorted(part)
+            broker.wait_for(queue, ready=len(part))
+            frame = stomp_stream(spark, destination=queue, **options)
             with Running(frame, tmp_path, recorder, availableNow=True) as running:
                 running.finish()
             broker.wait_for(queue, ready=0, unacked=0)
-        assert recorder.bodies == BODIES
+        assert recorder.bodies == BODIES + odd
+
+
+def write(spark: SparkSession, messages: list[bytes], options: dict[str, str], queue: str) -> None:
+    rows = spark.createDataFrame([(body,) for body in messages], "body binary").coalesce(1)
+    rows.write.format("stomp").options(**options, destination=queue).mode("append").save()

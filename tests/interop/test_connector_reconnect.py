@@ -23,7 +23,7 @@ def test_a_killed_broker_costs_no_message_and_no_second_row_where_ids_are_stable
         broker.wait_for(queue, ready=0, unacked=100, timeout=40)
         assert [row["body"] for row in query.read()] == BODIES
         query.commit()
-        if dialect_named(broker.name).id_header is None:
+        if dialect_named(broker.dialect).id_header is None:
             assert [row["body"] for row in query.gather(100)] == BODIES
             query.commit()
         broker.wait_for(queue, ready=0, unacked=0)

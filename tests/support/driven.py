@@ -48,6 +48,10 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.reader.stop()
 
+    def idle(self) -> None:
+        """Wait until the subscriptions stand, while nothing is there to be read."""
+        assert self.reader.latestOffset(self._start, None) == self._start, "something came"
+
     def batch(self, timeout: float = 20.0) -> list[Row]:
         """The rows of the next batch, once there is anything new."""
         deadline = time.monotonic() + timeout

@@ -520,9 +520,7 @@ class TestContradictions:
         assert (limits.max_header_line, limits.max_headers) == (1024, 5)
 
     def test_one_durable_name_for_two_destinations(self) -> None:
-        # Besides the reason why it is not available.
-        _, text = problems(source, destination='["a","b"]', durableName="d")
-        assert "2 destinations" in text
+        assert "2 destinations" in the_problem(source, destination='["a","b"]', durableName="d")
 
 
 class TestPending:
@@ -530,7 +528,6 @@ class TestPending:
         ("parse", "options"),
         [
             (source, {"receiverPlacement": "executors"}),
-            (source, {"durableName": "d"}),
             (sink, {"transactional": "true"}),
             (sink, {"dedupHeader": "h"}),
             (sink, {"dedupKey": "k"}),

@@ -12,7 +12,7 @@ from support.brokers import BROKERS, Broker, Unavailable
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m support.brokers", description=__doc__)
-    parser.add_argument("names", nargs="*", default=[name for name in BROKERS if name != "devbroker"])
+    parser.add_argument("names", nargs="*", default=["rabbitmq", "activemq", "artemis"])
     parser.add_argument("--check", action="store_true", help="install and start each once, then stop")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="brokers-", ignore_cleanup_errors=True) as folder:

@@ -1,27 +1,30 @@
-"""ActiveMQ Classic, a current release, put together from its libraries."""
+"""ActiveMQ Classic: a current release, put together from its libraries, and the one that Debian has."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 from support.brokers.base import CONF, Broker, Standing, free_ports, is_listening
-from support.brokers.cache import cached, java, maven_libraries
+from support.brokers.cache import cached, debian_packages, java, maven_libraries
 from support.brokers.certificates import PASSWORD
 from support.brokers.jolokia import Jolokia
 from support.brokers.process import Process
 
-__all__ = ["JAVA_OPTIONS", "ActiveMQ", "stomp_properties", "with_tls"]
+__all__ = ["JAVA_OPTIONS", "ActiveMQ", "DebianActiveMQ", "stomp_properties", "with_tls"]
 
 _POM = Path(__file__).with_name("activemq.pom.xml")
 # Quick to start, and small.
 JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
 class ActiveMQ(Broker):
     """A broker with the users' configuration; ``max_page_size`` replaces the one that stands there."""
 
     name = "activemq"
+    largest_body = 8 << 20
     login, password = "spark", "spark"
 
     def __init__(self, folder: Path, max_page_size: int = 20_000) -> None:
@@ -30,20 +33,28 @@ class ActiveMQ(Broker):
         self._jolokia = Jolokia(0)
         self._server: Process | None = None
 
-    def start(self) -> None:
+    def classpath(self) -> str:
+        """Where Java finds the broker's libraries, which are fetched first."""
         # Another folder as soon as anything in the list of libraries changes.
         edition = hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]
-        libraries = cached(f"activemq-{edition}", lambda folder: maven_libraries(_POM, folder))
+        return f"{cached(f'activemq-{edition}', lambda folder: maven_libraries(_POM, folder))}/*"
+
+    def start(self) -> None:
+        classpath = self.classpath()
         if not self.port:
             self._configure()
-        properties = {**stomp_properties(self), "activemq.data": str(self.folder / "data")}
+        properties = {
+            **stomp_properties(self),
+            "stomp.maxDataLength": str(self.largest_body),
+            "activemq.data": str(self.folder / "data"),
+        }
         command = [
             java(),
             *JAVA_OPTIONS,
             self._jolokia.java_option,
             *(f"-D{name}={value}" for name, value in properties.items()),
             "-classpath",
-            f"{libraries}/*",
+            classpath,
             "org.apache.activemq.console.command.ShellCommand",
             "start",
             f"xbean:file:{self.folder / 'activemq.xml'}",
@@ -62,13 +73,16 @@ class ActiveMQ(Broker):
             self._server = None
 
     def standing(self, destination: str) -> Standing:
-        queue = destination.removeprefix("/queue/")
+        kind, _, name = destination.removeprefix("/").partition("/")
         broker = "org.apache.activemq:type=Broker,brokerName=localhost"
-        bean = f"{broker},destinationType=Queue,destinationName={queue}"
-        said = self._jolokia.read(bean, "QueueSize", "InFlightCount")
-        if said is None:
-            return Standing(0, 0)
-        return Standing(said["QueueSize"] - said["InFlightCount"], said["InFlightCount"])
+        if kind == "topic":
+            beans = f"{broker},destinationType=Topic,destinationName={name},endpoint=Consumer,*"
+            said = self._jolokia.read_all(beans, "PendingQueueSize", "DispatchedQueueSize")
+            delivered = sum(one["DispatchedQueueSize"] for one in said)
+            return Standing(sum(one["PendingQueueSize"] for one in said), delivered)
+        bean = f"{broker},destinationType=Queue,destinationName={name}"
+        (queue,) = self._jolokia.read_all(bean, "QueueSize", "InFlightCount") or [_NO_QUEUE]
+        return Standing(queue["QueueSize"] - queue["InFlightCount"], queue["InFlightCount"])
 
     def _configure(self) -> None:
         self.port, self.tls_port, jolokia = free_ports(3)
@@ -77,6 +91,21 @@ class ActiveMQ(Broker):
         page_size = f'maxPageSize="{self._max_page_size}"'
         text = with_tls(text).replace('maxPageSize="20000"', page_size)
         (self.folder / "activemq.xml").write_text(text)
+
+
+class DebianActiveMQ(ActiveMQ):
+    """The release of Debian's package, with the same configuration."""
+
+    name = "activemq-debian"
+
+    @property
+    def dialect(self) -> str:
+        return "activemq"
+
+    def classpath(self) -> str:
+        packages = re.compile("lib.+-java$")
+        home = cached("activemq-debian", lambda folder: debian_packages("activemq", packages, folder))
+        return f"{home}/usr/share/activemq/lib/*:{home}/usr/share/activemq/lib/optional/*"
 
 
 def stomp_properties(broker: Broker) -> dict[str, str]:

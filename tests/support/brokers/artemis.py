@@ -20,6 +20,7 @@ class Artemis(Broker):
     """An instance in the broker's folder."""
 
     name = "artemis"
+    transports = ("tcp", "tls", "ws")
     login, password = "spark", "spark"
 
     def __init__(self, folder: Path) -> None:
@@ -51,15 +52,16 @@ class Artemis(Broker):
             self._server = None
 
     def standing(self, destination: str) -> Standing:
-        queue = destination.removeprefix("/queue/")
-        bean = (
-            f'org.apache.activemq.artemis:broker="localhost",component=addresses,address="{queue}",'
-            f'subcomponent=queues,routing-type="anycast",queue="{queue}"'
+        kind, _, address = destination.removeprefix("/").partition("/")
+        routing = "multicast" if kind == "topic" else "anycast"
+        beans = (
+            f'org.apache.activemq.artemis:broker="localhost",component=addresses,address="{address}",'
+            f'subcomponent=queues,routing-type="{routing}",*'
         )
-        said = self._jolokia.read(bean, "MessageCount", "DeliveringCount")
-        if said is None:
-            return Standing(0, 0)
-        return Standing(said["MessageCount"] - said["DeliveringCount"], said["DeliveringCount"])
+        said = self._jolokia.read_all(beans, "MessageCount", "DeliveringCount")
+        held = sum(queue["MessageCount"] for queue in said)
+        delivered = sum(queue["DeliveringCount"] for queue in said)
+        return Standing(held - delivered, delivered)
 
     @property
     def _instance(self) -> Path:

@@ -24,7 +24,7 @@ _PORTS = range(20_000, 32_000)
 
 
 class Standing(NamedTuple):
-    """What the broker's own management says of a queue: messages to deliver, and delivered but un-acked."""
+    """What the broker's own management says: messages to deliver, and delivered but un-acked."""
 
     ready: int
     unacked: int
@@ -37,6 +37,10 @@ class Broker(ABC):
     """
 
     name: ClassVar[str]
+    # The ways in which it can be reached: see :meth:`over`.
+    transports: ClassVar[tuple[str, ...]] = ("tcp", "tls")
+    # Octets; set low, so that it can be reached in no time. None where the broker has no limit.
+    largest_body: ClassVar[int | None] = None
     login: str | None = None
     password: str | None = None
 
@@ -44,6 +48,11 @@ class Broker(ABC):
         self.folder = folder
         self.port = self.tls_port = 0
         self._certificates: Certificates | None = None
+
+    @property
+    def dialect(self) -> str:
+        """The name of its dialect."""
+        return self.name
 
     @property
     def url(self) -> str:
@@ -93,7 +102,10 @@ class Broker(ABC):
 
     @abstractmethod
     def standing(self, destination: str) -> Standing:
-        """What stands in ``destination`` by the broker's own management; (0, 0) where there is no queue."""
+        """What stands in ``destination`` by the broker's own management; (0, 0) where there is no queue.
+
+        Of a topic: what its subscriptions hold, all together.
+        """
 
     def restart(self) -> None:
         """Die and come back with what was persistent."""
@@ -126,9 +138,21 @@ class Broker(ABC):
         """A queue that nobody used before."""
         return f"/queue/t{secrets.token_hex(6)}"
 
+    def new_topic(self) -> str:
+        """A topic that nobody used before."""
+        return f"/topic/t{secrets.token_hex(6)}"
+
     def options(self, **options: Any) -> dict[str, str]:
         """Options for the connector: the URL, the credentials, and these."""
         return {"url": self.url, **self.credentials, **{key: str(value) for key, value in options.items()}}
+
+    def over(self, transport: str, **options: Any) -> dict[str, str]:
+        """Options for the connector as :meth:`options` has them, but over ``tcp``, ``tls`` or ``ws``."""
+        if transport == "tls":
+            options |= {"url": self.tls_url, "tlsCaFile": self.ca}
+        elif transport == "ws":
+            options |= {"url": self.websocket_url}
+        return self.options(**options)
 
 
 def free_ports(count: int) -> list[int]:

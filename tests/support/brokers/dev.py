@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
+
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.protocol import Limits
 from support.brokers.base import HOST, Broker, Standing
+from support.certificates import Authority
+from support.fronts import tls_front, websocket_front
 
 __all__ = ["DevelopmentBroker"]
 
 
 class DevelopmentBroker(Broker):
-    """Keeps everything in memory: what it held is gone after :meth:`kill`."""
+    """Keeps everything in memory: what it held is gone after :meth:`kill`.
+
+    Fronts give it TLS and WebSocket.
+    """
 
     name = "devbroker"
+    transports = ("tcp", "tls", "ws")
+    largest_body = 8 << 20
 
-    _broker: DevBroker | None = None
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._broker: DevBroker | None = None
+        self._fronts = ExitStack()
+        self._websocket_port = 0
+        self._authority: Authority | None = None
+
+    @property
+    def tls_url(self) -> str:
+        if not self.tls_port:
+            context = self._signer.issue("localhost").server_context()
+            self.tls_port = self._fronts.enter_context(tls_front(self.port, context))
+        return super().tls_url
+
+    @property
+    def websocket_url(self) -> str:
+        if not self._websocket_port:
+            self._websocket_port = self._fronts.enter_context(websocket_front(self.port))
+        return f"ws://{HOST}:{self._websocket_port}"
+
+    @property
+    def ca(self) -> Path:
+        return self._signer.ca_file
+
+    @property
+    def _signer(self) -> Authority:
+        self._authority = self._authority or Authority(self.folder, "dev")
+        return self._authority
 
     def start(self) -> None:
-        self._broker = DevBroker(host=HOST, port=self.port)
+        self._broker = DevBroker(host=HOST, port=self.port, limits=Limits(max_body=self.largest_body))
         self._broker.start()
         self.port = self._broker.port
 
     def stop(self) -> None:
+        self._fronts.close()
         if self._broker is not None:
             self._broker.stop()
             self._broker = None
@@ -30,5 +69,7 @@ class DevelopmentBroker(Broker):
 
     def standing(self, destination: str) -> Standing:
         assert self._broker is not None
-        view = self._broker.queue(destination)
-        return Standing(view.depth - view.unacked, view.unacked)
+        of_topic = self._broker.durable(destination).values()
+        views = of_topic if destination.startswith("/topic/") else [self._broker.queue(destination)]
+        unacked = sum(view.unacked for view in views)
+        return Standing(sum(view.depth for view in views) - unacked, unacked)

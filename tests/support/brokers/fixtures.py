@@ -10,14 +10,34 @@ import pytest
 
 from support.brokers import BROKERS, Broker, Unavailable
 
-__all__ = ["REQUIRED", "BrokerPool", "broker", "broker_pool", "on_every_broker", "on_real_brokers"]
+__all__ = [
+    "REQUIRED",
+    "BrokerPool",
+    "broker",
+    "broker_pool",
+    "on_every_broker",
+    "on_every_release",
+    "on_every_transport",
+    "on_real_brokers",
+]
 
 # Names of brokers without which the run fails, separated by commas. Any other's tests are skipped without it.
 REQUIRED = "SPARK_STOMP_REQUIRED_BROKERS"
 
-_REAL = [pytest.param(name, marks=pytest.mark.broker) for name in BROKERS if name != "devbroker"]
-on_real_brokers = pytest.mark.parametrize("broker", _REAL, indirect=True)
-on_every_broker = pytest.mark.parametrize("broker", ["devbroker", *_REAL], indirect=True)
+_NAMES = ("devbroker", "rabbitmq", "activemq", "artemis")
+_MARKED = [pytest.param(name, marks=() if name == "devbroker" else pytest.mark.broker) for name in BROKERS]
+_EVERY = [param for param in _MARKED if param.values[0] in _NAMES]
+_OVER = [
+    pytest.param(*param.values, transport, marks=param.marks, id=f"{param.values[0]}-{transport}")
+    for param in _EVERY
+    for transport in BROKERS[str(param.values[0])].transports
+]
+on_real_brokers = pytest.mark.parametrize("broker", _EVERY[1:], indirect=True)
+on_every_broker = pytest.mark.parametrize("broker", _EVERY, indirect=True)
+# Older releases as well.
+on_every_release = pytest.mark.parametrize("broker", _MARKED, indirect=True)
+# With a second parameter, ``transport``.
+on_every_transport = pytest.mark.parametrize(("broker", "transport"), _OVER, indirect=["broker"])
 
 
 class BrokerPool:
@@ -65,5 +85,5 @@ def broker_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPool
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest, broker_pool: BrokerPool) -> Broker:
-    """The broker that the test is parametrised with (``on_every_broker``, ``on_real_brokers``)."""
+    """The broker that the test is parametrised with (``on_every_broker`` and so on)."""
     return broker_pool.get(request.param)

@@ -27,14 +27,14 @@ class Jolokia:
         (agent,) = cached("jolokia", lambda folder: maven_file(_ARTIFACT, folder)).glob("*.jar")
         return f"-javaagent:{agent}=host={HOST},port={self._port},discoveryEnabled=false"
 
-    def read(self, bean: str, *attributes: str) -> dict[str, Any] | None:
-        """The attributes of a bean; None where there is no such bean."""
-        answer = self._ask({"type": "read", "mbean": bean, "attribute": list(attributes)})
+    def read_all(self, beans: str, *attributes: str) -> list[dict[str, Any]]:
+        """The attributes of a bean, or of each that matches a pattern; empty where there is none."""
+        answer = self._ask({"type": "read", "mbean": beans, "attribute": list(attributes)})
         if answer["status"] == 404:
-            return None
+            return []
         assert answer["status"] == 200, answer
         value: dict[str, Any] = answer["value"]
-        return value
+        return list(value.values()) if "*" in beans else [value]
 
     def call(self, bean: str, operation: str, *arguments: Any) -> Any:
         """What an operation of a bean returns."""

@@ -13,19 +13,25 @@ from support.brokers.process import Process, run
 
 __all__ = ["RabbitMQ"]
 
-# What rabbitmqctl list_queues asks for.
-_STANDING = """case rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"QUEUE">>)) of
-    {ok, Queue} ->
-        Said = rabbit_amqqueue:info(Queue, [messages_ready, messages_unacknowledged]),
-        list_to_tuple([Count || {_, Count} <- Said]);
-    {error, not_found} -> {0, 0}
-end."""
+# What rabbitmqctl list_queues asks for, of a queue or of those that a topic's subscriptions have.
+_STANDING = """Counted = fun(Name) -> case rabbit_amqqueue:lookup(Name) of
+    {ok, Queue} -> [C || {_, C} <- rabbit_amqqueue:info(Queue, [messages_ready, messages_unacknowledged])];
+    {error, not_found} -> [0, 0]
+end end,
+Counts = lists:map(Counted, FOUND),
+{lists:sum([R || [R, _] <- Counts]), lists:sum([U || [_, U] <- Counts])}."""
+_QUEUE = '[rabbit_misc:r(<<"/">>, queue, <<"NAME">>)]'
+# A binding is a record of source, key, destination and arguments.
+_OF_TOPIC = """[element(4, Binding) || Binding <- rabbit_binding:list_for_source(
+    rabbit_misc:r(<<"/">>, exchange, <<"amq.topic">>)), element(3, Binding) == <<"NAME">>]"""
 
 
 class RabbitMQ(Broker):
     """One node with its own name, ports, cookie, data and port mapper (epmd), all on loopback."""
 
     name = "rabbitmq"
+    transports = ("tcp", "tls", "ws")
+    largest_body = 8 << 20
     login, password = "guest", "guest"
 
     def __init__(self, folder: Path) -> None:
@@ -68,8 +74,9 @@ class RabbitMQ(Broker):
             self._server = None
 
     def standing(self, destination: str) -> Standing:
-        queue = destination.removeprefix("/queue/").removeprefix("/amq/queue/")
-        ready, unacked = re.findall(r"\d+", self.evaluate(_STANDING.replace("QUEUE", queue)))
+        kind, _, name = destination.removeprefix("/").removeprefix("amq/").partition("/")
+        found = (_OF_TOPIC if kind == "topic" else _QUEUE).replace("NAME", name)
+        ready, unacked = re.findall(r"\d+", self.evaluate(_STANDING.replace("FOUND", found)))
         return Standing(int(ready), int(unacked))
 
     def evaluate(self, expression: str) -> str:
@@ -92,7 +99,7 @@ class RabbitMQ(Broker):
         return self._home / "usr/lib/rabbitmq/bin" / name
 
     def _configure(self) -> None:
-        """The users' configuration, and one beside it that moves the ports."""
+        """The users' configuration, and one beside it that moves the ports and lowers a limit."""
         self.port, self.tls_port, self.websocket_port, *internal = free_ports(6)
         self._amqp_port, self._epmd_port, self._node_port = internal
         shutil.copytree(CONF / "rabbitmq", self.folder / "etc")
@@ -107,6 +114,7 @@ class RabbitMQ(Broker):
             f"stomp.listeners.tcp.1 = {HOST}:{self.port}\n"
             f"stomp.listeners.ssl.1 = {HOST}:{self.tls_port}\n"
             f"web_stomp.tcp.listener = {HOST}:{self.websocket_port}\n"
+            f"max_message_size = {self.largest_body}\n"
         )
 
     @property

@@ -378,3 +378,62 @@ def test_what_is_refused(broker: Broker, act: Callable[[Broker, Member], None], 
     broker.begin(client.member, "open")
     with pytest.raises(Refused, match=why):
         act(broker, client.member)
+
+
+class TestDurableSubscriptions:
+    TOPIC = "/topic/a"
+
+    def subscriber(self, broker: Broker, name: str = "s", destination: str = TOPIC) -> Client:
+        client = Client(broker)
+        client.subscribe(destination=destination, durable=name)
+        return client
+
+    def test_keep_what_comes_while_nobody_is_there(self, broker: Broker) -> None:
+        client = self.subscriber(broker)
+        fill(broker, b"1", destination=self.TOPIC)
+        client.ack(client.frames()[0].get("ack"))
+        fill(broker, b"2", destination=self.TOPIC)
+        client.frames()
+        broker.leave(client.member)
+        fill(broker, b"3", destination=self.TOPIC)
+        assert broker.durable_views(self.TOPIC)["s"].depth == 2
+        frames = self.subscriber(broker).frames()
+        assert [(frame.body, frame.get("redelivered")) for frame in frames] == [
+            (b"2", "true"),
+            (b"3", "false"),
+        ]
+
+    def test_are_shared_by_all_who_name_them(self, broker: Broker) -> None:
+        clients = [self.subscriber(broker) for _ in range(2)]
+        other = self.subscriber(broker, "other")
+        elsewhere = self.subscriber(broker, "s", "/topic/b")
+        fill(broker, *[b"%d" % number for number in range(6)], destination=self.TOPIC)
+        assert [len(client.bodies()) for client in (*clients, other, elsewhere)] == [3, 3, 6, 0]
+        assert set(broker.durable_views(self.TOPIC)) == {"s", "other"}
+
+    def test_are_forgotten_when_asked(self, broker: Broker) -> None:
+        client = self.subscriber(broker)
+        fill(broker, b"1", destination=self.TOPIC)
+        broker.unsubscribe(client.member, "0", durable="s")
+        fill(broker, b"2", destination=self.TOPIC)
+        assert broker.durable_views(self.TOPIC) == {}
+        assert self.subscriber(broker).bodies() == []
+
+    def test_and_otherwise_outlive_unsubscribe(self, broker: Broker) -> None:
+        client = self.subscriber(broker)
+        broker.unsubscribe(client.member, "0")
+        fill(broker, b"1", destination=self.TOPIC)
+        assert self.subscriber(broker).bodies() == [b"1"]
+
+    def test_are_not_forgotten_under_another_name_or_while_others_are_there(self, broker: Broker) -> None:
+        clients = [self.subscriber(broker) for _ in range(2)]
+        with pytest.raises(Refused, match="others are subscribed"):
+            broker.unsubscribe(clients[0].member, "0", durable="s")
+        with pytest.raises(Refused, match="is not the durable subscription 'x'"):
+            broker.unsubscribe(clients[0].member, "0", durable="x")
+
+    def test_are_for_topics_and_not_for_browsing(self, broker: Broker) -> None:
+        with pytest.raises(Refused, match="only a topic"):
+            self.subscriber(broker, destination="/queue/a")
+        with pytest.raises(Refused, match="cannot be browsed"):
+            Client(broker).subscribe(destination=self.TOPIC, durable="s", browse=True)

@@ -175,6 +175,19 @@ class TestFrames:
         assert pair.messages() == [b"1", b""]
         assert pair.broker.bodies("/queue/a") == [b"1"]
 
+    @pytest.mark.parametrize(("client_id", "kept"), [((), "s"), ((("client-id", "me"),), "me.s")])
+    def test_a_durable_subscription_belongs_to_its_client(
+        self, client_id: tuple[tuple[str, str], ...], kept: str
+    ) -> None:
+        name = [("durable-subscription-name", "s")]
+        pair = Pair(config=ClientConfig(connect_headers=client_id))
+        pair.client.subscribe("0", "/topic/a", headers=name)
+        pair.exchange()
+        assert list(pair.broker.durable_views("/topic/a")) == [kept]
+        pair.client.unsubscribe("0", headers=name)
+        pair.exchange()
+        assert pair.broker.durable_views("/topic/a") == {}
+
     def test_of_repeated_headers_the_first_wins(self) -> None:
         pair = Pair()
         pair.peer.receive(b"SEND\ndestination:/queue/a\ndestination:/queue/b\n\n\0", 0.0)
@@ -194,6 +207,10 @@ class TestFrames:
     [
         (lambda c: c.subscribe("0", "/queue/a", headers=[("selector", "a = 1")]), "'selector'"),
         (lambda c: c.subscribe("0", "/topic/a", headers=[("durable", "true")]), "'durable'"),
+        (
+            lambda c: c.subscribe("0", "/queue/a", headers=[("durable-subscription-name", "s")]),
+            "only a topic has durable subscriptions",
+        ),
         (lambda c: c.subscribe("0", "/queue/a", headers=[("prefetch-count", "0")]), "prefetch of '0'"),
         (lambda c: c.subscribe("0", "/queue/a", headers=[("prefetch-count", "-1")]), "prefetch of '-1'"),
         (lambda c: c.send("/queue/refused", b""), "access to '/queue/refused' refused"),

@@ -95,10 +95,20 @@ def test_the_end_of_a_browse_is_known_only_where_one_can_browse() -> None:
 
 class TestSubscriptions:
     def check(
-        self, broker: str, destination: str, *headers: str, receivers: int = 1, loss: bool = False
+        self,
+        broker: str,
+        destination: str,
+        *headers: str,
+        receivers: int = 1,
+        durable: bool = False,
+        loss: bool = False,
     ) -> None:
         dialect_named(broker).check_subscription(
-            destination, tuple((name, "x") for name in headers), receivers=receivers, allow_loss=loss
+            destination,
+            tuple((name, "x") for name in headers),
+            receivers=receivers,
+            durable=durable,
+            allow_loss=loss,
         )
 
     def test_several_receivers_on_what_is_not_a_queue_would_double_every_message(self) -> None:
@@ -106,27 +116,50 @@ class TestSubscriptions:
         with pytest.raises(UnsupportedError, match=r"receivers = 3.*/topic/a"):
             self.check("rabbitmq", "/topic/a", receivers=3, loss=True)
 
+    def test_several_receivers_share_a_durable_subscription_where_the_broker_lets_them(self) -> None:
+        for broker in ("rabbitmq", "artemis", "devbroker"):
+            self.check(broker, "/topic/a", receivers=3, durable=True)
+        with pytest.raises(UnsupportedError, match=r"receivers = 3.*activemq.*/queue/Consumer"):
+            self.check("activemq", "/topic/a", receivers=3, durable=True)
+
     def test_a_plain_topic_needs_consent_to_loss(self) -> None:
         self.check("activemq", "/topic/a", loss=True)
-        with pytest.raises(UnsupportedError, match=r"/topic/a.*allowLoss = true"):
-            self.check("activemq", "/topic/a")
+        for broker in ("activemq", "generic", "rabbitmq"):
+            with pytest.raises(UnsupportedError, match=r"/topic/a.*durableName.*allowLoss = true"):
+                self.check(broker, "/topic/a")
+
+    def test_a_durable_subscription_does_not(self) -> None:
+        self.check("activemq", "/topic/a", durable=True)
+        self.check("rabbitmq", "/exchange/a", durable=True)
 
     def test_a_selection_that_the_broker_would_not_make(self) -> None:
         self.check("activemq", "/queue/a", "selector")
         with pytest.raises(UnsupportedError, match=r"selector.*rabbitmq"):
             self.check("rabbitmq", "/queue/a", "selector")
 
-    def test_a_subscription_that_is_not_durable_after_all(self) -> None:
-        for headers in ((("durable", "false"),), (("x-queue-name", "mine"),)):
-            with pytest.raises(UnsupportedError):
-                dialect_named("rabbitmq").check_subscription(
-                    "/topic/a", headers, receivers=1, allow_loss=False
-                )
-        with pytest.raises(UnsupportedError):
-            self.check("activemq", "/temp-topic/a")
+    @pytest.mark.parametrize(
+        ("broker", "header"),
+        [
+            ("rabbitmq", "durable"),
+            ("activemq", "activemq.subscriptionName"),
+            ("artemis", "durable-subscription-name"),
+        ],
+    )
+    def test_what_durable_name_sets_is_not_set_by_hand(self, broker: str, header: str) -> None:
+        with pytest.raises(UnsupportedError, match=rf"subscribeHeaders has {header}.*durableName"):
+            self.check(broker, "/topic/a", header, loss=True)
+        dialect = dialect_named(broker)
+        dialect.check_subscription(
+            "/topic/a", ((header, "false"),), receivers=1, durable=False, allow_loss=True
+        )
+        self.check(broker, "/queue/a", header)
+        self.check("generic", "/topic/a", header, loss=True)
 
-    def test_a_durable_subscription_does_not(self) -> None:
-        self.check("activemq", "/topic/a", "activemq.subscriptionName")
-        self.check("rabbitmq", "/exchange/a", "durable")
-        with pytest.raises(UnsupportedError):
-            self.check("rabbitmq", "/topic/a", "activemq.subscriptionName")
+    def test_one_client_id_for_several_connections(self) -> None:
+        for broker in ("rabbitmq", "artemis", "devbroker", "generic"):
+            dialect_named(broker).check_client_id("me", 2)
+        activemq = dialect_named("activemq")
+        activemq.check_client_id("me", 1)
+        activemq.check_client_id(None, 2)
+        with pytest.raises(UnsupportedError, match=r"clientId = me.*2 connections.*activemq"):
+            activemq.check_client_id("me", 2)

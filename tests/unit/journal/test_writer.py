@@ -202,6 +202,7 @@ class TestRoom:
     @pytest.fixture(autouse=True)
     def small_segments(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 500)
+        monkeypatch.setattr("spark_stomp.journal.local._LARGEST_SEGMENT", 500)
         monkeypatch.setattr("spark_stomp.journal.writer._GROUP_BYTES", 500)
 
     def filled(self, make: Make) -> Query:

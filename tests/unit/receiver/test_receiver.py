@@ -294,6 +294,22 @@ class TestReconnect:
             wait_until(lambda: receiver.status().failure is not None, 5, what="the failure")
             assert isinstance(receiver.status().failure, ConnectFailed)
 
+    def test_a_break_before_the_first_subscription_is_one_like_any_other(self, devbroker: DevBroker) -> None:
+        devbroker.publish_many(QUEUE, FIVE)
+        devbroker.faults.drop_after_frames = 1  # which is the SUBSCRIBE
+        with receiving(devbroker.url) as receiver:
+            devbroker.wait_until(lambda: devbroker.connects >= 2, what="another connection")
+            devbroker.faults.drop_after_frames = None
+            received(receiver, 5)
+            assert receiver.status().failure is None
+
+    def test_but_not_for_ever(self, devbroker: DevBroker) -> None:
+        devbroker.faults.drop_after_frames = 1
+        with receiving(devbroker.url, connectTimeout="1s") as receiver:
+            wait_until(lambda: receiver.status().failure is not None, 5, what="the failure")
+            assert isinstance(receiver.status().failure, ConnectionLost)
+        assert devbroker.connects >= 2
+
     def test_a_broker_that_stays_away_ends_it_in_time(self) -> None:
         with DevBroker() as broker:
             broker.publish_many(QUEUE, FIVE)

@@ -86,6 +86,31 @@ def test_a_broker_that_quotes_connect_does_not_give_its_secrets_away(answer: byt
     assert "***" in told or "body ..." in told
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"." * 36 + b"%(secret)s\n\n\0",
+        b"CONNECTED\nversion:" + b"9" * 96 + b"%(secret)s\n\n\0",
+        b"CONNECTED\nversion:1.2\n\n\0ERROR\nmessage:no %(secret)s\n\nbody: %(secret)s\0",
+        b"CONNECTED\nversion:1.2\n\n\0RECEIPT\nreceipt-id:%(secret)s\n\n\0",
+        b"CONNECTED\nversion:1.2\n\n\0" + b"." * 36 + b"%(secret)s\n\n\0",
+    ],
+)
+def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(answer % {b"secret": b"s3cretword"})
+        connection.recv(1000)
+
+    with tcp_server(serve) as port, pytest.raises(StompError) as refused:
+        options = source_options(f"stomp://127.0.0.1:{port}", login="ada", password="s3cretword")
+        with open_connection(options.connection) as connection:
+            connection.await_receipt("r", 5, "SUBSCRIBE")
+    told = "".join(traceback.format_exception(refused.value))
+    assert "s3c" not in told
+    assert "***" in told
+
+
 def test_a_client_id_in_use_is_known_whatever_the_password() -> None:
     def serve(connection: socket.socket) -> None:
         connection.recv(1000)

@@ -1,0 +1,93 @@
+"""Durable topic subscriptions: how a broker is told to keep a topic's messages under a name.
+
+STOMP has no words for it, so each broker has its own, and each wants to know the subscriber in its own way.
+The option ``durableName`` names the subscription on all of them, together with ``clientId`` where that is
+given or needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from spark_stomp.errors import UnsupportedError
+
+__all__ = ["PLAIN", "DurableTopics", "Subscription"]
+
+Headers = tuple[tuple[str, str], ...]
+
+_PLAIN_ID = "0"
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """The ``id`` of a SUBSCRIBE frame, and the headers that say which subscription of the broker it is."""
+
+    id: str
+    headers: Headers = ()
+
+
+PLAIN = Subscription(_PLAIN_ID)
+"""A subscription that ends with its connection."""
+
+
+@dataclass(frozen=True)
+class DurableTopics:
+    """How one kind of broker keeps a topic's messages for an absent subscriber.
+
+    Attributes
+    ----------
+    name_header : SUBSCRIBE header with the name; None where the subscription's ``id`` is the name.
+    headers : further SUBSCRIBE headers.
+    needs_client_id : True where a subscription belongs to a ``client-id``; without one it is not durable.
+    shared : True where several connections may have the subscription at a time and share its messages.
+    alternative : how several receivers share a topic's messages where ``shared`` is False.
+    by_name_alone : True where the broker goes by the names alone: subscribing to another topic, or with
+        another selector, goes on with the old ones. Both are made a part of the name then.
+    forbidden : what a name must not contain.
+    """
+
+    name_header: str | None = None
+    headers: Headers = ()
+    needs_client_id: bool = False
+    shared: bool = False
+    alternative: str = ""
+    by_name_alone: bool = False
+    forbidden: str | None = None
+
+    @property
+    def asking_header(self) -> str:
+        """The SUBSCRIBE header that makes the difference between a durable subscription and another one."""
+        return self.name_header or self.headers[0][0]
+
+    def subscription(
+        self, destination: str, name: str, client_id: str | None, selector: str | None
+    ) -> Subscription:
+        """The subscription ``name`` of ``client_id`` to ``destination``.
+
+        Raises UnsupportedError where a client id is missing, or the broker could not take the name.
+        """
+        if self.needs_client_id and client_id is None:
+            raise UnsupportedError(
+                f"durableName = {name} needs clientId on this broker: it keeps messages for a client that "
+                "says who it is. Give one that no other application uses"
+            )
+        if self.name_header is None:
+            return Subscription(
+                self._checked(name if client_id is None else f"{client_id}.{name}"), self.headers
+            )
+        if self.by_name_alone:
+            name += "@" + destination + ("" if selector is None else "?" + _digest(selector))
+        return Subscription(_PLAIN_ID, ((self.name_header, self._checked(name)), *self.headers))
+
+    def _checked(self, name: str) -> str:
+        if self.forbidden is not None and self.forbidden in name:
+            raise UnsupportedError(
+                f"durableName and clientId make the name {name}, and this broker takes none with "
+                f"{self.forbidden} in it"
+            )
+        return name
+
+
+def _digest(selector: str) -> str:
+    return hashlib.sha256(selector.encode()).hexdigest()[:8]

@@ -1,0 +1,206 @@
+"""Durable and shared topic subscriptions, on every broker; differences only where the dialect declares them.
+
+Each test ends with what the broker's own management says of the topic's subscriptions: empty, and nothing
+un-acked.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.brokers import Broker, DevelopmentBroker
+from support.brokers.fixtures import on_every_broker, on_every_release
+from support.driven import Run, publish
+
+from spark_stomp.dialects import Dialect, dialect_named
+from spark_stomp.errors import UnsupportedError
+
+BODIES = [b"message %d" % number for number in range(40)]
+
+
+@pytest.fixture
+def topic(broker: Broker) -> Iterator[str]:
+    destination = broker.new_topic()
+    yield destination
+    broker.wait_for(destination, ready=0, unacked=0)
+
+
+@pytest.fixture
+def client() -> str:
+    return f"client-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def dialect(broker: Broker) -> Dialect:
+    return dialect_named(broker.dialect)
+
+
+def run(broker: Broker, topic: str, client: str, *, name: str = "sub", **options: Any) -> Run:
+    return Run(broker.options(destination=topic, durableName=name, clientId=client, **options))
+
+
+def send(broker: Broker, topic: str, bodies: list[bytes], *headers: tuple[str, str]) -> None:
+    assert publish(broker.options(), topic, bodies, *headers) == len(bodies)
+
+
+def bodies(rows: list[dict[str, Any]]) -> list[bytes]:
+    return [row["body"] for row in rows]
+
+
+def made(broker: Broker, topic: str, client: str, **options: Any) -> None:
+    """Make the subscription, and leave it."""
+    with run(broker, topic, client, **options) as query:
+        query.idle()
+
+
+@on_every_release
+def test_a_query_finds_what_came_while_it_was_stopped(broker: Broker, topic: str, client: str) -> None:
+    with run(broker, topic, client) as query:
+        query.idle()
+        send(broker, topic, BODIES[:10])
+        assert bodies(query.gather(10)) == BODIES[:10]
+        query.commit()
+        send(broker, topic, BODIES[10:20])
+        assert bodies(query.gather(10)) == BODIES[10:20]
+    # The second batch was not committed, so it comes again.
+    broker.wait_for(topic, ready=10, unacked=0)
+    send(broker, topic, BODIES[20:])
+    with run(broker, topic, client) as query:
+        assert bodies(query.gather(30)) == BODIES[10:]
+        query.commit()
+        broker.wait_for(topic, ready=0, unacked=0)
+
+
+@on_every_release
+def test_it_outlives_the_broker(broker: Broker, topic: str, client: str) -> None:
+    if isinstance(broker, DevelopmentBroker):
+        return  # which keeps everything in memory
+    made(broker, topic, client)
+    send(broker, topic, BODIES)
+    broker.restart()
+    broker.wait_for(topic, ready=len(BODIES), timeout=40)
+    with run(broker, topic, client) as query:
+        assert bodies(query.gather(len(BODIES))) == BODIES
+        query.commit()
+
+
+@on_every_broker
+def test_a_connection_that_breaks_costs_no_message(broker: Broker, topic: str, client: str) -> None:
+    if isinstance(broker, DevelopmentBroker):
+        return
+    with run(broker, topic, client) as query:
+        query.idle()
+        send(broker, topic, BODIES)
+        assert bodies(query.gather(len(BODIES))) == BODIES
+        broker.restart()
+        broker.wait_for(topic, ready=0, unacked=len(BODIES), timeout=40)
+        assert bodies(query.read()) == BODIES
+        query.commit()
+        if dialect_named(broker.dialect).id_header is None:
+            assert bodies(query.gather(len(BODIES))) == BODIES
+            query.commit()
+        broker.wait_for(topic, ready=0, unacked=0)
+
+
+@on_every_broker
+def test_each_name_gets_every_message(broker: Broker, topic: str, client: str) -> None:
+    for name in ("one", "two"):
+        made(broker, topic, client, name=name)
+    send(broker, topic, BODIES)
+    for name in ("one", "two"):
+        with run(broker, topic, client, name=name) as query:
+            assert bodies(query.gather(len(BODIES))) == BODIES
+            query.commit()
+
+
+@on_every_broker
+def test_the_same_name_is_another_subscription_on_another_topic(
+    broker: Broker, topic: str, client: str
+) -> None:
+    other = broker.new_topic()
+    made(broker, other, client)
+    made(broker, topic, client)
+    send(broker, topic, BODIES)
+    with run(broker, topic, client) as query:
+        assert bodies(query.gather(len(BODIES))) == BODIES
+        query.commit()
+
+
+@on_every_release
+def test_several_receivers_share_it_or_are_refused(
+    broker: Broker, topic: str, client: str, dialect: Dialect
+) -> None:
+    shared = dialect.durable_topics is not None and dialect.durable_topics.shared
+    options = broker.options(destination=topic, durableName="sub", receivers=2)
+    if not shared:
+        with Run(options) as query, pytest.raises(UnsupportedError, match="receivers = 2"):
+            query.idle()
+        return
+    with Run(options, ("body", "receiver"), clientId=client) as query:
+        query.idle()
+        send(broker, topic, BODIES)
+        rows = query.gather(len(BODIES))
+        assert sorted(bodies(rows)) == sorted(BODIES)
+        assert len({row["receiver"] for row in rows}) == 2
+        query.commit()
+        broker.wait_for(topic, ready=0, unacked=0)
+
+
+@on_every_broker
+def test_several_receivers_share_a_virtual_topic(broker: Broker) -> None:
+    if broker.name != "activemq":
+        return  # which alone has them, in place of shared subscriptions
+    topic = f"VirtualTopic.t{secrets.token_hex(6)}"
+    queue = f"/queue/Consumer.me.{topic}"
+    options = broker.options(destination=queue, receivers=2)
+    with Run(options, ("body", "receiver")) as query:
+        query.idle()
+        send(broker, f"/topic/{topic}", BODIES)
+        rows = query.gather(len(BODIES))
+        assert sorted(bodies(rows)) == sorted(BODIES)
+        assert len({row["receiver"] for row in rows}) == 2
+        query.commit()
+        broker.wait_for(queue, ready=0, unacked=0)
+
+
+@on_every_release
+def test_another_selector_selects_anew(broker: Broker, topic: str, client: str, dialect: Dialect) -> None:
+    if not dialect.selectors:
+        return  # refused, as on queues
+    for colour in ("red", "blue"):
+        with run(broker, topic, client, selector=f"colour = '{colour}'") as query:
+            query.idle()
+            send(broker, topic, BODIES[:5], ("colour", colour))
+            send(broker, topic, BODIES[5:10], ("colour", "green"))
+            assert bodies(query.gather(5)) == BODIES[:5]
+            query.commit()
+            broker.wait_for(topic, ready=0, unacked=0)
+
+
+@on_every_broker
+def test_a_client_id_is_asked_for_where_nothing_would_be_kept_without(
+    broker: Broker, topic: str, dialect: Dialect
+) -> None:
+    needed = dialect.durable_topics is not None and dialect.durable_topics.needs_client_id
+    with Run(broker.options(destination=topic, durableName="sub")) as query:
+        if needed:
+            with pytest.raises(UnsupportedError, match="clientId"):
+                query.idle()
+        else:
+            query.idle()
+
+
+@on_every_broker
+def test_a_topic_without_a_name_is_refused(broker: Broker, topic: str) -> None:
+    refused = pytest.raises(UnsupportedError, match=r"durableName.*allowLoss")
+    with Run(broker.options(destination=topic)) as query, refused:
+        query.idle()
+    with Run(broker.options(destination=topic, allowLoss="true")) as query:
+        query.idle()
+        send(broker, topic, BODIES)
+        assert bodies(query.gather(len(BODIES))) == BODIES
+        query.commit()
+        broker.wait_for(topic, ready=0, unacked=0)
