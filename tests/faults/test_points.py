@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 from support.points import Points
+from support.processes import lives
 from support.waiting import wait_until
 
 # Calls a function that is imported by name, and a method, so many times.
@@ -100,11 +100,7 @@ def test_kill_driver_spares_other_groups_of_the_session(tmp_path: Path) -> None:
     assert process.wait(10) == -signal.SIGKILL
     assert child != process.pid
     # The child does its work to the end.
-    wait_until(lambda: not psutil.pid_exists(child) or is_zombie(child), 10, "the end of the child")
-
-
-def is_zombie(process: int) -> bool:
-    return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+    wait_until(lambda: not lives(child), 10, "the end of the child")
 
 
 @pytest.mark.parametrize(

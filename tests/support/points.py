@@ -60,6 +60,9 @@ class Point:
             raise ValueError(f"not a point: {text!r}; write module:qualname@before#1={'|'.join(_ACTIONS)}")
         return cls(found[1], found[2], found[3], int(found[4]), found[5])
 
+    def __str__(self) -> str:
+        return f"{self.module}:{self.qualname}@{self.when}#{self.nth}={self.action}"
+
     @property
     def name(self) -> str:
         """For the names of its files."""
@@ -80,7 +83,7 @@ class Points:
         path = [str(Path(__file__).with_name("armed")), str(tests), *filter(None, sys.path)]
         return {
             "PYTHONPATH": os.pathsep.join(path),
-            _POINTS: json.dumps([_spelt(point) for point in self.points]),
+            _POINTS: json.dumps([str(point) for point in self.points]),
             _FOLDER: str(self.folder),
         }
 
@@ -203,7 +206,3 @@ def _act(point: Point, folder: Path) -> None:
                 os.kill(member, signal.SIGKILL)
     if point.action in ("kill", "kill-session"):
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _spelt(point: Point) -> str:
-    return f"{point.module}:{point.qualname}@{point.when}#{point.nth}={point.action}"

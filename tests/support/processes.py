@@ -6,7 +6,14 @@ import contextlib
 
 import psutil
 
-__all__ = ["descendants", "executors", "stream_readers"]
+__all__ = ["descendants", "executors", "lives", "stream_readers"]
+
+
+def lives(pid: int) -> bool:
+    """Whether the process runs; a dead one that nobody asked for its status does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def descendants(pid: int | None = None) -> list[psutil.Process]:

@@ -135,13 +135,18 @@ class FaultProxy:
         self._set(*Way, held=True)
 
     def hold(self, way: Way) -> None:
-        """Pass nothing on that way until :meth:`heal` or a cut."""
+        """Pass nothing on that way until :meth:`release`, :meth:`heal` or a cut."""
         self._set(way, held=True)
 
-    def cut_after(self, way: Way, count: int) -> None:
-        """End the connection that has brought so many bytes more on that way, amid a frame or not."""
+    def release(self) -> None:
+        """What was held passes; other faults stay."""
+        self._set(*Way, held=False)
+
+    def cut_after(self, count: int, *ways: Way) -> None:
+        """End the first connection that has brought so many bytes more on one of these ways, amid a frame
+        or not."""
         self._tripped = False
-        self._set(way, cut_in=count)
+        self._set(*ways, cut_in=count)
 
     def cut_before(self, watched: bytes) -> None:
         """End the connection on which a client sends ``watched``; the broker gets what came before only."""
@@ -222,13 +227,19 @@ class FaultProxy:
                 self._passed[way] += admitted
             sink.sendall(piece[:admitted])
             if admitted < len(piece) or rules.cut_in == 0:
-                self._tripped = True
-                rules.cut_in = None
+                self._trip()
                 raise ConnectionAbortedError
             if rules.rate is not None:
                 self._pause(line, len(piece) / rules.rate)
             tail, rest = (tail + piece)[-len(watched) + 1 :] if len(watched) > 1 else b"", rest[size:]
         return tail
+
+    def _trip(self) -> None:
+        """The cut that was asked for is due now; it happens once, whichever way got there first."""
+        with self._changed:
+            for rules in self._rules.values():
+                rules.cut_in = None
+            self._tripped = True
 
     def _admitted(self, rules: _Rules, tail: bytes, piece: bytes) -> int:
         """How many bytes of ``piece`` pass; fewer than all where the connection is to be cut after them."""
