@@ -43,7 +43,14 @@ value, what is allowed and, where a broker spoke, its own words. No message ever
         ├── CheckpointMismatch      STOMP_CHECKPOINT_MISMATCH
         ├── CheckpointUnreadable    STOMP_CHECKPOINT_UNREADABLE
         ├── ExchangeError           STOMP_EXCHANGE_FAILED
-        └── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
+        ├── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
+        └── JournalError            STOMP_JOURNAL
+            ├── JournalInUse            STOMP_JOURNAL_IN_USE
+            ├── JournalMissing          STOMP_JOURNAL_MISSING    the checkpoint names it, and it is not there
+            ├── JournalMismatch         STOMP_JOURNAL_MISMATCH   the checkpoint names another one
+            ├── JournalTrimmed          STOMP_JOURNAL_TRIMMED    it no longer has what the checkpoint needs
+            ├── JournalDamaged          STOMP_JOURNAL_DAMAGED
+            └── JournalUnwritable       STOMP_JOURNAL_UNWRITABLE a full disk, say
 """
 
 from __future__ import annotations
@@ -71,6 +78,13 @@ __all__ = [
     "FrameTooLarge",
     "HeaderLineTooLong",
     "HeartbeatLost",
+    "JournalDamaged",
+    "JournalError",
+    "JournalInUse",
+    "JournalMismatch",
+    "JournalMissing",
+    "JournalTrimmed",
+    "JournalUnwritable",
     "LimitExceeded",
     "LocalProtocolError",
     "LoginRefused",
@@ -325,3 +339,45 @@ class SubscribeTimeout(DeliveryError):
     """The subscriptions did not stand in time."""
 
     code = "STOMP_SUBSCRIBE_TIMEOUT"
+
+
+class JournalError(DeliveryError):
+    """The journal cannot be used as it is. What it does not hold was not ACKed on its account."""
+
+    code = "STOMP_JOURNAL"
+
+
+class JournalInUse(JournalError):
+    """Another query writes this journal, or took it over."""
+
+    code = "STOMP_JOURNAL_IN_USE"
+
+
+class JournalMissing(JournalError):
+    """The checkpoint names a journal, and there is none."""
+
+    code = "STOMP_JOURNAL_MISSING"
+
+
+class JournalMismatch(JournalError):
+    """The checkpoint names another journal than the one that is there."""
+
+    code = "STOMP_JOURNAL_MISMATCH"
+
+
+class JournalTrimmed(JournalError):
+    """The journal no longer holds messages that the checkpoint has not committed."""
+
+    code = "STOMP_JOURNAL_TRIMMED"
+
+
+class JournalDamaged(JournalError):
+    """Bytes of the journal are not what was written, or are missing."""
+
+    code = "STOMP_JOURNAL_DAMAGED"
+
+
+class JournalUnwritable(JournalError):
+    """The journal's place takes no more: a full disk, missing rights."""
+
+    code = "STOMP_JOURNAL_UNWRITABLE"

@@ -15,6 +15,7 @@ SCHEMA = pa.schema(
         pa.field("received_at", pa.int64(), nullable=False),
         pa.field("version", pa.string(), nullable=False),
         pa.field("dialect", pa.string(), nullable=False),
+        pa.field("receiver", pa.string(), nullable=False),
         pa.field("ends", pa.binary(), nullable=False),
         pa.field("data", pa.large_binary(), nullable=False),
     ]
@@ -31,6 +32,7 @@ def to_batch(run: FrameRun) -> pa.RecordBatch:
             pa.array([run.received_at], pa.int64()),
             pa.array([run.version], pa.string()),
             pa.array([run.dialect], pa.string()),
+            pa.array([run.receiver], pa.string()),
             pa.array([np.asarray(run.ends, dtype="<i8").tobytes()], pa.binary()),
             pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data]),
         ],
@@ -48,4 +50,5 @@ def from_batch(batch: pa.RecordBatch) -> FrameRun:
         received_at=batch.column("received_at")[0].as_py(),
         version=batch.column("version")[0].as_py(),
         dialect=batch.column("dialect")[0].as_py(),
+        receiver=batch.column("receiver")[0].as_py(),
     )

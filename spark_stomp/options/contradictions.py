@@ -67,6 +67,7 @@ def contradictions(given: Given) -> Iterator[str]:
     yield from _draining(given)
     if given.scope == "source":
         yield from _admission(given)
+        yield from _journal(given)
 
 
 def _credentials(given: Given) -> Iterator[str]:
@@ -141,6 +142,15 @@ def _admission(given: Given) -> Iterator[str]:
         yield f"minMessagesPerTrigger ({least}) is more than maxMessagesPerTrigger ({most})"
     if o.MAX_TRIGGER_DELAY in given and o.MIN_MESSAGES_PER_TRIGGER not in given:
         yield "maxTriggerDelay is given without minMessagesPerTrigger, the only thing it limits the wait for"
+
+
+def _journal(given: Given) -> Iterator[str]:
+    if o.JOURNAL in given:
+        return
+    if given[o.ACK_AFTER] == "journal":
+        yield "ackAfter = journal needs journal, which says where"
+    if o.JOURNAL_MAX_BYTES in given:
+        yield "journalMaxBytes is given without journal"
 
 
 def notes(given: Given, prefetch: int) -> Iterator[str]:

@@ -229,8 +229,7 @@ ACK_AFTER = Option[str](
     SOURCE,
     choice("commit", "journal"),
     "commit",
-    "What must have happened before a message is acknowledged: Spark's commit of its batch.",
-    pending=f"= journal {_NOT_YET}; messages are acknowledged after the commit (ackAfter=commit)",
+    "When a message is acknowledged: once Spark has committed its batch, or once it is in the journal.",
 )
 ACK_RECEIPT_TIMEOUT = _with(
     TIMEOUT,
@@ -246,13 +245,18 @@ RECONNECT_TIMEOUT = _with(
     "5m",
     "How long a lost connection is tried again before the query fails.",
 )
-JOURNAL = Option[str | None](
-    "journal",
-    SOURCE,
+JOURNAL = _maybe(
     NAME,
-    None,
-    "Directory of the journal.",
-    pending=f"{_NOT_YET}; leave it out, messages stay on the broker until their batch is committed",
+    SOURCE,
+    "journal",
+    "Where messages are made durable before Spark sees them: a directory of this query's own.",
+)
+JOURNAL_MAX_BYTES = _with(
+    SIZE,
+    SOURCE,
+    "journalMaxBytes",
+    "4g",
+    "What the journal may take up. At the bound messages wait, un-acknowledged, for Spark's commits.",
 )
 CHECKPOINT_LOCATION = _maybe(
     NAME,
@@ -269,8 +273,7 @@ FAIL_ON_DATA_LOSS = Option[bool](
     SOURCE,
     BOOLEAN,
     "true",
-    "Whether data that is provably gone fails the query.",
-    pending=f"= false {_NOT_YET}; what is provably gone is an error (failOnDataLoss=true)",
+    "Whether a journal that is missing, damaged or trimmed fails the query; `false` logs what is gone.",
 )
 ALLOW_LOSS = _with(
     BOOLEAN, SOURCE, "allowLoss", "false", "Go on where nothing could protect the messages (plain topics)."

@@ -75,10 +75,11 @@ class SourceOptions:
     idle_timeout: float
     max_drain_time: float
     max_messages: int
-    ack_after: Literal["commit"]
+    ack_after: Literal["commit", "journal"]
     ack_receipt_timeout: float
     reconnect_timeout: float
-    journal: None
+    journal: str | None
+    journal_max_bytes: int
     checkpoint_location: str | None
     id_header: str | None
     fail_on_data_loss: bool

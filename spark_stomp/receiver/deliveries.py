@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.keys import IdRuns, Key, KeyBook, Place, frame_keys
 from spark_stomp.receiver.ledger import AckGroup, AckLedger, Acks
-from spark_stomp.receiver.window import Window
+from spark_stomp.receiver.window import FrameRun, Stored, Window
 
 __all__ = ["Counts", "Deliveries"]
 
@@ -43,16 +43,23 @@ class Counts:
 
 
 class Deliveries:
-    """Thread-safe. ``book`` is shared by the receivers of a query; ``max_bytes`` as in :class:`Window`."""
+    """Thread-safe. ``book`` is shared by the receivers of a query; the rest is as in :class:`Window`.
 
-    def __init__(self, max_bytes: int, book: KeyBook | None = None) -> None:
-        self.window = Window(max_bytes)
+    With a journal, frames are taken for it with :meth:`take`, kept from then on, and told durable with
+    :meth:`journaled`.
+    """
+
+    def __init__(
+        self, max_bytes: int, book: KeyBook | None = None, name: str = "", stored: Stored | None = None
+    ) -> None:
+        self.window = Window(max_bytes, name, stored)
         self._book = KeyBook() if book is None else book
         self._owner = self._book.enroll(self)
         self._ids = IdRuns()
         self._ledger: AckLedger | None = None
         self._keyed = False
         self._kept = 0  # frames below are never discarded
+        self._durable = 0  # frames below are in the journal
         self._live_from = 0  # frames below came on earlier connections
         self._committed = 0
         self._discards = 0
@@ -166,18 +173,55 @@ class Deliveries:
         saw that ``discards`` is what it was when ``upto`` was chosen."""
         self._kept = max(self._kept, upto)
 
+    def take(self, max_bytes: int) -> list[FrameRun]:
+        """What comes next into the journal, about ``max_bytes`` of it; told by :meth:`journaled` before more
+        is taken."""
+        with self._book.lock:
+            runs = self.window.next_blocks(self._durable, max_bytes)
+            self._kept = max(self._kept, runs[-1].end if runs else 0)
+            return runs
+
+    def journaled(self, run: FrameRun, position: int) -> None:
+        """A run that was taken is durable, from ``position`` on in the journal."""
+        with self._book.lock:
+            self.window.journaled(run.first_sequence, position)
+            self._durable = run.end
+
+    @property
+    def waiting(self) -> int:
+        """How many frames are not in the journal yet."""
+        return self.window.end - self._durable
+
     def commit(self, upto: int) -> bool:
         """Everything below ``upto`` is committed; False where that was known."""
         with self._book.lock:
-            if upto <= self._committed:
+            if upto <= self.window.released:
                 return False
-            self._committed = upto
+            self._committed = max(self._committed, upto)
             self._kept = max(self._kept, upto)
             self.window.release(upto)
             self._settle(min(upto, self._live_from))
             if self._ledger is None:
                 self.window.free(upto)
             return True
+
+    def recover(self, run: FrameRun, ids: Sequence[bytes | None]) -> None:
+        """Take in frames that the journal has from an earlier run, with these stable ids.
+
+        They have no handles until they come again.
+        """
+        with self._book.lock:
+            first = self.window.recover(run)
+            self._kept = self._durable = self._live_from = self.window.end
+            self._ids.add(first, ids)
+            if not self._book.hold_new(ids, Place(self._owner, first)):
+                for sequence, name in enumerate(ids, start=first):
+                    if name:
+                        self._book.hold(name, Place(self._owner, sequence))
+
+    def permit(self) -> None:
+        """Everything held may be ACKed, though it is not committed: it is in the journal."""
+        self._committed = self.window.end
 
     def close(self) -> None:
         """Nothing is held any more; what comes again elsewhere is new."""

@@ -20,16 +20,17 @@ from typing import NamedTuple, Protocol
 
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
-__all__ = ["SETTLED", "Holder", "IdRuns", "Key", "KeyBook", "Place", "frame_keys"]
+__all__ = ["NO_LIMITS", "SETTLED", "Holder", "IdRuns", "Key", "KeyBook", "Place", "frame_keys"]
 
 Ids = Sequence[bytes | None]
 
 _SHIFT = 48
 _MASK = (1 << _SHIFT) - 1
 _MOST_SETTLED = 1_000_000
-_NO_LIMITS = Limits(
+NO_LIMITS = Limits(
     max_command=_MASK, max_header_line=_MASK, max_headers=_MASK, max_body=_MASK, max_frame=_MASK
 )
+"""For frames that were checked against the limits when they came."""
 
 
 class Key(NamedTuple):
@@ -53,8 +54,7 @@ SETTLED = Place(-1, -1)
 
 def frame_keys(data: bytes | memoryview, ids: Ids, version: str) -> list[Key | None]:
     """The keys of the complete MESSAGE frames in ``data``, whose stable ids are ``ids``; None without one."""
-    # The limits were applied when the frames came.
-    decoder = FrameDecoder(version, _NO_LIMITS)
+    decoder = FrameDecoder(version, NO_LIMITS)
     decoder.receive_data(bytes(data))
     return [_key(frame, name) for frame, name in zip(_frames(decoder), ids, strict=True)]
 
@@ -128,17 +128,20 @@ class KeyBook:
     receiver, and no choice of an offset, comes between the look-up and the append.
 
     ``most_settled`` bounds how many keys of committed messages are remembered for a redelivery that may never
-    come; beyond it the oldest are forgotten, and would be delivered a second time.
+    come; beyond it the oldest are forgotten and counted in ``evicted``, and would be delivered a second time.
+    With ``journaled`` it notes which of them are not in the journal yet.
     """
 
-    def __init__(self, most_settled: int = _MOST_SETTLED) -> None:
+    def __init__(self, most_settled: int = _MOST_SETTLED, *, journaled: bool = False) -> None:
         self.lock = threading.RLock()
         self._holders: list[Holder] = []
         self._held: dict[bytes, int | tuple[int, ...]] = {}
         self._crowded = 0
         self._settled: dict[bytes, dict[Key, None]] = {}
         self._most_settled = most_settled
+        self._unsaved: dict[Key, None] | None = {} if journaled else None
         self._at_risk = 0
+        self.evicted = 0
 
     def enroll(self, holder: Holder) -> int:
         """The number of a new receiver."""
@@ -215,12 +218,28 @@ class KeyBook:
         for key in keys:
             if key is not None:
                 self._settled.setdefault(key.id, {})[key] = None
+                if self._unsaved is not None:
+                    self._unsaved[key] = None
         while len(self._settled) > self._most_settled:
             del self._settled[next(iter(self._settled))]
+            self.evicted += 1
+
+    @property
+    def settled(self) -> int:
+        """How many ids of committed messages are remembered."""
+        return len(self._settled)
+
+    def take_unsaved(self) -> list[Key]:
+        """The settled keys that are not in the journal yet; the caller puts them there."""
+        with self.lock:
+            unsaved, self._unsaved = self._unsaved, None if self._unsaved is None else {}
+            return list(unsaved or ())
 
     def forget(self, keys: Iterable[Key]) -> None:
         """The broker confirmed the ACKs of these: they do not come again."""
         for key in keys:
+            if self._unsaved:
+                self._unsaved.pop(key, None)
             same_id = self._settled.get(key.id)
             if same_id is not None and same_id.pop(key, key) is None and not same_id:
                 del self._settled[key.id]

@@ -15,7 +15,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from spark_stomp.dialects import Dialect, dialect_for
@@ -34,7 +34,7 @@ from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.ledger import AckGroup
 from spark_stomp.receiver.retry import Retry, may_recover
 from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
-from spark_stomp.receiver.window import FrameRun
+from spark_stomp.receiver.window import FrameRun, Stored
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.refusals import broker_error
 
@@ -59,7 +59,8 @@ class Receiver:
     """One epoch. ``start`` it once, ``stop`` it once; everything else may be called from any thread.
 
     ``changed`` is notified whenever :meth:`status` may have changed; receivers may share one. Those of one
-    query share ``book``, so that a message that moves from one to another is known again.
+    query share ``book``, so that a message that moves from one to another is known again. ``stored`` reads
+    the journal, where there is one; ``on_news`` is called beside ``changed``.
     """
 
     def __init__(
@@ -67,14 +68,17 @@ class Receiver:
         settings: ReceiverSettings,
         changed: threading.Condition | None = None,
         book: KeyBook | None = None,
+        stored: Stored | None = None,
+        on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.epoch = new_epoch()
-        self.deliveries = Deliveries(settings.max_buffered_bytes, book)
+        self.deliveries = Deliveries(settings.max_buffered_bytes, book, settings.name, stored)
         self.window = self.deliveries.window
         self._connection: Connection | None = None
         self._dialect: Dialect = dialect_for(None)
         self._changed = changed or threading.Condition()
+        self._on_news = on_news
         self._window_bytes: int | None = None
         self._capped = False
         self._subscribed = False
@@ -145,6 +149,7 @@ class Receiver:
         self.deliveries.close()
 
     def _notify(self) -> None:
+        self._on_news()
         with self._changed:
             self._changed.notify_all()
 

@@ -7,19 +7,26 @@ Invariants (contract 2 and 3):
 - ``[released, end)`` is readable, again and again, with the same bytes.
 - What was released is gone for readers, and asking for it is an error, never "no rows". Its bytes stay a
   little longer, until it is freed: only by its content is a redelivered message known for sure.
+
+With a journal the window is where frames wait to be written there. Once a block is durable, it lives in the
+journal and leaves the memory; of it only sizes and its position in the journal are kept until it is freed.
 """
 
 from __future__ import annotations
 
 import threading
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.receiver.spill import SpilledBytes, SpillFile
 
-__all__ = ["FrameRun", "Window"]
+__all__ = ["FrameRun", "Stored", "Window"]
+
+Stored = Callable[[int, int], Iterable["FrameRun"]]
+"""The frames of a journal between two positions of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ class FrameRun:
 
     ``ends[i]`` is where frame ``i`` ends in ``data``, just after its NUL; ``first_sequence`` is frame 0's
     number; ``received_at`` is in microseconds since the epoch, UTC; ``version`` and ``dialect`` say how the
-    connection that delivered them spoke.
+    connection that delivered them spoke, ``receiver`` whose it was.
     """
 
     data: bytes | memoryview
@@ -37,17 +44,36 @@ class FrameRun:
     received_at: int
     version: str
     dialect: str
+    receiver: str = ""
+
+    @property
+    def end(self) -> int:
+        """The number after the last frame's."""
+        return self.first_sequence + len(self.ends)
+
+    def part(self, low: int, high: int) -> FrameRun:
+        """The frames whose numbers are in [low, high), of which there is at least one; nothing is copied."""
+        if low <= self.first_sequence and high >= self.end:
+            return self
+        start, stop = max(low - self.first_sequence, 0), min(high, self.end) - self.first_sequence
+        begin = int(self.ends[start - 1]) if start else 0
+        ends = [int(end) - begin for end in self.ends[start:stop]]
+        view = memoryview(self.data)[begin : begin + ends[-1]]
+        return replace(self, data=view, ends=ends, first_sequence=self.first_sequence + start)
 
 
 @dataclass(slots=True)
 class _Block:
+    """The frames of one read. ``data`` is None once they live in the journal, from ``position`` on there."""
+
     first: int
-    data: bytes | SpilledBytes
+    data: bytes | SpilledBytes | None
     ends: Sequence[int]
     bytes_before: int
     received_at: int
     version: str
     dialect: str
+    position: int | None = None
 
     @property
     def end(self) -> int:
@@ -57,29 +83,32 @@ class _Block:
     def size(self) -> int:
         return self.ends[-1]
 
-    def run(self, low: int, high: int) -> FrameRun:
-        """The frames of this block whose numbers are in [low, high)."""
+    def whole(self, receiver: str) -> FrameRun:
+        assert self.data is not None
         data: bytes | memoryview = self.data if isinstance(self.data, bytes) else self.data.load()
         if len(data) > self.size:
             # Truncated: what lies behind is not ours any more.
             data = memoryview(data)[: self.size]
-        if low <= self.first and high >= self.end:
-            return FrameRun(data, self.ends, self.first, self.received_at, self.version, self.dialect)
-        start, stop = max(low - self.first, 0), min(high, self.end) - self.first
-        begin = self.ends[start - 1] if start else 0
-        ends = [end - begin for end in self.ends[start:stop]]
-        view = memoryview(data)[begin : self.ends[stop - 1]]
-        return FrameRun(view, ends, self.first + start, self.received_at, self.version, self.dialect)
+        return FrameRun(data, self.ends, self.first, self.received_at, self.version, self.dialect, receiver)
+
+    def stored(self, low: int, high: int, stored: Stored) -> list[FrameRun]:
+        """The frames of this block in [low, high), from the journal, under their numbers there."""
+        assert self.position is not None
+        shift = self.position - self.first
+        return list(stored(max(low, self.first) + shift, min(high, self.end) + shift))
 
 
 class Window:
     """Frames received and not yet settled. All methods may be called from any thread.
 
-    ``max_bytes`` bounds what is held in memory; blocks beyond it go to an unlinked temporary file.
+    ``max_bytes`` bounds what is held in memory; blocks beyond it go to an unlinked temporary file. ``name``
+    is the receiver's. ``stored`` reads the journal, where there is one.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, name: str = "", stored: Stored | None = None) -> None:
         self._max_bytes = max_bytes
+        self._name = name
+        self._stored = stored
         self._lock = threading.Lock()
         self._spill = SpillFile()
         self._blocks: list[_Block] = []
@@ -144,8 +173,8 @@ class Window:
         for block in blocks:
             with self._lock:
                 self._require_held(max(low, block.first), high)
-                run = block.run(low, high)
-            yield run
+                run = block.whole(self._name)
+            yield run.part(low, high)
 
     def _require_held(self, low: int, high: int) -> None:
         if low < self._released or high > self._end or low > high:
@@ -155,9 +184,62 @@ class Window:
             )
 
     def retained(self, low: int, high: int) -> list[FrameRun]:
-        """The frames [low, high) whether or not they were released, as long as they were not freed."""
+        """The frames [low, high) whether or not they were released, as long as they were not freed.
+
+        Those that the journal has bear their numbers there.
+        """
+        runs: list[FrameRun] = []
         with self._lock:
-            return [block.run(low, high) for block in self._overlapping(low, high)]
+            for block in self._overlapping(low, high):
+                if block.data is not None:
+                    runs.append(block.whole(self._name).part(low, high))
+                elif self._stored is not None:
+                    runs += block.stored(low, high, self._stored)
+        return runs
+
+    def next_blocks(self, low: int, max_bytes: int) -> list[FrameRun]:
+        """The blocks from frame ``low`` on, where a block begins, up to about ``max_bytes``; one at least."""
+        runs: list[FrameRun] = []
+        with self._lock:
+            for block in self._overlapping(low, self._end):
+                if runs and (max_bytes := max_bytes - block.size) < 0:
+                    break
+                runs.append(block.whole(self._name))
+        return runs
+
+    def journaled(self, first: int, position: int) -> None:
+        """The block of frame ``first`` is durable in the journal, from ``position`` on; memory lets it go."""
+        with self._lock:
+            block = self._blocks[bisect_right(self._blocks, first, key=lambda block: block.end)]
+            self._free(block)
+            block.data, block.position = None, position
+
+    def recover(self, run: FrameRun) -> int:
+        """Take in frames that the journal has already; their number here is returned."""
+        with self._lock:
+            first, ends = self._end, array("q", run.ends)
+            block = _Block(first, None, ends, self._total_bytes, run.received_at, run.version, run.dialect)
+            block.position = run.first_sequence
+            self._blocks.append(block)
+            self._end += len(ends)
+            self._total_bytes += block.size
+            return first
+
+    def below(self, position: int) -> int:
+        """The number up to which all frames lie below ``position`` in the journal."""
+        with self._lock:
+            upto = self._blocks[0].first if self._blocks else self._end
+            for block in self._blocks:
+                if block.position is None or block.position >= position:
+                    break
+                upto = block.first + min(len(block.ends), position - block.position)
+            return upto
+
+    @property
+    def oldest_position(self) -> int | None:
+        """Where in the journal the oldest frame begins that was not freed; None where none is there."""
+        with self._lock:
+            return self._blocks[0].position if self._blocks else None
 
     def bytes_between(self, low: int, high: int) -> int:
         """The size of the frames [low, high) on the wire."""
@@ -212,7 +294,7 @@ class Window:
     def _free(self, block: _Block) -> None:
         if isinstance(block.data, SpilledBytes):
             block.data.release()
-        else:
+        elif block.data is not None:
             self._memory_bytes -= len(block.data)
 
     def _overlapping(self, low: int, high: int) -> list[_Block]:

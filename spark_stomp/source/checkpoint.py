@@ -52,6 +52,11 @@ class Checkpoint:
         self._examined = max([self._examined, *commits])
         return found
 
+    def last_commit_holds(self, end: Offset) -> bool:
+        """Whether the newest batch in the commit log, of this run or an earlier one, ended at ``end``."""
+        newest = max(self._batches("commits"), default=None)
+        return newest is not None and self._held(newest, [end]) is not None
+
     def holds(self, end: Offset) -> bool:
         """Whether one of the newest entries of the offset log holds ``end``; if none ever does, this is not
         the checkpoint of the query."""

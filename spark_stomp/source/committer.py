@@ -81,6 +81,13 @@ class Committer:
             self._evidence.latest_offset_called(start)
         self.check_checkpoint()
 
+    def began_at(self, start: Offset) -> None:
+        """The run begins at ``start``. Where the checkpoint has it as committed, a journal may hold messages
+        before it whose ACKs the broker never saw."""
+        with self._lock:
+            if self._checkpoint is not None and self._checkpoint.last_commit_holds(start):
+                self._evidence.checkpoint_committed(start)
+
     def check_checkpoint(self) -> None:
         """Look for evidence in the checkpoint now; cheap where no batch waits for it.
 

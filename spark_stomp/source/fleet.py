@@ -1,19 +1,20 @@
-"""The receivers of one query and the exchange in front of them (``receiverPlacement=driver``)."""
+"""The receivers of one query, what they hold, and the exchange in front (``receiverPlacement=driver``)."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from spark_stomp.errors import OptionError, RangeUnavailable
+from spark_stomp.errors import OptionError
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, new_token
+from spark_stomp.journal import JournalSettings, open_journal, recover
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import FrameRun, KeyBook, Receiver, ReceiverSettings, ReceiverStatus
-from spark_stomp.source.offsets import Offset, Position
-from spark_stomp.source.planner import Available
+from spark_stomp.source.holdings import Holdings, JournalHoldings, WindowHoldings
+from spark_stomp.source.offsets import Offset
 
 __all__ = ["Fleet", "receiver_settings"]
 
@@ -43,18 +44,45 @@ def receiver_settings(options: SourceOptions) -> list[ReceiverSettings]:
 class Fleet:
     """All receivers of one query in this process. Methods may be called from any thread.
 
-    ``on_served`` is told each range that a task read to its end.
+    ``on_served`` is told each range that a task read to its end. With the ``journal`` option the constructor
+    opens the journal, and raises a JournalError where that cannot be done.
     """
 
     def __init__(self, options: SourceOptions, on_served: Callable[[RangeTicket], None]) -> None:
         self.changed = threading.Condition()
-        self._book = KeyBook()
-        self._receivers = {
-            settings.name: Receiver(settings, self.changed, self._book)
-            for settings in receiver_settings(options)
-        }
-        self._by_epoch = {receiver.epoch: receiver for receiver in self._receivers.values()}
-        self._exchange = _exchange(options.exchange_host, self._read, self._counters, on_served)
+        self._book = KeyBook(journaled=options.journal is not None)
+        self._receivers: dict[str, Receiver] = {}
+        self.holdings: Holdings = (
+            self._windows(options) if options.journal is None else self._journal(options)
+        )
+        self._exchange = _exchange(options.exchange_host, self.holdings.read, self._counters, on_served)
+
+    def _windows(self, options: SourceOptions) -> WindowHoldings:
+        for settings in receiver_settings(options):
+            self._receivers[settings.name] = Receiver(settings, self.changed, self._book)
+        return WindowHoldings(self._receivers, self._book, tolerant=not options.fail_on_data_loss)
+
+    def _journal(self, options: SourceOptions) -> JournalHoldings:
+        assert options.journal is not None
+        wanted = JournalSettings(
+            options.journal, options.journal_max_bytes, tolerant=not options.fail_on_data_loss
+        )
+        journal = open_journal(wanted)
+        recovered = recover(journal, self._book, options.id_header, most=wanted.most_settled)
+        holdings = JournalHoldings(
+            journal,
+            recovered,
+            self._book,
+            self._receivers,
+            settings=wanted,
+            ack_when_durable=options.ack_after == "journal",
+            changed=self._notify,
+        )
+        for settings in receiver_settings(options):
+            self._receivers[settings.name] = Receiver(
+                settings, self.changed, self._book, journal.runs, holdings.wake
+            )
+        return holdings
 
     @property
     def address(self) -> ExchangeAddress:
@@ -64,9 +92,10 @@ class Fleet:
     @property
     def epochs(self) -> frozenset[str]:
         """The epochs whose frames are held here."""
-        return frozenset(self._by_epoch)
+        return self.holdings.epochs
 
     def start(self) -> None:
+        self.holdings.start()
         for receiver in self._receivers.values():
             receiver.start()
 
@@ -74,39 +103,15 @@ class Fleet:
         return [receiver.status() for receiver in self._receivers.values()]
 
     def raise_failure(self) -> None:
-        """Raise what ended a receiver, if one ended."""
-        for status in self.statuses():
-            if status.failure is not None:
-                raise status.failure
-
-    def available(self, start: Offset) -> list[Available]:
-        """What each receiver holds beyond ``start``."""
-        return [_available(name, receiver.status(), start) for name, receiver in self._receivers.items()]
-
-    def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
-        """Mark everything up to ``end``, which was chosen from ``seen``, as offered: it is kept from now on.
-
-        False, and nothing is marked, where frames were discarded since ``seen`` was: choose again.
-        """
-        with self._book.lock:
-            if any(self._receivers[one.name].deliveries.discards != one.discards for one in seen):
-                return False
-            for _, position in end:
-                receiver = self._by_epoch.get(position.epoch)
-                if receiver is not None:
-                    receiver.deliveries.offer(position.sequence)
-            return True
-
-    def received(self) -> Offset:
-        """The end of everything received so far."""
-        statuses = {name: receiver.status() for name, receiver in self._receivers.items()}
-        return Offset({n: Position(s.epoch, s.received) for n, s in statuses.items() if s.received})
+        """Raise what ended a receiver or the journal, if anything did."""
+        failures = [self.holdings.failure, *(status.failure for status in self.statuses())]
+        for failure in failures:
+            if failure is not None:
+                raise failure
 
     def acknowledge(self, committed: Offset) -> None:
-        """ACK and free everything up to ``committed``; positions of other epochs concern nobody here."""
-        held = [(self._by_epoch.get(position.epoch), position.sequence) for _, position in committed]
-        news = [receiver.acknowledge(upto) for receiver, upto in held if receiver is not None]
-        if any(news):
+        """ACK and free everything up to ``committed``."""
+        if self.holdings.acknowledge(committed):
             # A message may have been delivered once more to another receiver than the one that holds it.
             for receiver in self._receivers.values():
                 receiver.wake()
@@ -115,31 +120,23 @@ class Fleet:
         """Whether the broker confirmed every ACK of what was committed."""
         return not any(status.acks_pending for status in self.statuses())
 
-    def require_held(self, epoch: str, low: int) -> None:
-        """Raise RangeUnavailable where frames from ``low`` on were committed and freed."""
-        released = self._by_epoch[epoch].window.released
-        if low < released:
-            raise RangeUnavailable(
-                f"Spark asks again for frames from {low} of epoch {epoch}, but those below {released} were "
-                "committed, ACKed and freed"
-            )
-
-    def bytes_between(self, name: str, low: int, high: int) -> int:
-        return self._receivers[name].window.bytes_between(low, high)
-
-    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        return self._receivers[name].window.end_within(low, high, max_bytes)
-
     def wait_changed(self, timeout: float) -> None:
         """Wait up to ``timeout`` seconds for news of any receiver."""
         with self.changed:
             self.changed.wait(timeout)
 
+    def _notify(self) -> None:
+        for receiver in self._receivers.values():
+            receiver.wake()
+        with self.changed:
+            self.changed.notify_all()
+
     def stop(self, timeout: float) -> None:
         """Orderly end of all receivers at once, within ``timeout`` seconds, then of the exchange."""
         deadline = time.monotonic() + timeout
+        self.holdings.stop(timeout / 2)
         stops = [
-            threading.Thread(target=receiver.stop, args=(timeout,), daemon=True)
+            threading.Thread(target=receiver.stop, args=(max(0.0, deadline - time.monotonic()),), daemon=True)
             for receiver in self._receivers.values()
         ]
         for stop in stops:
@@ -147,12 +144,6 @@ class Fleet:
         for stop in stops:
             stop.join(max(0.0, deadline + 1.0 - time.monotonic()))
         self._exchange.close()
-
-    def _read(self, ticket: RangeTicket) -> Iterator[FrameRun]:
-        receiver = self._by_epoch.get(ticket.epoch)
-        if receiver is None:
-            raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
-        return receiver.runs(ticket.low, ticket.high)
 
     def _counters(self) -> dict[str, Any]:
         return {name: _figures(receiver.status()) for name, receiver in self._receivers.items()}
@@ -167,12 +158,6 @@ def _figures(status: ReceiverStatus) -> dict[str, int]:
         "reconnects": status.reconnects,
         **asdict(status.counts),
     }
-
-
-def _available(name: str, status: ReceiverStatus, start: Offset) -> Available:
-    position = start.get(name)
-    offered = position.sequence if position is not None and position.epoch == status.epoch else 0
-    return Available(name, status.epoch, offered, status.received, status.window_full, status.discards)
 
 
 def _exchange(

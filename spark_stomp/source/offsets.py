@@ -1,11 +1,14 @@
-"""Offsets: per receiver its epoch and the sequence number up to which it was read.
+"""Offsets: per receiver its epoch and the sequence number up to which it was read, or a place in the journal.
 
 As JSON, which Spark writes to its checkpoint and compares as text::
 
     {"receivers": {"/queue/a#0": {"epoch": "5f0c...", "sequence": 1200}}, "version": 1}
+    {"journal": {"id": "77ab...", "sequence": 5000}, "receivers": {}, "version": 2}
 
 An epoch is the life of one receiver, random and never reused; sequence numbers are exclusive ends and start
-at 0 in every epoch. The start of a query is the offset without receivers.
+at 0 in every epoch. The start of a query is the offset without receivers. A journal counts like a receiver
+whose epoch does not end; where the first batch from it did not begin at 0, ``"base"`` says where. Version 1
+is written as long as no journal is involved, so that releases which know none can read it.
 """
 
 from __future__ import annotations
@@ -17,17 +20,24 @@ from typing import Any
 
 from spark_stomp.errors import OffsetError
 
-__all__ = ["INITIAL", "Offset", "Position"]
+__all__ = ["INITIAL", "JOURNAL", "Offset", "Position"]
 
-_VERSION = 1
+JOURNAL = "journal"
+"""The name under which an offset holds the position in the journal; receivers' names have a ``#``."""
+
+_PLAIN, _WITH_JOURNAL = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far one receiver was read: the frames below ``sequence`` of its ``epoch``."""
+    """How far one receiver was read: the frames below ``sequence`` of its ``epoch``.
+
+    ``base`` is where reading began, for a start that does not know the epoch.
+    """
 
     epoch: str
     sequence: int
+    base: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,13 +51,17 @@ class Offset:
         """Read what :meth:`to_dict` wrote; OffsetError for anything else, with the version it names."""
         if not isinstance(raw, dict) or "version" not in raw:
             raise OffsetError(f"this is not an offset of spark_stomp: {raw!r}")
-        if raw["version"] != _VERSION:
+        if raw["version"] not in (_PLAIN, _WITH_JOURNAL):
             raise OffsetError(
-                f"the checkpoint's offset has version {raw['version']!r}; this release reads version "
-                f"{_VERSION}. Use the release that wrote the checkpoint, or start with a new one"
+                f"the checkpoint's offset has version {raw['version']!r}; this release reads versions "
+                f"{_PLAIN} and {_WITH_JOURNAL}. Use the release that wrote the checkpoint, or start with a "
+                "new one"
             )
         try:
-            return cls({str(name): _position(entry) for name, entry in raw["receivers"].items()})
+            positions = {str(name): _position(entry) for name, entry in raw["receivers"].items()}
+            if raw["version"] == _WITH_JOURNAL:
+                positions[JOURNAL] = _journal_position(raw["journal"])
+            return cls(positions)
         except (KeyError, TypeError, AttributeError) as error:
             raise OffsetError(f"the checkpoint's offset is damaged: {raw!r}") from error
 
@@ -55,9 +69,15 @@ class Offset:
         """As JSON-serialisable dict with sorted keys, since Spark compares offsets as text."""
         receivers = {
             name: {"epoch": position.epoch, "sequence": position.sequence}
-            for name, position in sorted(self.positions.items())
+            for name, position in self
+            if name != JOURNAL
         }
-        return {"receivers": receivers, "version": _VERSION}
+        journal = self.get(JOURNAL)
+        if journal is None:
+            return {"receivers": receivers, "version": _PLAIN}
+        place: dict[str, Any] = {"base": journal.base} if journal.base else {}
+        place |= {"id": journal.epoch, "sequence": journal.sequence}
+        return {"journal": place, "receivers": receivers, "version": _WITH_JOURNAL}
 
     def to_json(self) -> str:
         """The text as Spark's Python runner writes it into the offset log."""
@@ -75,6 +95,14 @@ def _position(entry: Any) -> Position:
     if not isinstance(epoch, str) or not isinstance(sequence, int) or sequence < 0:
         raise TypeError("epoch is a string and sequence a count")
     return Position(epoch, sequence)
+
+
+def _journal_position(entry: Any) -> Position:
+    position = _position({"epoch": entry["id"], "sequence": entry["sequence"]})
+    base = entry.get("base", 0)
+    if not isinstance(base, int) or not 0 <= base <= position.sequence:
+        raise TypeError("base is a count up to sequence")
+    return Position(position.epoch, position.sequence, base)
 
 
 INITIAL = Offset()

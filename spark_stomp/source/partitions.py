@@ -24,10 +24,9 @@ _BLOCK_BYTES = 1 << 20
 class FrameRange(InputPartition):
     """A range of raw frames and where to fetch it. Its ``repr`` does not show the token."""
 
-    def __init__(self, address: ExchangeAddress, ticket: RangeTicket, receiver: str) -> None:
+    def __init__(self, address: ExchangeAddress, ticket: RangeTicket) -> None:
         self.address = address
         self.ticket = ticket
-        self.receiver = receiver
 
 
 @dataclass(frozen=True)
@@ -52,11 +51,11 @@ def read_range(partition: FrameRange, settings: RowSettings) -> Iterator[pa.Reco
     """Fetch the frames of ``partition`` and decode them, one record batch for about a MiB of them."""
     for runs in gathered(fetch(partition.address, partition.ticket)):
         rules = settings.rules(dialect_named(runs[0].dialect))
-        yield decode_block(joined(runs, partition.receiver), settings.projection, rules)
+        yield decode_block(joined(runs), settings.projection, rules)
 
 
 def gathered(runs: Iterable[FrameRun]) -> Iterator[list[FrameRun]]:
-    """Consecutive runs of one version and dialect, about a MiB together.
+    """Consecutive runs of one receiver, version and dialect, about a MiB together.
 
     A run is what one read of the socket brought, which is a single message where they trickle in; decoding
     has a cost per block that a message alone would not be worth.
@@ -64,8 +63,7 @@ def gathered(runs: Iterable[FrameRun]) -> Iterator[list[FrameRun]]:
     group: list[FrameRun] = []
     size = 0
     for run in runs:
-        same = not group or (run.version, run.dialect) == (group[0].version, group[0].dialect)
-        if group and (not same or size >= _BLOCK_BYTES):
+        if group and (_origin(run) != _origin(group[0]) or size >= _BLOCK_BYTES):
             yield group
             group, size = [], 0
         group.append(run)
@@ -74,7 +72,11 @@ def gathered(runs: Iterable[FrameRun]) -> Iterator[list[FrameRun]]:
         yield group
 
 
-def joined(runs: Sequence[FrameRun], receiver: str) -> RawBlock:
+def _origin(run: FrameRun) -> tuple[str, str, str]:
+    return run.receiver, run.version, run.dialect
+
+
+def joined(runs: Sequence[FrameRun]) -> RawBlock:
     """Consecutive runs as one block; each frame keeps the time at which it was received."""
     counts = [len(run.ends) for run in runs]
     offsets = np.cumsum([0, *(len(run.data) for run in runs[:-1])])
@@ -84,6 +86,6 @@ def joined(runs: Sequence[FrameRun], receiver: str) -> RawBlock:
         ends=np.concatenate(ends),
         version=runs[0].version,
         received_at=np.repeat(np.array([run.received_at for run in runs], np.int64), counts),
-        receiver=receiver,
+        receiver=runs[0].receiver,
         first_sequence=runs[0].first_sequence,
     )

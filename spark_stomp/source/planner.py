@@ -29,7 +29,8 @@ class Limits:
 @dataclass(frozen=True)
 class Available:
     """What one receiver holds: ``[offered, received)`` is new. ``full`` means that its broker sends no more
-    until something is ACKed. ``discards`` says how often frames were discarded before this was seen."""
+    until something is ACKed. ``discards`` says how often frames were discarded before this was seen. ``base``
+    is where the epoch begins for a start that does not know it."""
 
     name: str
     epoch: str
@@ -37,6 +38,7 @@ class Available:
     received: int
     full: bool = False
     discards: int = 0
+    base: int = 0
 
     @property
     def new(self) -> int:
@@ -87,7 +89,8 @@ def choose_end(
     positions = dict(start.positions)
     for receiver in available:
         if takes[receiver.name]:
-            positions[receiver.name] = Position(receiver.epoch, receiver.offered + takes[receiver.name])
+            end = receiver.offered + takes[receiver.name]
+            positions[receiver.name] = Position(receiver.epoch, end, receiver.base)
     return Offset(positions)
 
 
@@ -139,13 +142,14 @@ def _within_bytes(
 def plan(start: Offset, end: Offset) -> list[Range]:
     """The ranges between two offsets, in the order of receiver names.
 
-    A receiver whose epoch changed between them starts at 0: of its old epoch nothing beyond ``start`` was
-    offered. Whether a range can still be read is not decided here.
+    A receiver whose epoch changed between them starts at the new one's base: of its old epoch nothing beyond
+    ``start`` was offered. Whether a range can still be read is not decided here.
     """
     ranges = []
     for name, position in end:
         before = start.get(name)
-        low = before.sequence if before is not None and before.epoch == position.epoch else 0
+        known = before is not None and before.epoch == position.epoch
+        low = before.sequence if before is not None and known else position.base
         if position.sequence > low:
             ranges.append(Range(name, position.epoch, low, position.sequence))
     return ranges

@@ -12,7 +12,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.committer import Committer
 from spark_stomp.source.fleet import Fleet
-from spark_stomp.source.offsets import Offset
+from spark_stomp.source.offsets import JOURNAL, Offset
 from spark_stomp.source.partitions import FrameRange
 from spark_stomp.source.planner import Limits, Range, choose_end, plan, rotated, split
 from spark_stomp.source.termination import Termination
@@ -45,6 +45,7 @@ class StreamRuntime:
         )
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
         self._fleet = Fleet(options, self._served)
+        self._holdings = self._fleet.holdings
         self._committer = Committer(self._fleet, checkpoint)
         self._pending_since: float | None = None
         self._turn = 0
@@ -87,6 +88,11 @@ class StreamRuntime:
         """Spark called ``commit``."""
         self._committer.commit_called(end)
 
+    def begin(self, start: Offset) -> None:
+        """The run goes on from ``start``, or replays the batch behind it; a JournalError where it cannot."""
+        self._holdings.begin(start)
+        self._committer.began_at(start)
+
     def latest_offset(self, start: Offset, mode: Mode) -> Offset:
         """The end of the next batch; equal to ``start`` where there is none.
 
@@ -104,7 +110,7 @@ class StreamRuntime:
                 decision = Decision.WAIT
             if decision is Decision.CUT:
                 end = self._choose_end(start, situation)
-                if not self._fleet.offer(end, situation.available):
+                if not self._holdings.offer(end, situation.available):
                     continue
                 self._pending_since = None
                 self._turn += 1
@@ -121,34 +127,30 @@ class StreamRuntime:
             start,
             situation.available,
             self._limits,
-            bytes_between=self._fleet.bytes_between,
-            end_within=self._fleet.end_within,
+            bytes_between=self._holdings.bytes_between,
+            end_within=self._holdings.end_within,
         )
 
     def received(self) -> Offset:
         """The end of everything received, for the query's progress."""
-        return self._fleet.received()
+        return self._holdings.received()
 
     def partitions(self, start: Offset, end: Offset) -> list[FrameRange]:
         """The tasks of the batch between two offsets.
 
         Ranges of epochs that are not held here are lost: they were never ACKed and come again, so they give
-        no rows (contract 3).
+        no rows (contract 3). What a journal should have and does not is an error.
         """
         self._raise_failure()
         ranges = plan(start, end)
         self._declare_lost([lost for lost in ranges if lost.epoch not in self._fleet.epochs])
         held = [held for held in ranges if held.epoch in self._fleet.epochs]
-        for part in held:
-            self._fleet.require_held(part.epoch, part.low)
-        tasks = [task for part in held for task in split(part, self._fleet.end_within, _TASK_BYTES)]
+        readable = [part for whole in held for part in self._holdings.readable(whole)]
+        tasks = [task for part in readable for task in split(part, self._holdings.end_within, _TASK_BYTES)]
         tickets = [RangeTicket(task.epoch, task.low, task.high) for task in tasks]
         if held:
             self._committer.planned(end, tickets)
-        return [
-            FrameRange(self._fleet.address, ticket, task.name)
-            for task, ticket in zip(tasks, tickets, strict=True)
-        ]
+        return [FrameRange(self._fleet.address, ticket) for ticket in tickets]
 
     def stop(self) -> None:
         """ACK what is committed, DISCONNECT, end, within 5 s. A second call waits for the first."""
@@ -164,7 +166,7 @@ class StreamRuntime:
 
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
-        available = rotated(self._fleet.available(start), self._turn)
+        available = rotated(self._holdings.available(start), self._turn)
         if not any(receiver.new for receiver in available):
             self._pending_since = None
         elif self._pending_since is None:
@@ -176,9 +178,13 @@ class StreamRuntime:
             pending_since=self._pending_since,
             drain_until=self._drain_until,
             idle_timeout=self._options.idle_timeout,
+            unsettled=self._holdings.unsettled,
         )
 
-    def _declare_lost(self, lost: list[Range]) -> None:
+    def _declare_lost(self, absent: list[Range]) -> None:
+        for part in absent:
+            self._holdings.missing(part)
+        lost = [part for part in absent if part.name != JOURNAL]
         if not lost:
             return
         self._committer.fence({part.epoch for part in lost})

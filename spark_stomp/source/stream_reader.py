@@ -36,6 +36,7 @@ class StompStreamReader(DataSourceStreamReader):
         self._mode = Mode.STREAMING
         self._last_end: Offset | None = None
         self._asked = False
+        self._begun = False
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks get what they need to make rows, and neither options with secrets nor anything that lives.
@@ -54,11 +55,12 @@ class StompStreamReader(DataSourceStreamReader):
         """
         begun = None if start is None else Offset.from_dict(start)
         first, self._asked = not self._asked, True
+        begin = begun if begun is not None else self._last_end or INITIAL
+        self._begin(begin)
         runtime = self._running()
         runtime.evidence_of_latest_offset(begun)
         if first:
             runtime.await_subscriptions()
-        begin = begun if begun is not None else self._last_end or INITIAL
         # Before 4.2 any call may be the only one of its run (AvailableNow, Once), so the first one waits.
         mode = Mode.ONCE if first and start is None else self._mode_of(limit)
         end = runtime.latest_offset(begin, mode)
@@ -67,8 +69,9 @@ class StompStreamReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges between two offsets, one task each; a lost range gives none."""
-        self._last_end = Offset.from_dict(end)
-        return self._running().partitions(Offset.from_dict(start), self._last_end)
+        begin, self._last_end = Offset.from_dict(start), Offset.from_dict(end)
+        self._begin(begin)
+        return self._running().partitions(begin, self._last_end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: fetch and decode."""
@@ -83,6 +86,11 @@ class StompStreamReader(DataSourceStreamReader):
         """The end of the query, where Spark gets as far as saying so."""
         if self._runtime is not None:
             self._runtime.stop()
+
+    def _begin(self, start: Offset) -> None:
+        if not self._begun:
+            self._running().begin(start)
+            self._begun = True
 
     def _mode_of(self, limit: ReadLimit | None) -> Mode:
         return self._mode

@@ -43,7 +43,7 @@ class Situation:
     """What there is at monotonic time ``now``.
 
     ``drain_until`` is when a drain has to end; ``pending_since`` is when the oldest new message was first
-    seen, None where there is none.
+    seen, None where there is none. ``unsettled``: more will be new without any more coming.
     """
 
     statuses: Sequence[ReceiverStatus]
@@ -52,6 +52,7 @@ class Situation:
     pending_since: float | None
     drain_until: float
     idle_timeout: float
+    unsettled: bool = False
 
     @property
     def new(self) -> int:
@@ -64,7 +65,7 @@ class Situation:
         Nothing counts as silence while a connection is being tried again, nor while ACKs are unconfirmed: the
         broker's window may be full until then.
         """
-        if any(status.acks_pending or not status.subscribed for status in self.statuses):
+        if self.unsettled or any(one.acks_pending or not one.subscribed for one in self.statuses):
             return 0.0
         return self.now - max(status.last_active for status in self.statuses)
 

@@ -99,7 +99,7 @@ RULES = [
         "1: stop is no evidence",
         "source/runtime.py",
         "                self._committer.stop()\n",
-        "                self._fleet.acknowledge(self._fleet.received())\n",
+        "                self._fleet.acknowledge(self._holdings.received())\n",
         f"{READER}::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps",
     ),
     Broken(
@@ -134,8 +134,8 @@ RULES = [
     Broken(
         "3: a lost range is never refilled",
         "source/planner.py",
-        "        low = before.sequence if before is not None and before.epoch == position.epoch else 0\n",
-        "        low = before.sequence if before is not None else 0\n",
+        "        known = before is not None and before.epoch == position.epoch\n",
+        "        known = before is not None\n",
         f"{SOURCE}/test_planner.py::TestPlan::test_another_epoch_starts_at_zero",
     ),
     Broken(
@@ -155,14 +155,14 @@ RULES = [
     ),
     Broken(
         "3: a committed and freed range is an error",
-        "source/runtime.py",
-        "            self._fleet.require_held(part.epoch, part.low)\n",
-        "            pass\n",
+        "source/holdings.py",
+        "        if wanted.low < released:\n",
+        "        if False:\n",
         f"{READER}::test_a_range_can_be_read_again_until_it_is_committed",
     ),
     Broken(
         "2: a choice that a discard has overtaken is made again",
-        "source/fleet.py",
+        "source/holdings.py",
         "                return False\n            for",
         "                pass\n            for",
         f"{READER}::test_an_end_chosen_before_a_discard_is_chosen_again",
@@ -170,8 +170,8 @@ RULES = [
     Broken(
         "2: what was offered survives its connection",
         "receiver/deliveries.py",
-        "        self._kept = max(self._kept, upto)\n\n    def commit",
-        "        pass\n\n    def commit",
+        "        self._kept = max(self._kept, upto)\n\n    def take",
+        "        pass\n\n    def take",
         f"{DELIVERIES}::test_what_was_offered_stays_and_the_rest_is_discarded",
     ),
     Broken(

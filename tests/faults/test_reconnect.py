@@ -38,7 +38,7 @@ class Driver:
         """One batch of at most ``most`` messages, read to its end."""
         end = self._choose(most)
         for part in plan(self.end, end):
-            for run in self.fleet._read(RangeTicket(part.epoch, part.low, part.high)):
+            for run in self.fleet.holdings.read(RangeTicket(part.epoch, part.low, part.high)):
                 begin = 0
                 for stop in run.ends:
                     frame = bytes(run.data[begin:stop])
@@ -55,15 +55,15 @@ class Driver:
 
     def _choose(self, most: int) -> Offset:
         while True:
-            seen = self.fleet.available(self.end)
+            seen = self.fleet.holdings.available(self.end)
             end = choose_end(
                 self.end,
                 seen,
                 Limits(max_messages=most),
-                bytes_between=self.fleet.bytes_between,
-                end_within=self.fleet.end_within,
+                bytes_between=self.fleet.holdings.bytes_between,
+                end_within=self.fleet.holdings.end_within,
             )
-            if self.fleet.offer(end, seen):
+            if self.fleet.holdings.offer(end, seen):
                 return end
 
 

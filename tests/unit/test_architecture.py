@@ -23,7 +23,7 @@ LAYERS = (
     ("options", "schema"),
     ("dialects", "transport", "arrow", "devbroker"),
     ("receiver",),
-    ("exchange",),
+    ("exchange", "journal"),
     ("source", "sink"),
     ("datasource", "metrics"),
     ("cli", "_autoload", "demo", "__init__"),

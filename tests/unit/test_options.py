@@ -530,10 +530,7 @@ class TestPending:
         ("parse", "options"),
         [
             (source, {"receiverPlacement": "executors"}),
-            (source, {"ackAfter": "journal"}),
-            (source, {"journal": "/tmp/j"}),
             (source, {"durableName": "d"}),
-            (source, {"failOnDataLoss": "false"}),
             (sink, {"transactional": "true"}),
             (sink, {"dedupHeader": "h"}),
             (sink, {"dedupKey": "k"}),

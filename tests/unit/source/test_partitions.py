@@ -15,7 +15,7 @@ def run(first: int, count: int, version: str = "1.2", size: int = 10) -> FrameRu
     # The EOL after the last frame leads the next run's first, as on the wire.
     data = b"".join(frames)[:-1]
     return FrameRun(
-        data if first == 0 else b"\n" + data, _shifted(ends, first), first, 1_000 + first, version, "g"
+        data if first == 0 else b"\n" + data, _shifted(ends, first), first, 1_000 + first, version, "g", "r"
     )
 
 
@@ -25,7 +25,7 @@ def _shifted(ends: list[int], first: int) -> list[int]:
 
 def test_small_runs_become_one_block_and_rows_stay_exact() -> None:
     runs = [run(0, 3), run(3, 1), run(4, 2)]
-    block = joined(runs, "r")
+    block = joined(runs)
     batch = decode_block(
         block, Projection.of("message_id", "received_at", "sequence", "receiver"), RowRules(None, "ms")
     )
@@ -38,7 +38,7 @@ def test_small_runs_become_one_block_and_rows_stay_exact() -> None:
 
 def test_one_run_is_not_copied() -> None:
     only = run(0, 3)
-    assert joined([only], "r").data is only.data
+    assert joined([only]).data is only.data
 
 
 def test_blocks_are_cut_by_size_and_where_the_version_changes() -> None:

@@ -1,0 +1,108 @@
+"""Keys of messages whose frames the journal no longer has, but which the broker may deliver once more.
+
+They are written before the frames go, so that whatever dies, such a message is known again. A file of
+batches, each ``magic "SSJK" | crc32 u32 | count u32 | payload bytes u32 | payload``; the payload is for each
+key ``destination bytes u32 | id bytes u32 | digest (16 bytes) | destination | id``, all little-endian.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from spark_stomp.errors import JournalDamaged
+from spark_stomp.receiver import Key
+
+__all__ = ["SettledFile", "pack_keys", "unpack_keys"]
+
+_MAGIC: Final = b"SSJK"
+_HEAD: Final = struct.Struct("<4sIII")
+_KEY: Final = struct.Struct("<II16s")
+
+
+def pack_keys(keys: Sequence[Key]) -> bytes:
+    """One batch."""
+    payload = b"".join(map(_packed, keys))
+    return _HEAD.pack(_MAGIC, zlib.crc32(payload), len(keys), len(payload)) + payload
+
+
+def unpack_keys(raw: bytes) -> tuple[list[Key], int]:
+    """The keys of all intact batches at the beginning of ``raw``, and how many bytes those take up."""
+    keys: list[Key] = []
+    offset = 0
+    while (end := _batch_end(raw, offset)) is not None:
+        keys += _unpacked(raw[offset + _HEAD.size : end])
+        offset = end
+    return keys, offset
+
+
+def _packed(key: Key) -> bytes:
+    destination = key.destination.encode()
+    return _KEY.pack(len(destination), len(key.id), key.body) + destination + key.id
+
+
+def _unpacked(payload: bytes) -> Iterator[Key]:
+    offset = 0
+    while offset < len(payload):
+        destination, name, body = _KEY.unpack_from(payload, offset)
+        begin = offset + _KEY.size
+        offset = begin + destination + name
+        yield Key(payload[begin : begin + destination].decode(), payload[offset - name : offset], body)
+
+
+def _batch_end(raw: bytes, offset: int) -> int | None:
+    """Where the batch at ``offset`` ends; None where none is intact."""
+    if offset + _HEAD.size > len(raw):
+        return None
+    magic, checksum, _, length = _HEAD.unpack_from(raw, offset)
+    payload = raw[offset + _HEAD.size : offset + _HEAD.size + length]
+    if magic != _MAGIC or len(payload) < length or zlib.crc32(payload) != checksum:
+        return None
+    return int(offset + _HEAD.size + length)
+
+
+class SettledFile:
+    """The file of one local journal; ``most`` bounds how many keys are kept when it is opened."""
+
+    def __init__(self, path: Path, most: int, *, tolerant: bool) -> None:
+        self._path = path
+        self.keys = self._load(most, tolerant)
+        self._rewrite()
+
+    def append(self, keys: Sequence[Key]) -> None:
+        """Durable when this returns; OSError as the system raises it."""
+        with self._path.open("ab", buffering=0) as file:
+            file.write(pack_keys(keys))
+            os.fsync(file.fileno())
+
+    def _load(self, most: int, tolerant: bool) -> list[Key]:
+        raw = self._path.read_bytes() if self._path.exists() else b""
+        keys, intact = unpack_keys(raw)
+        # A batch is appended and synced as a whole: what a crash leaves is the last one, cut off.
+        damaged = any(_batch_end(raw, at) is not None for at in _magics(raw, intact + 1))
+        if damaged and not tolerant:
+            raise JournalDamaged(
+                f"{self._path.name} is damaged at byte {intact}: keys of committed messages are lost, so the "
+                "broker's redeliveries of those would give a second row"
+            )
+        return list(dict.fromkeys(keys))[-most:]
+
+    def _rewrite(self) -> None:
+        """What is torn or forgotten goes; the old file stands until the new one is durable."""
+        temporary = self._path.with_suffix(".new")
+        with temporary.open("wb") as file:
+            if self.keys:
+                file.write(pack_keys(self.keys))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)
+
+
+def _magics(raw: bytes, begin: int) -> Iterator[int]:
+    while (begin := raw.find(_MAGIC, begin)) >= 0:
+        yield begin
+        begin += 1

@@ -1,0 +1,58 @@
+"""Frames for tests of the journal, and journals to put them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from spark_stomp.journal import JournalSettings
+from spark_stomp.journal.local import LocalJournal
+from spark_stomp.receiver import FrameRun
+
+__all__ = ["bodies", "damage", "frame", "local_journal", "run_of", "segments"]
+
+
+def frame(number: int, body: str = "") -> bytes:
+    """A MESSAGE as a broker with stable ids sends it; the EOL behind it leads the next frame."""
+    text = body or f"body {number}"
+    return f"\nMESSAGE\ndestination:/queue/a\nmessage-id:ID:{number}\nack:{number}\n\n{text}\0".encode()
+
+
+def run_of(first: int, count: int, receiver: str = "/queue/a#0", received_at: int = 7) -> FrameRun:
+    """``count`` frames whose bodies tell their numbers."""
+    frames = [frame(first + index) for index in range(count)]
+    ends, end = [], 0
+    for one in frames:
+        end += len(one)
+        ends.append(end)
+    return FrameRun(b"".join(frames), ends, first, received_at, "1.2", "devbroker", receiver)
+
+
+def bodies(runs: Iterable[FrameRun]) -> list[str]:
+    """The bodies of all frames, in order."""
+    found = []
+    for run in runs:
+        begin = 0
+        for end in run.ends:
+            found.append(bytes(run.data[begin:end]).split(b"\n\n", 1)[1].rstrip(b"\0").decode())
+            begin = end
+    return found
+
+
+def local_journal(
+    directory: Path, max_bytes: int = 1 << 30, *, tolerant: bool = False, lock_patience: float = 0.0
+) -> LocalJournal:
+    settings = JournalSettings(str(directory), max_bytes, tolerant=tolerant)
+    return LocalJournal(settings, lock_patience)
+
+
+def segments(directory: Path) -> list[Path]:
+    """The journal's files of frames, oldest first."""
+    return sorted(directory.glob("*.segment"))
+
+
+def damage(path: Path, offset: int) -> None:
+    """Another byte at ``offset``."""
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 0xFF
+    path.write_bytes(content)

@@ -1,0 +1,406 @@
+"""A journal on a local disk: dense positions, the same bytes for ever, and errors for what is not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.journals import bodies, damage, local_journal, run_of, segments
+
+from spark_stomp.errors import (
+    JournalDamaged,
+    JournalError,
+    JournalInUse,
+    JournalTrimmed,
+    JournalUnwritable,
+)
+from spark_stomp.journal import segment as segment_module
+from spark_stomp.journal.local import LocalJournal
+from spark_stomp.receiver import Key
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+@pytest.fixture
+def journal(directory: Path) -> Iterator[LocalJournal]:
+    made = local_journal(directory)
+    yield made
+    made.close()
+
+
+def reopened(directory: Path, **options: bool) -> LocalJournal:
+    """Opened and closed: it can still be read."""
+    journal = local_journal(directory, **options)
+    journal.close()
+    return journal
+
+
+def expected(low: int, high: int) -> list[str]:
+    return [f"body {number}" for number in range(low, high)]
+
+
+def filled(directory: Path, groups: int = 4) -> LocalJournal:
+    """Groups of 5 frames, each made durable by itself."""
+    journal = local_journal(directory)
+    for number in range(groups):
+        journal.append([run_of(5 * number, 3), run_of(5 * number + 3, 2)])
+    journal.close()
+    return journal
+
+
+def test_positions_are_dense_over_runs_and_openings(directory: Path, journal: LocalJournal) -> None:
+    assert journal.append([run_of(0, 3), run_of(3, 2, receiver="b")]) == [0, 3]
+    assert journal.append([run_of(5, 1)]) == [5]
+    assert (journal.first, journal.end) == (0, 6)
+    journal.close()
+    again = local_journal(directory)
+    assert again.id == journal.id
+    assert again.append([run_of(6, 2)]) == [6]
+    assert [run.receiver for run in again.runs(0, 8)] == ["/queue/a#0", "b", "/queue/a#0", "/queue/a#0"]
+    assert bodies(again.runs(0, 8)) == expected(0, 8)
+
+
+def test_every_range_gives_exactly_its_frames(directory: Path) -> None:
+    journal = filled(directory)
+    for low in range(21):
+        for high in range(low, 21):
+            runs = list(journal.runs(low, high))
+            assert bodies(runs) == expected(low, high)
+            assert [run.first_sequence for run in runs][:1] == ([low] if high > low else [])
+
+
+def test_sizes_are_those_of_the_frames(directory: Path) -> None:
+    journal = filled(directory)
+    sizes = [len(bytes(run.data)) for number in range(20) for run in journal.runs(number, number + 1)]
+    for low in range(21):
+        for high in range(low, 21):
+            assert journal.bytes_between(low, high) == sum(sizes[low:high])
+            for budget in (0, 1, sizes[0], sum(sizes[low:high]) - 1, sum(sizes[low:high]), 10_000):
+                end = journal.end_within(low, high, budget)
+                assert sum(sizes[low:end]) <= max(budget, 0) or end == low
+                assert end == high or sum(sizes[low : end + 1]) > budget
+
+
+def test_the_same_over_many_segments(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 600)
+    journal = local_journal(directory, max_bytes=4_800)
+    for number in range(10):
+        journal.append([run_of(5 * number, 5)])
+    assert len(segments(directory)) > 3
+    for low in range(0, 51, 3):
+        for high in range(low, 51, 4):
+            assert bodies(journal.runs(low, high)) == expected(low, high)
+            whole = journal.bytes_between(low, high)
+            assert journal.end_within(low, high, whole) == high
+            assert high == low or journal.end_within(low, high, whole - 1) == high - 1
+    journal.close()
+    assert bodies(reopened(directory).runs(0, 50)) == expected(0, 50)
+
+
+class TestTrim:
+    @pytest.fixture
+    def small(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalJournal]:
+        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 600)
+        journal = local_journal(directory, max_bytes=4_800)
+        for number in range(10):
+            journal.append([run_of(5 * number, 5)])
+        yield journal
+        journal.close()
+
+    def test_whole_segments_go_and_the_rest_stays(self, directory: Path, small: LocalJournal) -> None:
+        before = small.size
+        small.trim(23)
+        assert 0 < small.first <= 23
+        assert small.size < before
+        assert bodies(small.runs(23, 50)) == expected(23, 50)
+        assert reopened_first(directory, small) == small.first
+
+    def test_what_is_gone_is_an_error(self, small: LocalJournal) -> None:
+        small.trim(23)
+        with pytest.raises(JournalTrimmed, match=r"\[0, 5\)"):
+            list(small.runs(0, 5))
+        with pytest.raises(JournalTrimmed, match=r"\[45, 51\)"):
+            list(small.runs(45, 51))
+        assert small.held(0, 50) == [(small.first, 50)]
+
+    def test_the_next_position_is_never_forgotten(self, directory: Path, small: LocalJournal) -> None:
+        small.trim(50)
+        small.append([run_of(50, 5)])
+        small.trim(55)
+        small.close()
+        again = local_journal(directory)
+        assert again.append([run_of(55, 1)]) == [55]
+        again.close()
+
+    def test_a_reader_keeps_what_it_reads(self, small: LocalJournal) -> None:
+        runs = small.runs(0, 50)
+        first = next(runs)
+        small.trim(50)
+        assert bodies([first, *runs]) == expected(0, 50)
+
+
+def reopened_first(directory: Path, journal: LocalJournal) -> int:
+    journal.close()
+    return reopened(directory).first
+
+
+class TestCommitted:
+    def test_it_becomes_durable_with_the_next_frames(self, directory: Path, journal: LocalJournal) -> None:
+        journal.append([run_of(0, 5)])
+        journal.commit(3)
+        journal.append([run_of(5, 1)])
+        journal.close()
+        assert reopened(directory).committed == 3
+
+    def test_or_at_rest(self, directory: Path, journal: LocalJournal) -> None:
+        journal.append([run_of(0, 5)])
+        journal.commit(5)
+        journal.rest()
+        journal.close()
+        assert reopened(directory).committed == 5
+
+    def test_it_never_goes_back(self, journal: LocalJournal) -> None:
+        journal.append([run_of(0, 5)])
+        journal.commit(4)
+        journal.commit(2)
+        assert journal.committed == 4
+
+    def test_rest_writes_nothing_where_nothing_is_new(self, directory: Path, journal: LocalJournal) -> None:
+        journal.append([run_of(0, 5)])
+        journal.rest()
+        size = segments(directory)[0].stat().st_size
+        journal.rest()
+        assert segments(directory)[0].stat().st_size == size == journal.size
+
+
+class TestCrash:
+    """Whatever was not synced may be missing or torn; what was may not."""
+
+    def test_at_every_byte_behind_what_was_synced(self, directory: Path) -> None:
+        filled(directory, groups=3)
+        path = segments(directory)[0]
+        whole = path.read_bytes()
+        durable = self._sizes_after_groups(directory)
+        for length in range(durable[1], len(whole)):
+            path.write_bytes(whole[:length])
+            journal = reopened(directory)
+            assert journal.end >= 10
+            assert bodies(journal.runs(0, journal.end)) == expected(0, journal.end)
+
+    def test_what_comes_next_follows_the_intact_part(self, directory: Path) -> None:
+        filled(directory, groups=2)
+        path = segments(directory)[0]
+        path.write_bytes(path.read_bytes()[:-1])
+        journal = local_journal(directory)
+        assert journal.append([run_of(journal.end, 4)]) == [8]
+        journal.close()
+        assert bodies(reopened(directory).runs(0, 12)) == expected(0, 12)
+
+    def test_garbage_behind_what_was_synced_is_cut_off(self, directory: Path) -> None:
+        filled(directory, groups=2)
+        path = segments(directory)[0]
+        with path.open("ab") as file:
+            file.write(b"SSJR garbage" * 20)
+        assert reopened(directory).end == 10
+        assert b"garbage" not in path.read_bytes()
+
+    def test_a_damaged_byte_that_was_synced_is_an_error(self, directory: Path) -> None:
+        filled(directory, groups=3)
+        path = segments(directory)[0]
+        whole = path.read_bytes()
+        durable = self._sizes_after_groups(directory)
+        # The third group says that everything before it was durable.
+        for offset in range(0, durable[1], 7):
+            path.write_bytes(whole)
+            damage(path, offset)
+            with pytest.raises(JournalDamaged, match="damaged"):
+                local_journal(directory)
+
+    def test_at_rest_even_the_last_byte_is_known_to_have_been_there(self, directory: Path) -> None:
+        journal = local_journal(directory)
+        journal.append([run_of(0, 5)])
+        size = journal.size
+        journal.rest()
+        journal.close()
+        damage(segments(directory)[0], size - 1)
+        with pytest.raises(JournalDamaged, match="messages"):
+            local_journal(directory)
+
+    def test_a_segment_that_was_never_synced_goes(self, directory: Path) -> None:
+        filled(directory, groups=1)
+        torn = directory / f"{5:020d}.segment"
+        torn.write_bytes(b"STOMPJ")
+        assert reopened(directory).end == 5
+        assert not torn.exists()
+
+    @staticmethod
+    def _sizes_after_groups(directory: Path) -> list[int]:
+        again = directory.with_name("measured")
+        journal, sizes = local_journal(again), []
+        for number in range(3):
+            journal.append([run_of(5 * number, 3), run_of(5 * number + 3, 2)])
+            sizes.append(journal.size)
+        journal.close()
+        return sizes
+
+
+class TestDamage:
+    @pytest.fixture
+    def broken(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """Three segments; the middle one is damaged within its first record."""
+        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 600)
+        journal = local_journal(directory, max_bytes=4_800)
+        for number in range(6):
+            journal.append([run_of(5 * number, 5)])
+        journal.close()
+        paths = segments(directory)
+        assert len(paths) == 3
+        damage(paths[1], 400)
+        return directory
+
+    def test_it_says_what_is_lost(self, broken: Path) -> None:
+        with pytest.raises(
+            JournalDamaged, match=r"messages \[\d+, \d+\) of the journal are lost.*failOnDataLoss"
+        ):
+            local_journal(broken)
+
+    def test_tolerated_everything_else_is_served(
+        self, broken: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        journal = reopened(broken, tolerant=True)
+        held = journal.held(0, 30)
+        assert len(held) == 2
+        assert [bodies(journal.runs(low, high)) for low, high in held] == [
+            expected(low, high) for low, high in held
+        ]
+        assert "are lost" in caplog.text
+
+    def test_a_missing_segment(self, broken: Path) -> None:
+        segments(broken)[1].unlink()
+        with pytest.raises(JournalDamaged, match=r"messages \[10, 20\)"):
+            local_journal(broken)
+        assert reopened(broken, tolerant=True).held(0, 30) == [(0, 10), (20, 30)]
+
+    def test_a_byte_that_goes_bad_later_is_noticed_when_it_is_read(self, directory: Path) -> None:
+        journal = filled(directory)
+        damage(segments(directory)[0], 300)
+        with pytest.raises(JournalDamaged, match="lost"):
+            list(journal.runs(0, 20))
+
+    def test_segments_without_their_identity(self, directory: Path) -> None:
+        filled(directory)
+        (directory / "journal.json").unlink()
+        with pytest.raises(JournalDamaged, match="missing"):
+            local_journal(directory)
+
+    def test_an_identity_that_says_nothing(self, directory: Path) -> None:
+        filled(directory)
+        (directory / "journal.json").write_text("[]")
+        with pytest.raises(JournalDamaged, match="which journal"):
+            local_journal(directory)
+
+    def test_segments_of_another_journal(self, directory: Path, tmp_path: Path) -> None:
+        filled(directory)
+        filled(tmp_path / "other", groups=6)
+        segments(directory)[0].write_bytes(segments(tmp_path / "other")[0].read_bytes())
+        with pytest.raises(JournalDamaged, match="another journal"):
+            local_journal(directory)
+
+    @pytest.mark.parametrize("where", ["journal.json", "segment"])
+    def test_a_newer_format_is_refused_by_name(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        monkeypatch.setattr(
+            "spark_stomp.journal.local._FORMAT"
+            if where == "journal.json"
+            else segment_module.__name__ + "._FORMAT",
+            9,
+        )
+        filled(directory)
+        monkeypatch.undo()
+        with pytest.raises(JournalError, match="format 9"):
+            local_journal(directory)
+
+
+class TestLock:
+    def test_a_second_query_is_refused(self, directory: Path, journal: LocalJournal) -> None:
+        with pytest.raises(JournalInUse, match="each needs one of its own"):
+            local_journal(directory)
+
+    def test_the_end_of_the_last_run_is_awaited(self, directory: Path, journal: LocalJournal) -> None:
+        ending = threading.Timer(0.3, journal.close)
+        ending.start()
+        again = local_journal(directory, lock_patience=20.0)
+        ending.join()
+        again.close()
+
+    def test_what_fails_to_open_lets_go_of_it(self, directory: Path) -> None:
+        filled(directory)
+        (directory / "journal.json").write_text("[]")
+        for _ in range(2):
+            with pytest.raises(JournalDamaged):
+                local_journal(directory)
+
+
+class TestFullDisk:
+    def test_it_is_a_clear_error_and_what_was_durable_stays(
+        self, directory: Path, journal: LocalJournal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journal.append([run_of(0, 5)])
+
+        def full(descriptor: int, parts: object) -> None:
+            os.write(descriptor, b"half of")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(segment_module, "write_fully", full)
+        with pytest.raises(JournalUnwritable, match=r"No space left.*stays on the broker"):
+            journal.append([run_of(5, 5)])
+        monkeypatch.undo()
+        assert journal.end == 5
+        journal.close()
+        assert bodies(reopened(directory).runs(0, 5)) == expected(0, 5)
+
+    def test_opening_needs_no_new_space(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        filled(directory)
+
+        def full(descriptor: int, parts: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(segment_module, "write_fully", full)
+        assert bodies(reopened(directory).runs(0, 20)) == expected(0, 20)
+
+    def test_a_place_that_cannot_be_had(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(JournalUnwritable, match="file"):
+            local_journal(tmp_path / "file" / "journal")
+
+    def test_a_large_write_may_come_in_parts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "writev", lambda descriptor, parts: os.write(descriptor, b"".join(parts)[:3]))
+        descriptor = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT)
+        segment_module.write_fully(descriptor, [b"abc", memoryview(b"defg")])
+        os.close(descriptor)
+        assert (tmp_path / "out").read_bytes() == b"abcdefg"
+
+
+def test_skipped_positions_are_not_held(directory: Path, journal: LocalJournal) -> None:
+    journal.append([run_of(0, 5)])
+    journal.skip(100)
+    assert journal.append([run_of(5, 5)]) == [100]
+    assert journal.held(0, 200) == [(0, 5), (100, 105)]
+    journal.skip(50)
+    assert journal.end == 105
+
+
+def test_settled_keys_outlive_the_run(directory: Path, journal: LocalJournal) -> None:
+    key = Key("/queue/a", b"ID:1", b"d" * 16)
+    journal.settle([key])
+    journal.settle([])
+    journal.close()
+    assert reopened(directory).settled == [key]

@@ -1,0 +1,54 @@
+"""Keys that outlive their frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.journals import damage
+
+from spark_stomp.errors import JournalDamaged
+from spark_stomp.journal.settled import SettledFile, pack_keys, unpack_keys
+from spark_stomp.receiver import Key
+
+KEYS = [Key("/queue/ä", b"ID:%d" % number, bytes([number]) * 16) for number in range(5)]
+
+
+def opened(path: Path, most: int = 100, *, tolerant: bool = False) -> list[Key]:
+    return SettledFile(path, most, tolerant=tolerant).keys
+
+
+def test_batches_come_back() -> None:
+    raw = pack_keys(KEYS[:3]) + pack_keys(KEYS[3:])
+    assert unpack_keys(raw) == (KEYS, len(raw))
+    assert unpack_keys(b"") == ([], 0)
+
+
+def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
+    file = SettledFile(tmp_path / "keys", 100, tolerant=False)
+    file.append(KEYS[:2])
+    file.append(KEYS[2:])
+    assert opened(tmp_path / "keys") == KEYS
+    # Rewritten as one batch, and none twice.
+    SettledFile(tmp_path / "keys", 100, tolerant=False).append(KEYS[:1])
+    assert opened(tmp_path / "keys") == KEYS
+
+
+def test_beyond_the_bound_the_oldest_are_forgotten(tmp_path: Path) -> None:
+    SettledFile(tmp_path / "keys", 100, tolerant=False).append(KEYS)
+    assert opened(tmp_path / "keys", most=2) == KEYS[-2:]
+
+
+def test_a_torn_end_is_what_a_crash_leaves(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(pack_keys(KEYS[:2]) + pack_keys(KEYS[2:])[:-3])
+    assert opened(path) == KEYS[:2]
+
+
+def test_damage_before_the_end_is_an_error_or_tolerated(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(pack_keys(KEYS[:2]) + pack_keys(KEYS[2:]))
+    damage(path, 20)
+    with pytest.raises(JournalDamaged, match="second row"):
+        opened(path)
+    assert opened(path, tolerant=True) == []
