@@ -45,15 +45,22 @@ _LONG = 60.0
 
 MODES: dict[str, Callable[[Path], dict[str, str]]] = {
     "plain": lambda folder: {},
+    "journal": lambda folder: {"journal": str(folder / "journal")},
+    "ackAfter=journal": lambda folder: {"journal": str(folder / "journal"), "ackAfter": "journal"},
 }
 """Mode -> its options, given the query's own folder."""
 
+_JOURNAL_MOMENTS = {
+    "during the journal write": "spark_stomp.journal.segment:Segment.append@after#2=hold",
+    "after the journal write, before the offer": "spark_stomp.journal.local:LocalJournal.append@after#2=hold",
+}
 MOMENTS = {
     "before the fetch": "spark_stomp.source.stream_reader:StompStreamReader.read@before#2=hold",
     "in the task": "spark_stomp.source.partitions:joined@after#2=hold",
     "after the sink wrote, before the commit log": "support.engine:Sink.write@after#2=hold",
     "after the commit log, before the ACK": "support.engine:CommitLog.append@after#2=hold",
     "between ACK and receipt": "",
+    **_JOURNAL_MOMENTS,
 }
 """Moment -> the point where the query is held then; without one the proxy holds the broker's answers."""
 
@@ -99,7 +106,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Fault:
-    """``strike`` happens while the moment lasts, ``after`` once the query may go on."""
+    """``strike`` happens while the moment lasts, ``after`` once the query goes on and more was published."""
 
     strike: Callable[[Scene], None]
     after: Callable[[Scene], None] = lambda scene: None
@@ -167,8 +174,8 @@ def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path) -> Outcom
             proxy.release()
             if point:
                 points.release()
-            FAULTS[cell.fault].after(scene)
             publish(broker.options(), queue, _numbered(_BEFORE, _AFTER))
+            FAULTS[cell.fault].after(scene)
             _finish(query, broker, queue)
         assert broker.depth(queue) == 0
     return _audit(query)
@@ -215,7 +222,7 @@ def _numbered(first: int, count: int) -> list[bytes]:
 
 
 def _applies(moment: str, mode: str) -> bool:
-    return mode != "plain" or moment != "during the journal write"
+    return mode != "plain" or moment not in _JOURNAL_MOMENTS
 
 
 def _pairs(cell: Cell) -> set[tuple[str, str]]:
