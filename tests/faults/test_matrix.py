@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from support.brokers.fixtures import BrokerPool
 from support.engine import Engine
+from support.findings import found, put
 from support.matrix import FAULTS, MODES, MOMENTS, WINDOW, Cell, Outcome, cells, run_cell, sample, table
-
-README = Path(__file__).with_name("README.md")
-BEGIN, END = "<!-- begin: the matrix -->\n", "<!-- end -->\n"
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +21,10 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture(scope="module")
 def outcomes() -> Iterator[dict[Cell, Outcome]]:
     """What came out; where that is the whole matrix, the README gets it."""
-    found: dict[Cell, Outcome] = {}
-    yield found
-    if found.keys() == set(cells()):
-        before, _, rest = README.read_text().partition(BEGIN)
-        README.write_text(before + BEGIN + table(found) + END + rest.partition(END)[2])
+    results: dict[Cell, Outcome] = {}
+    yield results
+    if results.keys() == set(cells()):
+        put("the matrix", table(results))
 
 
 def check(cell: Cell, outcome: Outcome) -> None:
@@ -51,8 +48,9 @@ def test_all(
 
 
 def test_the_readme_has_the_matrix_that_is_declared() -> None:
-    shown = README.read_text().partition(BEGIN)[2].partition(END)[0]
-    lines = [[entry.strip() for entry in line.strip("|").split("|")] for line in shown.splitlines()]
+    lines = [
+        [entry.strip() for entry in line.strip("|").split("|")] for line in found("the matrix").splitlines()
+    ]
     assert lines[0] == ["fault", "moment", *MODES]
     assert [line[:2] for line in lines[2:]] == [[fault, moment] for fault in FAULTS for moment in MOMENTS]
     results = {

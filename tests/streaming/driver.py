@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from support.spark import spark_session, stomp_stream
 
 from spark_stomp import register
@@ -59,9 +60,15 @@ def main(folder: str, mode: str, queue: str, options: str) -> None:
     frame = stomp_stream(spark, destination=queue, **json.loads(options))
     stream = writer(frame, Path(folder) / "output", mode)
     query = stream.option("checkpointLocation", f"{folder}/checkpoint").start()
+    threading.Thread(target=stop_when_told, args=(query,), daemon=True).start()
+    # Raises what made the query fail: a driver whose query is over ends.
+    query.awaitTermination()
+    spark.stop()
+
+
+def stop_when_told(query: StreamingQuery) -> None:
     sys.stdin.readline()
     query.stop()
-    spark.stop()
 
 
 if __name__ == "__main__":
