@@ -66,6 +66,13 @@ def test_it_fires_once_over_all_restarts(tmp_path: Path) -> None:
     assert run(points, 9) == (0, 9)
 
 
+def test_points_of_one_function_share_a_count(tmp_path: Path) -> None:
+    points = Points(tmp_path, *(f"json:dumps@before#{nth}=kill" for nth in (1, 2, 3)))
+    for _ in range(3):
+        assert run(points, 9) == (-signal.SIGKILL, 1)
+    assert run(points, 9) == (0, 9)
+
+
 def test_whoever_holds_goes_on_when_released(tmp_path: Path) -> None:
     points = Points(tmp_path, "json:dumps@before#2=hold", "json:dumps@before#3=hold")
     with program(points, 4) as process:

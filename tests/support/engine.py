@@ -147,6 +147,16 @@ class Query:
         """What the sink has, batch by batch."""
         return rows_of(self.folder / "output")
 
+    def attempts(self, batch: int) -> list[list[str]]:
+        """What the sink was given as that batch, each time."""
+        lines = (self.folder / "output" / "attempts").read_text().splitlines()
+        return [rows for number, rows in map(json.loads, lines) if number == batch]
+
+    def wait_failed(self, timeout: float = 20.0) -> str:
+        """Wait until the query ends by itself; what ended it."""
+        wait_until(lambda: not self.running, timeout, "the failure")
+        return self.failure
+
 
 def rows_of(output: Path) -> list[str]:
     """The bodies in a folder of ``batch-N`` files, in the order of batches."""
@@ -189,15 +199,18 @@ class CommitLog(Log):
 
 
 class Sink:
-    """One file a batch; a batch that it has is skipped."""
+    """One file a batch; a batch that it has is skipped. What it was given is noted beside, each time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, batch: int, bodies: list[bytes]) -> None:
+        rows = [body.decode() for body in bodies]
+        with (self._folder / "attempts").open("a") as attempts:
+            attempts.write(json.dumps([batch, rows]) + "\n")
         target = self._folder / f"batch-{batch}"
         if not target.exists():
-            _write(target, "\n".join(body.decode() for body in bodies))
+            _write(target, "\n".join(rows))
 
 
 class Child:

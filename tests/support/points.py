@@ -64,9 +64,14 @@ class Point:
         return f"{self.module}:{self.qualname}@{self.when}#{self.nth}={self.action}"
 
     @property
+    def place(self) -> str:
+        """What is counted, as the name of a file."""
+        return f"{self.module}.{self.qualname}-{self.when}"
+
+    @property
     def name(self) -> str:
-        """For the names of its files."""
-        return f"{self.module}.{self.qualname}-{self.when}-{self.nth}-{self.action}"
+        """For the names of its other files."""
+        return f"{self.place}-{self.nth}-{self.action}"
 
 
 class Points:
@@ -105,10 +110,9 @@ def arm(folder: Path, points: Iterable[Point]) -> None:
     """Arm ``points`` in this process: in modules that it has already, and in those that it will import."""
     expected: dict[str, list[Point]] = {}
     for point in points:
-        if point.module in sys.modules:
-            _wrap(sys.modules[point.module], point, folder)
-        else:
-            expected.setdefault(point.module, []).append(point)
+        expected.setdefault(point.module, []).append(point)
+    for module in expected.keys() & sys.modules.keys():
+        _wrap_all(sys.modules[module], expected.pop(module), folder)
     if expected:
         sys.meta_path.insert(0, _Watcher(folder, expected))
 
@@ -153,44 +157,55 @@ class _Watcher(MetaPathFinder):
 
             def execute_and_wrap(module: ModuleType) -> None:
                 execute(module)
-                for point in points:
-                    _wrap(module, point, self._folder)
+                _wrap_all(module, points, self._folder)
 
             spec.loader.exec_module = execute_and_wrap  # type: ignore[method-assign]
         return spec
 
 
-def _wrap(module: ModuleType, point: Point, folder: Path) -> None:
-    *outer, name = point.qualname.split(".")
+def _wrap_all(module: ModuleType, points: Sequence[Point], folder: Path) -> None:
+    # The points of one function share a count: whoever dies at one of them has passed the others as well.
+    for place in {point.place for point in points}:
+        _wrap(module, [point for point in points if point.place == place], folder)
+
+
+def _wrap(module: ModuleType, points: Sequence[Point], folder: Path) -> None:
+    *outer, name = points[0].qualname.split(".")
     owner: Any = functools.reduce(getattr, outer, module)
     function: Callable[..., Any] = getattr(owner, name)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if point.when == "before":
-            _pass(point, folder)
+        if points[0].when == "before":
+            _pass(points, folder)
         result = function(*args, **kwargs)
-        if point.when == "after":
-            _pass(point, folder)
+        if points[0].when == "after":
+            _pass(points, folder)
         return result
 
     setattr(owner, name, wrapped)
 
 
-def _pass(point: Point, folder: Path) -> None:
-    """Somebody passes the point: count, and act where it is the one."""
-    counter = os.open(folder / f"{point.name}.count", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def _pass(points: Sequence[Point], folder: Path) -> None:
+    """Somebody comes by: count, and act where a point is meant."""
+    count = _counted(folder / f"{points[0].place}.count")
+    for point in points:
+        if count == point.nth:
+            temporary = folder / f".{point.name}.at"
+            temporary.write_text(str(os.getpid()))
+            temporary.rename(folder / f"{point.name}.at")
+            _act(point, folder)
+
+
+def _counted(path: Path) -> int:
+    """One more; no two processes get the same number."""
+    counter = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.write(counter, b".")
-        # Where this process' own byte ended: no two processes see the same.
-        count = os.lseek(counter, 0, os.SEEK_CUR)
+        # Where this process' own byte ended.
+        return os.lseek(counter, 0, os.SEEK_CUR)
     finally:
         os.close(counter)
-    if count == point.nth:
-        temporary = folder / f".{point.name}.at"
-        temporary.write_text(str(os.getpid()))
-        temporary.rename(folder / f"{point.name}.at")
-        _act(point, folder)
 
 
 def _act(point: Point, folder: Path) -> None:
