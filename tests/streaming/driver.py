@@ -14,44 +14,20 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-from support.spark import spark_session, stomp_stream
+from support.spark import BatchFiles, spark_session, stomp_stream
 
 from spark_stomp import register
-
-
-class Batches:
-    """A foreachBatch function that writes files."""
-
-    def __init__(self, folder: Path, stalls: bool) -> None:
-        self._folder = folder
-        self._stalls = stalls
-
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        bodies = [bytes(row.body).decode() for row in batch.select("body").collect()]
-        if self._stalls:
-            (self._folder / "partial").write_text("\n".join(bodies[: len(bodies) // 2]))
-            while True:
-                time.sleep(60)
-        self.write(batch_id, bodies)
-
-    def write(self, batch_id: int, bodies: list[str]) -> None:
-        target = self._folder / f"batch-{batch_id}"
-        if not target.exists():
-            temporary = self._folder / f".batch-{batch_id}"
-            temporary.write_text("\n".join(bodies))
-            temporary.rename(target)
 
 
 def writer(frame: DataFrame, output: Path, mode: str) -> DataStreamWriter:
     if mode == "files":
         rows = frame.selectExpr("cast(body as string) as body", "stable_id")
         return rows.writeStream.format("json").option("path", str(output))
-    return frame.writeStream.foreachBatch(Batches(output, mode == "stall"))
+    return frame.writeStream.foreachBatch(BatchFiles(output, stalls=mode == "stall"))
 
 
 def main(folder: str, mode: str, queue: str, options: str) -> None:

@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+import psutil
+
 from support.engine import rows_of
 from support.points import Points, session_members
-from support.processes import lives, stream_readers
+from support.processes import lives, stream_readers, task_workers
 from support.waiting import wait_until
 
 __all__ = ["START", "SparkDriver"]
@@ -100,10 +103,17 @@ class SparkDriver:
 
     def kill_reader(self) -> bool:
         """SIGKILL of the stream reader's process; False where there is none now."""
-        readers = stream_readers(self.pid) if self.running else []
-        for reader in readers:
-            reader.kill()
-        return bool(readers)
+        return self._kill(stream_readers)
+
+    def kill_worker(self) -> bool:
+        """SIGKILL of a worker that runs tasks; False where there is none now."""
+        return self._kill(lambda pid: task_workers(pid)[:1])
+
+    def _kill(self, which: Callable[[int], list[psutil.Process]]) -> bool:
+        found = which(self.pid) if self.running else []
+        for process in found:
+            process.kill()
+        return bool(found)
 
     @property
     def log(self) -> str:
