@@ -67,7 +67,12 @@ class SparkDriver:
     def start(self) -> None:
         """Start it, in a session of its own, on the checkpoint that it has."""
         support = str(_DRIVER.parents[1])
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([support, *filter(None, sys.path)])}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([support, *filter(None, sys.path)]),
+            # None of them lives long enough for the slower compiler to pay.
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        }
         if self.points is not None:
             environment.update(self.points.environment())
         command = [sys.executable, _DRIVER, self.folder, self.mode, self.queue, json.dumps(self.options)]
