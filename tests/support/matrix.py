@@ -22,6 +22,7 @@ from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
 
 __all__ = [
+    "ACKED",
     "BATCH",
     "FAULTS",
     "MODES",
@@ -40,6 +41,8 @@ BATCH = 20
 # The un-acked window of the cells: the batch that is processed, and the one that arrives.
 WINDOW = 2 * BATCH
 _BEFORE, _AFTER = 3 * BATCH, BATCH + 10
+ACKED = _BEFORE
+"""What a broker can deliver again that forgets ACKs when it is killed: all that was published until then."""
 _STARTS_AT_MOST = 5
 _LONG = 60.0
 
