@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import psutil
 
 from support.engine import rows_of
 from support.points import Points, session_members
-from support.processes import lives, stream_readers, task_workers
+from support.processes import kill, lives, stream_readers, task_workers
 from support.waiting import wait_until
 
 __all__ = ["START", "SparkDriver"]
@@ -23,7 +24,7 @@ __all__ = ["START", "SparkDriver"]
 # A driver starts a JVM, which takes its time on a busy machine.
 START = 180.0
 _DRIVER = Path(__file__).parents[1] / "streaming" / "driver.py"
-_GOODBYE = 60.0
+_GOODBYE = 120.0
 
 
 class SparkDriver:
@@ -94,6 +95,8 @@ class SparkDriver:
 
     def kill_driver(self) -> None:
         """SIGKILL of the driver and its JVM; Python's workers and the stream reader notice by themselves."""
+        if not self.running:
+            return
         left = set(session_members(self.pid)) - {self.pid}
         os.killpg(self.pid, signal.SIGKILL)
         self._reap()
@@ -102,8 +105,9 @@ class SparkDriver:
     def kill_everything(self) -> None:
         """SIGKILL of all its processes at once, as in a power cut; also where it has ended by itself."""
         if self._process is not None:
-            for member in session_members(self.pid):
-                os.kill(member, signal.SIGKILL)
+            # What is being forked at this moment is not among them yet.
+            while living := [member for member in session_members(self.pid) if lives(member)]:
+                kill(*living)
             self._reap()
 
     def kill_reader(self) -> bool:
@@ -115,10 +119,11 @@ class SparkDriver:
         return self._kill(lambda pid: task_workers(pid)[:1])
 
     def _kill(self, which: Callable[[int], list[psutil.Process]]) -> bool:
-        found = which(self.pid) if self.running else []
-        for process in found:
-            process.kill()
-        return bool(found)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found = which(self.pid) if self.running else []
+            kill(*(process.pid for process in found))
+            return bool(found)
+        return False
 
     @property
     def log(self) -> str:
