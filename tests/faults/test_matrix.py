@@ -69,6 +69,18 @@ def test_a_sample_on_a_real_broker(
     check(cell, run_cell(cell, broker_pool.get(name), engine, tmp_path), stable_ids=stable_ids)
 
 
+@pytest.mark.soak
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    "cell", [cell for cell in cells() if cell.mode != "plain" and cell.fault == "broker lost"], ids=str
+)
+def test_ids_of_the_producers_make_rabbitmq_exactly_once(
+    cell: Cell, broker_pool: BrokerPool, engine: Engine, tmp_path: Path
+) -> None:
+    """Killed, it delivers again what it had confirmed as ACKed."""
+    check(cell, run_cell(cell, broker_pool.get("rabbitmq"), engine, tmp_path, idHeader="x-id"))
+
+
 def test_the_readme_has_the_matrix_that_is_declared() -> None:
     lines = [
         [entry.strip() for entry in line.strip("|").split("|")] for line in found("the matrix").splitlines()

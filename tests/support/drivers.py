@@ -25,6 +25,8 @@ __all__ = ["START", "SparkDriver"]
 START = 180.0
 _DRIVER = Path(__file__).parents[1] / "streaming" / "driver.py"
 _GOODBYE = 120.0
+# On a machine that is too busy Spark itself gives up on its workers now and then.
+_FAILURES_AT_MOST = 20
 
 
 class SparkDriver:
@@ -37,7 +39,7 @@ class SparkDriver:
         self, folder: Path, mode: str, queue: str, options: dict[str, str], points: Points | None = None
     ) -> None:
         self.folder, self.mode, self.queue, self.options, self.points = folder, mode, queue, options, points
-        self.starts = 0
+        self.starts = self.failures = 0
         self._process: subprocess.Popen[bytes] | None = None
         self.output.mkdir(parents=True, exist_ok=True)
 
@@ -87,6 +89,13 @@ class SparkDriver:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def supervise(self) -> None:
+        """Start it again where it ended by itself, as whoever runs a query would; not for ever."""
+        if not self.running:
+            self.failures += 1
+            assert self.failures <= _FAILURES_AT_MOST, f"the query fails again and again:\n{self.log}"
+            self.start()
 
     def stop(self) -> None:
         """The orderly end."""
