@@ -124,13 +124,18 @@ class JournalWriter:
             self._changed()
 
     def _step(self) -> None:
-        self._journal.commit(self._committed)
-        self._trim(self._keep_from)
-        if self._write():
-            self._changed()
-        elif not self._work.wait(_REST):
+        if not self._step_once() and not self._work.wait(_REST):
             self._journal.rest()
             self._work.wait()
+
+    def _step_once(self) -> bool:
+        """All that can be done now; False where that was no writing."""
+        self._journal.commit(self._committed)
+        self._trim(self._keep_from)
+        written = self._write()
+        if written:
+            self._changed()
+        return written
 
     def _write(self) -> bool:
         """Make durable what has come; False where there was nothing to do, or no room."""
@@ -156,10 +161,14 @@ class JournalWriter:
             return False
         if self._journal.size + _GROUP_BYTES > self._max_bytes:
             self._trim(self._committed)
-        # However small the bound, one group goes where nothing else could make room.
-        empty = self._committed >= self._journal.end
-        self._full = self._journal.size + _GROUP_BYTES > self._max_bytes and not empty
+        # However small the bound, one group goes where no commit and no receipt could make room.
+        self._full = self._journal.size + _GROUP_BYTES > self._max_bytes and self._holds_anything()
         return not self._full
+
+    def _holds_anything(self) -> bool:
+        return self._committed < self._journal.end or any(
+            one.window.oldest_position is not None for one in self._all
+        )
 
     def _trim(self, upto: int) -> None:
         """Delete what is committed, and confirmed as ACKed or known by its key."""

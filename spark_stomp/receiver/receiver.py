@@ -259,16 +259,28 @@ class Receiver:
         settings, dialect = self.settings, self._dialect
         mean, most = self.window.mean_bytes, settings.max_buffered_bytes
         self._window_bytes = dialect.window_bytes(settings.prefetch, frame_bytes=mean, max_bytes=most)
-        if dialect.redelivery_limit is not None and not self._connections:
+        if not self._connections:
+            self._say_what_is_not_safe()
+        return dialect.subscribe_headers(
+            settings.destination, settings.prefetch, frame_bytes=mean, max_bytes=most
+        )
+
+    def _say_what_is_not_safe(self) -> None:
+        settings, dialect = self.settings, self._dialect
+        if dialect.redelivery_limit is not None and not settings.journaled:
             log.warning(
                 "%s drops or dead-letters a message after %d deliveries unless configured otherwise, and "
                 "each broken connection costs one or more",
                 dialect.name,
                 dialect.redelivery_limit,
             )
-        return dialect.subscribe_headers(
-            settings.destination, settings.prefetch, frame_bytes=mean, max_bytes=most
-        )
+        if settings.journaled and settings.id_header is None and dialect.id_header is None:
+            log.warning(
+                "messages of %s carry no id that survives redelivery: with the journal none is lost, but one "
+                "that is delivered again, after a broken connection or a restart, is a second row. If your "
+                "producers set an id, name its header in idHeader",
+                dialect.name,
+            )
 
     def _receive(self, connection: Connection) -> None:
         while self._stop_deadline is None:

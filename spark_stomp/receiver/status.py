@@ -18,6 +18,7 @@ class ReceiverSettings:
     ``prefetch`` is in messages, ``max_buffered_bytes`` in bytes, the timeouts in seconds;
     ``receivers`` is how many of them subscribe to the destination, ``connections`` how many the query has
     in all. ``id_header`` None leaves it to the dialect. ``durable_name`` names a durable topic subscription.
+    ``journaled``: frames go to a journal.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ReceiverSettings:
     receivers: int = 1
     connections: int = 1
     allow_loss: bool = False
+    journaled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

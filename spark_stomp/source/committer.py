@@ -27,11 +27,13 @@ class Committer:
     """Takes evidence from Spark's calls and from the checkpoint; tells the fleet what to ACK.
 
     The checkpoint is polled by a thread of its own: after Trigger.Once's only batch, and between the batches
-    of a long trigger interval, no call comes that could carry evidence.
+    of a long trigger interval, no call comes that could carry evidence. ``acks_wait``: ACKs wait for the
+    commit, so that late evidence is worth a word.
     """
 
-    def __init__(self, fleet: Fleet, checkpoint: Checkpoint | None) -> None:
+    def __init__(self, fleet: Fleet, checkpoint: Checkpoint | None, *, acks_wait: bool = True) -> None:
         self._fleet = fleet
+        self._acks_wait = acks_wait
         self._checkpoint = checkpoint
         self._evidence = CommitEvidence(fleet.acknowledge, call_evidence=checkpoint is None)
         # One lock around the evidence and the checkpoint: Spark's thread and the watcher both use them.
@@ -179,7 +181,7 @@ class Committer:
         self._evidence.checkpoint_committed(end)
 
     def _say(self, occasion: str) -> None:
-        if self._said:
+        if self._said or not self._acks_wait:
             return
         self._said = True
         advice = (

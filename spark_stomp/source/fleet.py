@@ -38,6 +38,7 @@ def receiver_settings(options: SourceOptions) -> list[ReceiverSettings]:
             receivers=options.receivers,
             connections=connections,
             allow_loss=options.allow_loss,
+            journaled=options.journal is not None,
         )
         for destination in options.destinations
         for number in range(options.receivers)

@@ -46,7 +46,7 @@ class StreamRuntime:
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
         self._fleet = Fleet(options, self._served)
         self._holdings = self._fleet.holdings
-        self._committer = Committer(self._fleet, checkpoint)
+        self._committer = Committer(self._fleet, checkpoint, acks_wait=options.ack_after == "commit")
         self._pending_since: float | None = None
         self._turn = 0
         self._drain_until = float("inf")
@@ -54,8 +54,14 @@ class StreamRuntime:
         self._stop_lock = threading.Lock()
         self._stopping = False
 
-    def start(self) -> None:
-        """Start receiving and watching for commits, in threads of their own."""
+    def start(self, begin: Offset) -> None:
+        """Start receiving and watching for commits, in threads of their own.
+
+        The run goes on from ``begin``, or with the batch that was planned behind it. Raises a JournalError,
+        before anything is received, where what follows ``begin`` should be in a journal and is not.
+        """
+        self._holdings.begin(begin)
+        self._committer.began_at(begin)
         for note in self._options.notes:
             log.warning("%s", note)
         self._termination.install()
@@ -87,11 +93,6 @@ class StreamRuntime:
     def commit(self, end: Offset) -> None:
         """Spark called ``commit``."""
         self._committer.commit_called(end)
-
-    def begin(self, start: Offset) -> None:
-        """The run goes on from ``start``, or replays the batch behind it; a JournalError where it cannot."""
-        self._holdings.begin(start)
-        self._committer.began_at(start)
 
     def latest_offset(self, start: Offset, mode: Mode) -> Offset:
         """The end of the next batch; equal to ``start`` where there is none.

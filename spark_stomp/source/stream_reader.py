@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
 from spark_stomp.schema import Projection
 from spark_stomp.source.offsets import INITIAL, Offset
@@ -36,7 +37,6 @@ class StompStreamReader(DataSourceStreamReader):
         self._mode = Mode.STREAMING
         self._last_end: Offset | None = None
         self._asked = False
-        self._begun = False
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks get what they need to make rows, and neither options with secrets nor anything that lives.
@@ -56,8 +56,7 @@ class StompStreamReader(DataSourceStreamReader):
         begun = None if start is None else Offset.from_dict(start)
         first, self._asked = not self._asked, True
         begin = begun if begun is not None else self._last_end or INITIAL
-        self._begin(begin)
-        runtime = self._running()
+        runtime = self._running(begin)
         runtime.evidence_of_latest_offset(begun)
         if first:
             runtime.await_subscriptions()
@@ -70,8 +69,7 @@ class StompStreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges between two offsets, one task each; a lost range gives none."""
         begin, self._last_end = Offset.from_dict(start), Offset.from_dict(end)
-        self._begin(begin)
-        return self._running().partitions(begin, self._last_end)
+        return self._running(begin).partitions(begin, self._last_end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: fetch and decode."""
@@ -80,26 +78,27 @@ class StompStreamReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to ``end`` is in Spark's commit log."""
-        self._running().commit(Offset.from_dict(end))
+        committed = Offset.from_dict(end)
+        self._running(committed).commit(committed)
 
     def stop(self) -> None:
         """The end of the query, where Spark gets as far as saying so."""
         if self._runtime is not None:
             self._runtime.stop()
 
-    def _begin(self, start: Offset) -> None:
-        if not self._begun:
-            self._running().begin(start)
-            self._begun = True
-
     def _mode_of(self, limit: ReadLimit | None) -> Mode:
         return self._mode
 
-    def _running(self) -> StreamRuntime:
+    def _running(self, begin: Offset) -> StreamRuntime:
+        """The runtime, which starts at the first call; ``begin`` is where the run goes on."""
         if self._runtime is None:
             assert self._options is not None, "a task's copy of the reader was asked for offsets"
             runtime = StreamRuntime(self._options)
-            runtime.start()
+            try:
+                runtime.start(begin)
+            except StompError:
+                runtime.stop()
+                raise
             if self._mode is Mode.DRAIN:
                 runtime.begin_drain()
             self._runtime = runtime

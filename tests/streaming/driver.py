@@ -1,45 +1,50 @@
-"""A driver of its own, for tests that kill one: ``python driver.py URL QUEUE CHECKPOINT OUTPUT MODE``.
+"""A driver of its own, for tests that kill one: ``python driver.py FOLDER MODE QUEUE OPTIONS``.
 
-Reads QUEUE and writes every batch as one file under OUTPUT, named by its batch id. A batch id that has a file
-already is skipped, as an idempotent sink does. MODE ``run`` goes on until it is told to stop by a line on its
-standard input; ``stall`` writes half of the first batch to ``OUTPUT/partial`` and then waits to be killed.
+Reads QUEUE with OPTIONS (JSON) on the checkpoint ``FOLDER/checkpoint`` until it is told to stop by a line on
+its standard input. MODE says where the rows go:
+
+- ``batches``: every batch as one file under ``FOLDER/output``, named by its batch id; a batch id that has a
+  file already is skipped, as an idempotent sink does;
+- ``stall``: half of the first batch to ``FOLDER/output/partial``; then it waits to be killed;
+- ``files``: Spark's own file sink under ``FOLDER/output``, as JSON.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import time
+import threading
 from pathlib import Path
 
 from pyspark.sql import DataFrame
-from support.spark import spark_session, stomp_stream
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from support.spark import BatchFiles, spark_session, stomp_stream
 
 from spark_stomp import register
 
 
-def main(url: str, queue: str, checkpoint: str, output: str, mode: str, options: str) -> None:
+def writer(frame: DataFrame, output: Path, mode: str) -> DataStreamWriter:
+    if mode == "files":
+        rows = frame.selectExpr("cast(body as string) as body", "stable_id")
+        return rows.writeStream.format("json").option("path", str(output))
+    return frame.writeStream.foreachBatch(BatchFiles(output, stalls=mode == "stall"))
+
+
+def main(folder: str, mode: str, queue: str, options: str) -> None:
     spark = spark_session()
     register(spark)
-    folder = Path(output)
+    frame = stomp_stream(spark, destination=queue, **json.loads(options))
+    stream = writer(frame, Path(folder) / "output", mode)
+    query = stream.option("checkpointLocation", f"{folder}/checkpoint").start()
+    threading.Thread(target=stop_when_told, args=(query,), daemon=True).start()
+    # Raises what made the query fail: a driver whose query is over ends.
+    query.awaitTermination()
+    spark.stop()
 
-    def sink(batch: DataFrame, batch_id: int) -> None:
-        bodies = [bytes(row.body).decode() for row in batch.select("body").collect()]
-        if mode == "stall":
-            (folder / "partial").write_text("\n".join(bodies[: len(bodies) // 2]))
-            while True:
-                time.sleep(60)
-        target = folder / f"batch-{batch_id}"
-        if not target.exists():
-            temporary = folder / f".batch-{batch_id}"
-            temporary.write_text("\n".join(bodies))
-            temporary.rename(target)
 
-    frame = stomp_stream(spark, url, queue, **json.loads(options))
-    query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).start()
+def stop_when_told(query: StreamingQuery) -> None:
     sys.stdin.readline()
     query.stop()
-    spark.stop()
 
 
 if __name__ == "__main__":

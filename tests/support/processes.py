@@ -6,7 +6,14 @@ import contextlib
 
 import psutil
 
-__all__ = ["descendants", "executors", "stream_readers"]
+__all__ = ["descendants", "executors", "lives", "stream_readers", "task_workers"]
+
+
+def lives(pid: int) -> bool:
+    """Whether the process runs; a dead one that nobody asked for its status does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def descendants(pid: int | None = None) -> list[psutil.Process]:
@@ -18,6 +25,18 @@ def stream_readers(pid: int | None = None) -> list[psutil.Process]:
     """The driver-side stream readers below ``pid``, this process by default."""
     # Forked workers carry the command line of their daemon, which names other modules.
     return [process for process in descendants(pid) if _runs(process, "python_streaming_source_runner")]
+
+
+def task_workers(pid: int) -> list[psutil.Process]:
+    """The Python workers below ``pid`` that run tasks: what its daemon has forked."""
+    daemons = {process.pid for process in descendants(pid) if _runs(process, "pyspark.daemon")}
+    return [process for process in descendants(pid) if _parent(process) in daemons]
+
+
+def _parent(process: psutil.Process) -> int | None:
+    with contextlib.suppress(psutil.Error):
+        return int(process.ppid())
+    return None
 
 
 def executors(pid: int) -> list[psutil.Process]:

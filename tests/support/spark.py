@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from support.waiting import wait_until
 
-__all__ = ["Recorder", "Running", "drains", "single_batch", "spark_session", "stomp_stream"]
+__all__ = ["BatchFiles", "Recorder", "Running", "drains", "single_batch", "spark_session", "stomp_stream"]
 
 # A second failure would end the query: tests make a task fail once.
 MASTER = "local[2,2]"
@@ -70,6 +71,33 @@ class Recorder:
     def bodies(self) -> list[bytes]:
         """All bodies, batch by batch."""
         return [body for batch_id in sorted(self.batches) for body in self.batches[batch_id]]
+
+
+class BatchFiles:
+    """A foreachBatch function that writes a file for each batch id, and skips one that is there.
+
+    ``stalls``: it writes half of the first batch to ``partial`` and then waits to be killed.
+    """
+
+    def __init__(self, folder: Path, *, stalls: bool = False) -> None:
+        self._folder = folder
+        self._stalls = stalls
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        bodies = [bytes(row.body).decode() for row in batch.select("body").collect()]
+        if self._stalls:
+            (self._folder / "partial").write_text("\n".join(bodies[: len(bodies) // 2]))
+            while True:
+                time.sleep(60)
+        self.write(batch_id, bodies)
+
+    def write(self, batch_id: int, bodies: list[str]) -> None:
+        """The end of a batch; apart, so that a point can name it."""
+        target = self._folder / f"batch-{batch_id}"
+        if not target.exists():
+            temporary = self._folder / f".batch-{batch_id}"
+            temporary.write_text("\n".join(bodies))
+            temporary.rename(target)
 
 
 class Running:

@@ -67,6 +67,11 @@ class DevelopmentBroker(Broker):
     def kill(self) -> None:
         self.stop()
 
+    def drop_connections(self) -> None:
+        """Close every connection without a word."""
+        assert self._broker is not None
+        self._broker.drop_connections()
+
     def standing(self, destination: str) -> Standing:
         assert self._broker is not None
         of_topic = self._broker.durable(destination).values()

@@ -1,0 +1,363 @@
+"""The connector with a journal, driven as Spark drives it: restarts of every kind, no row lost or twice."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.driven import Json, Run
+from support.waiting import wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import (
+    JournalDamaged,
+    JournalInUse,
+    JournalMismatch,
+    JournalMissing,
+    JournalTrimmed,
+    JournalUnwritable,
+)
+
+QUEUE = "/queue/a"
+OTHER = "/queue/b"
+
+
+def texts(first: int, count: int) -> list[bytes]:
+    return [b"message %d" % number for number in range(first, first + count)]
+
+
+class Query:
+    """Run after run on one journal. What Spark would have in its logs is kept from run to run."""
+
+    def __init__(self, broker: DevBroker, folder: Path, **options: Any) -> None:
+        self.broker = broker
+        self.journal = folder / "journal"
+        self.options = {"journal": str(self.journal), **options}
+        self.committed: Json | None = None
+        self.planned: Json | None = None
+        self.run: Run | None = None
+
+    def begin(self, destination: str = QUEUE, **options: Any) -> Run:
+        """The next run; a batch that was planned and not committed is its first."""
+        given = {**self.options, "destination": destination, **options}
+        present = {key: value for key, value in given.items() if value is not None}
+        self.run = Run({"url": self.broker.url}, ("body", "stable_id", "received_at", "sequence"), **present)
+        if self.committed is not None:
+            self.run._start = self.run._end = self.committed
+        if self.planned is not None:
+            self.run._end = self.planned
+        return self.run
+
+    def end(self) -> None:
+        """The driver goes, and what it had planned stays in the offset log."""
+        if self.run is None:
+            return
+        run, self.run = self.run, None
+        self.planned = None if run._end == run._start else run._end
+        self.committed = run._start
+        run.reader.stop()
+        self.broker.wait_until(lambda: self.broker.connections == 0, what="the end of the run")
+
+    def again(self, destination: str = QUEUE, **options: Any) -> Run:
+        self.end()
+        return self.begin(destination, **options)
+
+
+@pytest.fixture(params=["commit", "journal"])
+def query(request: pytest.FixtureRequest, devbroker: DevBroker, tmp_path: Path) -> Iterator[Query]:
+    made = Query(devbroker, tmp_path, ackAfter=request.param)
+    yield made
+    made.end()
+
+
+def bodies(rows: list[dict[str, Any]]) -> list[bytes]:
+    return [row["body"] for row in rows]
+
+
+def emptied(broker: DevBroker, queue: str = QUEUE) -> None:
+    broker.wait_until(lambda: broker.queue(queue).depth == 0, what="all ACKs")
+
+
+class TestReplay:
+    def test_the_rows_of_the_first_attempt_in_the_same_order(
+        self, query: Query, devbroker: DevBroker
+    ) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 500))
+        run = query.begin()
+        first = run.gather(500)
+        again = query.again().read()
+        assert again == first
+        query.run.commit()  # type: ignore[union-attr]
+        emptied(devbroker)
+
+    def test_and_nothing_else_gets_into_that_batch(self, query: Query, devbroker: DevBroker) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 50))
+        query.begin().gather(50)
+        query.end()
+        devbroker.publish_many(QUEUE, texts(50, 20))
+        run = query.begin()
+        assert bodies(run.read()) == texts(0, 50)
+        run.commit()
+        assert bodies(run.take(20)) == texts(50, 20)
+        run.commit()
+        emptied(devbroker)
+
+    def test_what_was_acked_and_not_planned_is_served(self, devbroker: DevBroker, tmp_path: Path) -> None:
+        query = Query(devbroker, tmp_path, ackAfter="journal")
+        devbroker.publish_many(QUEUE, texts(0, 30))
+        query.begin()
+        query.run.reader.latestOffset(query.run._start, None)  # type: ignore[union-attr]
+        emptied(devbroker)
+        assert bodies(query.again().take(30)) == texts(0, 30)
+        query.end()
+
+    def test_what_was_journaled_and_not_acked_is_served_once(
+        self, query: Query, devbroker: DevBroker
+    ) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 30))
+        run = query.begin()
+        run.reader.latestOffset(run._start, None)
+        holdings = run.reader._runtime._holdings  # type: ignore[union-attr]
+        wait_until(lambda: holdings._journal.end == 30, 10, "the journal")
+        rows = query.again().take(30)
+        assert bodies(rows) == texts(0, 30)
+        query.run.commit()  # type: ignore[union-attr]
+        emptied(devbroker)
+
+    def test_two_actions_see_the_same(self, query: Query, devbroker: DevBroker) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 30))
+        run = query.begin()
+        rows = run.gather(30)
+        devbroker.drop_connections()
+        assert run.read() == rows
+
+
+class TestRestartedOtherwise:
+    """Whatever the restarted query asks of the broker, what is in the journal comes first."""
+
+    def test_with_fewer_receivers(self, query: Query, devbroker: DevBroker) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 60))
+        rows = query.begin(receivers=3).gather(60)
+        run = query.again(receivers=1)
+        assert run.read() == rows
+        run.commit()
+        emptied(devbroker)
+
+    def test_with_another_destination(self, query: Query, devbroker: DevBroker) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 10))
+        rows = query.begin().gather(10)
+        devbroker.publish_many(OTHER, texts(10, 5))
+        run = query.again(OTHER)
+        assert run.read() == rows
+        run.commit()
+        assert bodies(run.take(5)) == texts(10, 5)
+
+    def test_with_a_fresh_checkpoint_reading_begins_at_the_committed_position(
+        self, query: Query, devbroker: DevBroker
+    ) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 10))
+        run = query.begin()
+        run.gather(10)
+        run.commit()
+        emptied(devbroker)
+        devbroker.publish_many(QUEUE, texts(10, 10))
+        run.gather(10)
+        query.end()
+        query.committed = query.planned = None
+        run = query.begin()
+        assert bodies(run.gather(10)) == texts(10, 10)
+        # ... and a replay of that first batch begins there too, whatever was committed since.
+        replayed = run._end
+        run.commit()
+        query.end()
+        query.committed, query.planned = run.reader.initialOffset(), replayed
+        assert bodies(query.begin().read()) == texts(10, 10)
+
+    def test_on_the_checkpoint_of_a_query_without_a_journal(self, query: Query, devbroker: DevBroker) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 10))
+        plain = query.begin(journal=None, ackAfter=None)
+        plain.gather(10)
+        run = query.again()
+        # Those ranges were never ACKed, so they are empty, and come again.
+        assert run.read() == []
+        run.commit()
+        assert bodies(run.gather(10)) == texts(0, 10)
+        run.commit()
+        emptied(devbroker)
+
+
+class TestRefused:
+    """What a journal should have and does not is an error, or said aloud with failOnDataLoss=false."""
+
+    @pytest.fixture
+    def begun(self, query: Query, devbroker: DevBroker) -> Query:
+        """One batch committed, one planned."""
+        devbroker.publish_many(QUEUE, texts(0, 10))
+        run = query.begin()
+        run.gather(10)
+        run.commit()
+        emptied(devbroker)
+        devbroker.publish_many(QUEUE, texts(10, 10))
+        run.gather(10)
+        query.end()
+        return query
+
+    def test_a_journal_that_was_moved_away(self, begun: Query, tmp_path: Path) -> None:
+        begun.journal.rename(tmp_path / "elsewhere")
+        with pytest.raises(JournalMissing, match="moved away or deleted"):
+            begun.begin().read()
+
+    def test_tolerated_it_goes_on_with_what_comes(
+        self, begun: Query, devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        begun.journal.rename(tmp_path / "elsewhere")
+        run = begun.begin(failOnDataLoss="false")
+        assert run.read() == []
+        assert "moved away or deleted" in caplog.text
+        run.commit()
+        devbroker.publish_many(QUEUE, texts(20, 5))
+        # What was ACKed is gone with the journal; what was not, the broker still has.
+        left = [] if begun.options["ackAfter"] == "journal" else texts(10, 10)
+        assert bodies(run.take(len(left) + 5)) == left + texts(20, 5)
+
+    def test_the_option_that_was_left_out(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
+        with pytest.raises(JournalMissing, match="the option journal is not set"):
+            begun.begin(journal=None, ackAfter=None).read()
+        begun.end()
+        assert begun.begin(journal=None, ackAfter=None, failOnDataLoss="false").read() == []
+        assert "the option journal is not set" in caplog.text
+
+    def test_the_option_that_was_left_out_with_nothing_planned(self, begun: Query) -> None:
+        begun.planned = None
+        run = begun.begin(journal=None, ackAfter=None)
+        with pytest.raises(JournalMissing, match="the option journal is not set"):
+            run.reader.latestOffset(run._start, None)
+
+    def test_the_journal_of_another_query(self, begun: Query, devbroker: DevBroker, tmp_path: Path) -> None:
+        other = Query(devbroker, tmp_path / "other", ackAfter="journal")
+        devbroker.publish_many(OTHER, texts(0, 3))
+        other.begin(OTHER).gather(3)
+        other.end()
+        with pytest.raises(JournalMismatch, match="another query"):
+            begun.begin(journal=str(other.journal)).read()
+
+    def test_an_older_copy_of_the_journal(self, query: Query, devbroker: DevBroker, tmp_path: Path) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 10))
+        run = query.begin()
+        run.gather(10)
+        run.commit()
+        query.end()
+        shutil.copytree(query.journal, tmp_path / "copy")
+        devbroker.publish_many(QUEUE, texts(10, 10))
+        run = query.begin()
+        run.gather(10)
+        run.commit()
+        emptied(devbroker)
+        query.end()
+        shutil.rmtree(query.journal)
+        (tmp_path / "copy").rename(query.journal)
+        run = query.begin()
+        with pytest.raises(JournalDamaged, match="older copy was put back"):
+            run.reader.latestOffset(run._start, None)
+        query.end()
+        # Tolerated, new messages do not get positions that the checkpoint takes for committed.
+        devbroker.publish_many(QUEUE, texts(20, 10))
+        assert bodies(query.begin(failOnDataLoss="false").gather(10)) == texts(20, 10)
+
+    def test_an_older_copy_of_the_checkpoint(
+        self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 300)
+        monkeypatch.setattr("spark_stomp.journal.local._LARGEST_SEGMENT", 300)
+        old: list[Json] = []
+        run = query.begin()
+        for first in range(0, 50, 10):
+            devbroker.publish_many(QUEUE, texts(first, 10))
+            run.gather(10)
+            run.commit()
+            old.append(run._start)
+            emptied(devbroker)
+        wait_until(lambda: len(list(query.journal.glob("*.segment"))) < 4, 10, "the deletion of segments")
+        query.end()
+        query.committed = old[0]
+        run = query.begin()
+        with pytest.raises(JournalTrimmed, match="the checkpoint is an older copy"):
+            run.reader.latestOffset(run._start, None)
+
+    def test_a_second_query_on_the_same_journal(
+        self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.journal.local.LocalJournal.__init__.__defaults__", (0.2,))
+        devbroker.publish_many(QUEUE, texts(0, 3))
+        query.begin().gather(3)
+        rival = Run({"url": devbroker.url, "destination": OTHER}, **query.options)
+        with pytest.raises(JournalInUse):
+            rival.reader.latestOffset(rival._start, None)
+
+    def test_a_place_that_takes_nothing(self, devbroker: DevBroker, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        devbroker.publish_many(QUEUE, texts(0, 3))
+        run = Run({"url": devbroker.url, "destination": QUEUE, "journal": str(tmp_path / "file" / "j")})
+        with pytest.raises(JournalUnwritable):
+            run.reader.latestOffset(run._start, None)
+        assert devbroker.queue(QUEUE).acked == 0
+
+
+class TestBeyondTheUnackedWindow:
+    def test_log_then_ack_is_not_bound_by_the_prefetch(self, devbroker: DevBroker, tmp_path: Path) -> None:
+        query = Query(devbroker, tmp_path, ackAfter="journal", prefetch=10)
+        devbroker.publish_many(QUEUE, texts(0, 200))
+        run = query.begin()
+        # One batch of twenty times the window, though Spark commits nothing.
+        assert bodies(run.gather(200)) == texts(0, 200)
+        emptied(devbroker)
+        query.end()
+
+    def test_at_the_journals_bound_everything_still_comes(
+        self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 1_000)
+        monkeypatch.setattr("spark_stomp.journal.writer._GROUP_BYTES", 1_000)
+        devbroker.publish_many(QUEUE, texts(0, 300))
+        run = query.begin(journalMaxBytes=8_000, prefetch=50)
+        assert bodies(run.take(300)) == texts(0, 300)
+        run.commit()
+        emptied(devbroker)
+        assert sum(path.stat().st_size for path in query.journal.glob("*.segment")) < 12_000
+
+
+def test_a_connection_cut_gives_no_second_row(query: Query, devbroker: DevBroker) -> None:
+    devbroker.publish_many(QUEUE, texts(0, 40))
+    run = query.begin()
+    run.gather(40)
+    devbroker.drop_connections()
+    devbroker.publish_many(QUEUE, texts(40, 5))
+    run.commit()
+    assert bodies(run.take(5)) == texts(40, 5)
+    run.commit()
+    emptied(devbroker)
+
+
+def test_where_ids_are_not_stable_the_risk_of_second_rows_is_said(
+    devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    query = Query(devbroker, tmp_path)
+    devbroker.publish_many(QUEUE, texts(0, 3))
+    query.begin(broker="rabbitmq").gather(3)
+    assert "idHeader" in caplog.text
+    query.end()
+
+
+def test_with_ack_after_journal_the_end_says_nothing_of_missing_evidence(
+    devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query(devbroker, tmp_path, ackAfter="journal")
+    devbroker.publish_many(QUEUE, texts(0, 3))
+    query.begin().gather(3)
+    query.end()
+    assert "no evidence" not in caplog.text

@@ -1,0 +1,74 @@
+"""Every fault at every moment in every mode loses nothing, and doubles nothing where it need not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.brokers.fixtures import BrokerPool
+from support.engine import Engine
+from support.findings import found, put
+from support.matrix import FAULTS, MODES, MOMENTS, WINDOW, Cell, Outcome, cells, run_cell, sample, table
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine() as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Iterator[dict[Cell, Outcome]]:
+    """What came out; where that is the whole matrix, the README gets it."""
+    results: dict[Cell, Outcome] = {}
+    yield results
+    if results.keys() == set(cells()):
+        put("the matrix", table(results))
+
+
+def check(cell: Cell, outcome: Outcome) -> None:
+    assert outcome.lost == 0
+    assert outcome.duplicates <= (WINDOW if cell.mode == "plain" else 0)
+
+
+@pytest.mark.parametrize("cell", sample(), ids=str)
+def test_a_sample(cell: Cell, broker_pool: BrokerPool, engine: Engine, tmp_path: Path) -> None:
+    check(cell, run_cell(cell, broker_pool.get("devbroker"), engine, tmp_path))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("cell", cells(), ids=str)
+def test_all(
+    cell: Cell, broker_pool: BrokerPool, engine: Engine, tmp_path: Path, outcomes: dict[Cell, Outcome]
+) -> None:
+    outcome = run_cell(cell, broker_pool.get("devbroker"), engine, tmp_path)
+    check(cell, outcome)
+    outcomes[cell] = outcome
+
+
+def test_the_readme_has_the_matrix_that_is_declared() -> None:
+    lines = [
+        [entry.strip() for entry in line.strip("|").split("|")] for line in found("the matrix").splitlines()
+    ]
+    assert lines[0] == ["fault", "moment", *MODES]
+    assert [line[:2] for line in lines[2:]] == [[fault, moment] for fault in FAULTS for moment in MOMENTS]
+    results = {
+        Cell(*line[:2], mode): result
+        for line in lines[2:]
+        for mode, result in zip(MODES, line[2:], strict=True)
+    }
+    assert {cell for cell, result in results.items() if result != "-"} == set(cells())
+    for cell in cells():
+        lost, duplicates = map(int, results[cell].split(" / "))
+        check(cell, Outcome(lost, duplicates, 0))
+
+
+def test_in_the_sample_every_two_meet() -> None:
+    for names in (("fault", "moment"), ("fault", "mode"), ("moment", "mode")):
+
+        def pairs(chosen: list[Cell], names: tuple[str, str] = names) -> set[tuple[str, ...]]:
+            return {tuple(getattr(cell, name) for name in names) for cell in chosen}
+
+        assert pairs(sample()) == pairs(cells())
+    assert len(sample()) <= len(cells())

@@ -1,0 +1,124 @@
+"""Points where a process stops or dies: they fire where they are armed, once, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.points import Points
+from support.processes import lives
+from support.waiting import wait_until
+
+# Calls a function that is imported by name, and a method, so many times.
+PROGRAM = """
+import sys
+from json import dumps
+from json.decoder import JSONDecoder
+for number in range(int(sys.argv[1])):
+    print(number, flush=True)
+    dumps({})
+    JSONDecoder().decode("{}")
+"""
+
+
+@contextmanager
+def program(points: Points | None, calls: int) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, **(points.environment() if points else {})}
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(calls)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+
+
+def run(points: Points | None, calls: int) -> tuple[int, int]:
+    """The exit status, and how many rounds were begun."""
+    with program(points, calls) as process:
+        printed, _ = process.communicate(timeout=30)
+        return process.returncode, len(printed.split())
+
+
+@pytest.mark.parametrize("where", ["json.decoder:JSONDecoder.decode@before", "json:dumps@after"])
+@pytest.mark.parametrize("action", ["kill", "kill-driver", "kill-session"])
+def test_the_third_call_is_the_last(tmp_path: Path, where: str, action: str) -> None:
+    points = Points(tmp_path, f"{where}#3={action}")
+    assert run(points, 5) == (-signal.SIGKILL, 3)
+    assert points.reached()
+
+
+def test_it_fires_once_over_all_restarts(tmp_path: Path) -> None:
+    points = Points(tmp_path, "json:dumps@before#5=kill")
+    assert run(points, 3) == (0, 3)
+    assert run(points, 3) == (-signal.SIGKILL, 2)
+    assert run(points, 9) == (0, 9)
+
+
+def test_points_of_one_function_share_a_count(tmp_path: Path) -> None:
+    points = Points(tmp_path, *(f"json:dumps@before#{nth}=kill" for nth in (1, 2, 3)))
+    for _ in range(3):
+        assert run(points, 9) == (-signal.SIGKILL, 1)
+    assert run(points, 9) == (0, 9)
+
+
+def test_whoever_holds_goes_on_when_released(tmp_path: Path) -> None:
+    points = Points(tmp_path, "json:dumps@before#2=hold", "json:dumps@before#3=hold")
+    with program(points, 4) as process:
+        for index in range(2):
+            assert points.wait_reached(index) == process.pid
+            assert process.poll() is None
+            points.release(index)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+def test_without_the_variables_nothing_is_wrapped(tmp_path: Path) -> None:
+    assert run(None, 3) == (0, 3)
+    assert not list(tmp_path.iterdir())
+
+
+def test_kill_driver_spares_other_groups_of_the_session(tmp_path: Path) -> None:
+    """As Spark's Python workers have a group of their own and a driver's JVM has not."""
+    points = Points(tmp_path / "points", "json:dumps@before#1=kill-driver")
+    leader = (
+        "import os, subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {PROGRAM!r}, '1'], preexec_fn=os.setpgrp)\n"
+        "child.wait()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", leader],
+        env={**os.environ, **points.environment()},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    child = points.wait_reached()
+    assert process.wait(10) == -signal.SIGKILL
+    assert child != process.pid
+    # The child does its work to the end.
+    wait_until(lambda: not lives(child), 10, "the end of the child")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "json:dumps@during#1=kill",
+        "json:dumps@before#0=kill",
+        "json@before#1=kill",
+        "json:dumps@before#1=sing",
+    ],
+)
+def test_other_spellings_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match="not a point"):
+        Points(tmp_path, text)

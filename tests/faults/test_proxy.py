@@ -1,0 +1,220 @@
+"""The fault proxy: what each of its faults does to bytes, without STOMP."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from support.proxy import FaultProxy, Way
+from support.waiting import wait_until
+
+
+class Echo:
+    """A server that keeps what it got and answers every read with ``answer``."""
+
+    def __init__(self, answer: bytes = b"") -> None:
+        self.answer = answer
+        self.got = b""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._open.append(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := connection.recv(1 << 16):
+                self.got += data
+                connection.sendall(self.answer)
+        connection.close()
+
+    def close(self) -> None:
+        for connection in (*self._open, self._listener):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Echo]:
+    echo = Echo(b"pong")
+    yield echo
+    echo.close()
+
+
+@pytest.fixture
+def proxy(server: Echo) -> Iterator[FaultProxy]:
+    with FaultProxy(server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def client(proxy: FaultProxy) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+        wait_until(lambda: proxy.connections == 1, what="the connection")
+        yield client
+
+
+def ended(client: socket.socket) -> bool:
+    """Whether the other side ended the connection; reads what is left."""
+    with contextlib.suppress(ConnectionError):
+        while client.recv(1 << 16):
+            pass
+    return True
+
+
+def is_silent(client: socket.socket, seconds: float = 0.2) -> bool:
+    client.settimeout(seconds)
+    try:
+        client.recv(1)
+    except TimeoutError:
+        return True
+    finally:
+        client.settimeout(10)
+    return False
+
+
+def test_without_a_fault_bytes_pass_both_ways(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
+    client.sendall(b"ping")
+    assert client.recv(10) == b"pong"
+    assert server.got == b"ping"
+    assert (proxy.passed(Way.TO_BROKER), proxy.passed(Way.TO_CLIENT)) == (4, 4)
+
+
+def test_cut_ends_what_stands_and_lets_new_ones_in(client: socket.socket, proxy: FaultProxy) -> None:
+    proxy.cut()
+    assert ended(client)
+    wait_until(lambda: proxy.connections == 0, what="the end")
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as again:
+        again.sendall(b"ping")
+        assert again.recv(10) == b"pong"
+    assert proxy.accepted == 2
+
+
+def test_refuse_lets_nobody_in_until_it_is_healed(client: socket.socket, proxy: FaultProxy) -> None:
+    proxy.refuse()
+    assert ended(client)
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as refused:
+        assert ended(refused)
+    proxy.heal()
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as again:
+        again.sendall(b"ping")
+        assert again.recv(10) == b"pong"
+
+
+def test_a_target_that_is_away_ends_the_connection(proxy: FaultProxy, server: Echo) -> None:
+    server.close()
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as refused:
+        assert ended(refused)
+
+
+def test_the_end_of_one_side_ends_the_other(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
+    client.sendall(b"ping")
+    assert client.recv(10) == b"pong"
+    server.close()
+    assert ended(client)
+    wait_until(lambda: proxy.connections == 0, what="the end")
+
+
+def test_delay_holds_every_answer_back(client: socket.socket, proxy: FaultProxy) -> None:
+    proxy.delay(0.1)
+    begun = time.monotonic()
+    client.sendall(b"ping")
+    assert client.recv(10) == b"pong"
+    assert time.monotonic() - begun >= 0.2
+
+
+def test_throttle_bounds_the_rate(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
+    proxy.throttle(10_000)
+    begun = time.monotonic()
+    client.sendall(b"x" * 3_000)
+    wait_until(lambda: len(server.got) == 3_000, what="all bytes")
+    assert time.monotonic() - begun >= 0.2
+
+
+def test_deaf_takes_everything_and_passes_nothing(
+    client: socket.socket, server: Echo, proxy: FaultProxy
+) -> None:
+    proxy.deafen()
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as late:
+        for one in (client, late):
+            one.sendall(b"ping")
+            assert is_silent(one)
+        assert server.got == b""
+        proxy.heal()
+        assert client.recv(10) == late.recv(10) == b"pong"
+
+
+def test_one_way_can_be_held(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
+    proxy.hold(Way.TO_CLIENT)
+    client.sendall(b"ping")
+    wait_until(lambda: server.got == b"ping", what="the bytes")
+    assert is_silent(client)
+    proxy.release()
+    assert client.recv(10) == b"pong"
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 10])
+def test_cut_after_passes_exactly_so_many_bytes(
+    client: socket.socket, server: Echo, proxy: FaultProxy, count: int
+) -> None:
+    proxy.cut_after(count, Way.TO_BROKER)
+    client.sendall(b"0123456789abc")
+    assert ended(client)
+    proxy.wait_tripped()
+    wait_until(lambda: server.got == b"0123456789"[:count], what="the bytes before the cut")
+
+
+def test_cut_after_counts_over_several_writes(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
+    proxy.cut_after(6, *Way)
+    client.sendall(b"ping")
+    assert client.recv(4) == b"pong"
+    assert not proxy.tripped
+    client.sendall(b"ping")
+    assert ended(client)
+    wait_until(lambda: server.got == b"pingpi", what="the bytes before the cut")
+    # Once only.
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as again:
+        for _ in range(5):
+            again.sendall(b"ping")
+            assert again.recv(4) == b"pong"
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b"before ACK after"], [b"before A", b"CK after"]], ids=["whole", "split"]
+)
+def test_cut_before_lets_nothing_of_it_through_whole(
+    client: socket.socket, server: Echo, proxy: FaultProxy, pieces: list[bytes]
+) -> None:
+    proxy.cut_before(b"ACK")
+    for piece in pieces:
+        before = len(server.got)
+        client.sendall(piece)
+        wait_until(lambda before=before: proxy.tripped or len(server.got) > before, what="the piece")
+    assert ended(client)
+    proxy.wait_tripped()
+    assert server.got.startswith(b"before ")
+    assert b"ACK" not in server.got
+
+
+def test_answers_can_be_held_from_a_moment_on(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
+    proxy.hold_answers_to(b"ACK")
+    client.sendall(b"ping")
+    assert client.recv(10) == b"pong"
+    assert not proxy.tripped
+    client.sendall(b"ACK")
+    proxy.wait_tripped()
+    wait_until(lambda: server.got == b"pingACK", what="the bytes")
+    assert is_silent(client)
+    proxy.heal()
+    assert client.recv(10) == b"pong"

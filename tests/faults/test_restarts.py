@@ -1,0 +1,296 @@
+"""A query that starts again under other circumstances: served, or refused by name; never silently empty."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.brokers import Broker
+from support.brokers.fixtures import BrokerPool
+from support.driven import publish
+from support.engine import Engine, Query
+from support.matrix import MODES
+from support.points import Points
+from support.waiting import wait_until
+
+in_every_mode = pytest.mark.parametrize("mode", MODES)
+with_a_journal = pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "plain"])
+
+SINK = "support.engine:Sink.write@after"
+COUNT = 60
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def broker(broker_pool: BrokerPool) -> Broker:
+    return broker_pool.get("devbroker")
+
+
+@pytest.fixture
+def queue(broker: Broker) -> str:
+    return broker.new_queue()
+
+
+def bodies(first: int = 0, count: int = COUNT) -> list[str]:
+    return [f"message {number}" for number in range(first, first + count)]
+
+
+def send(broker: Broker, queue: str, texts: list[str]) -> None:
+    publish(broker.options(), queue, [text.encode() for text in texts])
+
+
+@pytest.fixture
+def query_of(engine: Engine, broker: Broker, tmp_path: Path) -> Iterator[Any]:
+    """Makes queries, in a folder each, and ends them with the test."""
+    made: list[Query] = []
+
+    def make(mode: str, queue: str, *points: str, folder: str = "query", **options: Any) -> Query:
+        place = tmp_path / folder
+        further = {"exchangeHost": "127.0.0.1", "maxMessagesPerTrigger": 20, "destination": queue, **options}
+        made.append(
+            Query(
+                engine,
+                place,
+                broker.options(**{**MODES[mode](place), **further}),
+                Points(place / "points", *points),
+            )
+        )
+        return made[-1]
+
+    yield make
+    for query in made:
+        if query.running:
+            query.kill("everything")
+
+
+def finish(query: Query, broker: Broker, queue: str, expected: list[str]) -> None:
+    """Until the query has all these and the queue is empty; then its orderly end."""
+
+    def done() -> bool:
+        assert query.running, f"{query.failure}\n{query.log}"
+        return set(expected) <= set(query.rows()) and broker.depth(queue) == 0
+
+    wait_until(done, 40, "all rows and all ACKs")
+    query.stop()
+    assert sorted(set(query.rows())) == sorted(expected)
+
+
+@in_every_mode
+def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
+    """The sink has the batch, the commit log lacks it: whatever the replay gives is skipped."""
+    send(broker, queue, bodies())
+    query = query_of(mode, queue, f"{SINK}#2=kill-session")
+    query.start()
+    wait_until(lambda: not query.running, what="the kill")
+    send(broker, queue, bodies(COUNT, 20))
+    query.start()
+    finish(query, broker, queue, bodies(0, COUNT + 20))
+    first, replay = query.attempts(1)
+    assert len(first) == 20
+    assert replay == ([] if mode == "plain" else first)
+    assert len(query.rows()) - len(set(query.rows())) == (20 if mode == "plain" else 0)
+
+
+@in_every_mode
+def test_a_replay_that_is_killed_is_the_same_again(
+    mode: str, query_of: Any, broker: Broker, queue: str
+) -> None:
+    send(broker, queue, bodies())
+    query = query_of(mode, queue, *(f"{SINK}#{nth}=kill-session" for nth in (2, 3, 4)))
+    for _ in range(3):
+        query.start()
+        wait_until(lambda: not query.running, what="the kill")
+    query.start()
+    finish(query, broker, queue, bodies())
+    first, *replays = query.attempts(1)
+    assert replays == [[] if mode == "plain" else first] * 3
+
+
+@in_every_mode
+def test_a_reader_that_dies_between_two_halves_of_a_batch(
+    mode: str, query_of: Any, broker: Broker, queue: str
+) -> None:
+    """The batch commits after the restart, without the frames; their messages are new then."""
+    halves = [queue, broker.new_queue()]
+    for number, half in enumerate(halves):
+        send(broker, half, bodies(number * COUNT))
+    # Without a journal each half is a task; with one the batch is one, and dies in the middle of it.
+    point = "source.stream_reader:StompStreamReader.read@before#4" if mode == "plain" else ""
+    point = point or "source.partitions:joined@after#2"
+    query = query_of(mode, f'["{halves[0]}", "{halves[1]}"]', f"spark_stomp.{point}=hold")
+    query.start()
+    query.points.wait_reached()
+    query.kill("reader")
+    query.points.release()
+    assert query.wait_failed()
+    query.start()
+    wait_until(lambda: broker.depth(halves[1]) == 0, what="all ACKs of the second half")
+    finish(query, broker, halves[0], bodies(0, 2 * COUNT))
+    assert len(query.rows()) - len(set(query.rows())) <= (20 if mode == "plain" else 0)
+
+
+@in_every_mode
+def test_fewer_receivers(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
+    send(broker, queue, bodies())
+    before = query_of(mode, queue, f"{SINK}#2=kill-session", receivers=3)
+    before.start()
+    wait_until(lambda: not before.running, what="the kill")
+    after = query_of(mode, queue, receivers=1)
+    after.start()
+    finish(after, broker, queue, bodies())
+
+
+@in_every_mode
+def test_another_destination(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
+    """What was received from the old one is served where it was ACKed; the rest stays there."""
+    other = broker.new_queue()
+    send(broker, queue, bodies())
+    send(broker, other, bodies(COUNT))
+    before = query_of(mode, queue, f"{SINK}#2=kill-session")
+    before.start()
+    wait_until(lambda: not before.running, what="the kill")
+    after = query_of(mode, other)
+    after.start()
+    wait_until(lambda: set(bodies(COUNT)) <= set(after.rows()), what="the rows of the new destination")
+    wait_until(lambda: broker.depth(other) == 0, what="all ACKs")
+    after.stop()
+    # Back to the old one: nothing of it was lost meanwhile.
+    back = query_of(mode, queue)
+    back.start()
+    finish(back, broker, queue, bodies(0, 2 * COUNT))
+    if mode != "plain":
+        assert len(back.rows()) == 2 * COUNT
+
+
+@with_a_journal
+def test_a_journal_that_was_moved_away_is_refused_and_moved_back_goes_on(
+    mode: str, query_of: Any, broker: Broker, queue: str
+) -> None:
+    send(broker, queue, bodies())
+    query = query_of(mode, queue, f"{SINK}#2=kill-session")
+    query.start()
+    wait_until(lambda: not query.running, what="the kill")
+    journal, away = query.folder / "journal", query.folder / "away"
+    journal.rename(away)
+    left = broker.depth(queue)
+    query.start()
+    assert "[STOMP_JOURNAL_MISSING]" in query.wait_failed()
+    assert broker.depth(queue) == left
+    shutil.rmtree(journal)
+    away.rename(journal)
+    query.start()
+    finish(query, broker, queue, bodies())
+    assert len(query.rows()) == COUNT
+
+
+@with_a_journal
+def test_another_querys_journal_is_refused(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
+    queries = [query_of(mode, one, folder=one.rpartition("/")[2]) for one in (queue, broker.new_queue())]
+    for query in queries:
+        send(broker, query.options["destination"], bodies())
+        query.start()
+        finish(query, broker, query.options["destination"], bodies())
+    query_of(mode, queue)
+    queries[0].options["journal"] = queries[1].options["journal"]
+    queries[0].start()
+    assert "[STOMP_JOURNAL_MISMATCH]" in queries[0].wait_failed()
+
+
+@with_a_journal
+def test_a_journal_that_the_options_no_longer_name_is_refused(
+    mode: str, query_of: Any, broker: Broker, queue: str
+) -> None:
+    send(broker, queue, bodies())
+    query = query_of(mode, queue, f"{SINK}#2=kill-session")
+    query.start()
+    wait_until(lambda: not query.running, what="the kill")
+    without = query_of("plain", queue)
+    without.start()
+    assert "[STOMP_JOURNAL_MISSING]" in without.wait_failed()
+    query.start()
+    finish(query, broker, queue, bodies())
+    assert len(query.rows()) == COUNT
+
+
+@with_a_journal
+def test_a_journal_can_be_given_to_a_query_that_had_none(
+    mode: str, query_of: Any, broker: Broker, queue: str
+) -> None:
+    send(broker, queue, bodies())
+    without = query_of("plain", queue, f"{SINK}#2=kill-session")
+    without.start()
+    wait_until(lambda: not without.running, what="the kill")
+    query = query_of(mode, queue)
+    query.start()
+    finish(query, broker, queue, bodies())
+
+
+def copied(query: Query, copy: Query) -> None:
+    """Give ``copy`` the checkpoint that ``query`` has now."""
+    shutil.copytree(query.folder / "checkpoint", copy.folder / "checkpoint", dirs_exist_ok=True)
+
+
+# The lock is waited for until a killed driver's reader would have let go of it.
+@pytest.mark.soak
+@with_a_journal
+def test_a_copied_checkpoint_with_a_journal_that_is_in_use(
+    mode: str, query_of: Any, broker: Broker, queue: str
+) -> None:
+    send(broker, queue, bodies())
+    query = query_of(mode, queue, f"{SINK}#2=hold")
+    query.start()
+    query.points.wait_reached()
+    copy = query_of(mode, queue, folder="copy", journal=query.options["journal"])
+    copied(query, copy)
+    copy.start()
+    assert "[STOMP_JOURNAL_IN_USE]" in copy.wait_failed(timeout=60)
+    query.points.release()
+    finish(query, broker, queue, bodies())
+    assert len(query.rows()) == COUNT
+
+
+@in_every_mode
+def test_a_copied_checkpoint_loses_nothing_that_is_not_in_its_sink(
+    mode: str, query_of: Any, broker: Broker, queue: str
+) -> None:
+    """The original ends in the middle of a batch; its copy goes on, with the sink as it was copied."""
+    send(broker, queue, bodies())
+    query = query_of(mode, queue, f"{SINK}#2=kill-session")
+    query.start()
+    wait_until(lambda: not query.running, what="the kill")
+    further = {} if mode == "plain" else {"journal": query.options["journal"]}
+    copy = query_of(mode, queue, folder="copy", **further)
+    copied(query, copy)
+    shutil.copytree(query.folder / "output", copy.folder / "output", dirs_exist_ok=True)
+    copy.start()
+    finish(copy, broker, queue, bodies())
+
+
+@with_a_journal
+def test_an_older_copy_of_the_checkpoint_is_served_or_refused(
+    mode: str, query_of: Any, broker: Broker, queue: str
+) -> None:
+    send(broker, queue, bodies())
+    query = query_of(mode, queue, f"{SINK}#2=hold")
+    copy = query_of(mode, queue, folder="copy", journal=query.options["journal"])
+    query.start()
+    query.points.wait_reached()
+    copied(query, copy)
+    query.points.release()
+    finish(query, broker, queue, bodies())
+    copy.start()
+
+    def served_or_refused() -> bool:
+        # The copy's first batch went to the sink of the original.
+        return not copy.running or set(bodies(20, 40)) <= set(copy.rows())
+
+    wait_until(served_or_refused, what="the rows")
+    assert copy.running or "[STOMP_JOURNAL_TRIMMED]" in copy.failure

@@ -1,0 +1,143 @@
+"""Spark drivers in processes of their own, to be killed and started again on one checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from support.engine import rows_of
+from support.points import Points, session_members
+from support.processes import lives, stream_readers, task_workers
+from support.waiting import wait_until
+
+__all__ = ["START", "SparkDriver"]
+
+# A driver starts a JVM, which takes its time on a busy machine.
+START = 180.0
+_DRIVER = Path(__file__).parents[1] / "streaming" / "driver.py"
+_GOODBYE = 60.0
+
+
+class SparkDriver:
+    """One query in ``folder``, in a driver that a test starts, kills and starts again; a context manager.
+
+    ``mode`` is that of ``streaming/driver.py``; ``points`` are armed in all its processes.
+    """
+
+    def __init__(
+        self, folder: Path, mode: str, queue: str, options: dict[str, str], points: Points | None = None
+    ) -> None:
+        self.folder, self.mode, self.queue, self.options, self.points = folder, mode, queue, options, points
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self.output.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> SparkDriver:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill_everything()
+
+    @property
+    def output(self) -> Path:
+        """Where the rows go."""
+        return self.folder / "output"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the driver lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it, in a session of its own, on the checkpoint that it has."""
+        support = str(_DRIVER.parents[1])
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([support, *filter(None, sys.path)])}
+        if self.points is not None:
+            environment.update(self.points.environment())
+        command = [sys.executable, _DRIVER, self.folder, self.mode, self.queue, json.dumps(self.options)]
+        self.starts += 1
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def stop(self) -> None:
+        """The orderly end."""
+        assert self._process is not None
+        self._process.communicate(b"stop\n", timeout=_GOODBYE)
+
+    def kill_driver(self) -> None:
+        """SIGKILL of the driver and its JVM; Python's workers and the stream reader notice by themselves."""
+        left = set(session_members(self.pid)) - {self.pid}
+        os.killpg(self.pid, signal.SIGKILL)
+        self._reap()
+        wait_until(lambda: not any(map(lives, left)), _GOODBYE, "the end of the driver's workers")
+
+    def kill_everything(self) -> None:
+        """SIGKILL of all its processes at once, as in a power cut; also where it has ended by itself."""
+        if self._process is not None:
+            for member in session_members(self.pid):
+                os.kill(member, signal.SIGKILL)
+            self._reap()
+
+    def kill_reader(self) -> bool:
+        """SIGKILL of the stream reader's process; False where there is none now."""
+        return self._kill(stream_readers)
+
+    def kill_worker(self) -> bool:
+        """SIGKILL of a worker that runs tasks; False where there is none now."""
+        return self._kill(lambda pid: task_workers(pid)[:1])
+
+    def _kill(self, which: Callable[[int], list[psutil.Process]]) -> bool:
+        found = which(self.pid) if self.running else []
+        for process in found:
+            process.kill()
+        return bool(found)
+
+    @property
+    def log(self) -> str:
+        """The end of what its processes wrote."""
+        return (self.folder / "log").read_text(errors="replace")[-4_000:]
+
+    def rows(self) -> list[str]:
+        """The bodies that the sink has, as a reader of it sees them."""
+        if self.mode != "files":
+            return rows_of(self.output)
+        lines = [line for path in _committed_files(self.output) for line in path.read_text().splitlines()]
+        return [json.loads(line)["body"] for line in lines]
+
+    def _reap(self) -> None:
+        assert self._process is not None
+        self._process.wait(_GOODBYE)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def _committed_files(output: Path) -> set[Path]:
+    """The files that the log of Spark's file sink names; others are leftovers of tasks that died."""
+    found: set[Path] = set()
+    for log in (output / "_spark_metadata").glob("[0-9]*"):
+        for line in log.read_text().splitlines()[1:]:
+            found.add(output / Path(json.loads(line)["path"]).name)
+    return found
