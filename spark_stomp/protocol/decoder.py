@@ -1,8 +1,9 @@
 """Octets to frames.
 
-A frame whose header layout is known takes the quick path: one regular expression over a window of the buffer
-finds its lines, and checks that cost no loop prove that nothing in it needs a closer look. Everything else is
-read by ``FrameReader``, which alone decides what is refused.
+Frames whose header layout is known take the quick path: one regular expression over a window of the buffer
+finds the lines of each, and checks that cost no loop prove that nothing in it needs a closer look. What a
+window holds is read at once and given out event by event. Everything else is read by ``FrameReader``, which
+alone decides what is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class _QuickLayout(NamedTuple):
 
 
 class FrameDecoder(FrameReader):
-    """Decodes one direction of a STOMP connection, lazily: nothing is looked at before it is asked for.
+    """Decodes one direction of a STOMP connection, lazily: an event depends on nothing that comes behind it.
 
     Args:
         version: one of ``VERSIONS``.
@@ -53,10 +54,15 @@ class FrameDecoder(FrameReader):
         self._window_at = 0
         self._window_of: bytes | bytearray = b""
         self._window_plain = True
+        self._ready: list[Frame | Literal[Signal.HEARTBEAT]] = []  # read already, the next one last
+        self._ready_ends: list[int] = []  # where each of them ended in the buffer's data, the first one first
+        self._ready_start = 0
+        self._frame_end = 0
         self._settings_changed()
 
     def _settings_changed(self) -> None:
         """A layout was learned from a frame that was fine under the settings of its time."""
+        self._take_back()
         limits = self._limits
         self._layouts.clear()
         self._window_of = b""
@@ -71,19 +77,30 @@ class FrameDecoder(FrameReader):
             RemoteProtocolError: bad octets or a limit was reached, after every frame in front of it was
                 returned; and again on every later call.
         """
+        if self._ready:
+            return self._ready.pop()
         if self._stalled and self._still_stalled():
             return NEED_DATA
         while True:
-            if not self._searched:
-                quick = self._quick_event()
-                if quick is not None:
-                    return quick
+            if not self._searched and self._layouts.known and self._read_ahead():
+                return self._ready.pop()
             exact = self._exact_event()
             if exact is not None:
                 return exact
             if not self._pull():
                 self._stalled = True
                 return NEED_DATA
+
+    def take_buffer(self) -> bytes:
+        self._take_back()
+        return super().take_buffer()
+
+    def _take_back(self) -> None:
+        """Go back to the first octet that no event was given for."""
+        if self._ready:
+            given = len(self._ready_ends) - len(self._ready)
+            self._ready.clear()
+            self._buffer.start = self._ready_ends[given - 1] if given else self._ready_start
 
     def _exact_event(self) -> Frame | Literal[Signal.HEARTBEAT] | None:
         self._raise_error()
@@ -103,30 +120,57 @@ class FrameDecoder(FrameReader):
 
     # -- the quick path
 
-    def _quick_event(self) -> Frame | Literal[Signal.HEARTBEAT] | None:
-        """A frame of a known layout, or an EOL; None where the exact path must say what comes next."""
-        buffer, known = self._buffer, self._layouts.known
-        if not known:
-            return None
+    def _read_ahead(self) -> bool:
+        """Read what begins in the window; False where the exact path must say what comes next."""
+        buffer = self._buffer
         if buffer.data is not self._window_of:
             self._move_window(self._window_size)
-        elif buffer.start - self._window_at >= len(self._window):
-            # Bodies that jump over a whole window say that a small one costs less.
+        elif not 0 <= buffer.start - self._window_at < len(self._window):
+            # Bodies that jump over a whole window say that a small one costs less. (And octets in pieces may
+            # come again as the very same object.)
             self._move_window(min(SMALL_WINDOW, self._widest))
-        while True:
-            window, place = self._window, buffer.start - self._window_at
-            for rank, layout in enumerate(known):
-                match = layout.match(window, place)
-                if match is not None:
-                    if rank:
-                        self._layouts.used(rank)
-                    return self._quick_frame(layout, match)
-            if window[place : place + 1] == "\n":
-                buffer.start += 1
-                return HEARTBEAT
-            if not self._head_goes_on(place):
-                return None
-            self._move_window(self._widest)
+        ready: list[Frame | Literal[Signal.HEARTBEAT]] = []
+        ends: list[int] = []
+        self._read_window(ready, ends)
+        if not ready:
+            return False
+        ready.reverse()
+        self._ready, self._ready_ends, self._ready_start = ready, ends, buffer.start
+        buffer.start = ends[-1]
+        return True
+
+    def _read_window(self, ready: list[Frame | Literal[Signal.HEARTBEAT]], ends: list[int]) -> None:
+        """Collect frames of known layouts, and EOLs, with their ends, until something else comes."""
+        known = self._layouts.known
+        place = self._buffer.start - self._window_at
+        while place < len(self._window):
+            if self._window[place] == "\n":
+                ready.append(HEARTBEAT)
+                place += 1
+                ends.append(self._window_at + place)
+                continue
+            match = known[0].match(self._window, place) or self._match_other(place)
+            if match is not None:
+                frame = self._quick_frame(known[0], match)
+                if frame is None:
+                    return
+                ready.append(frame)
+                ends.append(self._frame_end)
+                place = self._frame_end - self._window_at
+            elif ready or not self._head_goes_on(place):
+                return
+            else:
+                self._move_window(self._widest)
+                place = 0
+
+    def _match_other(self, place: int) -> re.Match[str] | None:
+        """The head at ``place``, if it is of another layout than the one used last; that comes to the front."""
+        for rank, layout in enumerate(self._layouts.known):
+            match = layout.match(self._window, place)
+            if match is not None:
+                self._layouts.used(rank)
+                return match
+        return None
 
     def _head_goes_on(self, place: int) -> bool:
         """Whether the head at ``place`` may reach behind the window, and a wider or later one shows more."""
@@ -146,17 +190,14 @@ class FrameDecoder(FrameReader):
     def _quick_frame(self, layout: _QuickLayout, match: re.Match[str]) -> Frame | None:
         """The frame whose head matched; None where it is not all here, or not plainly fine."""
         _, command, names, length_at = layout
-        buffer = self._buffer
-        data, start = buffer.data, buffer.start
+        data, start = self._buffer.data, self._window_at + match.start()
         values = match.groups()
         body = self._window_at + match.end()
-        if length_at is None:
-            length = None
-            end = data.find(b"\0", body)
-        else:
-            length = int(values[length_at])
-            end = body + length
-        if end - start >= self._quick_size or "\0" in match[0] or (length and command not in self._with_body):
+        length = None if length_at is None else int(values[length_at])
+        end = data.find(b"\0", body) if length is None else body + length
+        if end - start >= self._quick_size or (end > body and command not in self._with_body):
+            return None
+        if "\0" in match[0]:
             return None
         if not self._window_plain:
             try:
@@ -165,11 +206,12 @@ class FrameDecoder(FrameReader):
                 return None
         headers = tuple(zip(names, values))  # noqa: B905 - as many groups as names, by construction
         if not 0 <= end < len(data):
-            self._enter_body(command, headers, length, body - start)
+            if start == self._buffer.start:
+                self._enter_body(command, headers, length, body - start)
             return None
-        if data[end] or (end > body and command not in self._with_body):
+        if data[end]:
             return None
-        buffer.start = end + 1
+        self._frame_end = end + 1
         return _new_frame(Frame, (command, headers, bytes(data[body:end])))
 
 
