@@ -123,7 +123,9 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
         del heads[agreed:], sizes[agreed:]
     ends = list(accumulate(map(add, map(len, heads), sizes), initial=start))
     del ends[0]
-    acks, ids = ([] if at is None else found[at + 1 :: width][: len(ends)] for at in (layout.ack_at, layout.id_at))
+    acks, ids = (
+        [] if at is None else found[at + 1 :: width][: len(ends)] for at in (layout.ack_at, layout.id_at)
+    )
     return Run(heads, ends, acks, ids)
 
 
