@@ -123,8 +123,9 @@ class FrameDecoder(FrameReader):
 
     def _quick_event(self) -> _Event | None:
         """A frame of a known layout, or an EOL; None where the exact path must say what comes next."""
-        buffer = self._buffer
-        self._place_window()
+        buffer, known = self._buffer, self._layouts.known
+        if buffer.data is not self._window_of or not 0 <= buffer.start - self._window_at < len(self._window):
+            self._place_window()
         while True:
             window, place = self._window, buffer.start - self._window_at
             if window.startswith("\n", place):
@@ -134,17 +135,19 @@ class FrameDecoder(FrameReader):
             stop = window.rfind("\0", place, place + self._reach) + 1
             if stop and self._sweep(place, stop):
                 return self._ready.pop()
-            late = place > len(window) // 2 and self._more_behind()
-            match = self._match(place) if stop or not late else None
-            if match is not None:
-                return self._quick_frame(self._layouts.known[0], match)
-            if not late and not (len(window) < self._widest and self._more_behind()):
+            if stop or not self._is_late(place):
+                match = known[0].match(window, place) or self._match_other(place)
+                if match is not None:
+                    return self._quick_frame(known[0], match)
+                if len(window) == self._widest and not self._is_late(place):
+                    return None
+            if not self._more_behind():
                 return None
             self._move_window(self._widest)
 
-    def _match(self, place: int) -> re.Match[str] | None:
-        """The head at ``place``; its layout comes to the front."""
-        for rank, layout in enumerate(self._layouts.known):
+    def _match_other(self, place: int) -> re.Match[str] | None:
+        """The head at ``place`` if it is of another layout than the one used last; that comes to the front."""
+        for rank, layout in enumerate(self._layouts.known[1:], start=1):
             match = layout.match(self._window, place)
             if match is not None:
                 self._layouts.used(rank)
@@ -168,7 +171,7 @@ class FrameDecoder(FrameReader):
             # What is found in vain stays in proportion to what is not.
             self._reach = max(stop - place, SMALL_WINDOW)
         self._reach = min(2 * self._reach, WINDOW, self._quick_size)
-        self._swept, self._swept_layout = found, layout
+        self._swept = found
         self._buffer.start = self._window_at + stop
         return count > 0
 
@@ -196,7 +199,7 @@ class FrameDecoder(FrameReader):
         return count
 
     def _take_back(self) -> None:
-        """Go back to the first octet that no event was given for."""
+        """Go back to the first octet that no event was given for. The layout used last is still in front."""
         left, place = len(self._ready), self._buffer.start
         self._ready.clear()
         while left:
@@ -205,7 +208,7 @@ class FrameDecoder(FrameReader):
             if left <= beats:
                 place -= left
                 break
-            place -= _octets(self._swept_layout, groups)
+            place -= _octets(self._layouts.known[0], groups)
             left -= 1 + beats
         self._buffer.start = place
 
@@ -213,15 +216,18 @@ class FrameDecoder(FrameReader):
         """Whether the window ends before the data does."""
         return self._window_at + len(self._window) < len(self._window_of)
 
+    def _is_late(self, place: int) -> bool:
+        """Whether a window that begins at ``place`` would show much more."""
+        return place > len(self._window) // 2 and self._more_behind()
+
     def _place_window(self) -> None:
-        """See to it that the window shows what comes next."""
+        """Have the window show what comes next."""
         buffer = self._buffer
-        if buffer.data is not self._window_of:
-            self._move_window(self._window_size)
-        elif not 0 <= buffer.start - self._window_at < len(self._window) + SMALL_WINDOW:
-            # Bodies that jump over a whole window say that a small one costs less. (The place may also lie in
-            # front: single octets come again as the very same object.)
-            self._move_window(min(SMALL_WINDOW, self._widest))
+        # A body that jumps far over a window says that a small one costs less. (The place may also lie in
+        # front of the window: single octets come again as the very same object.)
+        jumped = buffer.start - self._window_at >= len(self._window) + SMALL_WINDOW
+        small = jumped and buffer.data is self._window_of
+        self._move_window(min(SMALL_WINDOW, self._widest) if small else self._window_size)
 
     def _move_window(self, size: int) -> None:
         buffer = self._buffer

@@ -45,7 +45,7 @@ class MessageBlock:
 class _Gathering:
     """A block in the making: finished parts, and a span of the buffer's octets that still grows."""
 
-    parts: list[bytes] = field(default_factory=list)
+    parts: list[bytes | memoryview] = field(default_factory=list)
     size: int = 0
     source: bytes | bytearray = b""
     begin: int = 0
@@ -70,13 +70,20 @@ class _Gathering:
 
     def _finish_part(self) -> None:
         if self.end > self.begin:
-            self.parts.append(bytes(self.source[self.begin : self.end]))
+            self.parts.append(self._part())
             self.size += self.end - self.begin
         self.source, self.begin = b"", self.end
 
+    def _part(self) -> bytes | memoryview:
+        """The span: copied only where its source may change."""
+        if isinstance(self.source, bytearray):
+            return bytes(memoryview(self.source)[self.begin : self.end])
+        whole = self.end - self.begin == len(self.source)
+        return self.source if whole else memoryview(self.source)[self.begin : self.end]
+
     def block(self) -> MessageBlock:
         self._finish_part()
-        data = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+        data = bytes(self.parts[0]) if len(self.parts) == 1 else b"".join(self.parts)
         return MessageBlock(data, self.ends, self.acks, self.ids)
 
 
