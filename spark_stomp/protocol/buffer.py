@@ -34,7 +34,7 @@ class ReceiveBuffer:
         return len(self.data) - self.start + self._waiting
 
     def append(self, data: bytes) -> None:
-        """Take what was received. A piece is kept as it is until ``pull``, unless it is a small one of many."""
+        """Take what was received. A piece is kept as it is until ``pull``, unless it is one of many small."""
         if not data:
             return
         pieces = self._pieces

@@ -26,6 +26,8 @@ WINDOW: Final = 8192
 """Octets of the buffer held as text at a time; heads that do not fit take the exact path."""
 SMALL_WINDOW: Final = 1024
 """The same where bodies are so large that a window holds one head only."""
+LEAST_REACH: Final = 256
+"""Octets that are swept however often that was in vain."""
 _new_frame = tuple.__new__
 """Frame(...) at half its cost."""
 
@@ -133,7 +135,9 @@ class FrameDecoder(FrameReader):
                 return HEARTBEAT
             # Within so many octets no frame is too large, and behind the last NUL none is complete.
             stop = window.rfind("\0", place, place + self._reach) + 1
-            if stop and self._sweep(place, stop):
+            if not stop:
+                self._reach_further()
+            elif self._sweep(place, stop):
                 return self._ready.pop()
             if stop or not self._is_late(place):
                 match = known[0].match(window, place) or self._match_other(place)
@@ -146,7 +150,7 @@ class FrameDecoder(FrameReader):
             self._move_window(self._widest)
 
     def _match_other(self, place: int) -> re.Match[str] | None:
-        """The head at ``place`` if it is of another layout than the one used last; that comes to the front."""
+        """The head at ``place`` if its layout is another than the one used last; that comes to the front."""
         for rank, layout in enumerate(self._layouts.known[1:], start=1):
             match = layout.match(self._window, place)
             if match is not None:
@@ -169,8 +173,9 @@ class FrameDecoder(FrameReader):
             del found[count:]
             stop = place + sum([_octets(layout, groups) for groups in found])
             # What is found in vain stays in proportion to what is not.
-            self._reach = max(stop - place, SMALL_WINDOW)
-        self._reach = min(2 * self._reach, WINDOW, self._quick_size)
+            self._reach = min(max(stop - place, LEAST_REACH), self._quick_size)
+        else:
+            self._reach_further()
         self._swept = found
         self._buffer.start = self._window_at + stop
         return count > 0
@@ -211,6 +216,9 @@ class FrameDecoder(FrameReader):
             place -= _octets(self._layouts.known[0], groups)
             left -= 1 + beats
         self._buffer.start = place
+
+    def _reach_further(self) -> None:
+        self._reach = min(2 * self._reach, WINDOW, self._quick_size)
 
     def _more_behind(self) -> bool:
         """Whether the window ends before the data does."""

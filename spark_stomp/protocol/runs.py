@@ -1,8 +1,9 @@
 r"""Runs of raw MESSAGE frames of one header layout at the front of a buffer.
 
-Two ways find the same frames. A sweep is one ``findall`` over a window, without a step in Python per frame; it
-ends each body at its first NUL, and so is right only where that is where the content-length ends it. A walk
-matches head by head and jumps over each body: right for bodies that hold NULs, and quicker for long ones.
+Two ways find the same frames. A sweep is one regular expression over a whole window, without a step in Python
+per frame; it ends each body at its first NUL, and so finds only frames whose content-length says the same. A
+walk matches head by head and jumps over each body: right where bodies hold NULs, and quicker where they are
+long.
 
 What either finds has heads of the layout and bodies that end in a NUL. Whether there is anything in the heads
 that needs a closer look is for the caller to say, who says it of a whole run at once.
@@ -37,16 +38,16 @@ class RunLayout(NamedTuple):
     head: re.Pattern[bytes]
     """EOLs and a head, with the groups that ``*_at`` number."""
     frame: re.Pattern[bytes]
-    """The same as a group of its own (0 in a list of groups), and the body with its NUL (-1)."""
+    """The same in a group of its own, the first, and the body with its NUL in another, the last."""
     length_at: int | None
     ack_at: int | None
     id_at: int | None
 
 
 class Run(NamedTuple):
-    """Consecutive frames. ``heads`` have the EOLs in front of them; ``ends`` are offsets in the buffer's data.
+    """Consecutive frames: columns, of which ``acks`` and ``ids`` are empty where there is no such header.
 
-    ``acks`` and ``ids`` are empty where the layout has no such header.
+    ``heads`` have the EOLs in front of them; ``ends`` are offsets in the buffer's data.
     """
 
     heads: Sequence[bytes]
@@ -83,7 +84,7 @@ class RunFinder:
         self._walks = 0  # still to come before the next sweep
 
     def find(self, layout: RunLayout, data: bytes, start: int, largest: int) -> Run:
-        """Complete frames from ``start`` on, each smaller than ``largest`` octets; none where none is there."""
+        """Complete frames from ``start`` on, each of at most ``largest`` octets; none where none is there."""
         swept = self._size <= SMALL and not self._walks
         if swept:
             window = min(self._length * self._size, WINDOW, largest)
@@ -130,7 +131,7 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
 
 
 class Numbers(dict[bytes, int]):
-    """How many octets a body and its NUL have, by the content-length on the wire; kept, as they come again."""
+    """How many octets a body and its NUL have, by its content-length as sent; remembered, within bounds."""
 
     def __missing__(self, digits: bytes) -> int:
         if len(self) >= MOST_NUMBERS:
@@ -147,7 +148,7 @@ def _agreed(expected: list[int], sizes: list[int]) -> int:
 
 
 def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int) -> Run:
-    """Up to ``longest`` complete frames from ``start`` on, each smaller than ``largest`` octets."""
+    """Up to ``longest`` complete frames from ``start`` on, each of at most ``largest`` octets."""
     pattern, _, length_at, ack_at, id_at = layout
     match_head = pattern.match
     heads: list[bytes] = []
