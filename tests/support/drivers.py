@@ -68,7 +68,8 @@ class SparkDriver:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, in a session of its own, on the checkpoint that it has."""
+        """Start it, in a session of its own, on the checkpoint that it has; an earlier one has ended."""
+        self._reap()
         support = str(_DRIVER.parents[1])
         environment = {
             **os.environ,
@@ -113,11 +114,12 @@ class SparkDriver:
 
     def kill_everything(self) -> None:
         """SIGKILL of all its processes at once, as in a power cut; also where it has ended by itself."""
-        if self._process is not None:
-            # What is being forked at this moment is not among them yet.
-            while living := [member for member in session_members(self.pid) if lives(member)]:
-                kill(*living)
-            self._reap()
+        if self._process is None:
+            return
+        # What is being forked at this moment is not among them yet.
+        while living := [member for member in session_members(self.pid) if lives(member)]:
+            kill(*living)
+        self._reap()
 
     def kill_reader(self) -> bool:
         """SIGKILL of the stream reader's process; False where there is none now."""
@@ -147,7 +149,8 @@ class SparkDriver:
         return [json.loads(line)["body"] for line in lines]
 
     def _reap(self) -> None:
-        assert self._process is not None
+        if self._process is None:
+            return
         self._process.wait(_GOODBYE)
         if self._process.stdin is not None:
             self._process.stdin.close()
