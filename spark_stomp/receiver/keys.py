@@ -11,11 +11,10 @@ compared, since an id that comes with another body is another message.
 
 from __future__ import annotations
 
-import hashlib
-import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
@@ -28,9 +27,10 @@ Ids = Sequence[bytes | None]
 _SHIFT = 48
 _MASK = (1 << _SHIFT) - 1
 _MOST_SETTLED = 1_000_000
-_DESTINATION = re.compile(rb"\ndestination:([^\n]*)")
 # Where a header of plain ASCII without backslash and CR means what it says.
 _STRICT = frozenset({"1.1", "1.2"})
+_DESTINATION = b"\ndestination:"
+_LF = 0x0A
 NO_LIMITS = Limits(
     max_command=_MASK, max_header_line=_MASK, max_headers=_MASK, max_body=_MASK, max_frame=_MASK
 )
@@ -59,33 +59,34 @@ SETTLED = Place(-1, -1)
 def frame_keys(data: bytes | memoryview, ends: Sequence[int], ids: Ids, version: str) -> list[Key | None]:
     """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
     ``ids``; None without one."""
-    keys: list[Key | None] = []
-    begin = 0
+    raw, keys, begin = bytes(data), [], 0
     for end, name in zip(ends, ids, strict=True):
-        keys.append(_key(bytes(data[begin:end]), name, version) if name else None)
+        keys.append(_key(raw, begin, end, name, version) if name else None)
         begin = end
     return keys
 
 
-def _key(frame: bytes, name: bytes, version: str) -> Key:
-    head, _, body = frame.lstrip(b"\r\n").partition(b"\n\n")
-    found = _DESTINATION.search(head)
-    if found is None or version not in _STRICT or b"\\" in head or b"\r" in head or not head.isascii():
-        return _decoded_key(frame, name, version)
-    return Key(found[1].decode(), name, _digest(body[:-1]))
+def _key(raw: bytes, begin: int, end: int, name: bytes, version: str) -> Key:
+    # Every message of a query with a journal passes here once, so what is plain is not decoded.
+    while raw[begin] == _LF:
+        begin += 1
+    body = raw.find(b"\n\n", begin, end) + 2
+    head = raw[begin:body]
+    at = head.find(_DESTINATION) + len(_DESTINATION)
+    odd = version not in _STRICT or b"\\" in head or b"\r" in head or not head.isascii()
+    if odd or at < len(_DESTINATION):
+        return _decoded_key(raw[begin:end], name, version)
+    destination = head[at : head.find(b"\n", at)].decode()
+    return Key(destination, name, blake2b(raw[body : end - 1], digest_size=16).digest())
 
 
 def _decoded_key(data: bytes, name: bytes, version: str) -> Key:
     decoder = FrameDecoder(version, NO_LIMITS)
     decoder.receive_data(data)
     while not isinstance(frame := decoder.next_event(), Frame):
-        # EOLs of the frame before.
+        # EOLs may lead it.
         assert frame is not NEED_DATA
-    return Key(frame.get("destination") or "", name, _digest(frame.body))
-
-
-def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=16).digest()
+    return Key(frame.get("destination") or "", name, blake2b(frame.body, digest_size=16).digest())
 
 
 class Holder(Protocol):
