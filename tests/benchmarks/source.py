@@ -1,7 +1,8 @@
 """Rows per second from a broker at wire speed to rows counted in ``foreachBatch``, on ``local[2]``.
 
 References of the same run: ready-made record batches without any broker (Spark's own limit), and a simple
-stream reader around stomp.py. The same with a journal is a ratio of that without. Prints ratios; absolute figures depend on the machine.
+stream reader around stomp.py. The same with a journal is a ratio of that without. Prints ratios; absolute
+figures depend on the machine.
 """
 
 from __future__ import annotations
