@@ -55,11 +55,6 @@ class Chaos:
             yield at, self.chance.choice(sorted(self.deeds))
             at += self.chance.expovariate(1 / PAUSE)
 
-    def supervise(self) -> None:
-        """Start a driver that has ended, as whoever runs a query would."""
-        if not self.driver.running:
-            self.driver.start()
-
 
 @pytest.mark.parametrize(("name", "mode"), SETUPS)
 def test_every_message_arrives(
@@ -97,7 +92,7 @@ def run(chaos: Chaos, schedule: list[tuple[float, str]]) -> None:
     for at, deed in schedule:
 
         def due(moment: float = begun + at) -> bool:
-            chaos.supervise()
+            chaos.driver.supervise()
             return time.monotonic() >= moment
 
         wait_until(due, at + START, "the next fault")
@@ -111,7 +106,7 @@ def finish(chaos: Chaos, load: Load, queue: str, told: str) -> None:
     chaos.proxy.heal()
 
     def done() -> bool:
-        chaos.supervise()
+        chaos.driver.supervise()
         return chaos.broker.depth(queue) == 0 and load.confirmed <= set(chaos.driver.rows())
 
     try:

@@ -9,13 +9,21 @@ import pytest
 from support.brokers.fixtures import BrokerPool
 from support.engine import Engine
 from support.findings import found, put
-from support.matrix import FAULTS, MODES, MOMENTS, WINDOW, Cell, Outcome, cells, run_cell, sample, table
+from support.matrix import (
+    ACKED,
+    FAULTS,
+    MODES,
+    MOMENTS,
+    WINDOW,
+    Cell,
+    Outcome,
+    cells,
+    run_cell,
+    sample,
+    table,
+)
 
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with Engine() as engine:
-        yield engine
+from spark_stomp.dialects import dialect_named
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +35,12 @@ def outcomes() -> Iterator[dict[Cell, Outcome]]:
         put("the matrix", table(results))
 
 
-def check(cell: Cell, outcome: Outcome) -> None:
+def check(cell: Cell, outcome: Outcome, *, stable_ids: bool = True) -> None:
+    """Without stable ids a message that comes again is a second row; else only where nothing remembers it."""
+    forgetful = not stable_ids and cell.fault == "broker lost"
+    remembers = stable_ids and cell.mode != "plain"
     assert outcome.lost == 0
-    assert outcome.duplicates <= (WINDOW if cell.mode == "plain" else 0)
+    assert outcome.duplicates <= (0 if remembers else ACKED if forgetful else WINDOW)
 
 
 @pytest.mark.parametrize("cell", sample(), ids=str)
@@ -45,6 +56,33 @@ def test_all(
     outcome = run_cell(cell, broker_pool.get("devbroker"), engine, tmp_path)
     check(cell, outcome)
     outcomes[cell] = outcome
+
+
+@pytest.mark.soak
+@pytest.mark.broker
+@pytest.mark.parametrize("name", ["activemq", "rabbitmq"])
+@pytest.mark.parametrize("cell", sample(), ids=str)
+def test_a_sample_on_a_real_broker(
+    cell: Cell, name: str, broker_pool: BrokerPool, engine: Engine, tmp_path: Path
+) -> None:
+    stable_ids = dialect_named(name).id_header is not None
+    check(cell, run_cell(cell, broker_pool.get(name), engine, tmp_path), stable_ids=stable_ids)
+
+
+@pytest.mark.soak
+@pytest.mark.broker
+@pytest.mark.xfail(
+    strict=False,
+    reason="an id is forgotten with the receipt of its ACK, and a killed RabbitMQ forgets that ACK",
+)
+@pytest.mark.parametrize(
+    "cell", [cell for cell in cells() if cell.mode != "plain" and cell.fault == "broker lost"], ids=str
+)
+def test_ids_of_the_producers_make_rabbitmq_exactly_once(
+    cell: Cell, broker_pool: BrokerPool, engine: Engine, tmp_path: Path
+) -> None:
+    """Killed, it delivers again what it had confirmed as ACKed."""
+    check(cell, run_cell(cell, broker_pool.get("rabbitmq"), engine, tmp_path, idHeader="x-id"))
 
 
 def test_the_readme_has_the_matrix_that_is_declared() -> None:

@@ -1,4 +1,4 @@
-"""The fault proxy: what each of its faults does to bytes, without STOMP."""
+"""The fault proxy: what each of its faults does to bytes, and to a query."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from support.driven import Run
 from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
+
+from spark_stomp.devbroker import DevBroker
 
 
 class Echo:
@@ -218,3 +221,81 @@ def test_answers_can_be_held_from_a_moment_on(client: socket.socket, server: Ech
     assert is_silent(client)
     proxy.heal()
     assert client.recv(10) == b"pong"
+
+
+class TestBeforeTheConnector:
+    """What a query sees of each fault; it goes on in the end, and nothing is lost or doubled."""
+
+    QUEUE = "/queue/a"
+
+    @pytest.fixture
+    def query(self, proxied: FaultProxy) -> Iterator[Run]:
+        options = {"url": proxied.url, "destination": self.QUEUE, "heartbeat": "200ms,200ms"}
+        with Run(options, connectTimeout="500ms", ackReceiptTimeout="500ms") as query:
+            yield query
+
+    def everything(self, query: Run, broker: DevBroker, count: int) -> None:
+        """Read and commit until so many messages are ACKed."""
+
+        def done() -> bool:
+            query.commit()
+            return broker.queue(self.QUEUE).acked == count
+
+        wait_until(done, what="the ACKs of everything")
+        assert broker.queue(self.QUEUE).depth == 0
+
+    def test_a_cut_inside_a_message(self, devbroker: DevBroker, proxied: FaultProxy, query: Run) -> None:
+        bodies = [b"m%d" % number for number in range(100)]
+        query.reader.latestOffset(query.reader.initialOffset(), None)
+        proxied.cut_after(3_001, Way.TO_CLIENT)
+        devbroker.publish_many(self.QUEUE, bodies)
+        proxied.wait_tripped()
+        assert [row["body"] for row in query.take(100)] == bodies
+        self.everything(query, devbroker, 100)
+        assert devbroker.connects == 2
+
+    def test_an_ack_that_does_not_get_through(
+        self, devbroker: DevBroker, proxied: FaultProxy, query: Run
+    ) -> None:
+        devbroker.publish_many(self.QUEUE, [b"m"] * 10)
+        assert len(query.gather(10)) == 10
+        proxied.cut_before(b"ACK\n")
+        query.commit()
+        proxied.wait_tripped()
+        self.everything(query, devbroker, 10)
+        assert devbroker.queue(self.QUEUE).redelivered == 10
+
+    def test_receipts_that_do_not_come(self, devbroker: DevBroker, proxied: FaultProxy, query: Run) -> None:
+        devbroker.publish_many(self.QUEUE, [b"m"] * 10)
+        assert len(query.gather(10)) == 10
+        proxied.hold_answers_to(b"ACK\n")
+        query.commit()
+        devbroker.wait_until(lambda: devbroker.queue(self.QUEUE).acked == 10, what="the ACKs")
+        # Without a receipt the connection counts as dead, and another one is made.
+        wait_until(lambda: proxied.accepted > 1, what="another connection")
+        proxied.heal()
+        devbroker.publish(self.QUEUE, b"afterwards")
+        assert [row["body"] for row in query.batch()] == [b"afterwards"]
+
+    def test_a_deaf_line_is_left(self, devbroker: DevBroker, proxied: FaultProxy) -> None:
+        options = {"url": proxied.url, "destination": self.QUEUE, "connectTimeout": "500ms"}
+        with Run(options) as query:
+            devbroker.publish(self.QUEUE, b"before")
+            assert len(query.gather(1)) == 1
+            proxied.deafen()
+            proxied.cut()
+            # The next connection is taken and never answered.
+            wait_until(lambda: proxied.accepted > 2, what="an attempt after a deaf one")
+            proxied.heal()
+            self.everything(query, devbroker, 1)
+
+    def test_a_slow_line_only_takes_longer(
+        self, devbroker: DevBroker, proxied: FaultProxy, query: Run
+    ) -> None:
+        proxied.delay(0.02)
+        proxied.throttle(100_000)
+        bodies = [b"m%d" % number for number in range(100)]
+        devbroker.publish_many(self.QUEUE, bodies)
+        assert [row["body"] for row in query.take(100)] == bodies
+        self.everything(query, devbroker, 100)
+        assert proxied.accepted == 1

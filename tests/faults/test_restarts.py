@@ -23,12 +23,6 @@ SINK = "support.engine:Sink.write@after"
 COUNT = 60
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with Engine() as engine:
-        yield engine
-
-
 @pytest.fixture
 def broker(broker_pool: BrokerPool) -> Broker:
     return broker_pool.get("devbroker")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import psutil
 
 from support.engine import rows_of
 from support.points import Points, session_members
-from support.processes import lives, stream_readers, task_workers
+from support.processes import kill, lives, stream_readers, task_workers
 from support.waiting import wait_until
 
 __all__ = ["START", "SparkDriver"]
@@ -23,7 +24,9 @@ __all__ = ["START", "SparkDriver"]
 # A driver starts a JVM, which takes its time on a busy machine.
 START = 180.0
 _DRIVER = Path(__file__).parents[1] / "streaming" / "driver.py"
-_GOODBYE = 60.0
+_GOODBYE = 120.0
+# On a machine that is too busy Spark itself gives up on its workers now and then.
+_FAILURES_AT_MOST = 20
 
 
 class SparkDriver:
@@ -36,7 +39,7 @@ class SparkDriver:
         self, folder: Path, mode: str, queue: str, options: dict[str, str], points: Points | None = None
     ) -> None:
         self.folder, self.mode, self.queue, self.options, self.points = folder, mode, queue, options, points
-        self.starts = 0
+        self.starts = self.failures = 0
         self._process: subprocess.Popen[bytes] | None = None
         self.output.mkdir(parents=True, exist_ok=True)
 
@@ -65,9 +68,15 @@ class SparkDriver:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, in a session of its own, on the checkpoint that it has."""
+        """Start it, in a session of its own, on the checkpoint that it has; an earlier one has ended."""
+        self._reap()
         support = str(_DRIVER.parents[1])
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([support, *filter(None, sys.path)])}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([support, *filter(None, sys.path)]),
+            # None of them lives long enough for the slower compiler to pay.
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        }
         if self.points is not None:
             environment.update(self.points.environment())
         command = [sys.executable, _DRIVER, self.folder, self.mode, self.queue, json.dumps(self.options)]
@@ -82,6 +91,13 @@ class SparkDriver:
                 start_new_session=True,
             )
 
+    def supervise(self) -> None:
+        """Start it again where it ended by itself, as whoever runs a query would; not for ever."""
+        if not self.running:
+            self.failures += 1
+            assert self.failures <= _FAILURES_AT_MOST, f"the query fails again and again:\n{self.log}"
+            self.start()
+
     def stop(self) -> None:
         """The orderly end."""
         assert self._process is not None
@@ -89,6 +105,8 @@ class SparkDriver:
 
     def kill_driver(self) -> None:
         """SIGKILL of the driver and its JVM; Python's workers and the stream reader notice by themselves."""
+        if not self.running:
+            return
         left = set(session_members(self.pid)) - {self.pid}
         os.killpg(self.pid, signal.SIGKILL)
         self._reap()
@@ -96,10 +114,12 @@ class SparkDriver:
 
     def kill_everything(self) -> None:
         """SIGKILL of all its processes at once, as in a power cut; also where it has ended by itself."""
-        if self._process is not None:
-            for member in session_members(self.pid):
-                os.kill(member, signal.SIGKILL)
-            self._reap()
+        if self._process is None:
+            return
+        # What is being forked at this moment is not among them yet.
+        while living := [member for member in session_members(self.pid) if lives(member)]:
+            kill(*living)
+        self._reap()
 
     def kill_reader(self) -> bool:
         """SIGKILL of the stream reader's process; False where there is none now."""
@@ -110,10 +130,11 @@ class SparkDriver:
         return self._kill(lambda pid: task_workers(pid)[:1])
 
     def _kill(self, which: Callable[[int], list[psutil.Process]]) -> bool:
-        found = which(self.pid) if self.running else []
-        for process in found:
-            process.kill()
-        return bool(found)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found = which(self.pid) if self.running else []
+            kill(*(process.pid for process in found))
+            return bool(found)
+        return False
 
     @property
     def log(self) -> str:
@@ -128,7 +149,8 @@ class SparkDriver:
         return [json.loads(line)["body"] for line in lines]
 
     def _reap(self) -> None:
-        assert self._process is not None
+        if self._process is None:
+            return
         self._process.wait(_GOODBYE)
         if self._process.stdin is not None:
             self._process.stdin.close()

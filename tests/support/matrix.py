@@ -14,14 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_stomp.arrow import OutgoingMessage
+from spark_stomp.options import parse_sink_options
+from spark_stomp.sink.sender import Sender
 from support.brokers import Broker, DevelopmentBroker
-from support.driven import publish
 from support.engine import Engine, Query
 from support.points import Points
 from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
 
 __all__ = [
+    "ACKED",
     "BATCH",
     "FAULTS",
     "MODES",
@@ -40,6 +43,8 @@ BATCH = 20
 # The un-acked window of the cells: the batch that is processed, and the one that arrives.
 WINDOW = 2 * BATCH
 _BEFORE, _AFTER = 3 * BATCH, BATCH + 10
+ACKED = _BEFORE
+"""What a broker can deliver again that forgets ACKs when it is killed: all that was published until then."""
 _STARTS_AT_MOST = 5
 _LONG = 60.0
 
@@ -146,8 +151,11 @@ def sample() -> list[Cell]:
     return chosen
 
 
-def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path) -> Outcome:
-    """Run one cell; AssertionError where it does not come to its end."""
+def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path, **further: str) -> Outcome:
+    """Run one cell, with these ``further`` options; AssertionError where it does not come to its end.
+
+    Every message has an id of its producer's in the header ``x-id``.
+    """
     queue = broker.new_queue()
     point = MOMENTS[cell.moment]
     points = Points(folder / "points", *filter(None, [point]))
@@ -158,10 +166,11 @@ def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path) -> Outcom
             exchangeHost="127.0.0.1",
             maxMessagesPerTrigger=BATCH,
             **MODES[cell.mode](folder),
+            **further,
         )
         query = Query(engine, folder, options, points)
         scene = Scene(broker, proxy, query)
-        publish(broker.options(), queue, _numbered(0, _BEFORE))
+        _publish(broker, queue, 0, _BEFORE)
         if not point:
             proxy.hold_answers_to(b"ACK\n")
         with _running(query):
@@ -174,7 +183,7 @@ def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path) -> Outcom
             proxy.release()
             if point:
                 points.release()
-            publish(broker.options(), queue, _numbered(_BEFORE, _AFTER))
+            _publish(broker, queue, _BEFORE, _AFTER)
             FAULTS[cell.fault].after(scene)
             _finish(query, broker, queue)
         assert broker.depth(queue) == 0
@@ -193,7 +202,7 @@ def _running(query: Query) -> Iterator[None]:
 
 def _finish(query: Query, broker: Broker, queue: str) -> None:
     """Go on, with as many starts as it takes, until all is read and ACKed."""
-    expected = {body.decode() for body in _numbered(0, _BEFORE + _AFTER)}
+    expected = set(_bodies(0, _BEFORE + _AFTER))
 
     def done() -> bool:
         if not query.running:
@@ -212,13 +221,21 @@ def _finish(query: Query, broker: Broker, queue: str) -> None:
 
 def _audit(query: Query) -> Outcome:
     counts = Counter(query.rows())
-    expected = {body.decode() for body in _numbered(0, _BEFORE + _AFTER)}
+    expected = set(_bodies(0, _BEFORE + _AFTER))
     lost = len(expected - counts.keys())
     return Outcome(lost, counts.total() - len(counts), query.starts)
 
 
-def _numbered(first: int, count: int) -> list[bytes]:
-    return [b"message %d" % number for number in range(first, first + count)]
+def _publish(broker: Broker, queue: str, first: int, count: int) -> None:
+    with Sender(parse_sink_options(broker.options())) as sender:
+        for body in _bodies(first, count):
+            headers = (("persistent", "true"), ("x-id", body))
+            sender.send(OutgoingMessage(queue, headers, body.encode()))
+        sender.finish()
+
+
+def _bodies(first: int, count: int) -> list[str]:
+    return [f"message {number}" for number in range(first, first + count)]
 
 
 def _applies(moment: str, mode: str) -> bool:

@@ -17,6 +17,7 @@ variables nothing happens.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.machinery
 import json
@@ -218,6 +219,7 @@ def _act(point: Point, folder: Path) -> None:
     elif point.action == "kill-session":
         for member in session_members(session):
             if member != os.getpid():
-                os.kill(member, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member, signal.SIGKILL)
     if point.action in ("kill", "kill-session"):
         os.kill(os.getpid(), signal.SIGKILL)

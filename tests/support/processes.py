@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 
 import psutil
 
-__all__ = ["descendants", "executors", "lives", "stream_readers", "task_workers"]
+__all__ = ["descendants", "executors", "kill", "lives", "stream_readers", "task_workers"]
+
+
+def kill(*processes: int) -> None:
+    """SIGKILL; one that is gone already is as it should be."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def lives(pid: int) -> bool:
