@@ -181,10 +181,7 @@ class LocalJournal:
     def held(self, low: int, high: int) -> list[tuple[int, int]]:
         parts: list[tuple[int, int]] = []
         for segment in self._overlapping(low, high):
-            for begin, end in segment.held():
-                begin, end = max(begin, low), min(end, high)
-                if begin >= end:
-                    continue
+            for begin, end in segment.held(low, high):
                 if parts and parts[-1][1] == begin:
                     parts[-1] = (parts[-1][0], end)
                 else:

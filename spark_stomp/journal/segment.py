@@ -145,16 +145,13 @@ class Segment:
 
     def runs(self, low: int, high: int) -> Iterator[FrameRun]:
         """The frames of [low, high) that are here; JournalDamaged where they are not as they were written."""
-        index = max(0, bisect_right(self._entries, low, key=lambda entry: entry.head.first) - 1)
-        for entry in self._entries[index:]:
-            if entry.head.first >= high:
-                return
-            if entry.head.count and entry.head.end > low:
-                yield decode_run(entry.head, self._record(entry)).part(low, high)
+        for entry in self._overlapping(low, high):
+            yield decode_run(entry.head, self._record(entry)).part(low, high)
 
-    def held(self) -> Iterator[tuple[int, int]]:
-        """The positions that are here, record by record."""
-        return ((entry.head.first, entry.head.end) for entry in self._entries if entry.head.count)
+    def held(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """The positions of [low, high) that are here, record by record."""
+        for entry in self._overlapping(low, high):
+            yield max(entry.head.first, low), min(entry.head.end, high)
 
     def bytes_before(self, position: int) -> int:
         """How many bytes of frames lie in this file before ``position``."""
@@ -174,6 +171,14 @@ class Segment:
             return entry.head.first
         fitting = np.searchsorted(self._ends(entry), max_bytes - entry.before, side="right")
         return entry.head.first + int(fitting)
+
+    def _overlapping(self, low: int, high: int) -> Iterator[_Entry]:
+        index = max(0, bisect_right(self._entries, low, key=lambda entry: entry.head.first) - 1)
+        for entry in self._entries[index:]:
+            if entry.head.first >= high:
+                return
+            if entry.head.count and entry.head.end > low:
+                yield entry
 
     def _entry(self, position: int) -> _Entry | None:
         index = bisect_right(self._entries, position, key=lambda entry: entry.head.first) - 1

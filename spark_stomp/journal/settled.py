@@ -7,6 +7,7 @@ key ``destination bytes u32 | id bytes u32 | digest (16 bytes) | destination | i
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 import zlib
@@ -18,6 +19,8 @@ from spark_stomp.errors import JournalDamaged
 from spark_stomp.receiver import Key
 
 __all__ = ["SettledFile", "pack_keys", "unpack_keys"]
+
+log = logging.getLogger(__name__)
 
 _MAGIC: Final = b"SSJK"
 _HEAD: Final = struct.Struct("<4sIII")
@@ -66,20 +69,24 @@ def _batch_end(raw: bytes, offset: int) -> int | None:
 
 
 class SettledFile:
-    """The file of one local journal; ``most`` bounds how many keys are kept when it is opened."""
+    """The file of one local journal; ``most`` bounds how many keys are kept when it is opened.
+
+    Opening needs no space: what is torn is cut off, and what is forgotten goes only where there is room to
+    write the rest anew.
+    """
 
     def __init__(self, path: Path, most: int, *, tolerant: bool) -> None:
         self._path = path
-        self.keys = self._load(most, tolerant)
-        self._rewrite()
+        found = self._load(tolerant)
+        self.keys = list(dict.fromkeys(found))[-most:]
+        if len(found) > len(self.keys):
+            self._rewrite()
 
     def append(self, keys: Sequence[Key]) -> None:
         """Durable when this returns; OSError as the system raises it."""
-        with self._path.open("ab", buffering=0) as file:
-            file.write(pack_keys(keys))
-            os.fsync(file.fileno())
+        _write_synced(self._path, "ab", keys)
 
-    def _load(self, most: int, tolerant: bool) -> list[Key]:
+    def _load(self, tolerant: bool) -> list[Key]:
         raw = self._path.read_bytes() if self._path.exists() else b""
         keys, intact = unpack_keys(raw)
         # A batch is appended and synced as a whole: what a crash leaves is the last one, cut off.
@@ -89,17 +96,28 @@ class SettledFile:
                 f"{self._path.name} is damaged at byte {intact}: keys of committed messages are lost, so the "
                 "broker's redeliveries of those would give a second row"
             )
-        return list(dict.fromkeys(keys))[-most:]
+        if intact < len(raw):
+            os.truncate(self._path, intact)
+        return keys
 
     def _rewrite(self) -> None:
-        """What is torn or forgotten goes; the old file stands until the new one is durable."""
+        """The old file stands until the new one is durable, and for another run where the disk is full."""
         temporary = self._path.with_suffix(".new")
-        with temporary.open("wb") as file:
-            if self.keys:
-                file.write(pack_keys(self.keys))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        try:
+            _write_synced(temporary, "wb", self.keys)
+        except OSError as error:
+            log.warning("%s could not be made smaller: %s", self._path, error)
+            temporary.unlink(missing_ok=True)
+        else:
+            temporary.replace(self._path)
+
+
+def _write_synced(path: Path, mode: str, keys: Sequence[Key]) -> None:
+    with path.open(mode, buffering=0) as file:
+        content = memoryview(pack_keys(keys))
+        while content:
+            content = content[file.write(content) :]
+        os.fsync(file.fileno())
 
 
 def _magics(raw: bytes, begin: int) -> Iterator[int]:

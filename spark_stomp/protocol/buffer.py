@@ -6,56 +6,89 @@ more data joins: what has been searched once need not be searched again.
 
 from __future__ import annotations
 
+from typing import Final
+
 __all__ = ["ReceiveBuffer"]
+
+SMALL_PIECE: Final = 4096
+"""Octets below which pieces are joined as they come: kept as objects they would take many times the room."""
 
 
 class ReceiveBuffer:
-    """Octets in two parts: ``data`` that a reader looks at, and what has arrived since.
+    """Octets in two parts: ``data`` that a reader looks at, and the pieces that have arrived since.
 
     ``data[start:]`` is unread. ``data`` is ``bytes`` as long as that is cheap (slices of it need no second
     copy) and a ``bytearray`` while one frame trickles in.
     """
 
-    __slots__ = ("_incoming", "data", "start")
+    __slots__ = ("_pieces", "_waiting", "data", "start")
 
     def __init__(self, data: bytes = b"") -> None:
         self.data: bytes | bytearray = data
         self.start = 0
-        self._incoming: bytes | bytearray = b""
+        self._pieces: list[bytes | bytearray] = []
+        self._waiting = 0  # octets in the pieces
 
     def __len__(self) -> int:
         """How many octets are unread, those that were not pulled yet included."""
-        return len(self.data) - self.start + len(self._incoming)
+        return len(self.data) - self.start + self._waiting
 
     def append(self, data: bytes) -> None:
-        """Take what was received. A first piece is kept as it is; more are joined until ``pull``."""
-        if not self._incoming:
-            self._incoming = bytes(data)
+        """Take what was received. A piece is kept as it is until ``pull``, unless it is one of many small."""
+        if not data:
             return
-        if not isinstance(self._incoming, bytearray):
-            self._incoming = bytearray(self._incoming)
-        self._incoming += data
+        pieces = self._pieces
+        self._waiting += len(data)
+        if not pieces or len(data) >= SMALL_PIECE:
+            pieces.append(bytes(data))
+            return
+        if not isinstance(pieces[-1], bytearray):
+            pieces.append(bytearray())
+        pieces[-1] += data
 
-    def pull(self) -> bool:
+    def pull(self, wanted: int = 0) -> bool:
         """Add to ``data`` what has arrived; False where nothing has.
 
         The unread tail is copied only where it is not longer than what joins it, or once, into a growing
-        ``bytearray``: each octet is copied a constant number of times.
+        ``bytearray``, or once when all is there that was wanted: each octet is copied a constant number of
+        times.
+
+        Args:
+            wanted: for how many unread octets the reader waited, if it knew. A rest that is shorter than that
+                is left for the next time, so that ``data`` is what was wanted, and need not be cut.
         """
-        incoming = self._incoming
-        if not incoming:
+        pieces = self._pieces
+        if not pieces:
             return False
-        self._incoming = b""
         tail = len(self.data) - self.start
-        if tail <= len(incoming):
-            self.data = b"".join((memoryview(self.data)[self.start :], incoming)) if tail else bytes(incoming)
+        if tail > self._waiting and not wanted:
+            self._grow()
+        else:
+            rest = self._cut(len(self) - wanted) if len(self) < 2 * wanted else b""
+            parts = [memoryview(self.data)[self.start :], *pieces] if tail else pieces
+            self.data = b"".join(parts) if len(parts) > 1 else bytes(parts[0])
             self.start = 0
-            return True
+            pieces.clear()
+            self._waiting = 0
+            self.append(rest)
+        return True
+
+    def _cut(self, spare: int) -> bytes:
+        """Take the last ``spare`` octets away again, where they are a part of the last piece."""
+        last = self._pieces[-1]
+        if not 0 < spare < len(last):
+            return b""
+        self._pieces[-1] = last[:-spare]
+        return bytes(last[-spare:])
+
+    def _grow(self) -> None:
         if not isinstance(self.data, bytearray):
             self.data = bytearray(memoryview(self.data)[self.start :])
             self.start = 0
-        self.data += incoming
-        return True
+        for piece in self._pieces:
+            self.data += piece
+        self._pieces.clear()
+        self._waiting = 0
 
     def consume(self, count: int) -> None:
         """Count the next ``count`` octets as read; what follows a trickled frame becomes ``bytes`` again."""
@@ -70,11 +103,12 @@ class ReceiveBuffer:
 
     def take(self) -> bytes:
         """Everything unread; the buffer is empty afterwards."""
-        rest = b"".join((memoryview(self.data)[self.start :], self._incoming))
+        rest = b"".join((memoryview(self.data)[self.start :], *self._pieces))
         self.clear()
         return rest
 
     def clear(self) -> None:
         """Drop everything."""
-        self.data = self._incoming = b""
-        self.start = 0
+        self.data = b""
+        self._pieces.clear()
+        self.start = self._waiting = 0

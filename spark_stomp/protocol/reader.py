@@ -116,7 +116,7 @@ class FrameReader:
 
     def _still_stalled(self) -> bool:
         """Whether nothing has come since the last NEED_DATA that could change the answer."""
-        if len(self._buffer) < self._wanted or not self._pull():
+        if not self._pull():
             return True
         self._stalled = False
         return False
@@ -128,10 +128,11 @@ class FrameReader:
         from its first octet, because whole heads have a quicker way. It was no longer than what joined it, so
         the cost stays linear. A frame begun under other settings keeps them.
         """
-        if not self._buffer.pull():
+        buffer, wanted = self._buffer, self._wanted
+        if len(buffer) < wanted or not buffer.pull(wanted):
             return False
         head = self._head
-        if isinstance(self._buffer.data, bytes) and (
+        if isinstance(buffer.data, bytes) and (
             head is None
             or not (head.complete or head.grammar is not self._grammar or head.limits is not self._limits)
         ):

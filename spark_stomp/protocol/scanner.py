@@ -1,31 +1,27 @@
 """Octets to blocks of raw MESSAGE frames: where each ends, what an ACK of it must name, its stable id.
 
-For the receiver, which keeps frames as they are and decodes none. A run of frames of one header layout is
-walked with one regular expression per head and a jump over each body; the heads of a run are then checked
-together. Whatever is not plainly fine is read by ``FrameReader``, so scanner and decoder accept and refuse
-the same input.
+For the receiver, which keeps frames as they are and decodes none. Frames of one header layout are found in
+runs (``runs``), whose heads are then checked together. Whatever is not plainly fine is read by
+``FrameReader``, so scanner and decoder accept and refuse the same input.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
-from typing import Final, Literal, NamedTuple
+from typing import Literal
 
 from spark_stomp.errors import RemoteProtocolError
 
 from .frames import HEARTBEAT, NEED_DATA, Frame, Signal
 from .grammar import Grammar, escape
 from .head import without_line_end
-from .layouts import LENGTH, Layout, LayoutBook
+from .layouts import Layout, LayoutBook
 from .limits import Limits
 from .reader import FrameReader, Span
+from .runs import RunFinder, RunLayout, compile_run
 
 __all__ = ["FrameScanner", "MessageBlock"]
-
-FIRST_RUN: Final = 16
-LONGEST_RUN: Final = 512
 
 
 @dataclass(slots=True)
@@ -49,7 +45,7 @@ class MessageBlock:
 class _Gathering:
     """A block in the making: finished parts, and a span of the buffer's octets that still grows."""
 
-    parts: list[bytes] = field(default_factory=list)
+    parts: list[bytes | memoryview] = field(default_factory=list)
     size: int = 0
     source: bytes | bytearray = b""
     begin: int = 0
@@ -74,32 +70,21 @@ class _Gathering:
 
     def _finish_part(self) -> None:
         if self.end > self.begin:
-            self.parts.append(bytes(self.source[self.begin : self.end]))
+            self.parts.append(self._part())
             self.size += self.end - self.begin
         self.source, self.begin = b"", self.end
 
+    def _part(self) -> bytes | memoryview:
+        """The span: copied only where its source may change."""
+        if isinstance(self.source, bytearray):
+            return bytes(memoryview(self.source)[self.begin : self.end])
+        whole = self.end - self.begin == len(self.source)
+        return self.source if whole else memoryview(self.source)[self.begin : self.end]
+
     def block(self) -> MessageBlock:
         self._finish_part()
-        data = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+        data = bytes(self.parts[0]) if len(self.parts) == 1 else b"".join(self.parts)
         return MessageBlock(data, self.ends, self.acks, self.ids)
-
-
-class _RunLayout(NamedTuple):
-    """How to walk a run; ``*_at`` are group numbers, None where the layout has no such header."""
-
-    head: re.Pattern[bytes]
-    length_at: int | None
-    ack_at: int | None
-    id_at: int | None
-
-
-class _Run(NamedTuple):
-    """Frames of one layout whose heads were not checked yet; ``ends`` are offsets in the buffer's data."""
-
-    heads: list[bytes]
-    ends: list[int]
-    acks: list[bytes]
-    ids: list[bytes | None]
 
 
 class FrameScanner(FrameReader):
@@ -114,8 +99,8 @@ class FrameScanner(FrameReader):
     def __init__(self, version: str, limits: Limits | None = None, *, id_header: str | None = None) -> None:
         super().__init__(version, limits)
         self._id_header = id_header
-        self._layouts: LayoutBook[_RunLayout] = LayoutBook(self._compile)
-        self._run_length = FIRST_RUN
+        self._layouts: LayoutBook[RunLayout] = LayoutBook(self._compile)
+        self._runs = RunFinder()
         self._settings_changed()
 
     def _settings_changed(self) -> None:
@@ -231,13 +216,9 @@ class FrameScanner(FrameReader):
         layout = self._layouts.known[rank]
         if not isinstance(data, bytes) or start >= len(data):
             return False
-        run = _walk(layout, data, start, self._run_length, min(self._limits.max_frame, self._limits.max_body))
+        run = self._runs.find(layout, data, start, min(self._limits.max_frame, self._limits.max_body))
         count = self._plain(run.heads)
-        if count < len(run.heads):
-            # An odd frame came after count plain ones: what is walked in vain stays in proportion to that.
-            self._run_length = count + 1
-        elif count == self._run_length:
-            self._run_length = min(2 * count, LONGEST_RUN)
+        self._runs.learn(run, start, count)
         if not count:
             return False
         gathering.extend(data, start, run.ends[:count])
@@ -247,10 +228,10 @@ class FrameScanner(FrameReader):
         self._layouts.used(rank)
         return True
 
-    def _plain(self, heads: list[bytes]) -> int:
+    def _plain(self, heads: Sequence[bytes]) -> int:
         """How many of the first heads are fine beyond doubt: checked together, one by one only where odd."""
-        longest = self._limits.max_header_line
-        if not heads or (self._is_plain(b"".join(heads)) and max(map(len, heads)) <= longest):
+        longest, together = self._limits.max_header_line, b"".join(heads)
+        if self._is_plain(together) and (len(together) <= longest or max(map(len, heads)) <= longest):
             return len(heads)
         odd = (place for place, head in enumerate(heads) if len(head) > longest or not self._is_plain(head))
         return next(odd)
@@ -277,41 +258,8 @@ class FrameScanner(FrameReader):
             _, *after = head.replace(b"\\\\", b"").split(b"\\")
         return {octets[:1] for octets in after} <= self._escaped
 
-    def _compile(self, layout: Layout) -> _RunLayout:
-        ack_at = next(
-            (place for name in self._ack_headers if (place := layout.place(name)) is not None), None
-        )
-        id_at = None if self._id_header is None else layout.place(self._id_header)
-        length_at = layout.place(LENGTH)
-        places = sorted({place for place in (ack_at, id_at, length_at) if place is not None})
-        pattern = re.compile(rb"\n*" + layout.pattern(frozenset(places)).encode())
-        group = {place: number for number, place in enumerate(places, start=1)}
-        return _RunLayout(pattern, *(None if at is None else group[at] for at in (length_at, ack_at, id_at)))
-
-
-def _walk(layout: _RunLayout, data: bytes, start: int, longest: int, max_size: int) -> _Run:
-    """Up to ``longest`` complete frames from ``start`` on. The loop that everything here is about."""
-    pattern, length_at, ack_at, id_at = layout
-    match_head = pattern.match
-    run = _Run([], [], [], [])
-    add_head, add_end, add_ack, add_id = run.heads.append, run.ends.append, run.acks.append, run.ids.append
-    position, size = start, len(data)
-    for _ in repeat(None, longest):
-        match = match_head(data, position)
-        if match is None:
-            break
-        body = match.end()
-        end = data.find(b"\0", body) if length_at is None else body + int(match[length_at])
-        if not body <= end < size or data[end] or end - position >= max_size:
-            break
-        position = end + 1
-        add_head(match[0])
-        add_end(position)
-        if ack_at is not None:
-            add_ack(match[ack_at])
-        if id_at is not None:
-            add_id(match[id_at])
-    return run
+    def _compile(self, layout: Layout) -> RunLayout:
+        return compile_run(layout, self._ack_headers, self._id_header)
 
 
 def _raw_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:

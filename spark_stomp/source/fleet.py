@@ -150,7 +150,8 @@ class Fleet:
         self._exchange.close()
 
     def _counters(self) -> dict[str, Any]:
-        return {name: _figures(receiver.status()) for name, receiver in self._receivers.items()}
+        figures = {name: _figures(receiver.status()) for name, receiver in self._receivers.items()}
+        return figures | self.holdings.figures()
 
 
 def _figures(status: ReceiverStatus) -> dict[str, int]:

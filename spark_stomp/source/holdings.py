@@ -81,6 +81,9 @@ class Holdings(Protocol):
     def read(self, ticket: RangeTicket) -> Iterator[FrameRun]:
         """The frames of a planned range."""
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Counters beside those of the receivers, by name."""
+
     def start(self) -> None: ...
 
     def stop(self, timeout: float) -> None:
@@ -172,6 +175,9 @@ class WindowHoldings:
             raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
         return receiver.runs(ticket.low, ticket.high)
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        return {}
+
     def start(self) -> None:
         """The windows are filled by their receivers."""
 
@@ -198,6 +204,7 @@ class JournalHoldings:
         changed: Callable[[], None],
     ) -> None:
         self._journal = journal
+        self._book = book
         self._receivers = receivers
         self._tolerant = settings.tolerant
         if ack_when_durable:
@@ -322,6 +329,22 @@ class JournalHoldings:
         if ticket.epoch != self._journal.id:
             raise RangeUnavailable(f"the journal here is {self._journal.id}, not {ticket.epoch}")
         return self._journal.runs(ticket.low, ticket.high)
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Positions, bytes, and what the ledger of keys holds or had to forget."""
+        journal = self._journal
+        return {
+            JOURNAL: {
+                "first": journal.first,
+                "committed": journal.committed,
+                "end": journal.end,
+                "bytes": journal.size,
+                "waiting": self._writer.waiting,
+                "held": self._book.held,
+                "settled": self._book.settled,
+                "evicted": self._book.evicted,
+            }
+        }
 
     def wake(self) -> None:
         """A receiver has news."""

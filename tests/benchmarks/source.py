@@ -1,7 +1,8 @@
 """Rows per second from a broker at wire speed to rows counted in ``foreachBatch``, on ``local[2]``.
 
 References of the same run: ready-made record batches without any broker (Spark's own limit), and a simple
-stream reader around stomp.py. Prints ratios; absolute figures depend on the machine.
+stream reader around stomp.py. The same with a journal is a ratio of that without. Prints ratios; absolute
+figures depend on the machine.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming import DataStreamReader
 from support.spark import spark_session
 
 from spark_stomp import register
@@ -39,7 +41,7 @@ HEAD = (
     b"MESSAGE\nsubscription:0\ndestination:/queue/a\nmessage-id:ID:bench-1-%08d\nack:%08d\npersistent:true\n"
     b"priority:4\nexpires:0\ntimestamp:1700000000000\nredelivered:false\ncontent-length:235\n\n"
 )
-GOAL_OF_LIMIT, GOAL_OF_STOMP_PY = 0.4, 20.0
+GOAL_OF_LIMIT, GOAL_OF_STOMP_PY, GOAL_WITH_JOURNAL = 0.4, 20.0, 0.8
 
 
 def serve(listener: socket.socket, messages: int, window: int) -> None:
@@ -194,6 +196,13 @@ def rate(frame: DataFrame, messages: int) -> float:
     return sum(count for _, count in counted) / (ended - counted[0][0])
 
 
+def journal_rate(stream: DataStreamReader, ack_after: str) -> float:
+    """The same with a new journal on the local disk, synced before Spark is told of anything."""
+    with tempfile.TemporaryDirectory() as folder:
+        frame = stream.option("journal", f"{folder}/journal").option("ackAfter", ack_after)
+        return rate(frame.load("/queue/a"), MESSAGES)
+
+
 def median(run: Callable[[], float]) -> float:
     return statistics.median(run() for _ in range(ROUNDS))
 
@@ -233,6 +242,13 @@ def report(spark: SparkSession, port: int, stomp_py_port: int) -> None:
     simple = spark.readStream.format("stomp.py").option("port", stomp_py_port)
     reference = median(lambda: rate(simple.load(), STOMP_PY_MESSAGES))
     print(f"{'spark_stomp':20} {ours:12,.0f} rows/s")
+    for ack_after in ("commit", "journal"):
+        journaled = median(lambda ack_after=ack_after: journal_rate(stream, ack_after))  # type: ignore[misc]
+        name = f"journal, {ack_after}"
+        print(
+            f"{name:20} {journaled:12,.0f} rows/s   of spark_stomp without one "
+            f"{journaled / ours:6.2f}   goal {GOAL_WITH_JOURNAL}"
+        )
     references = (
         ("ready-made batches", limit, GOAL_OF_LIMIT),
         ("simple stomp.py", reference, GOAL_OF_STOMP_PY),

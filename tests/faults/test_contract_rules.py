@@ -22,6 +22,9 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(spark_stomp.__file__).parent
 SOURCE = "unit/source"
+WRITER = "unit/journal/test_writer.py"
+JOURNAL = "unit/journal/test_local.py"
+JOURNALED = "faults/test_journal.py"
 READER = f"{SOURCE}/test_stream_reader.py"
 RECEIVER = "unit/receiver/test_receiver.py"
 DELIVERIES = "unit/receiver/test_deliveries.py"
@@ -302,9 +305,144 @@ RULES = [
         f"{READER}::test_with_nothing_new_the_last_end_comes_back_byte_for_byte",
     ),
     Broken(
+        "journal: durable means synced",
+        "journal/local.py",
+        "            segment.sync()\n        self._noted = self._committed\n        self._durable",
+        "            pass\n        self._noted = self._committed\n        self._durable",
+        f"{JOURNAL}::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error",
+    ),
+    Broken(
+        "journal: only what is behind everything durable may be cut off",
+        "journal/segment.py",
+        "                if last and not self._was_durable(offset, length):\n",
+        "                if last:\n",
+        f"{JOURNAL}::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error",
+    ),
+    Broken(
+        "journal: and nothing in another file than the last",
+        "journal/segment.py",
+        "                if last and not self._was_durable(offset, length):\n",
+        "                if not self._was_durable(offset, length):\n",
+        f"{JOURNAL}::TestDamage::test_it_says_what_is_lost",
+    ),
+    Broken(
+        "journal: one writer at a time",
+        "journal/local.py",
+        "            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "",
+        f"{JOURNAL}::TestLock::test_a_second_query_is_refused",
+    ),
+    Broken(
+        "journal: durable alone is no reason to ACK, unless ackAfter=journal",
+        "journal/writer.py",
+        "            if self._ack_when_durable:\n",
+        "            if True:\n",
+        f"{WRITER}::test_durable_alone_is_no_reason_to_ack",
+    ),
+    Broken(
+        "journal: with ackAfter=journal it is",
+        "journal/writer.py",
+        "            if self._ack_when_durable:\n",
+        "            if False:\n",
+        f"{WRITER}::test_with_ack_after_journal_it_is_and_not_before",
+    ),
+    Broken(
+        "journal: what is on its way there is not discarded",
+        "receiver/deliveries.py",
+        "            self._kept = max(self._kept, runs[-1].end if runs else 0)\n",
+        "",
+        f"{WRITER}::test_frames_on_their_way_to_the_disk_are_not_discarded",
+    ),
+    Broken(
+        "journal: frames leave their keys behind",
+        "journal/writer.py",
+        "            self._journal.settle(self._book.take_unsaved())\n",
+        "",
+        f"{WRITER}::TestRoom::test_so_does_a_connection_that_ended_before_its_receipts",
+    ),
+    Broken(
+        "journal: what the broker did not confirm as ACKed is not deleted",
+        "journal/writer.py",
+        "            upto = upto if unconfirmed is None else min(upto, unconfirmed)\n",
+        "",
+        f"{WRITER}::TestRoom::test_a_commit_whose_acks_are_confirmed_makes_room",
+    ),
+    Broken(
+        "journal: at its bound frames wait",
+        "journal/writer.py",
+        "        return not self._full\n",
+        "        return True\n",
+        f"{WRITER}::TestRoom::test_at_the_bound_frames_wait_un_acked_and_un_offered",
+    ),
+    Broken(
+        "journal: but never for what nothing brings",
+        "journal/writer.py",
+        " > self._max_bytes and self._holds_anything()\n",
+        " > self._max_bytes\n",
+        f"{WRITER}::TestRoom::test_a_bound_that_is_smaller_than_any_group_lets_one_through",
+    ),
+    Broken(
+        "journal: a redelivery after a restart gives no second row",
+        "journal/recovery.py",
+        "            known = run.end > journal.end - most\n",
+        "            known = False\n",
+        f"{WRITER}::TestAfterARestart::test_redelivered_and_not_committed_gives_no_second_row",
+    ),
+    Broken(
+        "journal: and if it was committed it is ACKed and dropped",
+        "journal/recovery.py",
+        "    recovered.commit(recovered.window.below(journal.committed))\n",
+        "",
+        f"{WRITER}::TestAfterARestart::test_redelivered_and_committed_is_acked_and_dropped",
+    ),
+    Broken(
+        "journal: a range in it is never empty",
+        "source/runtime.py",
+        "            self._holdings.missing(part)\n",
+        "            pass\n",
+        f"{JOURNALED}::TestRefused::test_a_first_batch_whose_journal_is_gone",
+    ),
+    Broken(
+        "journal: the checkpoint's is the one that is there",
+        "source/runtime.py",
+        "        self._holdings.begin(begin)\n",
+        "",
+        f"{JOURNALED}::TestRefused::test_the_option_that_was_left_out_with_nothing_planned",
+    ),
+    Broken(
+        "journal: positions once given away are not given again",
+        "source/holdings.py",
+        "            journal.skip(position.sequence)\n",
+        "",
+        f"{JOURNALED}::TestRefused::test_an_older_copy_of_the_journal",
+    ),
+    Broken(
+        "journal: on a fresh checkpoint reading begins at the committed position",
+        "source/holdings.py",
+        "        self._base = journal.committed\n",
+        "        self._base = journal.first\n",
+        f"{JOURNALED}::TestRestartedOtherwise"
+        "::test_with_a_fresh_checkpoint_reading_begins_at_the_committed_position",
+    ),
+    Broken(
+        "journal: where the first batch began is in its offset",
+        "source/holdings.py",
+        "base=0 if known else self._base",
+        "base=0",
+        f"{JOURNALED}::TestRestartedOtherwise"
+        "::test_with_a_fresh_checkpoint_reading_begins_at_the_committed_position",
+    ),
+    Broken(
+        "journal: what a named checkpoint has as committed is ACKed when it comes again",
+        "source/committer.py",
+        "            if self._checkpoint is not None and self._checkpoint.last_commit_holds(start):\n",
+        "            if False:\n",
+        f"{JOURNALED}::test_acks_that_the_broker_never_saw_need_no_further_batch",
+    ),
+    Broken(
         "7: a failure is never no data",
         "source/fleet.py",
-        "                raise status.failure\n",
+        "                raise failure\n",
         "                return\n",
         f"{READER}::test_a_receiver_that_failed_is_an_error_and_not_no_data",
     ),

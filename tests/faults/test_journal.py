@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Iterator
@@ -231,6 +232,27 @@ class TestRefused:
         assert begun.begin(journal=None, ackAfter=None, failOnDataLoss="false").read() == []
         assert "the option journal is not set" in caplog.text
 
+    def test_a_first_batch_whose_journal_is_gone(
+        self, query: Query, devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 10))
+        query.begin().gather(10)
+        query.end()
+        query.journal.rename(tmp_path / "elsewhere")
+        with pytest.raises(JournalMissing, match="moved away or deleted"):
+            query.begin().read()
+
+    def test_damage_in_the_middle(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
+        (path,) = begun.journal.glob("*.segment")
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b"message 12", b"message !!"))
+        with pytest.raises(JournalDamaged, match="lost"):
+            begun.begin().read()
+        begun.end()
+        run = begun.begin(failOnDataLoss="false")
+        assert texts(10, 10)[2] not in bodies(run.read())
+        assert "lost" in caplog.text
+
     def test_the_option_that_was_left_out_with_nothing_planned(self, begun: Query) -> None:
         begun.planned = None
         run = begun.begin(journal=None, ackAfter=None)
@@ -340,6 +362,29 @@ def test_a_connection_cut_gives_no_second_row(query: Query, devbroker: DevBroker
     assert bodies(run.take(5)) == texts(40, 5)
     run.commit()
     emptied(devbroker)
+
+
+def test_acks_that_the_broker_never_saw_need_no_further_batch(devbroker: DevBroker, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    query = Query(devbroker, tmp_path, checkpointLocation=str(checkpoint))
+    devbroker.publish_many(QUEUE, texts(0, 10))
+    run = query.begin()
+
+    def planned() -> bool:
+        run._end = run.reader.latestOffset(run._start, None)
+        return run._end.get("journal", {}).get("sequence") == 10
+
+    wait_until(planned, 20, "all messages in the journal")
+    for log, content in (("offsets", json.dumps(run._end)), ("commits", "{}")):
+        (checkpoint / log).mkdir(parents=True)
+        (checkpoint / log / "0").write_text(f"v1\n{content}")
+    # Spark's last batch was committed as the driver died; nothing new comes in the next run.
+    query.end()
+    query.committed, query.planned = query.planned, None
+    run = query.begin()
+    assert run.reader.latestOffset(run._start, None) == run._start
+    emptied(devbroker)
+    query.end()
 
 
 def test_where_ids_are_not_stable_the_risk_of_second_rows_is_said(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from support.brokers import Broker
 from support.brokers.fixtures import on_real_brokers
 from support.driven import Run, publish
+from support.waiting import wait_until
 
 from spark_stomp.dialects import dialect_named
 
@@ -23,11 +26,31 @@ def test_a_killed_broker_costs_no_message_and_no_second_row_where_ids_are_stable
         broker.wait_for(queue, ready=0, unacked=100, timeout=40)
         assert [row["body"] for row in query.read()] == BODIES
         query.commit()
-        if dialect_named(broker.dialect).id_header is None:
+        again = dialect_named(broker.dialect).id_header is None
+        if again:
             assert [row["body"] for row in query.gather(100)] == BODIES
             query.commit()
+        # What was un-acked and offered, and nothing else, is doubled or re-attached.
+        (figures,) = query.counters()
+        assert (figures["doubled"], figures["reattached"]) == ((100, 0) if again else (0, 100))
         broker.wait_for(queue, ready=0, unacked=0)
         publish(broker.options(), queue, [b"afterwards"])
         assert [row["body"] for row in query.batch()] == [b"afterwards"]
         query.commit()
     broker.wait_for(queue, ready=0, unacked=0)
+
+
+def test_a_batch_longer_than_three_heartbeats_behind_a_full_window(broker: Broker) -> None:
+    queue = broker.new_queue()
+    publish(broker.options(), queue, BODIES)
+    with Run(broker.options(destination=queue, heartbeat="1s,1s", prefetch=20)) as query:
+        rows = query.batch()
+        over = time.monotonic() + 4.0
+        wait_until(lambda: time.monotonic() >= over, what="the end of a long batch")
+        query.commit()
+        rows += query.take(len(BODIES) - len(rows))
+        query.commit()
+        broker.wait_for(queue, ready=0, unacked=0)
+        (figures,) = query.counters()
+    assert [row["body"] for row in rows] == BODIES
+    assert figures["reconnects"] == 0

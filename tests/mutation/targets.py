@@ -18,6 +18,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "protocol/head.py": CODEC,
     "protocol/layouts.py": ("unit/protocol/test_layouts.py", *CODEC),
     "protocol/decoder.py": CODEC,
+    "protocol/runs.py": ("unit/protocol/test_runs.py", "unit/protocol/test_scanner.py"),
     "protocol/scanner.py": (
         "unit/protocol/test_scanner.py",
         "unit/protocol/test_decoder.py::TestWaiting",

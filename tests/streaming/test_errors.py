@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from support.certificates import Authority
+from support.fronts import tls_front
 from support.spark import Recorder, Running, stomp_stream
 
 from spark_stomp.devbroker import DevBroker
@@ -55,6 +58,35 @@ def test_a_wrong_password(spark: SparkSession, tmp_path: Path) -> None:
     assert "[STOMP_LOGIN_REFUSED]" in text
     assert f"127.0.0.1:{broker.port}" in text
     assert "wrong secret" not in text
+
+
+@pytest.mark.parametrize(
+    ("host", "days", "trusted", "reason"),
+    [
+        ("broker.example", 1, True, "127.0.0.1 is not in it"),
+        ("127.0.0.1", -1, True, "certificate has expired"),
+        ("127.0.0.1", 1, False, "set tlsCaFile to the authority that signed it"),
+    ],
+)
+def test_a_certificate_that_does_not_hold(
+    spark: SparkSession,
+    devbroker: DevBroker,
+    tmp_path: Path,
+    host: str,
+    days: int,
+    trusted: bool,
+    reason: str,
+) -> None:
+    folder = tmp_path / "tls"
+    folder.mkdir()
+    authority = Authority(folder, "good")
+    context = authority.issue(host, until=timedelta(days=days)).server_context()
+    options = {"tlsCaFile": authority.ca_file} if trusted else {}
+    with tls_front(devbroker.port, context) as port:
+        text = failure(spark, f"stomp+ssl://127.0.0.1:{port}", tmp_path / "checkpoint", **options)
+    assert "[STOMP_TLS_REFUSED]" in text
+    assert reason in text
+    assert devbroker.connects == 0
 
 
 def test_a_destination_that_the_broker_refuses(spark: SparkSession, tmp_path: Path) -> None:

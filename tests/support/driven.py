@@ -60,6 +60,10 @@ class Run:
             self._end = self.reader.latestOffset(self._start, None)
         return self.read()
 
+    def counters(self) -> list[Json]:
+        """What the exchange tells of each receiver."""
+        return list(self.reader._running()._fleet._counters().values())
+
     def read(self) -> list[Row]:
         """The rows of the planned batch, once more."""
         partitions = self.reader.partitions(self._start, self._end)

@@ -17,6 +17,7 @@ __all__ = ["JAVA_OPTIONS", "ActiveMQ", "DebianActiveMQ", "stomp_properties", "wi
 _POM = Path(__file__).with_name("activemq.pom.xml")
 # Quick to start, and small.
 JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_BEAN = "org.apache.activemq:type=Broker,brokerName=localhost"
 _NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
@@ -74,15 +75,17 @@ class ActiveMQ(Broker):
 
     def standing(self, destination: str) -> Standing:
         kind, _, name = destination.removeprefix("/").partition("/")
-        broker = "org.apache.activemq:type=Broker,brokerName=localhost"
         if kind == "topic":
-            beans = f"{broker},destinationType=Topic,destinationName={name},endpoint=Consumer,*"
+            beans = f"{_BEAN},destinationType=Topic,destinationName={name},endpoint=Consumer,*"
             said = self._jolokia.read_all(beans, "PendingQueueSize", "DispatchedQueueSize")
             delivered = sum(one["DispatchedQueueSize"] for one in said)
             return Standing(sum(one["PendingQueueSize"] for one in said), delivered)
-        bean = f"{broker},destinationType=Queue,destinationName={name}"
+        bean = f"{_BEAN},destinationType=Queue,destinationName={name}"
         (queue,) = self._jolokia.read_all(bean, "QueueSize", "InFlightCount") or [_NO_QUEUE]
         return Standing(queue["QueueSize"] - queue["InFlightCount"], queue["InFlightCount"])
+
+    def delete_durable(self, topic: str, client: str, name: str) -> None:
+        self._jolokia.call(_BEAN, "destroyDurableSubscriber(java.lang.String,java.lang.String)", client, name)
 
     def _configure(self) -> None:
         self.port, self.tls_port, jolokia = free_ports(3)

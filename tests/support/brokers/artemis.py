@@ -63,6 +63,10 @@ class Artemis(Broker):
         delivered = sum(queue["DeliveringCount"] for queue in said)
         return Standing(held - delivered, delivered)
 
+    def delete_durable(self, topic: str, client: str, name: str) -> None:
+        bean = 'org.apache.activemq.artemis:broker="localhost"'
+        self._jolokia.call(bean, "destroyQueue(java.lang.String)", f"{client}.{name}@{topic}")
+
     @property
     def _instance(self) -> Path:
         return self.folder / "instance"

@@ -107,6 +107,10 @@ class Broker(ABC):
         Of a topic: what its subscriptions hold, all together.
         """
 
+    @abstractmethod
+    def delete_durable(self, topic: str, client: str, name: str) -> None:
+        """Delete the durable subscription by the broker's own means, as the README tells."""
+
     def restart(self) -> None:
         """Die and come back with what was persistent."""
         self.kill()

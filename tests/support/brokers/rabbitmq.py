@@ -79,6 +79,16 @@ class RabbitMQ(Broker):
         ready, unacked = re.findall(r"\d+", self.evaluate(_STANDING.replace("FOUND", found)))
         return Standing(int(ready), int(unacked))
 
+    def delete_durable(self, topic: str, client: str, name: str) -> None:
+        columns = ("source_name", "routing_key", "destination_name")
+        listed = self._control("list_bindings", "--quiet", *columns)
+        key = topic.removeprefix("/topic/")
+        (queue,) = re.findall(rf"^amq\.topic\t{re.escape(key)}\t(\S+)$", listed, re.MULTILINE)
+        self._control("delete_queue", queue)
+
+    def _control(self, *arguments: str) -> str:
+        return run(self._program("rabbitmqctl"), *arguments, environment=self._environment, timeout=60)
+
     def evaluate(self, expression: str) -> str:
         """The value of an Erlang expression on the node, as ``rabbitmqctl eval`` has it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,23 @@ def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
 def test_beyond_the_bound_the_oldest_are_forgotten(tmp_path: Path) -> None:
     SettledFile(tmp_path / "keys", 100, tolerant=False).append(KEYS)
     assert opened(tmp_path / "keys", most=2) == KEYS[-2:]
+
+
+def test_with_a_full_disk_it_is_opened_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(pack_keys(KEYS) + pack_keys(KEYS)[:-3])
+
+    def full(path: Path, mode: str, keys: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("spark_stomp.journal.settled._write_synced", full)
+    assert opened(path, most=2) == KEYS[-2:]
+    assert path.read_bytes() == pack_keys(KEYS)
+    assert [one.name for one in tmp_path.iterdir()] == ["keys"]
+    assert "No space left" in caplog.text
 
 
 def test_a_torn_end_is_what_a_crash_leaves(tmp_path: Path) -> None:

@@ -114,6 +114,21 @@ def test_with_ack_after_journal_it_is_and_not_before(make: Make) -> None:
     assert (query.book.held, query.receiver.window.oldest_position) == (0, None)
 
 
+def test_a_commit_that_overtakes_the_writer_counts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = make()
+    query.deliver(0, 2)
+    append = query.journal.append
+
+    def overtaken(runs: list[FrameRun]) -> list[int]:
+        positions = append(runs)
+        query.writer.commit(query.journal.end)
+        return positions
+
+    monkeypatch.setattr(query.journal, "append", overtaken)
+    query.writer._step_once()
+    assert query.acks() == [b"h0", b"h1"]
+
+
 def test_a_commit_is_news_once(make: Make) -> None:
     query = make()
     query.deliver(0, 2)

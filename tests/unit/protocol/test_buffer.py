@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_stomp.protocol.buffer import ReceiveBuffer
+from spark_stomp.protocol.buffer import SMALL_PIECE, ReceiveBuffer
 
 
 def test_nothing_is_there_before_it_is_pulled() -> None:
@@ -102,3 +102,52 @@ def test_its_length_is_all_that_is_unread() -> None:
     assert len(buffer) == 5
     buffer.pull()
     assert len(buffer) == 5
+
+
+def test_what_was_wanted_is_not_mixed_with_a_shorter_rest() -> None:
+    for rest, alone in ((b"", True), (b"x", True), (b"x" * 9999, True), (b"x" * 10_000, False)):
+        buffer = ReceiveBuffer(b"ab")
+        buffer.start = 1
+        buffer.append(b"c" * 5000)
+        buffer.append(b"d" * 4999 + rest)
+        assert buffer.pull(10_000)
+        whole = b"b" + b"c" * 5000 + b"d" * 4999
+        assert (buffer.data, buffer.start) == (whole if alone else whole + rest, 0)
+        assert len(buffer) == 10_000 + len(rest)
+        assert buffer.pull() is (alone and bool(rest))
+        assert bytes(buffer.data).endswith(whole + rest if rest else whole)
+
+
+def test_what_was_wanted_is_one_piece_even_behind_a_long_tail() -> None:
+    buffer = ReceiveBuffer(b"abcd")
+    buffer.append(b"ef")
+    assert buffer.pull(6)
+    assert buffer.data == b"abcdef"
+    assert isinstance(buffer.data, bytes)
+
+
+def test_a_rest_that_begins_in_an_earlier_piece_is_not_left() -> None:
+    buffer = ReceiveBuffer(b"abcd")
+    buffer.append(b"e" * SMALL_PIECE)
+    buffer.append(b"f" * SMALL_PIECE)
+    assert buffer.pull(SMALL_PIECE)
+    assert len(buffer.data) == 4 + 2 * SMALL_PIECE
+    assert not buffer.pull()
+
+
+def test_small_pieces_take_little_room() -> None:
+    buffer = ReceiveBuffer()
+    large = b"x" * SMALL_PIECE
+    for piece in (b"a", b"b", b"c", large, b"d", b"e", b"", large, large):
+        buffer.append(piece)
+    assert [bytes(piece)[:3] for piece in buffer._pieces] == [b"a", b"bc", b"xxx", b"de", b"xxx", b"xxx"]
+    assert buffer._pieces[2] is large
+    assert len(buffer) == 5 + 3 * SMALL_PIECE
+    assert buffer.pull()
+    assert buffer.data == b"abc" + large + b"de" + 2 * large
+
+
+def test_nothing_is_no_piece() -> None:
+    buffer = ReceiveBuffer()
+    buffer.append(b"")
+    assert not buffer.pull()

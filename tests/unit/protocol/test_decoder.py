@@ -437,6 +437,108 @@ class TestQuickPath:
         assert decoder.exact == 2
 
 
+class TestReadAhead:
+    """Small frames are decoded together; no event shows it."""
+
+    FRAMES = tuple(
+        Frame("MESSAGE", (("id", str(n)), ("content-length", str(n % 7))), b"x" * (n % 7)) for n in range(60)
+    )
+
+    def started(self, octets: bytes, events: int) -> FrameDecoder:
+        """A decoder that has given so many events of these octets, after two frames that it learned from."""
+        decoder = FrameDecoder("1.1")
+        decoder.receive_data(encode_frame(self.FRAMES[0], "1.1") * 2 + octets)
+        for _ in range(2 + events):
+            assert decoder.next_event() is not NEED_DATA
+        return decoder
+
+    def octets(self, between: bytes) -> bytes:
+        return b"".join(encode_frame(frame, "1.1") + between for frame in self.FRAMES)
+
+    @pytest.mark.parametrize("between", [b"", b"\n", b"\n\n\n"])
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+    def test_gives_the_same_events(self, version: str, between: bytes) -> None:
+        octets = self.octets(between)
+        beats = len(between) * len(self.FRAMES)
+        for size in (len(octets), 1000, 37):
+            pieces = [octets[place : place + size] for place in range(0, len(octets), size)]
+            assert decode(version, pieces) == (list(self.FRAMES), beats, None)
+
+    @pytest.mark.parametrize("events", range(12))
+    def test_hands_over_what_no_event_was_given_for(self, events: int) -> None:
+        octets = self.octets(b"\n\n")
+        frames = [encode_frame(frame, "1.1") for frame in self.FRAMES]
+        given = b"".join(octets for frame in frames for octets in (frame, b"\n", b"\n"))
+        read = b"".join([octets for frame in frames for octets in (frame, b"\n", b"\n")][:events])
+        assert given == octets
+        decoder = self.started(octets, events)
+        assert decoder.take_buffer() == octets[len(read) :]
+        assert decoder.next_event() is NEED_DATA
+
+    @pytest.mark.parametrize("events", range(12))
+    def test_new_settings_hold_from_the_next_frame_on(self, events: int) -> None:
+        frames = [b"MESSAGE\nid:%d\ncontent-length:0\n\n\0" % n for n in range(10)]
+        decoder = self.started(b"\n".join(frames).replace(b"id:6", b"id:6\\r"), events)
+        assert decoder._ready or not events
+        decoder.version = "1.2"
+        rest = [event for event in iter(decoder.next_event, NEED_DATA) if event is not HEARTBEAT]
+        assert [event.get("id") for event in rest][-4:] == ["6\r", "7", "8", "9"]  # type: ignore[union-attr]
+        assert len(rest) == 10 - (events + 1) // 2
+
+    def test_new_limits_hold_from_the_next_frame_on(self) -> None:
+        decoder = self.started(self.octets(b""), 5)
+        decoder.limits = Limits(max_body=4)
+        with pytest.raises(BodyTooLarge):
+            decoder.next_event()
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            b"MESSAGE\nid:a\0b\ncontent-length:0\n\n\0",
+            b"MESSAGE\nid:\\t\ncontent-length:0\n\n\0",
+            b"MESSAGE\nid:\\\ncontent-length:0\n\n\0",
+            b"MESSAGE\nid:\xff\ncontent-length:0\n\n\0",
+            b"MESSAGE\nid:a\ncontent-length:1\n\n\0",
+            b"MESSAGE\nid:a\ncontent-length:1\n\nxx\0",
+            b"MESSAGE\nid\ncontent-length:0\n\n\0",
+        ],
+    )
+    @pytest.mark.parametrize("between", [b"", b"\n"])
+    def test_gives_all_in_front_of_an_error(self, odd: bytes, between: bytes) -> None:
+        octets = self.octets(between)
+        outcome = decode("1.1", [octets + odd + octets])
+        assert outcome == (list(self.FRAMES), len(between) * 60, FrameSyntaxError)
+
+    @pytest.mark.parametrize("value", ["é", ":", "\\", "€:\n"])
+    def test_reads_escapes_and_utf_8(self, value: str) -> None:
+        frames = [Frame("MESSAGE", (("id", str(n)), ("x", value * (n % 3))), b"\xff\\") for n in range(50)]
+        decoder = Watched("1.1")
+        decoder.receive_data(b"".join(encode_frame(frame, "1.1") for frame in frames))
+        assert list(iter(decoder.next_event, NEED_DATA)) == frames
+        assert decoder.exact == 2
+
+    def test_is_not_led_astray_by_frames_in_a_body(self) -> None:
+        inner = b"".join(encode_frame(frame, "1.1") for frame in self.FRAMES[:5])
+        frames = [Frame("MESSAGE", (("id", "1"), ("content-length", str(len(inner)))), inner)] * 9
+        assert decode("1.1", [b"".join(encode_frame(frame, "1.1") for frame in frames)]).frames == frames
+
+    @pytest.mark.parametrize(
+        "odd", [b"MESSAGE\nid:\r\n\nbody\0", b"MESSAGE\nid:1\n\nbody\0MESSAGE\nid:\r\n\n\0"]
+    )
+    def test_looks_at_little_in_vain(self, odd: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where each frame, or every other one, needs a closer look."""
+        taken, found = FrameDecoder._take_swept, [0]
+
+        def take(decoder: FrameDecoder, layout: Any, groups: Any) -> int:
+            found[0] += len(groups)
+            return taken(decoder, layout, groups)
+
+        monkeypatch.setattr(FrameDecoder, "_take_swept", take)
+        frames = decode("1.1", [b"MESSAGE\nid:1\n\n\0" * 3 + odd * 400]).frames
+        assert len(frames) == 3 + 400 * odd.count(b"\0")
+        assert found[0] < 15 * len(frames)
+
+
 @pytest.mark.parametrize("kind", [FrameDecoder, FrameScanner])
 class TestWaiting:
     """What was looked at once is not looked at again before something comes that could matter."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from support.codec import decode, scan, scanned_frames, splits
 
@@ -18,7 +16,6 @@ from spark_stomp.protocol import (
     Limits,
     MessageBlock,
     encode_frame,
-    scanner,
 )
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
@@ -71,6 +68,17 @@ class TestBlocks:
         ]
         for pieces in splits(octets):
             assert scan(version, pieces, id_header="id").events == expected
+
+    def test_of_one_large_frame_are_the_octets_that_were_waited_for(self) -> None:
+        """Joined once, whatever follows in the last piece, and not copied again."""
+        octets = message(1, body=b"x" * 50_000)
+        scanner = FrameScanner("1.2")
+        for place in range(0, len(octets), 10_000):
+            scanner.receive_data(octets[place : place + 10_000])
+            event = scanner.next_event()
+        scanner.receive_data(b"\n")
+        assert isinstance(event, MessageBlock) and event.data == octets
+        assert scanner._buffer.data is event.data
 
     def test_with_eols_between_frames(self) -> None:
         """ActiveMQ sends an LF after each frame."""
@@ -278,41 +286,6 @@ class TestSettings:
         scanner.receive_data(message(1))
         with pytest.raises(ProtocolError, match="more than 3 headers"):
             scanner.next_event()
-
-
-class TestRuns:
-    """How far the quick path walks before it checks: far through plain frames, not far to no purpose."""
-
-    PLAIN, ODD = b"MESSAGE\nmessage-id:m\n\nx\0", b"MESSAGE\nmessage-id:m\r\n\nx\0"
-
-    def walks(self, octets: bytes, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """The frames in each run that is walked."""
-        walk, lengths = scanner._walk, []
-
-        def counted(*arguments: Any) -> Any:
-            run = walk(*arguments)
-            lengths.append(len(run.heads))
-            return run
-
-        monkeypatch.setattr(scanner, "_walk", counted)
-        assert len(block_of(octets).ends) == octets.count(b"\0")
-        return [length for length in lengths if length]
-
-    @pytest.mark.parametrize("value", [b"m", b"\\\\", b"\\\\c", b"a\\cb\\\\\\n\\r", "é".encode(), b"a:b"])
-    def test_grow_through_plain_frames(self, value: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-        lengths = self.walks(self.PLAIN.replace(b":m", b":" + value) * 2002, monkeypatch)
-        assert lengths == [16, 32, 64, 128, 256, 512, 512, 480]
-
-    def test_do_not_grow_where_fewer_frames_came(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        other = self.PLAIN.replace(b"\n\n", b"\ny:z\n\n")
-        lengths = self.walks(self.PLAIN * 18 + other * 2 + self.PLAIN * 3 + other * 100, monkeypatch)
-        assert lengths == [16, 3, 32, 64, 4]
-
-    def test_shrink_to_the_distance_between_odd_frames(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        lengths = self.walks(self.PLAIN * 98 + (self.ODD + self.PLAIN * 3) * 30, monkeypatch)
-        # 48 frames of the third run are plain, and the fourth run begins with an odd one.
-        assert lengths[:6] == [16, 32, 64, 49, 1, 2]
-        assert sum(lengths[4:]) < 3 * 4 * 30
 
 
 class TestAgreement:

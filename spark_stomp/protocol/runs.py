@@ -1,0 +1,175 @@
+r"""Runs of raw MESSAGE frames of one header layout at the front of a buffer.
+
+Two ways find the same frames. A sweep is one regular expression over a whole window, without a step in Python
+per frame; it ends each body at its first NUL, and so finds only frames whose content-length says the same. A
+walk matches head by head and jumps over each body: right where bodies hold NULs, and quicker where they are
+long.
+
+What either finds has heads of the layout and bodies that end in a NUL. Whether there is anything in the heads
+that needs a closer look is for the caller to say, who says it of a whole run at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import accumulate, repeat
+from operator import add
+from typing import Final, NamedTuple
+
+from .layouts import LENGTH, Layout
+
+__all__ = ["Run", "RunFinder", "RunLayout", "compile_run", "sweep", "walk"]
+
+FIRST_RUN: Final = 16
+LONGEST_RUN: Final = 512
+WINDOW: Final = 128 << 10
+"""Octets that a sweep takes at most: what it finds is still in the processor's cache when it is checked."""
+MOST_NUMBERS: Final = 1024
+SMALL: Final = 1024
+"""Octets per frame up to which looking at each costs less than what a walk spends on a frame."""
+WALKS: Final = 16
+"""Runs that are walked after a sweep found nothing where there was something to find."""
+
+
+class RunLayout(NamedTuple):
+    """How to find the frames of a layout; ``*_at`` are group numbers, None where it has no such header."""
+
+    head: re.Pattern[bytes]
+    """EOLs and a head, with the groups that ``*_at`` number."""
+    frame: re.Pattern[bytes]
+    """The same in a group of its own, the first, and the body with its NUL in another, the last."""
+    length_at: int | None
+    ack_at: int | None
+    id_at: int | None
+
+
+class Run(NamedTuple):
+    """Consecutive frames: columns, of which ``acks`` and ``ids`` are empty where there is no such header.
+
+    ``heads`` have the EOLs in front of them; ``ends`` are offsets in the buffer's data.
+    """
+
+    heads: Sequence[bytes]
+    ends: list[int]
+    acks: Sequence[bytes]
+    ids: Sequence[bytes]
+
+
+def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | None) -> RunLayout:
+    """What finds the frames of ``layout``; an ACK names the first of ``ack_headers`` that it has."""
+    ack_at = next((place for name in ack_headers if (place := layout.place(name)) is not None), None)
+    id_at = None if id_header is None else layout.place(id_header)
+    length_at = layout.place(LENGTH)
+    places = sorted({place for place in (ack_at, id_at, length_at) if place is not None})
+    head = rb"\n*" + layout.pattern(frozenset(places)).encode()
+    # The second branch takes all that is left where a frame does not match, so that none behind it does.
+    frame = rb"(%b)([^\0]*\0)|(?s:.+)" % head
+    group = {place: number for number, place in enumerate(places, start=1)}
+    numbers = (None if at is None else group[at] for at in (length_at, ack_at, id_at))
+    return RunLayout(re.compile(head), re.compile(frame), *numbers)
+
+
+class RunFinder:
+    """Finds runs, each as long as the ones before it proved worth while.
+
+    What is found in vain stays in proportion to what is not: a run grows by what the ones before it gave, and
+    shrinks to the distance between frames that need a closer look.
+    """
+
+    def __init__(self) -> None:
+        self._length = FIRST_RUN  # frames
+        self._size = SMALL  # octets per frame of the last run
+        self._numbers = Numbers()
+        self._walks = 0  # still to come before the next sweep
+
+    def find(self, layout: RunLayout, data: bytes, start: int, largest: int) -> Run:
+        """Complete frames from ``start`` on, each of at most ``largest`` octets; none where none is there."""
+        swept = self._size <= SMALL and not self._walks
+        if swept:
+            window = min(self._length * self._size, WINDOW, largest)
+            run = sweep(layout, data, start, start + window, self._numbers)
+            if run.heads:
+                return run
+        run = walk(layout, data, start, self._length, largest)
+        if run.heads:
+            self._walks = WALKS if swept else max(0, self._walks - 1)
+        return run
+
+    def learn(self, run: Run, start: int, plain: int) -> None:
+        """The first ``plain`` frames of a run that began at ``start`` needed no closer look."""
+        found = len(run.heads)
+        if found:
+            self._size = (run.ends[-1] - start) // found
+        if plain < found:
+            self._length = plain + 1
+        elif 2 * found >= self._length:
+            self._length = min(2 * self._length, LONGEST_RUN)
+
+
+def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Numbers) -> Run:
+    """The frames from ``start`` on that end before ``stop``, up to the first whose body holds a NUL."""
+    # No further than the last NUL: a frame that is cut off would be matched in vain.
+    octets = memoryview(data)[start : data.rfind(b"\0", start, stop) + 1]
+    # What stands between two matches (nothing ever does), and the groups, one after another in one list.
+    found: list[bytes] = layout.frame.split(octets)
+    found.pop()
+    width = layout.frame.groups + 1
+    if found and found[1 - width] is None:
+        del found[-width:]
+    heads, bodies = found[1::width], found[width - 1 :: width]
+    sizes = list(map(len, bodies))
+    if layout.length_at is not None:
+        agreed = _agreed(list(map(numbers.__getitem__, found[layout.length_at + 1 :: width])), sizes)
+        del heads[agreed:], sizes[agreed:]
+    ends = list(accumulate(map(add, map(len, heads), sizes), initial=start))
+    del ends[0]
+    acks, ids = (
+        [] if at is None else found[at + 1 :: width][: len(ends)] for at in (layout.ack_at, layout.id_at)
+    )
+    return Run(heads, ends, acks, ids)
+
+
+class Numbers(dict[bytes, int]):
+    """How many octets a body and its NUL have, by its content-length as sent; remembered, within bounds."""
+
+    def __missing__(self, digits: bytes) -> int:
+        if len(self) >= MOST_NUMBERS:
+            self.clear()
+        size = self[digits] = int(digits) + 1
+        return size
+
+
+def _agreed(expected: list[int], sizes: list[int]) -> int:
+    """How many of the first bodies have the size, with their NUL, that their content-length gives."""
+    if expected == sizes:
+        return len(sizes)
+    return next(place for place, size in enumerate(sizes) if size != expected[place])
+
+
+def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int) -> Run:
+    """Up to ``longest`` complete frames from ``start`` on, each of at most ``largest`` octets."""
+    pattern, _, length_at, ack_at, id_at = layout
+    match_head = pattern.match
+    heads: list[bytes] = []
+    ends: list[int] = []
+    acks: list[bytes] = []
+    ids: list[bytes] = []
+    add_head, add_end, add_ack, add_id = heads.append, ends.append, acks.append, ids.append
+    position, size = start, len(data)
+    for _ in repeat(None, longest):
+        match = match_head(data, position)
+        if match is None:
+            break
+        body = match.end()
+        end = data.find(b"\0", body) if length_at is None else body + int(match[length_at])
+        if not body <= end < size or data[end] or end - position >= largest:
+            break
+        position = end + 1
+        add_head(match[0])
+        add_end(position)
+        if ack_at is not None:
+            add_ack(match[ack_at])
+        if id_at is not None:
+            add_id(match[id_at])
+    return Run(heads, ends, acks, ids)

@@ -1,0 +1,58 @@
+"""What released versions left on disk is read by this one: the same rows, in the same order."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.driven import Run
+from support.golden import COLUMNS, GOLDEN, SETTLED, plain
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.journal import JournalSettings, open_journal
+
+RELEASES = sorted(GOLDEN.iterdir())
+
+
+def begun(broker: DevBroker, state: dict[str, Any], **options: str) -> Run:
+    run = Run({"url": broker.url, "destination": "/queue/a", **options}, COLUMNS)
+    run._start, run._end = state["start"], state["end"]
+    return run
+
+
+def test_there_is_one_for_every_format() -> None:
+    assert [path.name for path in RELEASES] == ["0.1"]
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_a_batch_in_the_journal_is_replayed(release: Path, devbroker: DevBroker, tmp_path: Path) -> None:
+    shutil.copytree(release / "journal", tmp_path / "journal")
+    state = json.loads((release / "journal.offsets.json").read_text())
+    with begun(devbroker, state, journal=str(tmp_path / "journal")) as run:
+        assert [plain(row) for row in run.read()] == state["rows"]
+        assert len(state["rows"]) == 3
+        run.commit()
+        devbroker.publish_many("/queue/a", [b"new"])
+        (row,) = run.batch()
+        assert (row["body"], row["sequence"]) == (b"new", 8)
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_the_keys_of_deleted_frames_are_known(release: Path, tmp_path: Path) -> None:
+    shutil.copytree(release / "journal", tmp_path / "journal")
+    journal = open_journal(JournalSettings(str(tmp_path / "journal"), 1 << 20))
+    assert list(journal.settled) == SETTLED
+    journal.close()
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_without_a_journal_the_planned_batch_is_empty(release: Path, devbroker: DevBroker) -> None:
+    state = json.loads((release / "offsets.json").read_text())
+    with begun(devbroker, state) as run:
+        assert run.read() == []
+        run.commit()
+        devbroker.publish_many("/queue/a", [b"new"])
+        assert [row["body"] for row in run.batch()] == [b"new"]

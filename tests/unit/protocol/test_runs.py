@@ -1,0 +1,197 @@
+"""spark_stomp.protocol.runs: runs of raw frames, swept up or walked along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_stomp.protocol import FrameScanner, MessageBlock, runs
+from spark_stomp.protocol.layouts import Layout
+from spark_stomp.protocol.runs import Numbers, Run, RunLayout, compile_run, sweep, walk
+
+NAMES = ("message-id", "ack", "id", "content-length")
+ANY = 1 << 20
+
+
+def frame(number: int, body: bytes = b"body", length: bytes | None = None) -> bytes:
+    return b"MESSAGE\nmessage-id:m%d\nack:a%d\nid:s%d\ncontent-length:%b\n\n%b\0" % (
+        *(number, number, number),
+        b"%d" % len(body) if length is None else length,
+        body,
+    )
+
+
+@pytest.fixture
+def layout() -> RunLayout:
+    return compile_run(Layout("MESSAGE", NAMES), ("ack", "message-id"), "id")
+
+
+def swept(layout: RunLayout, data: bytes, start: int = 0, stop: int = ANY) -> Run:
+    return sweep(layout, data, start, stop, Numbers())
+
+
+def walked(layout: RunLayout, data: bytes, start: int = 0, stop: int = ANY) -> Run:
+    return walk(layout, data, start, ANY, stop)
+
+
+def ends_of(frames: list[bytes], start: int = 0) -> list[int]:
+    return [start + len(b"".join(frames[: count + 1])) for count in range(len(frames))]
+
+
+@pytest.mark.parametrize("find", [swept, walked])
+class TestBothWays:
+    def test_find_ends_handles_and_ids(self, find: Any, layout: RunLayout) -> None:
+        frames = [frame(n, b"x" * n) for n in range(30)]
+        run = find(layout, b"".join(frames))
+        assert run.ends == ends_of(frames)
+        assert list(run.heads) == [octets[: octets.index(b"\n\n") + 2] for octets in frames]
+        assert list(run.acks) == [b"a%d" % n for n in range(30)]
+        assert list(run.ids) == [b"s%d" % n for n in range(30)]
+
+    def test_start_where_they_are_told(self, find: Any, layout: RunLayout) -> None:
+        frames = [frame(n) for n in range(3)]
+        assert find(layout, b"\0\0" + b"".join(frames), 2).ends == ends_of(frames, 2)
+
+    def test_count_eols_in_front_to_the_head(self, find: Any, layout: RunLayout) -> None:
+        frames = [b"\n" * n + frame(n) for n in range(3)]
+        run = find(layout, b"".join(frames))
+        assert run.ends == ends_of(frames)
+        assert [len(head) for head in run.heads] == [len(octets) - 5 for octets in frames]
+
+    @pytest.mark.parametrize(
+        "rest", [b"", b"\n", frame(4)[:-1], frame(4)[:20], b"RECEIPT\nreceipt-id:1\n\n\0", b"x"]
+    )
+    def test_end_at_what_is_no_such_frame(self, find: Any, layout: RunLayout, rest: bytes) -> None:
+        frames = [frame(n) for n in range(4)]
+        run = find(layout, b"".join(frames) + rest)
+        assert run.ends == ends_of(frames)
+        assert len(run.heads) == len(run.acks) == len(run.ids) == 4
+
+    @pytest.mark.parametrize("length", [b"3", b"5", b"0", b"9" * 18])
+    def test_end_at_a_body_of_another_length(self, find: Any, layout: RunLayout, length: bytes) -> None:
+        frames = [frame(n) for n in range(4)]
+        run = find(layout, b"".join(frames) + frame(5, length=length) + frame(6))
+        assert run.ends == ends_of(frames)
+        assert len(run.heads) == len(run.acks) == len(run.ids) == 4
+
+    def test_read_lengths_with_leading_zeros(self, find: Any, layout: RunLayout) -> None:
+        frames = [frame(n, length=b"004") for n in range(4)]
+        assert find(layout, b"".join(frames)).ends == ends_of(frames)
+
+    def test_find_nothing_in_nothing(self, find: Any, layout: RunLayout) -> None:
+        assert [list(column) for column in find(layout, b"")] == [[]] * 4
+
+    def test_frames_without_length_end_at_the_first_nul(self, find: Any) -> None:
+        layout = compile_run(Layout("MESSAGE", ("message-id",)), ("ack", "message-id"), None)
+        frames = [b"MESSAGE\nmessage-id:%d\n\n%b\0" % (n, b"b" * n) for n in range(5)]
+        run = find(layout, b"".join(frames))
+        assert run.ends == ends_of(frames)
+        assert (list(run.acks), list(run.ids)) == ([b"%d" % n for n in range(5)], [])
+
+    def test_without_a_handle(self, find: Any) -> None:
+        layout = compile_run(Layout("MESSAGE", ("x", "id")), ("ack", "message-id"), "id")
+        run = find(layout, b"MESSAGE\nx:1\nid:2\n\n\0" * 3)
+        assert (list(run.acks), list(run.ids)) == ([], [b"2"] * 3)
+
+
+class TestSweep:
+    def test_leaves_bodies_with_nuls_to_a_walk(self, layout: RunLayout) -> None:
+        frames = [frame(n) for n in range(4)]
+        data = b"".join(frames) + frame(4, b"\0\0") + frame(5)
+        assert swept(layout, data).ends == ends_of(frames)
+        assert len(walked(layout, data).ends) == 6
+
+    def test_is_not_led_astray_by_frames_in_a_body(self, layout: RunLayout) -> None:
+        data = frame(1, frame(2) + frame(3)) + frame(4)
+        assert swept(layout, data).ends == []
+        assert walked(layout, data).ends == [len(data) - len(frame(4)), len(data)]
+
+    def test_stops_where_it_is_told(self, layout: RunLayout) -> None:
+        frames = [frame(n) for n in range(4)]
+        ends = ends_of(frames)
+        for count, end in enumerate(ends):
+            assert swept(layout, b"".join(frames), 0, end).ends == ends[: count + 1]
+            assert swept(layout, b"".join(frames), 0, end - 1).ends == ends[:count]
+
+
+class TestWalk:
+    def test_takes_no_more_than_it_is_told(self, layout: RunLayout) -> None:
+        assert walk(layout, frame(1) * 9, 0, 5, ANY).ends == ends_of([frame(1)] * 5)
+
+    def test_takes_no_frame_that_is_too_large(self, layout: RunLayout) -> None:
+        size = len(frame(1))
+        assert len(walk(layout, frame(1) * 3, 0, 5, size).ends) == 3
+        assert walk(layout, frame(1) * 3, 0, 5, size - 1).ends == []
+
+
+def test_numbers_are_kept_but_not_without_bound() -> None:
+    numbers = Numbers()
+    assert [numbers[b"%d" % n] for n in range(runs.MOST_NUMBERS)] == list(range(1, runs.MOST_NUMBERS + 1))
+    assert len(numbers) == runs.MOST_NUMBERS
+    assert numbers[b"7"] == 8
+    assert len(numbers) == runs.MOST_NUMBERS
+    assert numbers[b"007"] == 8
+    assert len(numbers) == 1
+
+
+class TestRuns:
+    """How far is looked before it is checked: far through plain frames, not far to no purpose."""
+
+    PLAIN, ODD = b"MESSAGE\nmessage-id:m\n\nx\0", b"MESSAGE\nmessage-id:m\r\n\nx\0"
+
+    @pytest.fixture
+    def found(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+        """Which way each run was looked for, and how many frames it had."""
+        found: list[tuple[str, int]] = []
+
+        def watched(way: str) -> Any:
+            find = getattr(runs, way)
+
+            def watch(*arguments: Any) -> Run:
+                run: Run = find(*arguments)
+                found.append((way, len(run.heads)))
+                return run
+
+            return watch
+
+        for way in ("sweep", "walk"):
+            monkeypatch.setattr(runs, way, watched(way))
+        return found
+
+    def scan(self, octets: bytes, frames: int, limits: dict[str, int] | None = None) -> None:
+        scanner = FrameScanner("1.2")
+        scanner.receive_data(octets)
+        block = scanner.next_event()
+        assert isinstance(block, MessageBlock) and len(block.ends) == frames
+
+    @pytest.mark.parametrize("value", [b"m", b"\\\\", b"\\\\c", b"a\\cb\\\\\\n\\r", "é".encode(), b"a:b"])
+    def test_grow_through_plain_frames(self, value: bytes, found: list[tuple[str, int]]) -> None:
+        self.scan(self.PLAIN.replace(b":m", b":" + value) * 4002, 4002)
+        lengths = [count for way, count in found if way == "sweep"]
+        assert lengths[0] > 300  # so many small ones go into the room of sixteen of the size that is guessed
+        assert lengths[1:4] == [32, 64, 128]
+        assert [count for way, count in found if way == "walk" and count] == []
+
+    def test_of_large_frames_are_walked(self, found: list[tuple[str, int]]) -> None:
+        large = self.PLAIN.replace(b"x", b"x" * 5000)
+        self.scan(large * 122, 122)
+        assert found[0] == ("sweep", 3)
+        assert [way for way, _ in found[1:]] == ["walk"] * len(found[1:])
+        assert [count for _, count in found[1:5]] == [16, 32, 64, 5]
+
+    def test_of_small_frames_after_large_ones_are_swept(self, found: list[tuple[str, int]]) -> None:
+        self.scan(self.PLAIN * 2 + self.PLAIN.replace(b"x", b"x" * 50_000) * 40 + self.PLAIN * 9000, 9042)
+        assert found[0] == ("sweep", 0)
+        assert max(count for way, count in found if way == "sweep") > 200
+
+    def test_of_bodies_with_nuls_are_walked_for_a_while(self, found: list[tuple[str, int]]) -> None:
+        binary = b"MESSAGE\nmessage-id:m\ncontent-length:2\n\n\0\0\0"
+        self.scan(binary * (2 + 16 + 32 + 64 + 128 + 256 + 512 * 30), 2 + 16 + 32 + 64 + 128 + 256 + 512 * 30)
+        sweeps = [place for place, (way, _) in enumerate(found) if way == "sweep"]
+        assert sweeps[:3] == [0, 17 + 1, 2 * 18]
+        assert [count for _, count in found[:5]] == [0, 16, 32, 64, 128]
+
+    def test_shrink_to_the_distance_between_odd_frames(self, found: list[tuple[str, int]]) -> None:
+        self.scan(self.PLAIN * 98 + (self.ODD + self.PLAIN * 3) * 60, 98 + 240)
+        assert sum(count for _, count in found[2:]) < 4 * 240
