@@ -128,6 +128,7 @@ class ObjectJournal:
                 self._settled.append(keys)
 
     def trim(self, upto: int) -> None:
+        upto = min(upto, self._committed)
         old = [name for name in self._objects if name.end <= upto]
         if not old:
             return
@@ -267,12 +268,11 @@ class ObjectJournal:
         raise JournalDamaged(f"{OPENINGS} of the journal at {self._blobs.shown} keep vanishing")
 
     def _open(self, found: Judgement) -> Opening:
-        """Put down what was found; from then on that is what the journal is."""
+        """Put down what was found: that is what the journal is, unless a newer writer is there already."""
         writer = self._claim.writer
         opening = Opening(writer, self.id, found.end, found.committed, accepted_of(found.frames))
         raw = opening.encode()
         self._blobs.put(f"{OPENINGS}/{OpeningName(writer, len(raw))}", raw)
-        self._claim.check()
         return opening
 
     def _clear(self, listing: Listing, found: Judgement) -> None:

@@ -459,6 +459,13 @@ class TestMemory:
         assert (journal._contents._raw_bytes, journal._contents._records) == (0, {})
 
 
+def test_what_is_not_committed_is_not_deleted(directory: Path) -> None:
+    journal = filled(directory)
+    journal.commit(10)
+    journal.trim(20)
+    assert (journal.first, len(objects(directory))) == (10, 2)
+
+
 class TestRest:
     def test_it_writes_nothing_where_nothing_is_new(self, directory: Path, store: Busy) -> None:
         journal = store.journal()
