@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,19 @@ class TestTakeover:
         journal = filled(directory, 2)
         objects(directory, WRITERS)[0].unlink()
         with pytest.raises(JournalDamaged, match="somebody deleted"):
+            journal.append([run_of(10, 5)])
+
+    @pytest.mark.parametrize("folder", [OPENINGS, SETTLED])
+    def test_what_always_vanishes_is_an_error(self, directory: Path, store: Busy, folder: str) -> None:
+        filled(directory, 2).settle([Key("/queue/a", b"ID:1", b"d" * 16)])
+        store.before = refusing("get", folder, FileNotFoundError("gone"))
+        with pytest.raises(JournalDamaged, match=f"{folder}.* keep vanishing"):
+            store.journal()
+
+    def test_everything_is_deleted_under_its_hands(self, directory: Path) -> None:
+        journal = filled(directory, 2)
+        shutil.rmtree(directory)
+        with pytest.raises(JournalUnwritable, match="No such file"):
             journal.append([run_of(10, 5)])
 
     def test_openings_leave_nothing_behind(self, directory: Path) -> None:
@@ -434,6 +448,12 @@ class TestDamage:
             object_journal(directory)
 
 
+def test_positions_skipped_in_an_empty_journal_are_not_lost(directory: Path) -> None:
+    object_journal(directory).skip(100)
+    journal = object_journal(directory)
+    assert (journal.first, journal.committed, journal.end) == (100, 100, 100)
+
+
 class TestMemory:
     def test_what_was_just_written_is_not_fetched(self, store: Busy) -> None:
         journal = store.journal()
@@ -488,6 +508,15 @@ KEYS = [Key("/queue/a", b"ID:%d" % number, b"d" * 16) for number in range(100)]
 
 
 class TestSettled:
+    def test_what_another_writer_merged_meanwhile_is_found_there(self, directory: Path) -> None:
+        old = object_journal(directory)
+        for key in KEYS[:15]:
+            old.settle([key])
+        object_journal(directory)
+        assert len(objects(directory, SETTLED)) == 1
+        old.settle([KEYS[15]])
+        assert sorted(object_journal(directory).settled) == sorted(KEYS[:16])
+
     def test_objects_are_merged_and_no_key_is_lost(self, directory: Path) -> None:
         journal = object_journal(directory)
         for key in KEYS:
