@@ -27,7 +27,7 @@ class JournalSettings:
     location: str = field(repr=False)
     max_bytes: int
     tolerant: bool = False
-    most_settled: int = 1_000_000
+    most_settled: int = 250_000
 
 
 class Journal(Protocol):

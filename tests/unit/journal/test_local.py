@@ -175,6 +175,14 @@ class TestDamage:
         ]
         assert "are lost" in caplog.text
 
+    def test_what_is_damaged_is_left_as_it_is(self, broken: Path) -> None:
+        path = segments(broken)[0]
+        damage(path, path.stat().st_size - 1)
+        content = path.read_bytes()
+        with pytest.raises(JournalDamaged, match="lost"):
+            local_journal(broken)
+        assert path.read_bytes() == content
+
     def test_a_missing_segment(self, broken: Path) -> None:
         segments(broken)[1].unlink()
         with pytest.raises(JournalDamaged, match=r"messages \[10, 20\)"):
