@@ -538,6 +538,17 @@ class TestReadAhead:
         assert len(frames) == 3 + 400 * odd.count(b"\0")
         assert found[0] < 15 * len(frames)
 
+    def test_pauses_where_bodies_hold_nuls(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        sweep, counts = FrameDecoder._sweep, [0]
+
+        def swept(decoder: FrameDecoder, place: int, stop: int) -> bool:
+            counts[0] += 1
+            return sweep(decoder, place, stop)
+
+        monkeypatch.setattr(FrameDecoder, "_sweep", swept)
+        assert len(decode("1.1", [b"MESSAGE\nid:1\ncontent-length:1\n\n\0\0" * (2 + 17 * 10)]).frames) == 172
+        assert counts == [10]
+
     def test_sweeps_up_to_a_frame_of_another_layout(self, monkeypatch: pytest.MonkeyPatch) -> None:
         quick_frame, calls = FrameDecoder._quick_frame, []
 
