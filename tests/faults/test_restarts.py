@@ -16,8 +16,10 @@ from support.matrix import MODES
 from support.points import Points
 from support.waiting import wait_until
 
-in_every_mode = pytest.mark.parametrize("mode", MODES)
-with_a_journal = pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "plain"])
+# The two modes with a journal differ little here: the quick tests take one of them.
+_MODES = [pytest.param(mode, marks=[pytest.mark.soak] * (mode == "journal")) for mode in MODES]
+in_every_mode = pytest.mark.parametrize("mode", _MODES)
+with_a_journal = pytest.mark.parametrize("mode", _MODES[1:])
 
 SINK = "support.engine:Sink.write@after"
 COUNT = 60
@@ -77,7 +79,7 @@ def finish(query: Query, broker: Broker, queue: str, expected: list[str]) -> Non
     assert sorted(set(query.rows())) == sorted(expected)
 
 
-@in_every_mode
+@pytest.mark.parametrize("mode", MODES)
 def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
     """The sink has the batch, the commit log lacks it: whatever the replay gives is skipped."""
     send(broker, queue, bodies())

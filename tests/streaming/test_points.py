@@ -21,7 +21,10 @@ READER = "spark_stomp.source.stream_reader:StompStreamReader.partitions@after#5=
 DRIVER = "support.spark:BatchFiles.write@after#8=kill-driver"
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param(mode, marks=[pytest.mark.soak] * (mode == "plain")) for mode in MODES if mode != "journal"],
+)
 def test_each_process_dies_once(devbroker: DevBroker, tmp_path: Path, mode: str) -> None:
     bodies = [f"order {number}" for number in range(12 * BATCH)]
     devbroker.publish_many(QUEUE, [body.encode() for body in bodies])
