@@ -3,7 +3,8 @@
 What the rest of the journal relies on: an object that was put completely is found by every listing that
 begins afterwards (S3, Google's and Azure's stores keep this). Nothing else is: an object may appear after its
 writer was told of a failure, or although its writer is dead, and where a store shows objects that are still
-being written, their size is not yet the one that their name tells.
+being written, their size is not yet the one that their name tells. One that is whole stays so while it is put
+again with the same bytes.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class MountStore:
 
     def put(self, path: str, data: bytes) -> None:
         target = self._root / path
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        # Not truncated: put again it has the same bytes, and who reads it meanwhile must not see it cut off.
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             write_fully(descriptor, [data])
             os.fsync(descriptor)

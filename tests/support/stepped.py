@@ -103,7 +103,8 @@ class Actor:
             self._shared.objects[path] = data
 
         def torn() -> None:
-            self._shared.objects[path] = data[: len(data) // 2]
+            # What is whole stays so while it is put again.
+            self._shared.objects.setdefault(path, data[: len(data) // 2])
 
         self._call(whole, torn)
 

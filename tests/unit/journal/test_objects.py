@@ -216,6 +216,21 @@ class TestFailures:
         assert journal.append([run_of(0, 5)]) == [0]
         assert len(objects(directory)) == 1
 
+    def test_what_is_whole_stays_so_while_it_is_put_again(
+        self, directory: Path, store: Busy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journal = store.journal()
+        store.after = refusing("put", FRAMES, OSError("connection lost"), times=1)
+        sizes: list[int] = []
+
+        def seen(descriptor: int, parts: list[bytes]) -> None:
+            sizes.append(os.fstat(descriptor).st_size)
+            os.writev(descriptor, parts)
+
+        monkeypatch.setattr("spark_stomp.journal.blobs.write_fully", seen)
+        journal.append([run_of(0, 5)])
+        assert sizes == [0, objects(directory)[0].stat().st_size]
+
     def test_what_cannot_be_read_is_said_in_the_stores_words(self, directory: Path, store: Busy) -> None:
         filled(directory, 2)
         journal = store.journal()
