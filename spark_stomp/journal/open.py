@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from urllib.parse import unquote
 
 from spark_stomp.errors import UnsupportedError
+from spark_stomp.files import resolve, without_credentials
+from spark_stomp.journal.blobs import Blobs, open_store
 from spark_stomp.journal.local import LocalJournal
+from spark_stomp.journal.objects import ObjectJournal
 from spark_stomp.journal.store import Journal, JournalSettings
 
 __all__ = ["open_journal"]
@@ -15,11 +17,16 @@ __all__ = ["open_journal"]
 def open_journal(settings: JournalSettings) -> Journal:
     """The journal at ``settings.location``, made where there is none.
 
-    Raises JournalInUse, JournalDamaged or JournalUnwritable where it cannot be used.
+    Raises UnsupportedError where there is no such sort of place, and JournalInUse, JournalDamaged or
+    JournalUnwritable where it cannot be used.
     """
-    scheme, separator, rest = settings.location.partition(":")
-    if not separator or "/" in scheme:
-        return LocalJournal(settings)
-    if scheme == "file":
-        return LocalJournal(replace(settings, location=unquote("/" + rest.lstrip("/"))))
-    raise UnsupportedError(f"journal: there is no journal for {scheme}: locations; name a local directory")
+    try:
+        place = resolve(settings.location)
+    except ValueError as error:
+        raise UnsupportedError(
+            f"journal = {without_credentials(settings.location)} cannot be opened: {error}. Give a local "
+            "directory or a URI of an object store that pyarrow knows"
+        ) from error
+    if place.takes_appends:
+        return LocalJournal(replace(settings, location=place.root))
+    return ObjectJournal(settings, Blobs(open_store(place), place))

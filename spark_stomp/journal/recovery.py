@@ -27,7 +27,7 @@ def recover(journal: Journal, book: KeyBook, id_header: str | None, *, most: int
     ``book`` counts them.
     """
     recovered = Deliveries(0, book, "journal", journal.runs)
-    book.settle(journal.settled)
+    book.retire(journal.settled)
     book.take_unsaved()
     for low, high in journal.held(journal.first, journal.end):
         for run in journal.runs(low, high):

@@ -11,7 +11,8 @@ import logging
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ _HEAD: Final = struct.Struct("<4sIII")
 _KEY: Final = struct.Struct("<II16s")
 
 
-def pack_keys(keys: Sequence[Key]) -> bytes:
+def pack_keys(keys: Collection[Key]) -> bytes:
     """One batch."""
     payload = b"".join(map(_packed, keys))
     return _HEAD.pack(_MAGIC, zlib.crc32(payload), len(keys), len(payload)) + payload
@@ -78,13 +79,23 @@ class SettledFile:
     def __init__(self, path: Path, most: int, *, tolerant: bool) -> None:
         self._path = path
         found = self._load(tolerant)
-        self.keys = list(dict.fromkeys(found))[-most:]
-        if len(found) > len(self.keys):
+        self._keys = deque(dict.fromkeys(found), maxlen=most)
+        self._written = len(found)
+        if self._written > len(self._keys):
             self._rewrite()
+
+    @property
+    def keys(self) -> list[Key]:
+        """The keys to be remembered, oldest first."""
+        return list(self._keys)
 
     def append(self, keys: Sequence[Key]) -> None:
         """Durable when this returns; OSError as the system raises it."""
         _write_synced(self._path, "ab", keys)
+        self._keys.extend(keys)
+        self._written += len(keys)
+        if self._written > 2 * (self._keys.maxlen or 0):
+            self._rewrite()
 
     def _load(self, tolerant: bool) -> list[Key]:
         raw = self._path.read_bytes() if self._path.exists() else b""
@@ -104,15 +115,16 @@ class SettledFile:
         """The old file stands until the new one is durable, and for another run where the disk is full."""
         temporary = self._path.with_suffix(".new")
         try:
-            _write_synced(temporary, "wb", self.keys)
+            _write_synced(temporary, "wb", self._keys)
         except OSError as error:
             log.warning("%s could not be made smaller: %s", self._path, error)
             temporary.unlink(missing_ok=True)
         else:
             temporary.replace(self._path)
+            self._written = len(self._keys)
 
 
-def _write_synced(path: Path, mode: str, keys: Sequence[Key]) -> None:
+def _write_synced(path: Path, mode: str, keys: Collection[Key]) -> None:
     with path.open(mode, buffering=0) as file:
         content = memoryview(pack_keys(keys))
         while content:

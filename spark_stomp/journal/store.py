@@ -8,7 +8,7 @@ what is not committed is never deleted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_stomp.receiver import FrameRun, Key
@@ -24,10 +24,10 @@ class JournalSettings:
     ``most_settled`` bounds how many keys are remembered of messages whose frames are gone.
     """
 
-    location: str
+    location: str = field(repr=False)
     max_bytes: int
     tolerant: bool = False
-    most_settled: int = 1_000_000
+    most_settled: int = 250_000
 
 
 class Journal(Protocol):

@@ -253,7 +253,8 @@ JOURNAL = _maybe(
     NAME,
     SOURCE,
     "journal",
-    "Where messages are made durable before Spark sees them: a directory of this query's own.",
+    "Where messages are made durable before Spark sees them: a directory of this query's own, or a URI of "
+    "one in an object store.",
 )
 JOURNAL_MAX_BYTES = _with(
     SIZE,

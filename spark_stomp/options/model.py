@@ -78,9 +78,9 @@ class SourceOptions:
     ack_after: Literal["commit", "journal"]
     ack_receipt_timeout: float
     reconnect_timeout: float
-    journal: str | None
+    journal: str | None = field(repr=False)
     journal_max_bytes: int
-    checkpoint_location: str | None
+    checkpoint_location: str | None = field(repr=False)
     id_header: str | None
     fail_on_data_loss: bool
     allow_loss: bool

@@ -5,6 +5,7 @@
 ``head``      command and header lines                ``reader``   the exact reading of one frame
 ``buffer``    what was received and not yet read      ``layouts``  header layouts worth a quick path
 ``decoder``   octets to frames                        ``scanner``  octets to blocks of raw MESSAGE frames
+``runs``      how the scanner finds many at once
 
 ``client``, ``server``  the two halves of a session   ``session``      what they share
 ``states``    their transition tables                 ``events``       what they tell

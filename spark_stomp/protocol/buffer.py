@@ -66,7 +66,7 @@ class ReceiveBuffer:
         else:
             rest = self._cut(len(self) - wanted) if len(self) < 2 * wanted else b""
             parts = [memoryview(self.data)[self.start :], *pieces] if tail else pieces
-            self.data = b"".join(parts) if len(parts) > 1 else bytes(parts[0])
+            self.data = b"".join(parts)  # a single piece is not copied
             self.start = 0
             pieces.clear()
             self._waiting = 0

@@ -28,6 +28,8 @@ SMALL_WINDOW: Final = 1024
 """The same where bodies are so large that a window holds one head only."""
 LEAST_REACH: Final = 256
 """Octets that are swept however often that was in vain."""
+PAUSE: Final = 16
+"""Frames that are read singly after a sweep found a body with a NUL, or another oddity, in front."""
 _new_frame = tuple.__new__
 """Frame(...) at half its cost."""
 
@@ -64,6 +66,7 @@ class FrameDecoder(FrameReader):
         self._window_of: bytes | bytearray = b""
         self._window_plain = True
         self._ready: list[_Event] = []  # swept up and not given out, the next one last
+        self._pause = 0  # frames to be read singly before the next sweep
         self._swept: list[tuple[str, ...]] = []  # what they were made of: the octets in front of buffer.start
         self._settings_changed()
 
@@ -137,6 +140,8 @@ class FrameDecoder(FrameReader):
             stop = window.rfind("\0", place, place + self._reach) + 1
             if not stop:
                 self._reach_further()
+            elif self._pause:
+                self._pause -= 1
             elif self._sweep(place, stop):
                 return self._ready.pop()
             if stop or not self._is_late(place):
@@ -170,6 +175,7 @@ class FrameDecoder(FrameReader):
         plain = window.count("\0", place, stop) == len(found)
         count = self._take_swept(layout, found) if plain else 0
         if count < len(found):
+            self._pause = 0 if count else PAUSE
             del found[count:]
             stop = place + sum([_octets(layout, groups) for groups in found])
             # What is found in vain stays in proportion to what is not.

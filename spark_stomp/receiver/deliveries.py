@@ -250,7 +250,7 @@ class Deliveries:
     def _keys(self, first: int, ids: Sequence[bytes | None]) -> list[Key | None]:
         keys: list[Key | None] = []
         for run in self.window.retained(first, first + len(ids)):
-            keys += frame_keys(run.data, ids[len(keys) : len(keys) + len(run.ends)], run.version)
+            keys += frame_keys(run.data, run.ends, ids[len(keys) : len(keys) + len(run.ends)], run.version)
         return keys
 
     # --- what comes
@@ -272,7 +272,7 @@ class Deliveries:
         known = self._book.known(block.ids)
         names = {key[:2] for key in known}
         fresh: list[int] = []
-        for index, key in enumerate(frame_keys(block.data, block.ids, version)):
+        for index, key in enumerate(frame_keys(block.data, block.ends, block.ids, version)):
             if key is not None and key in known:
                 self._again(key, known[key], block.acks[index])
                 continue
@@ -311,8 +311,12 @@ class Deliveries:
             self._book.drop(ids, Place(self._owner, first))
 
     def _free(self, upto: int) -> None:
-        """The broker will not deliver frames below ``upto`` again."""
-        self._drop(self._ids.take_below(upto))
+        """The broker confirmed that it will not deliver frames below ``upto`` again."""
+        confirmed = self._ids.take_below(upto)
+        if self._book.journaled:
+            for first, ids in confirmed:
+                self._book.retire(self._keys(first, ids))
+        self._drop(confirmed)
         self.window.free(upto)
 
     def _drop(self, runs: Sequence[tuple[int, Sequence[bytes | None]]]) -> None:

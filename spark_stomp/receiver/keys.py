@@ -11,12 +11,12 @@ compared, since an id that comes with another body is another message.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from itertools import repeat
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
@@ -27,6 +27,10 @@ Ids = Sequence[bytes | None]
 _SHIFT = 48
 _MASK = (1 << _SHIFT) - 1
 _MOST_SETTLED = 1_000_000
+# Where a header of plain ASCII without backslash and CR means what it says.
+_STRICT = frozenset({"1.1", "1.2"})
+_DESTINATION = b"\ndestination:"
+_LF = 0x0A
 NO_LIMITS = Limits(
     max_command=_MASK, max_header_line=_MASK, max_headers=_MASK, max_body=_MASK, max_frame=_MASK
 )
@@ -52,24 +56,37 @@ SETTLED = Place(-1, -1)
 """The place of a message that is committed and held nowhere any more."""
 
 
-def frame_keys(data: bytes | memoryview, ids: Ids, version: str) -> list[Key | None]:
-    """The keys of the complete MESSAGE frames in ``data``, whose stable ids are ``ids``; None without one."""
+def frame_keys(data: bytes | memoryview, ends: Sequence[int], ids: Ids, version: str) -> list[Key | None]:
+    """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
+    ``ids``; None without one."""
+    raw, keys, begin = bytes(data), [], 0
+    for end, name in zip(ends, ids, strict=True):
+        keys.append(_key(raw, begin, end, name, version) if name else None)
+        begin = end
+    return keys
+
+
+def _key(raw: bytes, begin: int, end: int, name: bytes, version: str) -> Key:
+    # Every message of a query with a journal passes here once, so what is plain is not decoded.
+    while raw[begin] == _LF:
+        begin += 1
+    body = raw.find(b"\n\n", begin, end) + 2
+    head = raw[begin:body]
+    at = head.find(_DESTINATION) + len(_DESTINATION)
+    odd = version not in _STRICT or b"\\" in head or b"\r" in head or not head.isascii()
+    if odd or at < len(_DESTINATION):
+        return _decoded_key(raw[begin:end], name, version)
+    destination = head[at : head.find(b"\n", at)].decode()
+    return Key(destination, name, blake2b(raw[body : end - 1], digest_size=16).digest())
+
+
+def _decoded_key(data: bytes, name: bytes, version: str) -> Key:
     decoder = FrameDecoder(version, NO_LIMITS)
-    decoder.receive_data(bytes(data))
-    return [_key(frame, name) for frame, name in zip(_frames(decoder), ids, strict=True)]
-
-
-def _frames(decoder: FrameDecoder) -> Iterator[Frame]:
-    while (event := decoder.next_event()) is not NEED_DATA:
-        if isinstance(event, Frame):
-            yield event
-
-
-def _key(frame: Frame, name: bytes | None) -> Key | None:
-    if not name:
-        return None
-    body = hashlib.blake2b(frame.body, digest_size=16).digest()
-    return Key(frame.get("destination") or "", name, body)
+    decoder.receive_data(data)
+    while not isinstance(frame := decoder.next_event(), Frame):
+        # EOLs may lead it.
+        assert frame is not NEED_DATA
+    return Key(frame.get("destination") or "", name, blake2b(frame.body, digest_size=16).digest())
 
 
 class Holder(Protocol):
@@ -129,7 +146,10 @@ class KeyBook:
 
     ``most_settled`` bounds how many keys of committed messages are remembered for a redelivery that may never
     come; beyond it the oldest are forgotten and counted in ``evicted``, and would be delivered a second time.
-    With ``journaled`` it notes which of them are not in the journal yet.
+
+    With ``journaled`` those whose ACK the broker confirmed are remembered too, as far as the bound lets, and
+    go first: a broker that is killed may forget what it confirmed. And it is noted which keys are not in the
+    journal yet.
     """
 
     def __init__(self, most_settled: int = _MOST_SETTLED, *, journaled: bool = False) -> None:
@@ -139,7 +159,9 @@ class KeyBook:
         self._crowded = 0
         self._settled: dict[bytes, dict[Key, None]] = {}
         self._most_settled = most_settled
-        self._unsaved: dict[Key, None] | None = {} if journaled else None
+        self._journaled = journaled
+        self._receipted: dict[bytes, dict[Key, None]] = {}
+        self._unsaved: dict[Key, None] = {}
         self._at_risk = 0
         self.evicted = 0
 
@@ -170,7 +192,7 @@ class KeyBook:
         repeated.
         """
         held = self._held
-        if not held.keys().isdisjoint(ids) or (self._settled and not self._settled.keys().isdisjoint(ids)):
+        if any(known and not known.keys().isdisjoint(ids) for known in self._all_known):
             return False
         before, packed = len(held), _packed(first)
         held.update(zip(ids, range(packed, packed + len(ids)), strict=True))  # type: ignore[arg-type]
@@ -200,7 +222,8 @@ class KeyBook:
     def known(self, ids: Ids) -> dict[Key, Place]:
         """All messages with one of these ids, and where they are held."""
         names = {name for name in ids if name}
-        found = {key: SETTLED for name in names for key in self._settled.get(name, ())}
+        settled = (self._settled, self._receipted)
+        found = {key: SETTLED for keys in settled for name in names for key in keys.get(name, ())}
         places: dict[int, list[tuple[int, bytes]]] = {}
         for name in names & self._held.keys():
             for packed in _all(self._held[name]):
@@ -215,34 +238,55 @@ class KeyBook:
 
     def settle(self, keys: Iterable[Key | None]) -> None:
         """Messages that are committed, and of whose ACK the broker may know nothing."""
+        self._remember(self._settled, keys)
+
+    def retire(self, keys: Iterable[Key | None]) -> None:
+        """Messages that are committed, and whose ACK the broker confirmed; with a journal only."""
+        self._remember(self._receipted, keys)
+
+    def forget(self, keys: Sequence[Key]) -> None:
+        """The broker confirmed the ACKs of these: without a journal they are taken for gone."""
         for key in keys:
-            if key is not None:
-                self._settled.setdefault(key.id, {})[key] = None
-                if self._unsaved is not None:
-                    self._unsaved[key] = None
-        while len(self._settled) > self._most_settled:
-            del self._settled[next(iter(self._settled))]
-            self.evicted += 1
+            same_id = self._settled.get(key.id)
+            if same_id is not None and same_id.pop(key, key) is None and not same_id:
+                del self._settled[key.id]
+        if self._journaled:
+            self.retire(keys)
+
+    @property
+    def journaled(self) -> bool:
+        """Whether there is a journal."""
+        return self._journaled
 
     @property
     def settled(self) -> int:
         """How many ids of committed messages are remembered."""
-        return len(self._settled)
+        return len(self._settled) + len(self._receipted)
 
     def take_unsaved(self) -> list[Key]:
-        """The settled keys that are not in the journal yet; the caller puts them there."""
+        """The keys of committed messages that are not in the journal yet; the caller puts them there."""
         with self.lock:
-            unsaved, self._unsaved = self._unsaved, None if self._unsaved is None else {}
-            return list(unsaved or ())
+            unsaved, self._unsaved = self._unsaved, {}
+            return list(unsaved)
 
-    def forget(self, keys: Iterable[Key]) -> None:
-        """The broker confirmed the ACKs of these: they do not come again."""
+    @property
+    def _all_known(self) -> tuple[dict[bytes, Any], ...]:
+        return self._held, self._settled, self._receipted
+
+    def _remember(self, where: dict[bytes, dict[Key, None]], keys: Iterable[Key | None]) -> None:
         for key in keys:
-            if self._unsaved:
-                self._unsaved.pop(key, None)
-            same_id = self._settled.get(key.id)
-            if same_id is not None and same_id.pop(key, key) is None and not same_id:
-                del self._settled[key.id]
+            if key is not None:
+                where.setdefault(key.id, {})[key] = None
+                if self._journaled:
+                    self._unsaved[key] = None
+        while len(self._settled) + len(self._receipted) > self._most_settled:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        first = self._receipted or self._settled
+        self.evicted += first is self._settled
+        for key in first.pop(next(iter(first))):
+            self._unsaved.pop(key, None)
 
     # --- what has no id
 

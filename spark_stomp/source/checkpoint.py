@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow.fs as fs
 
 from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
+from spark_stomp.files import FILE_ERRORS, resolve, without_credentials
 from spark_stomp.source.offsets import Offset
 
 __all__ = ["Checkpoint"]
@@ -32,8 +31,14 @@ class Checkpoint:
     """
 
     def __init__(self, location: str) -> None:
-        self.location = location
-        self._files, self._root = _resolve(location)
+        self.location = without_credentials(location)
+        try:
+            self._place = resolve(location)
+        except ValueError as error:
+            raise CheckpointMismatch(
+                f"checkpointLocation {self.location} cannot be opened: {error}"
+            ) from error
+        self._files, self._root = self._place.files, self._place.root
         self._examined = max(self._batches("commits"), default=-1)
 
     def new_commits(self) -> list[int]:
@@ -99,35 +104,13 @@ class Checkpoint:
     def _file_errors(self, done: str) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
+        except FILE_ERRORS as error:
             raise CheckpointUnreadable(
-                f"checkpointLocation {self.location} cannot be {done}: {error}"
-            ) from error
+                f"checkpointLocation {self.location} cannot be {done}: {self._place.words(error)}"
+            ) from None
 
 
 def _mentions(content: str, offset: str) -> bool:
     # As a line of its own, or as a string inside JSON. The whole object with its random epochs is looked for,
     # so that nothing else can match.
     return offset in content or json.dumps(offset)[1:-1] in content
-
-
-def _resolve(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a Spark path, and the path within it."""
-    try:
-        return _file_system(location)
-    except (OSError, ValueError) as error:
-        raise CheckpointMismatch(f"checkpointLocation {location} cannot be opened: {error}") from error
-
-
-def _file_system(location: str) -> tuple[fs.FileSystem, str]:
-    scheme, separator, rest = location.partition(":")
-    if not separator or "/" in scheme:
-        return fs.LocalFileSystem(), str(Path(location).absolute())
-    if scheme == "file":
-        return fs.LocalFileSystem(), unquote("/" + rest.lstrip("/"))
-    if scheme == "dbfs":
-        return fs.LocalFileSystem(), "/dbfs/" + rest.lstrip("/")
-    # Hadoop's names for S3 are not pyarrow's.
-    uri = "s3:" + rest if scheme in ("s3a", "s3n") else location
-    files, root = fs.FileSystem.from_uri(uri)
-    return files, root.rstrip("/")

@@ -4,11 +4,13 @@ Compares, in rounds that take turns so that a busy machine slows all of them ali
 
 * ``stomp.py``: ``stomp.utils.parse_frame`` on frames that are already cut apart,
 * ``decoder``: FrameDecoder, fed in pieces of 1 MiB as the transport reads them,
-* ``scanner``: FrameScanner, fed likewise,
+* ``scanner``: FrameScanner, fed likewise, finding boundaries and what an ACK must name,
+* ``with ids``: the same, collecting stable ids too,
 * ``arrow``: decode_block of all default columns, headers map included.
 
 The first table holds what the goals are about: ten headers and a body of 235 octets. The others show long
-bodies, layouts that make the Arrow decoder work harder, and that the cost is linear in the size of the input.
+bodies, bodies that leave the quickest path, layouts that make the Arrow decoder work harder, and that the
+cost is linear in the size of the input.
 
 ``python tests/benchmarks/codec.py [--rounds N]`` always exits with 0 and says of each goal whether it was
 met: what a busy machine measures is no reason to fail a build.
@@ -109,12 +111,12 @@ def decoder(load: Load) -> Callable[[], int]:
     return run
 
 
-def scanner(load: Load) -> Callable[[], int]:
+def scanner(load: Load, id_header: str | None = None) -> Callable[[], int]:
     reads = load.reads()
 
     def run() -> int:
         frames = 0
-        parser = FrameScanner(VERSION, LARGE, id_header="message-id")
+        parser = FrameScanner(VERSION, LARGE, id_header=id_header)
         for data in reads:
             parser.receive_data(data)
             while (event := parser.next_event()) is not NEED_DATA:
@@ -123,6 +125,10 @@ def scanner(load: Load) -> Callable[[], int]:
         return frames
 
     return run
+
+
+def scanner_with_ids(load: Load) -> Callable[[], int]:
+    return scanner(load, "message-id")
 
 
 def arrow(load: Load) -> Callable[[], int]:
@@ -134,6 +140,7 @@ CANDIDATES: dict[str, Callable[[Load], Callable[[], int]]] = {
     "stomp.py": stomp_py,
     "decoder": decoder,
     "scanner": scanner,
+    "with ids": scanner_with_ids,
     "arrow": arrow,
 }
 
@@ -210,7 +217,11 @@ def main() -> int:
     goals = report(Load("10 headers, body of 235 octets", [frame(i, small) for i in range(10_000)]), rounds)
     report(Load("10 headers, body of 10 KiB", [frame(i, large) for i in range(1_000)]), rounds)
     pieces = Load("235 octets in reads of 64 KiB", [frame(i, small) for i in range(10_000)], 64 << 10)
-    report(pieces, rounds, ["stomp.py", "decoder", "scanner"])
+    report(pieces, rounds, ["stomp.py", "decoder", "scanner", "with ids"])
+    various = [frame(i, small[: 100 + i * 37 % 135]) for i in range(10_000)]
+    report(Load("10 headers, bodies of 100 to 234 octets", various), rounds)
+    binary = [frame(i, b"\0" + small[1:]) for i in range(10_000)]
+    report(Load("10 headers, body of 235 octets with a NUL", binary), rounds)
     report(Load("10 headers, body of 100 MB", [frame(0, json_body(100_000_000))]), max(3, rounds // 3))
     mixed = [frame(i, small, dropped=b"redelivered" if i % 2 else b"") for i in range(10_000)]
     report(Load("two layouts, body of 235 octets", mixed), rounds, ["stomp.py", "arrow"])

@@ -21,6 +21,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "protocol/runs.py": ("unit/protocol/test_runs.py", "unit/protocol/test_scanner.py"),
     "protocol/scanner.py": (
         "unit/protocol/test_scanner.py",
+        "unit/protocol/test_runs.py",
         "unit/protocol/test_decoder.py::TestWaiting",
         "conformance/test_frames.py",
     ),

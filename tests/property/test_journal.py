@@ -91,6 +91,10 @@ class JournaledQuery(Query):
         if told:
             self.writer.commit(self.committed)
 
+    @rule(count=counts)
+    def broker_dies(self, count: int) -> None:
+        self._forget_acks(count)
+
     # --- the journal
 
     @rule()

@@ -26,7 +26,7 @@ def test_connections_that_break_at_random(
     seen = Recorder()
     frame = stomp_stream(spark, devbroker.url, QUEUE, receivers=2, maxMessagesPerTrigger=200)
     with Running(frame, tmp_path, seen) as running:
-        # A connection that breaks before it ever stood is an error and not tried again.
+        # A connection that breaks before the broker let it in is an error and not tried again.
         running.wait(lambda: devbroker.connections == 2, what="both receivers")
         running.wait(lambda: seen.bodies, what="the first batch")
         for begin in range(1_000, len(BODIES), 200):

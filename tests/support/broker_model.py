@@ -190,6 +190,14 @@ class Query(RuleBasedStateMachine):
                 bisect.insort(self.ready, message)
             link.unacked.clear()
 
+    def _forget_acks(self, count: int) -> None:
+        """The broker dies, and knows nothing of the last ``count`` ACKs that it confirmed."""
+        for at in range(RECEIVERS):
+            self.drop(at, noticed=True)
+        for message in [message for message in self.published if message.body in self.acked][-count:]:
+            if message not in self.ready:
+                bisect.insort(self.ready, message)
+
     # --- the receivers
 
     @rule(at=receivers)

@@ -62,7 +62,9 @@ class Run:
 
     def counters(self) -> list[Json]:
         """What the exchange tells of each receiver."""
-        return list(self.reader._running()._fleet._counters().values())
+        runtime = self.reader._runtime
+        assert runtime is not None, "no run yet"
+        return list(runtime._fleet._counters().values())
 
     def read(self) -> list[Row]:
         """The rows of the planned batch, once more."""

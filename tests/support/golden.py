@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.journal import JournalSettings, open_journal
 from spark_stomp.receiver import Key
 from support.driven import Run
 
-__all__ = ["COLUMNS", "GOLDEN", "SETTLED", "plain"]
+__all__ = ["COLUMNS", "GOLDEN", "KINDS", "SETTLED", "kind_of_journal", "plain"]
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 COLUMNS = ("body", "stable_id", "redelivered", "received_at", "receiver", "sequence")
+
+KINDS = ("journal", "objects")
+"""A local journal, and one of objects; each in a folder of that name."""
 
 SETTLED = [Key("/queue/ä", b"ID:old-%d" % number, bytes([number]) * 16) for number in range(3)]
 
@@ -27,29 +32,37 @@ SETTLED = [Key("/queue/ä", b"ID:old-%d" % number, bytes([number]) * 16) for num
 def main(name: str) -> None:
     folder = GOLDEN / name
     folder.mkdir(parents=True)
-    write(folder, journaled=False)
-    write(folder, journaled=True)
+    write(folder, None)
+    for kind in KINDS:
+        with kind_of_journal(kind, folder / kind):
+            write(folder, kind)
 
 
-def write(folder: Path, *, journaled: bool) -> None:
+@contextmanager
+def kind_of_journal(kind: str, directory: Path) -> Iterator[None]:
+    """What is opened in ``directory`` is a journal of this kind."""
+    mounts = (str(directory),) if kind == "objects" else ()
+    with mock.patch("spark_stomp.files._MOUNTS", mounts):
+        yield
+
+
+def write(folder: Path, kind: str | None) -> None:
     """A batch that is committed and one that is not; the rows of the latter as they were first read."""
-    with tempfile.TemporaryDirectory() as temporary, DevBroker() as broker:
-        journal = folder / "journal" if journaled else Path(temporary)
+    with DevBroker() as broker:
         options = {"url": broker.url, "destination": "/queue/a"}
-        with Run(options | ({"journal": str(journal)} if journaled else {}), COLUMNS) as run:
+        with Run(options | ({"journal": str(folder / kind)} if kind else {}), COLUMNS) as run:
             broker.publish_many("/queue/a", [b"committed %d" % number for number in range(5)])
             run.gather(5)
             run.commit()
             broker.publish_many("/queue/a", ["planned ä".encode(), b"", bytes(range(256))])
             rows = run.gather(3)
             state = {"start": run._start, "end": run._end, "rows": [plain(row) for row in rows]}
-    name = "journal.offsets.json" if journaled else "offsets.json"
-    (folder / name).write_text(json.dumps(state, indent=1))
-    if journaled:
-        opened = open_journal(JournalSettings(str(journal), 1 << 20))
+    (folder / (f"{kind}.offsets.json" if kind else "offsets.json")).write_text(json.dumps(state, indent=1))
+    if kind:
+        opened = open_journal(JournalSettings(str(folder / kind), 1 << 20))
         opened.settle(SETTLED)
         opened.close()
-        (journal / "lock").unlink()
+        (folder / kind / "lock").unlink(missing_ok=True)
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:

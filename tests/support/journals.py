@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from spark_stomp.files import resolve
 from spark_stomp.journal import JournalSettings
+from spark_stomp.journal.blobs import ArrowStore, Blobs, MountStore
 from spark_stomp.journal.local import LocalJournal
+from spark_stomp.journal.objects import ObjectJournal
 from spark_stomp.receiver import FrameRun
 
-__all__ = ["bodies", "damage", "frame", "local_journal", "run_of", "segments"]
+__all__ = [
+    "bodies",
+    "damage",
+    "expected",
+    "frame",
+    "local_journal",
+    "object_journal",
+    "run_of",
+    "segments",
+]
 
 
 def frame(number: int, body: str = "") -> bytes:
@@ -44,6 +56,26 @@ def local_journal(
 ) -> LocalJournal:
     settings = JournalSettings(str(directory), max_bytes, tolerant=tolerant)
     return LocalJournal(settings, lock_patience)
+
+
+def object_journal(
+    directory: Path,
+    max_bytes: int = 1 << 30,
+    *,
+    tolerant: bool = False,
+    through_pyarrow: bool = False,
+    most_settled: int = 1_000,
+) -> ObjectJournal:
+    """On files of this machine, as on a mount or through pyarrow; what fails is tried again at once."""
+    place = resolve(str(directory))
+    store = ArrowStore(place.files, place.root) if through_pyarrow else MountStore(place.root)
+    settings = JournalSettings(str(directory), max_bytes, tolerant=tolerant, most_settled=most_settled)
+    return ObjectJournal(settings, Blobs(store, place, pause=lambda seconds: None))
+
+
+def expected(low: int, high: int) -> list[str]:
+    """The bodies of frames that were numbered from 0 on."""
+    return [f"body {number}" for number in range(low, high)]
 
 
 def segments(directory: Path) -> list[Path]:

@@ -20,7 +20,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("errors",),
     ("protocol",),
-    ("options", "schema"),
+    ("options", "schema", "files"),
     ("dialects", "transport", "arrow", "devbroker"),
     ("receiver",),
     ("exchange", "journal"),

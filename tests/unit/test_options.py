@@ -242,6 +242,8 @@ class TestErrors:
             tlsCertFile="c.pem",
             tlsKeyPassword=SECRET,
             secretConnectHeaders=f'{{"a": "{SECRET}"}}',
+            journal=f"s3://key:{SECRET}@bucket/journal",
+            checkpointLocation=f"s3://key:{SECRET}@bucket/checkpoint",
         )
         assert options.connection.password == options.connection.tls.key_password == SECRET
         assert options.connection.secret_connect_headers == (("a", SECRET),)

@@ -112,7 +112,7 @@ class Broker(ABC):
         """Delete the durable subscription by the broker's own means, as the README tells."""
 
     def restart(self) -> None:
-        """Die and come back with what was persistent."""
+        """Die, if that costs nothing but what it owes us, and come back with what was persistent."""
         self.kill()
         self.start()
 

@@ -47,6 +47,12 @@ class Process:
         if self._process.poll() is not None:
             raise Unavailable(f"it ended with status {self._process.returncode}; its log:\n{self._tail()}")
 
+    def wait_ended(self, timeout: float = 60.0) -> None:
+        """Wait until it has ended by itself, and insist after ``timeout`` seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+        self.kill()
+
     def stop(self) -> None:
         """Ask it to end, and insist after a while."""
         self._process.terminate()

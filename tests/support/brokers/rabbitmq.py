@@ -73,6 +73,18 @@ class RabbitMQ(Broker):
             self._server.kill()
             self._server = None
 
+    def restart(self) -> None:
+        """Stop in order, and come back with what was persistent.
+
+        Killed, it loses messages by itself: a classic queue of RabbitMQ 3.10.8 was seen without its 20
+        un-acked, confirmed messages after 4 of 31 kills, with nothing but a bare socket reading from it.
+        """
+        if self._server is not None:
+            self.evaluate("init:stop().")
+            self._server.wait_ended()
+            self._server = None
+        self.start()
+
     def standing(self, destination: str) -> Standing:
         kind, _, name = destination.removeprefix("/").removeprefix("amq/").partition("/")
         found = (_OF_TOPIC if kind == "topic" else _QUEUE).replace("NAME", name)

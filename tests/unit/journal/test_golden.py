@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.driven import Run
-from support.golden import COLUMNS, GOLDEN, SETTLED, plain
+from support.golden import COLUMNS, GOLDEN, KINDS, SETTLED, kind_of_journal, plain
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.journal import JournalSettings, open_journal
@@ -27,11 +27,17 @@ def test_there_is_one_for_every_format() -> None:
     assert [path.name for path in RELEASES] == ["0.1"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
-def test_a_batch_in_the_journal_is_replayed(release: Path, devbroker: DevBroker, tmp_path: Path) -> None:
-    shutil.copytree(release / "journal", tmp_path / "journal")
-    state = json.loads((release / "journal.offsets.json").read_text())
-    with begun(devbroker, state, journal=str(tmp_path / "journal")) as run:
+def test_a_batch_in_the_journal_is_replayed(
+    release: Path, kind: str, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    shutil.copytree(release / kind, tmp_path / kind)
+    state = json.loads((release / f"{kind}.offsets.json").read_text())
+    with (
+        kind_of_journal(kind, tmp_path / kind),
+        begun(devbroker, state, journal=str(tmp_path / kind)) as run,
+    ):
         assert [plain(row) for row in run.read()] == state["rows"]
         assert len(state["rows"]) == 3
         run.commit()
@@ -40,10 +46,12 @@ def test_a_batch_in_the_journal_is_replayed(release: Path, devbroker: DevBroker,
         assert (row["body"], row["sequence"]) == (b"new", 8)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
-def test_the_keys_of_deleted_frames_are_known(release: Path, tmp_path: Path) -> None:
-    shutil.copytree(release / "journal", tmp_path / "journal")
-    journal = open_journal(JournalSettings(str(tmp_path / "journal"), 1 << 20))
+def test_the_keys_of_deleted_frames_are_known(release: Path, kind: str, tmp_path: Path) -> None:
+    shutil.copytree(release / kind, tmp_path / kind)
+    with kind_of_journal(kind, tmp_path / kind):
+        journal = open_journal(JournalSettings(str(tmp_path / kind), 1 << 20))
     assert list(journal.settled) == SETTLED
     journal.close()
 

@@ -1,4 +1,5 @@
-"""A journal on a local disk: dense positions, the same bytes for ever, and errors for what is not there."""
+"""A journal on a local disk: what a crash may leave there, and errors for what is not there. For the rest see
+test_store.py."""
 
 from __future__ import annotations
 
@@ -9,18 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.journals import bodies, damage, local_journal, run_of, segments
+from support.journals import bodies, damage, expected, local_journal, run_of, segments
 
 from spark_stomp.errors import (
     JournalDamaged,
     JournalError,
     JournalInUse,
-    JournalTrimmed,
     JournalUnwritable,
 )
 from spark_stomp.journal import segment as segment_module
 from spark_stomp.journal.local import LocalJournal
-from spark_stomp.receiver import Key
 
 
 @pytest.fixture
@@ -42,10 +41,6 @@ def reopened(directory: Path, **options: bool) -> LocalJournal:
     return journal
 
 
-def expected(low: int, high: int) -> list[str]:
-    return [f"body {number}" for number in range(low, high)]
-
-
 def filled(directory: Path, groups: int = 4) -> LocalJournal:
     """Groups of 5 frames, each made durable by itself."""
     journal = local_journal(directory)
@@ -55,129 +50,27 @@ def filled(directory: Path, groups: int = 4) -> LocalJournal:
     return journal
 
 
-def test_positions_are_dense_over_runs_and_openings(directory: Path, journal: LocalJournal) -> None:
-    assert journal.append([run_of(0, 3), run_of(3, 2, receiver="b")]) == [0, 3]
-    assert journal.append([run_of(5, 1)]) == [5]
-    assert (journal.first, journal.end) == (0, 6)
-    journal.close()
-    again = local_journal(directory)
-    assert again.id == journal.id
-    assert again.append([run_of(6, 2)]) == [6]
-    assert [run.receiver for run in again.runs(0, 8)] == ["/queue/a#0", "b", "/queue/a#0", "/queue/a#0"]
-    assert bodies(again.runs(0, 8)) == expected(0, 8)
+def test_rest_writes_nothing_where_nothing_is_new(directory: Path, journal: LocalJournal) -> None:
+    journal.append([run_of(0, 5)])
+    journal.rest()
+    size = segments(directory)[0].stat().st_size
+    journal.rest()
+    assert segments(directory)[0].stat().st_size == size == journal.size
 
 
-def test_every_range_gives_exactly_its_frames(directory: Path) -> None:
-    journal = filled(directory)
-    for low in range(21):
-        for high in range(low, 21):
-            runs = list(journal.runs(low, high))
-            assert bodies(runs) == expected(low, high)
-            assert [run.first_sequence for run in runs][:1] == ([low] if high > low else [])
-
-
-def test_sizes_are_those_of_the_frames(directory: Path) -> None:
-    journal = filled(directory)
-    sizes = [len(bytes(run.data)) for number in range(20) for run in journal.runs(number, number + 1)]
-    for low in range(21):
-        for high in range(low, 21):
-            assert journal.bytes_between(low, high) == sum(sizes[low:high])
-            for budget in (0, 1, sizes[0], sum(sizes[low:high]) - 1, sum(sizes[low:high]), 10_000):
-                end = journal.end_within(low, high, budget)
-                assert sum(sizes[low:end]) <= max(budget, 0) or end == low
-                assert end == high or sum(sizes[low : end + 1]) > budget
-
-
-def test_the_same_over_many_segments(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_keeps_the_files_that_are_deleted_meanwhile(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 600)
     journal = local_journal(directory, max_bytes=4_800)
     for number in range(10):
         journal.append([run_of(5 * number, 5)])
-    assert len(segments(directory)) > 3
-    for low in range(0, 51, 3):
-        for high in range(low, 51, 4):
-            assert bodies(journal.runs(low, high)) == expected(low, high)
-            whole = journal.bytes_between(low, high)
-            assert journal.end_within(low, high, whole) == high
-            assert high == low or journal.end_within(low, high, whole - 1) == high - 1
+    runs = journal.runs(0, 50)
+    first = next(runs)
+    journal.trim(50)
+    assert len(segments(directory)) == 1
+    assert bodies([first, *runs]) == expected(0, 50)
     journal.close()
-    assert bodies(reopened(directory).runs(0, 50)) == expected(0, 50)
-
-
-class TestTrim:
-    @pytest.fixture
-    def small(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalJournal]:
-        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 600)
-        journal = local_journal(directory, max_bytes=4_800)
-        for number in range(10):
-            journal.append([run_of(5 * number, 5)])
-        yield journal
-        journal.close()
-
-    def test_whole_segments_go_and_the_rest_stays(self, directory: Path, small: LocalJournal) -> None:
-        before = small.size
-        small.trim(23)
-        assert 0 < small.first <= 23
-        assert small.size < before
-        assert bodies(small.runs(23, 50)) == expected(23, 50)
-        assert reopened_first(directory, small) == small.first
-
-    def test_what_is_gone_is_an_error(self, small: LocalJournal) -> None:
-        small.trim(23)
-        with pytest.raises(JournalTrimmed, match=r"\[0, 5\)"):
-            list(small.runs(0, 5))
-        with pytest.raises(JournalTrimmed, match=r"\[45, 51\)"):
-            list(small.runs(45, 51))
-        assert small.held(0, 50) == [(small.first, 50)]
-
-    def test_the_next_position_is_never_forgotten(self, directory: Path, small: LocalJournal) -> None:
-        small.trim(50)
-        small.append([run_of(50, 5)])
-        small.trim(55)
-        small.close()
-        again = local_journal(directory)
-        assert again.append([run_of(55, 1)]) == [55]
-        again.close()
-
-    def test_a_reader_keeps_what_it_reads(self, small: LocalJournal) -> None:
-        runs = small.runs(0, 50)
-        first = next(runs)
-        small.trim(50)
-        assert bodies([first, *runs]) == expected(0, 50)
-
-
-def reopened_first(directory: Path, journal: LocalJournal) -> int:
-    journal.close()
-    return reopened(directory).first
-
-
-class TestCommitted:
-    def test_it_becomes_durable_with_the_next_frames(self, directory: Path, journal: LocalJournal) -> None:
-        journal.append([run_of(0, 5)])
-        journal.commit(3)
-        journal.append([run_of(5, 1)])
-        journal.close()
-        assert reopened(directory).committed == 3
-
-    def test_or_at_rest(self, directory: Path, journal: LocalJournal) -> None:
-        journal.append([run_of(0, 5)])
-        journal.commit(5)
-        journal.rest()
-        journal.close()
-        assert reopened(directory).committed == 5
-
-    def test_it_never_goes_back(self, journal: LocalJournal) -> None:
-        journal.append([run_of(0, 5)])
-        journal.commit(4)
-        journal.commit(2)
-        assert journal.committed == 4
-
-    def test_rest_writes_nothing_where_nothing_is_new(self, directory: Path, journal: LocalJournal) -> None:
-        journal.append([run_of(0, 5)])
-        journal.rest()
-        size = segments(directory)[0].stat().st_size
-        journal.rest()
-        assert segments(directory)[0].stat().st_size == size == journal.size
 
 
 class TestCrash:
@@ -395,20 +288,3 @@ class TestFullDisk:
         segment_module.write_fully(descriptor, [b"abc", memoryview(b"defg")])
         os.close(descriptor)
         assert (tmp_path / "out").read_bytes() == b"abcdefg"
-
-
-def test_skipped_positions_are_not_held(directory: Path, journal: LocalJournal) -> None:
-    journal.append([run_of(0, 5)])
-    journal.skip(100)
-    assert journal.append([run_of(5, 5)]) == [100]
-    assert journal.held(0, 200) == [(0, 5), (100, 105)]
-    journal.skip(50)
-    assert journal.end == 105
-
-
-def test_settled_keys_outlive_the_run(directory: Path, journal: LocalJournal) -> None:
-    key = Key("/queue/a", b"ID:1", b"d" * 16)
-    journal.settle([key])
-    journal.settle([])
-    journal.close()
-    assert reopened(directory).settled == [key]

@@ -40,6 +40,16 @@ def test_beyond_the_bound_the_oldest_are_forgotten(tmp_path: Path) -> None:
     assert opened(tmp_path / "keys", most=2) == KEYS[-2:]
 
 
+def test_while_it_grows_the_oldest_go(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    file = SettledFile(path, 2, tolerant=False)
+    for _ in range(3):
+        file.append(KEYS)
+        assert file.keys == KEYS[-2:]
+        assert path.stat().st_size <= len(pack_keys(KEYS))
+    assert opened(path, most=2) == KEYS[-2:]
+
+
 def test_with_a_full_disk_it_is_opened_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

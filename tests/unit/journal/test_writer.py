@@ -110,8 +110,32 @@ def test_with_ack_after_journal_it_is_and_not_before(make: Make) -> None:
     query.writer._step_once()
     assert query.acks() == [b"h0", b"h1"]
     query.receiver.confirm("receipt")
-    # Nothing is left in memory of what the broker has forgotten.
+    # Of what the broker confirmed only the keys are left in memory.
     assert (query.book.held, query.receiver.window.oldest_position) == (0, None)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("ack_when_durable", [False, True])
+def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
+    make: Make, ack_when_durable: bool, restarted: bool
+) -> None:
+    query = make(ack_when_durable=ack_when_durable)
+    query.deliver(0, 3)
+    query.writer._step_once()
+    query.writer.commit(3)
+    assert len(query.acks()) == 3
+    query.receiver.confirm("receipt")
+    query.receiver.disconnected(redelivers=True)
+    if restarted:
+        query.writer._step_once()
+        query.journal.rest()
+        query = make(ack_when_durable=ack_when_durable)
+    else:
+        query.receiver.connected(keyed=True)
+    query.deliver(0, 3, handle="again")
+    assert query.acks() == [b"again0", b"again1", b"again2"]
+    assert not query.writer._step_once()
+    assert (query.journal.end, query.receiver.counts.dropped) == (3, 3)
 
 
 def test_a_commit_that_overtakes_the_writer_counts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -538,6 +538,63 @@ class TestReadAhead:
         assert len(frames) == 3 + 400 * odd.count(b"\0")
         assert found[0] < 15 * len(frames)
 
+    def test_pauses_where_bodies_hold_nuls(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        sweep, counts = FrameDecoder._sweep, [0]
+
+        def swept(decoder: FrameDecoder, place: int, stop: int) -> bool:
+            counts[0] += 1
+            return sweep(decoder, place, stop)
+
+        monkeypatch.setattr(FrameDecoder, "_sweep", swept)
+        assert len(decode("1.1", [b"MESSAGE\nid:1\ncontent-length:1\n\n\0\0" * (2 + 17 * 10)]).frames) == 172
+        assert counts == [10]
+
+    def test_sweeps_up_to_a_frame_of_another_layout(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        quick_frame, calls = FrameDecoder._quick_frame, []
+
+        def counted(*arguments: Any) -> Any:
+            calls.append(1)
+            return quick_frame(*arguments)
+
+        monkeypatch.setattr(FrameDecoder, "_quick_frame", counted)
+        one, other = b"MESSAGE\nid:1\n\nbody\0", b"MESSAGE\nid:1\nx:y\n\nbody\0"
+        assert len(decode("1.1", [(one * 10 + other * 10) * 5]).frames) == 100
+        assert len(calls) < 3 * 10
+
+    def test_takes_wide_windows_of_small_frames_and_narrow_ones_of_large_ones(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        move, sizes = FrameDecoder._move_window, []
+
+        def moved(decoder: FrameDecoder, size: int) -> None:
+            sizes.append(size)
+            move(decoder, size)
+
+        monkeypatch.setattr(FrameDecoder, "_move_window", moved)
+        for body, size in ((b"x" * 200, 8192), (b"x" * 50_000, 1024)):
+            decode("1.1", [b"MESSAGE\nid:1\n\n%b\0" % body * 300])
+            assert len(sizes) > 5
+            assert set(sizes[1:]) == {size}
+            sizes.clear()
+
+    def test_looks_far_again_where_that_is_worth_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        sweep, counts = FrameDecoder._sweep, [0]
+
+        def swept(decoder: FrameDecoder, place: int, stop: int) -> bool:
+            counts[-1] += 1
+            return sweep(decoder, place, stop)
+
+        monkeypatch.setattr(FrameDecoder, "_sweep", swept)
+        plain, odd = b"MESSAGE\nid:1\n\n%b\0", b"MESSAGE\nid:\r\n\nbody\0"
+        decoder = FrameDecoder("1.1")
+        for octets in (odd * 9, plain % b"body" * 2000, odd * 9, plain % (b"x" * 700) * 100):
+            counts.append(0)
+            decoder.receive_data(plain % b"" * 3 + octets)
+            while decoder.next_event() is not NEED_DATA:
+                pass
+        assert counts[2] < 20
+        assert counts[4] < 30
+
 
 @pytest.mark.parametrize("kind", [FrameDecoder, FrameScanner])
 class TestWaiting:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import pytest
 
+from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
 from spark_stomp.receiver.keys import SETTLED, IdRuns, Key, KeyBook, Place, frame_keys
 
 
 def key(name: bytes, body: bytes = b"body", destination: str = "/q") -> Key:
-    (made,) = frame_keys(b"MESSAGE\ndestination:%b\n\n%b\0" % (destination.encode(), body), [name], "1.2")
+    data = b"MESSAGE\ndestination:%b\n\n%b\0" % (destination.encode(), body)
+    (made,) = frame_keys(data, [len(data)], [name], "1.2")
     assert made is not None
     return made
 
@@ -50,10 +53,34 @@ class TestFrameKeys:
 
     def test_headers_and_line_ends_are_not_part_of_it(self) -> None:
         data = b"\n\nMESSAGE\r\nredelivered:true\r\ndestination:/q\r\n\r\nbody\0\n"
-        assert frame_keys(data, [b"1"], "1.2") == [key(b"1")]
+        assert frame_keys(data, [len(data) - 1], [b"1"], "1.2") == [key(b"1")]
 
     def test_without_an_id_there_is_none(self) -> None:
-        assert frame_keys(b"MESSAGE\n\n\0" * 3, [None, b"", b"1"], "1.2")[:2] == [None, None]
+        assert frame_keys(b"MESSAGE\n\n\0" * 3, [10, 20, 30], [None, b"", b"1"], "1.2")[:2] == [None, None]
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
+    @pytest.mark.parametrize(
+        "head",
+        [
+            b"destination:/q",
+            b"destination:/q\ndestination:/other",
+            b"a:b\ndestination:/queue/\xc3\xa4",
+            b"destination:/a\\cb",
+            b"destination: /q ",
+            b"no-destination:/q",
+            b"x:y\ndestination:/q\ncontent-length:9",
+        ],
+    )
+    def test_the_quick_way_and_the_decoder_agree(self, version: str, head: bytes) -> None:
+        frame = b"\n\nMESSAGE\n%b\n\nb\n\nd\nody\n\0" % head
+        decoder = FrameDecoder(version)
+        decoder.receive_data(frame)
+        while not isinstance(decoded := decoder.next_event(), Frame):
+            assert decoded is HEARTBEAT
+        (made,) = frame_keys(frame, [len(frame)], [b"1"], version)
+        assert made is not None
+        assert made.destination == (decoded.get("destination") or "")
+        assert made.body == hashlib.blake2b(decoded.body, digest_size=16).digest()
 
 
 class TestHeld:
@@ -142,3 +169,43 @@ def test_runs_of_ids() -> None:
     assert runs.take_below(1) == [(0, [b"0"])]
     assert runs.take_from(6) == [(6, [b"6"])]
     assert runs.take_below(9) == [(1, [b"1", None]), (5, [b"5"])]
+
+
+class TestJournaled:
+    """With a journal confirmed keys are remembered: a broker that is killed may forget what it confirmed."""
+
+    @pytest.fixture
+    def book(self) -> KeyBook:
+        return KeyBook(most_settled=3, journaled=True)
+
+    def test_confirmed_is_still_known(self, book: KeyBook) -> None:
+        book.settle([key(b"1")])
+        book.forget([key(b"1")])
+        assert book.known([b"1"]) == {key(b"1"): SETTLED}
+        assert not book.hold_new([b"1"], Place(0, 0))
+
+    def test_beyond_the_bound_confirmed_ones_go_first_and_uncounted(self, book: KeyBook) -> None:
+        book.settle([key(b"unconfirmed")])
+        book.retire([key(b"1"), key(b"2"), key(b"3")])
+        assert book.known([b"unconfirmed", b"1", b"2", b"3"]).keys() == {
+            key(b"unconfirmed"),
+            key(b"2"),
+            key(b"3"),
+        }
+        assert (book.settled, book.evicted) == (3, 0)
+        book.settle([key(b"4"), key(b"5"), key(b"6")])
+        assert book.known([b"unconfirmed"]) == {}
+        assert (book.settled, book.evicted) == (3, 1)
+
+    def test_what_is_not_in_the_journal_yet_is_given_out_once(self, book: KeyBook) -> None:
+        book.settle([key(b"1")])
+        book.forget([key(b"1")])
+        book.retire([key(b"2"), None])
+        assert book.take_unsaved() == [key(b"1"), key(b"2")]
+        assert book.take_unsaved() == []
+
+    def test_without_one_nothing_is_noted(self) -> None:
+        book = KeyBook()
+        book.settle([key(b"1")])
+        book.forget([key(b"1")])
+        assert (book.known([b"1"]), book.take_unsaved(), book.settled) == ({}, [], 0)

@@ -136,6 +136,12 @@ def test_a_relative_path(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Checkpoint("checkpoint").holds(at(5))
 
 
+def test_credentials_are_not_shown() -> None:
+    with pytest.raises(CheckpointMismatch, match=r"nosuchfs://\*\*\*@bucket") as caught:
+        Checkpoint("nosuchfs://AKIA:tops3cret@bucket/x")
+    assert "tops3cret" not in str(caught.value)
+
+
 def test_an_unknown_file_system_is_refused_by_name() -> None:
     with pytest.raises(CheckpointMismatch, match="nosuchfs://bucket/x"):
         Checkpoint("nosuchfs://bucket/x")

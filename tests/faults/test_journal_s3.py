@@ -1,0 +1,113 @@
+"""A journal behind S3's API: killed, taken over, and out of reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.driven import Json, Run
+from support.driven_process import COLUMNS, driven_process, shown
+from support.journals import bodies, expected, run_of
+from support.s3 import CREDENTIALS, S3Server, s3_server
+from support.waiting import wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import JournalInUse, JournalUnwritable
+from spark_stomp.journal import Journal, JournalSettings, open_journal
+from spark_stomp.journal.names import WRITERS
+from spark_stomp.journal.objects import ObjectJournal
+
+QUEUE = "/queue/a"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+def opened(location: str) -> Journal:
+    return open_journal(JournalSettings(location, 1 << 20))
+
+
+def texts(first: int, count: int) -> list[bytes]:
+    return [b"message %d" % number for number in range(first, first + count)]
+
+
+def plans(run: Run) -> Json:
+    """As Spark asks again and again; raises what ended the query."""
+    return run.reader.latestOffset(run._end, None)
+
+
+class TestQuery:
+    @pytest.mark.parametrize("ack_after", ["commit", "journal"])
+    def test_killed_and_started_again_it_gives_every_row_once(
+        self, devbroker: DevBroker, server: S3Server, ack_after: str
+    ) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 400))
+        options = {
+            "url": devbroker.url,
+            "destination": QUEUE,
+            "journal": server.uri(f"killed-{ack_after}"),
+            "ackAfter": ack_after,
+            "maxMessagesPerTrigger": "200",
+        }
+        with driven_process(options, CREDENTIALS) as saw:
+            pass
+        devbroker.publish_many(QUEUE, texts(400, 50))
+        with Run(options, COLUMNS) as run:
+            run._start, run._end = saw["committed"], saw["planned"]
+            # The batch that was planned and not committed, just as it was.
+            assert shown(run.read()) == saw["second"]
+            run.commit()
+            rest = shown(run.take(50))
+            run.commit()
+            devbroker.wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
+        rows = [*saw["first"], *saw["second"], *rest]
+        assert [row[0] for row in rows] == [str(body) for body in texts(0, 450)]
+
+    def test_a_second_one_takes_over_and_the_first_one_stops(
+        self, devbroker: DevBroker, server: S3Server
+    ) -> None:
+        options = {"url": devbroker.url, "destination": QUEUE, "journal": server.uri("shared")}
+        devbroker.publish_many(QUEUE, texts(0, 20))
+        with Run(options) as first:
+            rows = first.gather(20)
+            with Run({**options, "destination": "/queue/b"}) as second:
+                assert second.gather(20) == rows
+                devbroker.publish_many(QUEUE, texts(20, 5))
+                with pytest.raises(JournalInUse, match="took over"):
+                    wait_until(lambda: plans(first) is None, what="the end of the first one")
+                second.commit()
+                devbroker.publish_many("/queue/b", texts(25, 5))
+                assert [row["body"] for row in second.take(5)] == texts(25, 5)
+
+
+class TestJournal:
+    @pytest.mark.parametrize("scheme", ["s3", "s3a"])
+    def test_it_is_a_journal_of_objects(self, server: S3Server, scheme: str) -> None:
+        location = server.uri(f"objects-{scheme}", scheme)
+        journal = opened(location)
+        assert isinstance(journal, ObjectJournal)
+        for number in range(4):
+            journal.append([run_of(5 * number, 5)])
+        journal.commit(12)
+        journal.trim(12)
+        journal.rest()
+        again = opened(location)
+        assert (again.id, again.first, again.committed, again.end) == (journal.id, 10, 12, 20)
+        assert bodies(again.runs(10, 20)) == expected(10, 20)
+        assert len([key for key in server.keys(f"objects-{scheme}") if key.startswith(WRITERS)]) == 1
+
+    def test_what_the_store_says_is_passed_on_without_credentials(self, server: S3Server) -> None:
+        location = server.uri("x").replace("s3://journals", "s3://AKIA:tops3cret@no-such-bucket")
+        with pytest.raises(JournalUnwritable, match=r"(?s)NO_SUCH_BUCKET.*bucket does not exist") as caught:
+            opened(location)
+        assert "tops3cret" not in str(caught.value)
+        assert "s3://***@no-such-bucket/x" in str(caught.value)
