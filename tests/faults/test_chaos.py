@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import secrets
@@ -63,7 +64,12 @@ def test_every_message_arrives(
     broker = broker_pool.get(name)
     queue = broker.new_queue()
     with FaultProxy(broker.port) as proxy:
-        options = broker.options(url=proxy.url, maxMessagesPerTrigger=BATCH, **MODES[mode](tmp_path))
+        options = broker.options(
+            url=proxy.url,
+            maxMessagesPerTrigger=BATCH,
+            subscribeHeaders=json.dumps(broker.crash_safe),
+            **MODES[mode](tmp_path),
+        )
         driver = SparkDriver(tmp_path, "files", queue, options)
         chaos = Chaos(broker, proxy, driver, random.Random(f"{SEED} {name}"))
         schedule = list(chaos.schedule(SECONDS / len(SETUPS)))

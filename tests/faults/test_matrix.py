@@ -71,10 +71,6 @@ def test_a_sample_on_a_real_broker(
 
 @pytest.mark.soak
 @pytest.mark.broker
-@pytest.mark.xfail(
-    strict=False,
-    reason="an id is forgotten with the receipt of its ACK, and a killed RabbitMQ forgets that ACK",
-)
 @pytest.mark.parametrize(
     "cell", [cell for cell in cells() if cell.mode != "plain" and cell.fault == "broker lost"], ids=str
 )

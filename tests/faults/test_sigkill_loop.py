@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import secrets
@@ -59,7 +60,9 @@ def test_no_id_is_missing_and_with_the_journal_none_comes_twice(
     queue = broker.new_queue()
     chance = random.Random(f"{SEED} {name}")
     schedule: list[str] = []
-    options = broker.options(maxMessagesPerTrigger=BATCH, **MODES[mode](tmp_path))
+    options = broker.options(
+        maxMessagesPerTrigger=BATCH, subscribeHeaders=json.dumps(broker.crash_safe), **MODES[mode](tmp_path)
+    )
     with Load(broker, queue) as load, SparkDriver(tmp_path, "files", queue, options) as driver:
         for _ in range(ROUNDS):
             schedule.append(kill_at_a_random_moment(driver, chance))

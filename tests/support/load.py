@@ -64,7 +64,8 @@ class Load:
             self._sent += _CHUNK
             begun = time.monotonic()
             try:
-                publish(self._broker.options(), self._queue, [body.encode() for body in bodies])
+                messages = [body.encode() for body in bodies]
+                publish(self._broker.options(), self._queue, messages, *self._broker.crash_safe.items())
             except StompError:
                 # Each is sent once only, or a second row would prove nothing.
                 self._over.wait(_PAUSE)

@@ -8,6 +8,7 @@ fault ended it, and goes on until everything is in the sink and the queue is emp
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -165,6 +166,7 @@ def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path, **further
             url=proxy.url,
             exchangeHost="127.0.0.1",
             maxMessagesPerTrigger=BATCH,
+            subscribeHeaders=json.dumps(broker.crash_safe),
             **MODES[cell.mode](folder),
             **further,
         )
@@ -229,7 +231,7 @@ def _audit(query: Query) -> Outcome:
 def _publish(broker: Broker, queue: str, first: int, count: int) -> None:
     with Sender(parse_sink_options(broker.options())) as sender:
         for body in _bodies(first, count):
-            headers = (("persistent", "true"), ("x-id", body))
+            headers = (("persistent", "true"), ("x-id", body), *broker.crash_safe.items())
             sender.send(OutgoingMessage(queue, headers, body.encode()))
         sender.finish()
 

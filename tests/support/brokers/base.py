@@ -111,6 +111,11 @@ class Broker(ABC):
     def delete_durable(self, topic: str, client: str, name: str) -> None:
         """Delete the durable subscription by the broker's own means, as the README tells."""
 
+    @property
+    def crash_safe(self) -> dict[str, str]:
+        """SEND and SUBSCRIBE headers by which a queue keeps what was confirmed when the broker is killed."""
+        return {}
+
     def restart(self) -> None:
         """Die, if that costs nothing but what it owes us, and come back with what was persistent."""
         self.kill()
