@@ -101,7 +101,7 @@ def run(chaos: Chaos, schedule: list[tuple[float, str]]) -> None:
             chaos.driver.supervise()
             return time.monotonic() >= moment
 
-        wait_until(due, at + START, "the next fault")
+        wait_until(due, at + START, "the next fault", every=0.1)
         # What the last one left: deafness, slowness, a closed door.
         chaos.proxy.heal()
         chaos.deeds[deed]()
@@ -113,10 +113,10 @@ def finish(chaos: Chaos, load: Load, queue: str, told: str) -> None:
 
     def done() -> bool:
         chaos.driver.supervise()
-        return chaos.broker.depth(queue) == 0 and load.confirmed <= set(chaos.driver.rows())
+        return load.confirmed <= set(chaos.driver.rows()) and chaos.broker.depth(queue) == 0
 
     try:
-        wait_until(done, 2 * START, "the end of the queue")
+        wait_until(done, 2 * START, "the end of the queue", every=1.0)
     except AssertionError as error:
         standing = chaos.broker.standing(queue)
         audit = load.audit(chaos.driver.rows())

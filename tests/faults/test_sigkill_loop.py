@@ -71,10 +71,10 @@ def test_no_id_is_missing_and_with_the_journal_none_comes_twice(
 
         def done() -> bool:
             driver.supervise()
-            return broker.depth(queue) == 0 and load.confirmed <= set(driver.rows())
+            return load.confirmed <= set(driver.rows()) and broker.depth(queue) == 0
 
         try:
-            wait_until(done, 2 * START, "the end of the queue")
+            wait_until(done, 2 * START, "the end of the queue", every=1.0)
         except AssertionError as error:
             raise AssertionError(f"{error}: {load.audit(driver.rows())}; seed {SEED}: {schedule}") from None
         driver.stop()

@@ -8,9 +8,12 @@ from collections.abc import Callable
 __all__ = ["wait_until"]
 
 
-def wait_until(condition: Callable[[], object], timeout: float = 20.0, what: str = "the condition") -> None:
-    """Return once ``condition()`` is true; AssertionError naming ``what`` after ``timeout`` seconds."""
+def wait_until(
+    condition: Callable[[], object], timeout: float = 20.0, what: str = "the condition", every: float = 0.01
+) -> None:
+    """Return once ``condition()`` is true, asked ``every`` so many seconds; AssertionError naming ``what``
+    after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not hold within {timeout:g}s"
-        time.sleep(0.01)
+        time.sleep(every)
