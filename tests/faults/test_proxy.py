@@ -206,7 +206,8 @@ def test_cut_before_lets_nothing_of_it_through_whole(
         wait_until(lambda before=before: proxy.tripped or len(server.got) > before, what="the piece")
     assert ended(client)
     proxy.wait_tripped()
-    assert server.got.startswith(b"before ")
+    wait_until(lambda: server.got.startswith(b"before "), what="the bytes before the cut")
+    wait_until(lambda: proxy.connections == 0, what="the end")
     assert b"ACK" not in server.got
 
 
