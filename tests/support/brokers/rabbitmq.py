@@ -82,7 +82,7 @@ class RabbitMQ(Broker):
         """Stop in order, and come back with what was persistent.
 
         Killed, it loses messages by itself: a classic queue of RabbitMQ 3.10.8 was seen without its 20
-        un-acked, confirmed messages after 4 of 31 kills, with nothing but a bare socket reading from it.
+        un-acked, confirmed messages after 3 of 31 kills, with nothing but a bare socket reading from it.
         """
         if self._server is not None:
             self.evaluate("init:stop().")
