@@ -41,7 +41,7 @@ class Chaos:
             "the driver dies": driver.kill_driver,
             "the reader dies": driver.kill_reader,
             "a task's worker dies": driver.kill_worker,
-            "the broker dies": broker.restart,
+            "the broker dies": broker.crash,
             "the connection is cut": proxy.cut,
             "a frame is cut": lambda: proxy.cut_after(chance.randrange(2_000), *Way),
             "the connection is deaf": proxy.deafen,

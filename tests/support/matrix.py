@@ -107,7 +107,7 @@ class Scene:
             self.proxy.refuse()
             self.broker.drop_connections()
         else:
-            self.broker.restart()
+            self.broker.crash()
 
 
 @dataclass(frozen=True)
