@@ -145,6 +145,7 @@ class LocalJournal:
 
     def skip(self, position: int) -> None:
         if position > self.end:
+            self.commit(position)
             with self._writing():
                 self._rotate(position)
             self._durable = position
@@ -251,10 +252,15 @@ class LocalJournal:
             f"messages [{one.end}, {other.first}) of the journal are lost: {one.path.name} is cut off, or a "
             "file behind it is missing"
             for one, other in pairwise(segments)
-            if one.end < other.first
+            if one.end < other.first and not self._was_committed(segments, other.first)
         ]
         self._report(damage)
         return segments or [self._first_segment()]
+
+    @staticmethod
+    def _was_committed(segments: Sequence[Segment], position: int) -> bool:
+        """Whether everything below ``position`` was committed: what is missing there is nobody's loss."""
+        return position <= max(segment.committed for segment in segments)
 
     def _first_segment(self) -> Segment:
         segment = Segment.create(self._directory, self.id, 0)

@@ -288,3 +288,13 @@ class TestFullDisk:
         segment_module.write_fully(descriptor, [b"abc", memoryview(b"defg")])
         os.close(descriptor)
         assert (tmp_path / "out").read_bytes() == b"abcdefg"
+
+
+def test_what_was_skipped_is_nobodys_loss(directory: Path, journal: LocalJournal) -> None:
+    journal.append([run_of(0, 5)])
+    journal.skip(100)
+    journal.append([run_of(5, 5)])
+    journal.close()
+    # The next run opens it without a word.
+    again = reopened(directory)
+    assert (again.end, again.committed, again.held(0, 200)) == (105, 100, [(0, 5), (100, 105)])
