@@ -197,10 +197,10 @@ def rate(frame: DataFrame, messages: int) -> float:
 
 
 def journal_rate(stream: DataStreamReader, ack_after: str) -> float:
-    """The same with a new journal on the local disk, synced before Spark is told of anything."""
+    """The same with ids and a new journal on the local disk, synced before Spark is told of anything."""
     with tempfile.TemporaryDirectory() as folder:
         frame = stream.option("journal", f"{folder}/journal").option("ackAfter", ack_after)
-        return rate(frame.load("/queue/a"), MESSAGES)
+        return rate(frame.option("idHeader", "message-id").load("/queue/a"), MESSAGES)
 
 
 def median(run: Callable[[], float]) -> float:
