@@ -30,7 +30,13 @@ _KEY: Final = struct.Struct("<II16s")
 
 def pack_keys(keys: Collection[Key]) -> bytes:
     """One batch."""
-    payload = b"".join(map(_packed, keys))
+    parts: list[bytes] = []
+    destination, name = "", b""
+    for key in keys:
+        if key.destination != destination:
+            destination, name = key.destination, key.destination.encode()
+        parts += (_KEY.pack(len(name), len(key.id), key.body), name, key.id)
+    payload = b"".join(parts)
     return _HEAD.pack(_MAGIC, zlib.crc32(payload), len(keys), len(payload)) + payload
 
 
@@ -42,11 +48,6 @@ def unpack_keys(raw: bytes) -> tuple[list[Key], int]:
         keys += _unpacked(raw[offset + _HEAD.size : end])
         offset = end
     return keys, offset
-
-
-def _packed(key: Key) -> bytes:
-    destination = key.destination.encode()
-    return _KEY.pack(len(destination), len(key.id), key.body) + destination + key.id
 
 
 def _unpacked(payload: bytes) -> Iterator[Key]:

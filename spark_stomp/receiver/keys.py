@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
-__all__ = ["NO_LIMITS", "SETTLED", "Holder", "IdRuns", "Key", "KeyBook", "Place", "frame_keys"]
+__all__ = ["NO_LIMITS", "SETTLED", "Holder", "IdRuns", "Key", "KeyBook", "Place", "Remembered", "frame_keys"]
 
 Ids = Sequence[bytes | None]
 
@@ -31,6 +31,7 @@ _MOST_SETTLED = 1_000_000
 _STRICT = frozenset({"1.1", "1.2"})
 _DESTINATION = b"\ndestination:"
 _LF = 0x0A
+_SLACK = 1_000
 NO_LIMITS = Limits(
     max_command=_MASK, max_header_line=_MASK, max_headers=_MASK, max_body=_MASK, max_frame=_MASK
 )
@@ -59,25 +60,38 @@ SETTLED = Place(-1, -1)
 def frame_keys(data: bytes | memoryview, ends: Sequence[int], ids: Ids, version: str) -> list[Key | None]:
     """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
     ``ids``; None without one."""
-    raw, keys, begin = bytes(data), [], 0
+    raw = bytes(data)
+    # Every message of a query with a journal passes here once, so what is plain is not decoded.
+    if version in _STRICT and raw.isascii() and b"\\" not in raw and b"\r" not in raw:
+        return _plain_keys(raw, ends, ids)
+    keys: list[Key | None] = []
+    begin = 0
     for end, name in zip(ends, ids, strict=True):
-        keys.append(_key(raw, begin, end, name, version) if name else None)
+        keys.append(_decoded_key(raw[begin:end], name, version) if name else None)
         begin = end
     return keys
 
 
-def _key(raw: bytes, begin: int, end: int, name: bytes, version: str) -> Key:
-    # Every message of a query with a journal passes here once, so what is plain is not decoded.
-    while raw[begin] == _LF:
-        begin += 1
-    body = raw.find(b"\n\n", begin, end) + 2
-    head = raw[begin:body]
-    at = head.find(_DESTINATION) + len(_DESTINATION)
-    odd = version not in _STRICT or b"\\" in head or b"\r" in head or not head.isascii()
-    if odd or at < len(_DESTINATION):
-        return _decoded_key(raw[begin:end], name, version)
-    destination = head[at : head.find(b"\n", at)].decode()
-    return Key(destination, name, blake2b(raw[body : end - 1], digest_size=16).digest())
+def _plain_keys(raw: bytes, ends: Sequence[int], ids: Ids) -> list[Key | None]:
+    """The same where every header means what it says."""
+    keys: list[Key | None] = []
+    find, value, destination = raw.find, b"", ""
+    begin = 0
+    for end, name in zip(ends, ids, strict=True):
+        if not name:
+            keys.append(None)
+            begin = end
+            continue
+        while raw[begin] == _LF:
+            begin += 1
+        body = find(b"\n\n", begin, end) + 2
+        at = find(_DESTINATION, begin, body)
+        found = raw[at + len(_DESTINATION) : find(b"\n", at + 1, body)] if at >= 0 else b""
+        if found != value:
+            value, destination = found, found.decode()
+        keys.append(Key(destination, name, blake2b(raw[body : end - 1], digest_size=16).digest()))
+        begin = end
+    return keys
 
 
 def _decoded_key(data: bytes, name: bytes, version: str) -> Key:
@@ -138,6 +152,67 @@ class IdRuns:
         )
 
 
+class Remembered:
+    """Keys by their ids, in the order in which they came; adding and forgetting cost the same at any size."""
+
+    def __init__(self) -> None:
+        self._keys: dict[bytes, Key] = {}
+        self._others: dict[bytes, list[Key]] = {}  # of an id that means several messages
+        self._order: deque[bytes] = deque()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def of(self, name: bytes) -> list[Key]:
+        """The keys with this id."""
+        first = self._keys.get(name)
+        return [] if first is None else [first, *self._others.get(name, ())]
+
+    def has_any(self, ids: Ids) -> bool:
+        """Whether any of these ids is known."""
+        return bool(self._keys) and not self._keys.keys().isdisjoint(ids)
+
+    def add(self, keys: Sequence[Key]) -> None:
+        names = [key[1] for key in keys]
+        before = len(self._keys)
+        if self._keys.keys().isdisjoint(names):
+            self._keys.update(zip(names, keys, strict=True))
+            if len(self._keys) - before == len(names):
+                self._order.extend(names)
+                return
+            deque(map(self._keys.pop, names, repeat(None)), maxlen=0)
+        for key in keys:
+            self._add_one(key)
+
+    def _add_one(self, key: Key) -> None:
+        first = self._keys.setdefault(key.id, key)
+        if first is key:
+            self._order.append(key.id)
+        elif key not in self.of(key.id):
+            self._others.setdefault(key.id, []).append(key)
+
+    def discard(self, key: Key) -> None:
+        """Forget one."""
+        rest = [other for other in self.of(key.id) if other != key]
+        self._keys.pop(key.id, None)
+        self._others.pop(key.id, None)
+        if rest:
+            self._keys[key.id] = rest[0]
+        if rest[1:]:
+            self._others[key.id] = rest[1:]
+        if len(self._order) > 2 * len(self._keys) + _SLACK:
+            self._order = deque(name for name in dict.fromkeys(self._order) if name in self._keys)
+
+    def forget_oldest(self, count: int) -> int:
+        """Forget so many ids, or all; returns how many."""
+        before = len(self._keys)
+        while self._keys and before - len(self._keys) < count:
+            name = self._order.popleft()
+            self._keys.pop(name, None)
+            self._others.pop(name, None)
+        return before - len(self._keys)
+
+
 class KeyBook:
     """The keys that the receivers of one query hold.
 
@@ -157,11 +232,11 @@ class KeyBook:
         self._holders: list[Holder] = []
         self._held: dict[bytes, int | tuple[int, ...]] = {}
         self._crowded = 0
-        self._settled: dict[bytes, dict[Key, None]] = {}
+        self._settled = Remembered()
         self._most_settled = most_settled
         self._journaled = journaled
-        self._receipted: dict[bytes, dict[Key, None]] = {}
-        self._unsaved: dict[Key, None] = {}
+        self._receipted = Remembered()
+        self._unsaved: deque[Key] = deque(maxlen=most_settled)
         self._at_risk = 0
         self.evicted = 0
 
@@ -192,7 +267,7 @@ class KeyBook:
         repeated.
         """
         held = self._held
-        if any(known and not known.keys().isdisjoint(ids) for known in self._all_known):
+        if not held.keys().isdisjoint(ids) or self._settled.has_any(ids) or self._receipted.has_any(ids):
             return False
         before, packed = len(held), _packed(first)
         held.update(zip(ids, range(packed, packed + len(ids)), strict=True))  # type: ignore[arg-type]
@@ -223,7 +298,7 @@ class KeyBook:
         """All messages with one of these ids, and where they are held."""
         names = {name for name in ids if name}
         settled = (self._settled, self._receipted)
-        found = {key: SETTLED for keys in settled for name in names for key in keys.get(name, ())}
+        found = {key: SETTLED for keys in settled for name in names for key in keys.of(name)}
         places: dict[int, list[tuple[int, bytes]]] = {}
         for name in names & self._held.keys():
             for packed in _all(self._held[name]):
@@ -247,9 +322,7 @@ class KeyBook:
     def forget(self, keys: Sequence[Key]) -> None:
         """The broker confirmed the ACKs of these: without a journal they are taken for gone."""
         for key in keys:
-            same_id = self._settled.get(key.id)
-            if same_id is not None and same_id.pop(key, key) is None and not same_id:
-                del self._settled[key.id]
+            self._settled.discard(key)
         if self._journaled:
             self.retire(keys)
 
@@ -266,27 +339,19 @@ class KeyBook:
     def take_unsaved(self) -> list[Key]:
         """The keys of committed messages that are not in the journal yet; the caller puts them there."""
         with self.lock:
-            unsaved, self._unsaved = self._unsaved, {}
-            return list(unsaved)
+            unsaved = list(dict.fromkeys(self._unsaved))
+            self._unsaved.clear()
+            return unsaved
 
-    @property
-    def _all_known(self) -> tuple[dict[bytes, Any], ...]:
-        return self._held, self._settled, self._receipted
-
-    def _remember(self, where: dict[bytes, dict[Key, None]], keys: Iterable[Key | None]) -> None:
-        for key in keys:
-            if key is not None:
-                where.setdefault(key.id, {})[key] = None
-                if self._journaled:
-                    self._unsaved[key] = None
-        while len(self._settled) + len(self._receipted) > self._most_settled:
-            self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        first = self._receipted or self._settled
-        self.evicted += first is self._settled
-        for key in first.pop(next(iter(first))):
-            self._unsaved.pop(key, None)
+    def _remember(self, where: Remembered, keys: Iterable[Key | None]) -> None:
+        present = [key for key in keys if key is not None]
+        where.add(present)
+        if self._journaled:
+            self._unsaved.extend(present)
+        surplus = self.settled - self._most_settled
+        if surplus > 0:
+            surplus -= self._receipted.forget_oldest(surplus)
+            self.evicted += self._settled.forget_oldest(surplus)
 
     # --- what has no id
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
-from spark_stomp.receiver.keys import SETTLED, IdRuns, Key, KeyBook, Place, frame_keys
+from spark_stomp.receiver.keys import SETTLED, IdRuns, Key, KeyBook, Place, Remembered, frame_keys
 
 
 def key(name: bytes, body: bytes = b"body", destination: str = "/q") -> Key:
@@ -209,3 +209,35 @@ class TestJournaled:
         book.settle([key(b"1")])
         book.forget([key(b"1")])
         assert (book.known([b"1"]), book.take_unsaved(), book.settled) == ({}, [], 0)
+
+
+class TestRemembered:
+    def test_the_oldest_go_first_whatever_was_taken_out(self) -> None:
+        remembered = Remembered()
+        keys = [key(b"%d" % number) for number in range(6)]
+        remembered.add(keys)
+        remembered.discard(keys[0])
+        remembered.discard(keys[3])
+        assert remembered.forget_oldest(2) == 2
+        assert [name for name in (b"0", b"1", b"2", b"3", b"4", b"5") if remembered.of(name)] == [b"4", b"5"]
+        assert remembered.forget_oldest(5) == 2
+        assert len(remembered) == 0
+
+    def test_an_id_may_mean_several_messages(self) -> None:
+        remembered = Remembered()
+        one, other, third = (key(b"1", body) for body in (b"a", b"b", b"c"))
+        remembered.add([one, other, one])
+        remembered.add([third])
+        assert remembered.of(b"1") == [one, other, third]
+        remembered.discard(one)
+        assert remembered.of(b"1") == [other, third]
+        remembered.discard(other)
+        remembered.discard(third)
+        assert (remembered.of(b"1"), remembered.has_any([b"1"])) == ([], False)
+
+    def test_what_comes_and_goes_leaves_nothing(self) -> None:
+        remembered = Remembered()
+        for number in range(10_000):
+            remembered.add([key(b"%d" % number)])
+            remembered.discard(key(b"%d" % number))
+        assert len(remembered._order) <= 2_000
