@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_stomp.receiver import FrameRun, Key
+from spark_stomp.receiver.keys import MOST_SETTLED
 
 __all__ = ["Journal", "JournalSettings"]
 
@@ -27,7 +28,7 @@ class JournalSettings:
     location: str = field(repr=False)
     max_bytes: int
     tolerant: bool = False
-    most_settled: int = 250_000
+    most_settled: int = MOST_SETTLED
 
 
 class Journal(Protocol):

@@ -20,13 +20,24 @@ from typing import NamedTuple, Protocol
 
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
-__all__ = ["NO_LIMITS", "SETTLED", "Holder", "IdRuns", "Key", "KeyBook", "Place", "Remembered", "frame_keys"]
+__all__ = [
+    "MOST_SETTLED",
+    "NO_LIMITS",
+    "SETTLED",
+    "Holder",
+    "IdRuns",
+    "Key",
+    "KeyBook",
+    "Place",
+    "Remembered",
+    "frame_keys",
+]
 
 Ids = Sequence[bytes | None]
 
 _SHIFT = 48
 _MASK = (1 << _SHIFT) - 1
-_MOST_SETTLED = 1_000_000
+MOST_SETTLED = 250_000
 # Where a header of plain ASCII without backslash and CR means what it says.
 _STRICT = frozenset({"1.1", "1.2"})
 _DESTINATION = b"\ndestination:"
@@ -227,7 +238,7 @@ class KeyBook:
     journal yet.
     """
 
-    def __init__(self, most_settled: int = _MOST_SETTLED, *, journaled: bool = False) -> None:
+    def __init__(self, most_settled: int = MOST_SETTLED, *, journaled: bool = False) -> None:
         self.lock = threading.RLock()
         self._holders: list[Holder] = []
         self._held: dict[bytes, int | tuple[int, ...]] = {}

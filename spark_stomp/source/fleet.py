@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from spark_stomp.errors import OptionError
+import pyarrow as pa
+
+from spark_stomp.errors import JournalError, OptionError
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, new_token
 from spark_stomp.journal import JournalSettings, open_journal, recover
 from spark_stomp.options import SourceOptions
@@ -59,7 +61,11 @@ class Fleet:
         self.holdings: Holdings = (
             self._windows(options) if options.journal is None else self._journal(options)
         )
-        self._exchange = _exchange(options.exchange_host, self.holdings.read, self._counters, on_served)
+        try:
+            self._exchange = _exchange(options.exchange_host, self.holdings.read, self._counters, on_served)
+        except OptionError:
+            self.holdings.stop(0.0)
+            raise
 
     def _windows(self, options: SourceOptions) -> WindowHoldings:
         for settings in receiver_settings(options):
@@ -72,7 +78,11 @@ class Fleet:
             options.journal, options.journal_max_bytes, tolerant=not options.fail_on_data_loss
         )
         journal = open_journal(wanted)
-        recovered = recover(journal, self._book, options.id_header, most=wanted.most_settled)
+        try:
+            recovered = recover(journal, self._book, options.id_header, most=wanted.most_settled)
+        except JournalError:
+            journal.close()
+            raise
         holdings = JournalHoldings(
             journal,
             recovered,
@@ -174,7 +184,7 @@ def _exchange(
     host = exchange_host(host_option)
     try:
         return ExchangeServer(host, new_token(), read, counters, on_served)
-    except OSError as error:
+    except (OSError, pa.ArrowException) as error:
         raise OptionError(
             f"the exchange cannot listen on {host}: {error}; set exchangeHost to an address of the driver's "
             "machine that the executors can reach"

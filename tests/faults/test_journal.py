@@ -21,6 +21,7 @@ from spark_stomp.errors import (
     JournalMissing,
     JournalTrimmed,
     JournalUnwritable,
+    OptionError,
 )
 
 QUEUE = "/queue/a"
@@ -406,3 +407,17 @@ def test_with_ack_after_journal_the_end_says_nothing_of_missing_evidence(
     query.begin().gather(3)
     query.end()
     assert "no evidence" not in caplog.text
+
+
+def test_what_fails_to_start_lets_go_of_the_journal(devbroker: DevBroker, tmp_path: Path) -> None:
+    query = Query(devbroker, tmp_path)
+    for _ in range(2):
+        # An address that is nobody's here: the exchange cannot listen.
+        run = Run(
+            {"url": devbroker.url, "destination": QUEUE}, exchangeHost="192.0.2.1", journal=query.journal
+        )
+        with pytest.raises(OptionError, match="exchangeHost"):
+            run.reader.latestOffset(run._start, None)
+    devbroker.publish_many(QUEUE, texts(0, 3))
+    assert bodies(query.begin().gather(3)) == texts(0, 3)
+    query.end()
