@@ -65,7 +65,7 @@ class Oddity:
         if not self._cr_ends_lines:
             return False
         text, offsets = text_of(values)
-        return bool((text == _CR).any()) or (self.lenient and bool(_bad_ends(text, offsets).any()))
+        return _has_cr(text) or (self.lenient and bool(_bad_ends(text, offsets).any()))
 
     def cr_positions(self, heads: Bytes) -> Ints:
         """Where in a buffer of header areas a CR makes one odd."""
@@ -81,6 +81,11 @@ class Oddity:
             bad[_elements(offsets, np.flatnonzero(_NOT_PLAIN_IN_NAME[text]))] = True
             bad |= _bad_ends(*text_of(values))
         return np.flatnonzero(bad)
+
+
+def _has_cr(text: Bytes) -> bool:
+    lowest = text.min(initial=_CR + 1)  # mostly above all controls: then that is all there is to know
+    return bool(lowest == _CR or (lowest < _CR and (text == _CR).any()))
 
 
 def _elements(offsets: npt.NDArray[np.int32], positions: Ints) -> Ints:

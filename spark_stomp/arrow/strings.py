@@ -35,9 +35,6 @@ Positions: TypeAlias = npt.NDArray[np.int32]  # a block is less than 2 GiB long
 
 _BACKSLASH = 0x5C
 
-_LONG = 4096
-"""Mean octets of a piece from which on a step in Python costs nothing beside its copy."""
-
 # What the octet after a backslash stands for (STOMP 1.2, "Value Encoding"; in 1.1 the codec refuses \r).
 _MEANING = np.arange(256, dtype=np.uint8)
 _MEANING[[ord("c"), ord("n"), ord("r")]] = [ord(":"), ord("\n"), ord("\r")]
@@ -66,20 +63,17 @@ def gather(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.
 
     A single piece is not copied: it keeps the whole buffer alive instead.
     """
-    if len(starts) == 1:
+    count = len(starts)
+    if count == 1:
         return pieces(kind, text, starts, stops)
-    if int((stops - starts).sum()) > _LONG * len(starts):
-        return _join(kind, text, starts, stops)
-    return pick(pieces(kind, text, starts, stops), 0, 2)
-
-
-def _join(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
-    """The same one by one. ``take`` guesses how much room it needs, and copies again if it is too little."""
-    spans = map(slice, starts.tolist(), stops.tolist())
-    joined = b"".join(map(memoryview(text).__getitem__, spans))
-    offsets = np.zeros(len(starts) + 1, np.int32)
-    np.cumsum(stops - starts, out=offsets[1:])
-    return string_array(kind, offsets, pa.py_buffer(joined))
+    # ``take`` makes room for so many octets as its indices times the mean of pieces and gaps give, and copies
+    # all of them again where they are more. Indices of an empty piece more make it enough at once.
+    mean = int(stops[-1] - starts[0]) // (2 * count) or 1
+    fillers = max(0, int((stops - starts).sum()) // mean + 1 - count)
+    wanted = np.full(count + fillers, 2 * count - 1, np.int32)
+    wanted[:count] = np.arange(0, 2 * count, 2)
+    apart = pieces(kind, text, np.append(starts, stops[-1]), np.append(stops, stops[-1]))
+    return pc.take(apart, pa.array(wanted), boundscheck=False)[:count]
 
 
 def text_of(array: pa.Array) -> tuple[Bytes, Positions]:

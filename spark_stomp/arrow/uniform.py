@@ -93,22 +93,23 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, oddity: Oddity) -> U
     widths = np.array([len(name) for name in raw_names], np.int32)
     candidates = int(np.searchsorted(first, len(lf) - len(widths) - 1))
     feeds = _feeds(lf, first[:candidates], len(widths) + 2)
-    rows, feeds = _where(np.arange(candidates), feeds, _fits(feeds, area.stops[:candidates], widths))
-    parts = _parts(area, feeds, widths)
+    bounds = _bounds(feeds, widths)
+    rows, bounds = _where(np.arange(candidates), bounds, _fits(feeds, bounds, area.stops[:candidates]))
+    parts = _parts(area, bounds)
     same = _same_names(parts, b"".join(raw_names), len(rows))
     if not same.all():
-        rows, feeds = _where(rows, feeds, same)
-        parts = _parts(area, feeds, widths)
+        rows, bounds = _where(rows, bounds, same)
+        parts = _parts(area, bounds)
     values = pick(parts, _VALUE, _PARTS)
     if oddity.in_values(values):
         return None
     names = oddity.unescaped(pa.array([name[:-1].decode() for name in raw_names], pa.string())).to_pylist()
     headers = UniformHeaders(names, oddity.unescaped(values), len(rows))
-    return Uniform(rows, headers, feeds[:, -1].astype(np.int64) + 1)
+    return Uniform(rows, headers, bounds[:, -1, -1].astype(np.int64) + 2)
 
 
-def _where(rows: Ints, feeds: Positions, keep: Flags) -> tuple[Ints, Positions]:
-    return (rows, feeds) if keep.all() else (rows[keep], feeds[keep])
+def _where(rows: Ints, bounds: Positions, keep: Flags) -> tuple[Ints, Positions]:
+    return (rows, bounds) if keep.all() else (rows[keep], bounds[keep])
 
 
 def _layout(area: Area, lf: Positions, first: int, oddity: Oddity) -> list[bytes] | None:
@@ -137,39 +138,44 @@ def _feeds(lf: Positions, first: Ints, count: int) -> Positions:
     return gathered
 
 
-def _fits(feeds: Positions, stops: Ints, widths: Positions) -> Flags:
-    """Which rows of LFs have room for the names in their lines, and an empty line within the frame."""
+def _bounds(feeds: Positions, widths: Positions) -> Positions:
+    """Of each frame's lines where the name begins, where the value begins and where the LF is."""
+    bounds = np.empty((len(feeds), len(widths), _PARTS), np.int32)
+    np.add(feeds[:, :-2], 1, out=bounds[:, :, 0])
+    np.add(bounds[:, :, 0], widths, out=bounds[:, :, 1])
+    bounds[:, :, 2] = feeds[:, 1:-1]
+    return bounds
+
+
+def _fits(feeds: Positions, bounds: Positions, stops: Ints) -> Flags:
+    """Which frames have room for the names in their lines, and an empty line before they end."""
     ends = feeds[:, -1]
     fit: Flags = (ends - feeds[:, -2] == 1) & (ends < stops)
-    room = feeds[:, 1:-1] - feeds[:, :-2] > widths
-    return fit if room.all() else fit & room.all(axis=1)  # by rows is much slower
+    rising = bounds.reshape(-1)
+    if (rising[:-1] <= rising[1:]).all():  # all of them, then; by frames is much slower
+        return fit
+    return fit & (bounds[:, :, 1] <= bounds[:, :, 2]).all(axis=1)
 
 
-def _parts(area: Area, feeds: Positions, widths: Positions) -> pa.Array:
+def _parts(area: Area, bounds: Positions) -> pa.Array:
     """The parts of all lines in place."""
-    offsets = np.empty((len(feeds), len(widths), _PARTS), np.int32)
-    np.add(feeds[:, :-2], 1, out=offsets[:, :, 0])
-    np.add(offsets[:, :, 0], widths, out=offsets[:, :, 1])
-    offsets[:, :, 2] = feeds[:, 1:-1]
-    return string_array(pa.string(), offsets.reshape(-1), area.buffer)
+    return string_array(pa.string(), bounds.reshape(-1), area.buffer)
 
 
 def _same_names(parts: pa.Array, expected: bytes, rows: int) -> Flags:
     """Which rows have the names expected; all of them have names of the same lengths."""
     text: Bytes = text_of(pick(parts, _NAME, _PARTS))[0]
-    wanted = np.frombuffer(expected, np.uint8)
-    if np.array_equal(text, np.tile(wanted, rows)):  # quicker than row by row
+    if pa.py_buffer(text).equals(pa.py_buffer(expected * rows)):  # quicker than row by row
         return np.ones(rows, bool)
-    same: Flags = (text.reshape(rows, -1) == wanted).all(axis=1)
+    same: Flags = (text.reshape(rows, -1) == np.frombuffer(expected, np.uint8)).all(axis=1)
     return same
 
 
 def _repeated(names: list[str], rows: int) -> pa.Array:
     """The names, once for each row."""
     encoded = [name.encode() for name in names]
-    text = np.tile(np.frombuffer(b"".join(encoded), np.uint8), rows)
-    stops = np.cumsum([len(name) for name in encoded], dtype=np.int32)
+    text = b"".join(encoded) * rows
+    lengths = np.array([len(name) for name in encoded], np.int32)
     offsets = np.zeros(rows * len(names) + 1, np.int32)
-    base = np.arange(rows, dtype=np.int32)[:, None] * stops[-1]
-    np.add(base, stops, out=offsets[1:].reshape(rows, -1))
+    np.cumsum(np.frombuffer(lengths.tobytes() * rows, np.int32), out=offsets[1:])
     return string_array(pa.string(), offsets, pa.py_buffer(text))

@@ -94,3 +94,35 @@ def test_large_blocks_are_not_searched_for_lfs_where_they_are_many(size: int, st
     octets[::step] = ord("\n")
     starts = np.arange(size // 64, dtype=np.int64) * 64
     assert lf_scan_pays(Area(octets, None, starts, starts + 63)) is pays
+
+
+class TestLineFeeds:
+    def test_wherever_a_stretch_that_is_searched_at_a_time_ends(self) -> None:
+        octets = np.full(700_000, ord("x"), np.uint8)
+        places = [0, 1, 262_143, 262_144, 262_145, 524_287, 524_288, 699_999]
+        octets[places] = ord("\n")
+        found = line_feeds(octets)
+        assert (found.tolist(), found.dtype) == (places, np.int32)
+
+    def test_none(self) -> None:
+        assert line_feeds(np.empty(0, np.uint8)).tolist() == []
+
+    @pytest.mark.parametrize(
+        "starts",
+        [
+            [0, 4, 8],  # equally far apart
+            [1, 5, 9],
+            [0, 4, 9],  # not quite
+            [0, 3, 8],
+            [0, 4, 6],
+            [0, 4],
+            [0, 1, 2],  # none between two
+            [0, 4, 8, 12],  # fewer than it seems
+            [13, 14],  # behind the last
+            [6],
+        ],
+    )
+    def test_the_first_of_each_stretch(self, starts: list[int]) -> None:
+        lf = np.array([2, 3, 6, 7, 10, 11], np.int32)
+        area = Area(np.empty(0, np.uint8), None, np.array(starts), np.array([*starts[1:], 20]))
+        assert first_feeds(area, lf).tolist() == np.searchsorted(lf, starts).tolist()

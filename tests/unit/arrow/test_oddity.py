@@ -31,6 +31,15 @@ def test_cr_is_data_before_1_2(version: str, odd: bool) -> None:
     assert bool(oddity.cr_positions(np.frombuffer(b"a\rb", np.uint8)).size) is odd
 
 
+@pytest.mark.parametrize("value", ["\r", "x\r", "\t\r", "\0", "\t", "\x0c", "\x0e", " ", "é"])
+def test_other_controls_are_not_taken_for_a_cr(value: str) -> None:
+    assert Oddity("1.2").in_values(pa.array(["a", value, ""])) is ("\r" in value)
+
+
+def test_no_values_are_not_odd() -> None:
+    assert not Oddity("1.2").in_values(pa.array([], pa.string()))
+
+
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 def test_escaped_names_are_odd_in_a_mixture(version: str) -> None:
     names, values = pa.array(["a", "b\\c", "c"]), pa.array(["\\c", "x", "y"])

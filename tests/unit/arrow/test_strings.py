@@ -46,6 +46,16 @@ def test_gather_of_long_pieces(size: int) -> None:
     assert array.to_pylist() == [first, b"", second]
 
 
+@pytest.mark.parametrize("lengths", [[0, 0, 0], [1, 0, 5], [300, 299, 301], [1, 10_000, 0], [7] * 100])
+@pytest.mark.parametrize("gap", [0, 1, 250])
+def test_gather_makes_room_for_pieces_longer_than_the_gaps(lengths: list[int], gap: int) -> None:
+    text = b"".join(bytes([65 + i % 26]) * length + b"." * gap for i, length in enumerate(lengths))
+    starts = np.cumsum([0, *(length + gap for length in lengths[:-1])])
+    array = gather(pa.binary(), pa.py_buffer(text), starts, starts + positions(*lengths))
+    array.validate(full=True)
+    assert array.to_pylist() == [bytes([65 + i % 26]) * length for i, length in enumerate(lengths)]
+
+
 def test_pick_strides() -> None:
     assert pick(pa.array(["a", "b", "c", "d", "e"]), 1, 2).to_pylist() == ["b", "d"]
 
