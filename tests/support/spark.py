@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from support.release import spark_release
 from support.waiting import wait_until
 
 __all__ = ["BatchFiles", "Recorder", "Running", "drains", "single_batch", "spark_session", "stomp_stream"]
@@ -151,14 +151,9 @@ class Running:
         return str(self.query.exception())
 
 
-def _spark_release() -> tuple[int, int]:
-    major, minor = pyspark.__version__.split(".")[:2]
-    return int(major), int(minor)
-
-
 drains = pytest.mark.skipif(
-    _spark_release() < (4, 2), reason="before Spark 4.2 a Python source cannot tell one trigger from another"
+    spark_release() < (4, 2), reason="before Spark 4.2 a Python source cannot tell one trigger from another"
 )
 single_batch = pytest.mark.skipif(
-    _spark_release() >= (4, 2), reason="from Spark 4.2 on AvailableNow drains a Python source"
+    spark_release() >= (4, 2), reason="from Spark 4.2 on AvailableNow drains a Python source"
 )

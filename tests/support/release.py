@@ -1,0 +1,13 @@
+"""Which Spark it is, without importing it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+__all__ = ["spark_release"]
+
+
+def spark_release() -> tuple[int, int]:
+    """Its major and minor number."""
+    major, minor = version("pyspark").split(".")[:2]
+    return int(major), int(minor)
