@@ -78,11 +78,8 @@ def area_of(block: RawBlock) -> Area:
 
 def _skip_leading(octets: Bytes, starts: Ints) -> None:
     """Move the starts past what leads the commands. No command begins with an octet as low as those."""
-    leads = octets[starts] <= _LAST_LEADING
-    if leads.all():  # the usual EOL after each frame: no need to pick out rows
-        starts += 1
-        leads = octets[starts] <= _LAST_LEADING
-    pending = np.flatnonzero(leads)
+    starts += octets[starts] <= _LAST_LEADING  # the usual EOL after each frame: no need to pick out rows
+    pending = np.flatnonzero(octets[starts] <= _LAST_LEADING)
     for _ in range(_SKIP_ROUNDS):
         if not pending.size:
             return

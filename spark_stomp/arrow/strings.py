@@ -47,7 +47,7 @@ def string_array(kind: pa.DataType, offsets: Positions, text: pa.Buffer) -> pa.A
 
 def pick(array: pa.Array, first: int, step: int) -> pa.Array:
     """Every ``step``-th element from ``first`` on, copied side by side."""
-    return pc.take(array, pa.array(np.arange(first, len(array), step)), boundscheck=False)
+    return pc.take(array, pa.array(np.arange(first, len(array), step, dtype=np.int32)), boundscheck=False)
 
 
 def pieces(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
@@ -66,13 +66,13 @@ def gather(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.
     count = len(starts)
     if count == 1:
         return pieces(kind, text, starts, stops)
+    apart = pieces(kind, text, np.append(starts, stops[-1]), np.append(stops, stops[-1]))
     # ``take`` makes room for so many octets as its indices times the mean of pieces and gaps give, and copies
     # all of them again where they are more. Indices of an empty piece more make it enough at once.
-    mean = int(stops[-1] - starts[0]) // (2 * count) or 1
+    mean = int(stops[-1] - starts[0]) // len(apart) or 1
     fillers = max(0, int((stops - starts).sum()) // mean + 1 - count)
-    wanted = np.full(count + fillers, 2 * count - 1, np.int32)
+    wanted = np.full(count + fillers, len(apart) - 1, np.int32)
     wanted[:count] = np.arange(0, 2 * count, 2)
-    apart = pieces(kind, text, np.append(starts, stops[-1]), np.append(stops, stops[-1]))
     return pc.take(apart, pa.array(wanted), boundscheck=False)[:count]
 
 
