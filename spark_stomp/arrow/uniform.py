@@ -147,14 +147,16 @@ def _bounds(feeds: Positions, widths: Positions) -> Positions:
     return bounds
 
 
-def _fits(feeds: Positions, bounds: Positions, stops: Ints) -> Flags:
+def _fits(feeds: Positions, bounds: Positions, frame_stops: Ints) -> Flags:
     """Which frames have room for the names in their lines, and an empty line before they end."""
     ends = feeds[:, -1]
-    fit: Flags = (ends - feeds[:, -2] == 1) & (ends < stops)
+    fit: Flags = (ends - feeds[:, -2] == 1) & (ends < frame_stops)
     rising = bounds.reshape(-1)
     if (rising[:-1] <= rising[1:]).all():  # all of them, then; by frames is much slower
         return fit
-    return fit & (bounds[:, :, 1] <= bounds[:, :, 2]).all(axis=1)
+    names, values, stops = bounds[:, :, 0], bounds[:, :, 1], bounds[:, :, 2]
+    # A value that would begin beyond 2 GiB has become a negative number.
+    return fit & ((names <= values) & (values <= stops)).all(axis=1)
 
 
 def _parts(area: Area, bounds: Positions) -> pa.Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow.heads import area_of, first_feeds, line_feeds
+from spark_stomp.arrow.heads import Area, area_of, first_feeds, line_feeds
 from spark_stomp.arrow.oddity import Oddity
 from spark_stomp.arrow.raw import RawBlock
 from spark_stomp.arrow.uniform import UniformHeaders, uniform_headers
@@ -35,6 +36,19 @@ def test_columns_lines_and_bodies() -> None:
     assert lines.names.to_pylist() == ["a", "b", "a", "b"]
     assert lines.values.to_pylist() == ["1", "x:y", "", "2"]
     assert bodies == [b"body", b""]
+
+
+def test_a_short_line_at_the_end_of_a_block_of_2_gib() -> None:
+    """Its name would end behind what 32 bits can say. The block is not made: its LFs are all that is read."""
+    name, end = b"n" * 30, 2**31 - 1
+    octets = b"MESSAGE\n" + name + b":1\n\n\0"
+    starts, stops = np.array([0, end - 24]), np.array([len(octets) - 1, end - 1])
+    area = Area(np.frombuffer(octets, np.uint8), pa.py_buffer(octets), starts, stops)
+    lf = np.array([7, 40, 41, end - 16, end - 6, end - 5], np.int32)
+    found = uniform_headers(area, lf, first_feeds(area, lf), Oddity("1.2"))
+    assert found is not None
+    assert found.rows.tolist() == [0]
+    assert found.headers.column(name.decode()).to_pylist() == ["1"]
 
 
 @pytest.mark.parametrize("body", [b"", b"\n", b"x\n\ny\nz:\n\n"])
