@@ -15,7 +15,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from .frames import HeaderPairs
 
-__all__ = ["ALL", "LENGTH", "Layout", "LayoutBook"]
+__all__ = ["ANY_NUMBER", "LENGTH", "Layout", "LayoutBook"]
 
 LENGTH: Final = "content-length"
 MAX_KNOWN: Final = 8
@@ -23,7 +23,7 @@ MAX_NAMES: Final = 64
 MAX_CANDIDATES: Final = 64
 COMPILE_EVERY: Final = 256
 """Sightings of unknown layouts that pay for one more compilation (about 0.5 ms) once the book is full."""
-ALL: Final = "*+" if sys.version_info >= (3, 11) else "*"
+ANY_NUMBER: Final = "*+" if sys.version_info >= (3, 11) else "*"
 """So many as there are. What is matched need not be given back, which is quicker where it can be said."""
 _PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 """Printable ASCII without a colon or a backslash: the same in every version, escaped or not."""
@@ -50,7 +50,7 @@ class Layout(NamedTuple):
         length_at = self.place(LENGTH)
         lines = [f"{self.command}\n"]
         for place, name in enumerate(self.names):
-            value = "[0-9]{1,18}" if place == length_at else f".{ALL}"
+            value = "[0-9]{1,18}" if place == length_at else f".{ANY_NUMBER}"
             lines.append(
                 f"{re.escape(name)}:({value})\n" if place in captured else f"{re.escape(name)}:{value}\n"
             )

@@ -17,7 +17,7 @@ from itertools import accumulate, repeat
 from operator import add
 from typing import Final, NamedTuple
 
-from .layouts import ALL, LENGTH, Layout
+from .layouts import ANY_NUMBER, LENGTH, Layout
 
 __all__ = ["Run", "RunFinder", "RunLayout", "compile_run", "sweep", "walk"]
 
@@ -62,9 +62,9 @@ def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | N
     id_at = None if id_header is None else layout.place(id_header)
     length_at = layout.place(LENGTH)
     places = sorted({place for place in (ack_at, id_at, length_at) if place is not None})
-    head = rf"\n{ALL}{layout.pattern(frozenset(places))}".encode()
+    head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(places))}".encode()
     # The second branch takes all that is left where a frame does not match, so that none behind it does.
-    frame = rb"(%b)([^\0]%b\0)|(?s:.+)" % (head, ALL.encode())
+    frame = rb"(%b)([^\0]%b\0)|(?s:.+)" % (head, ANY_NUMBER.encode())
     group = {place: number for number, place in enumerate(places, start=1)}
     numbers = (None if at is None else group[at] for at in (length_at, ack_at, id_at))
     return RunLayout(re.compile(head), re.compile(frame), *numbers)

@@ -56,6 +56,23 @@ def test_gather_makes_room_for_pieces_longer_than_the_gaps(lengths: list[int], g
     assert array.to_pylist() == [bytes([65 + i % 26]) * length for i, length in enumerate(lengths)]
 
 
+@pytest.mark.parametrize("length", [235, 1_000, 4_000, 10_240])
+def test_gather_copies_once(length: int) -> None:
+    """The room that is asked for is enough at once: what grows in between doubles, and holds both copies."""
+    count, gap = 1_000, 228
+    starts = np.arange(count, dtype=np.int64) * (length + gap)
+    text = pa.py_buffer(bytes(count * (length + gap)))
+    usual = pa.default_memory_pool()
+    watched = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(watched)
+    try:
+        copied = len(gather(pa.binary(), text, starts, starts + length))  # freed before the pool is
+    finally:
+        pa.set_memory_pool(usual)
+    assert copied == count
+    assert count * length < watched.max_memory() < 1.25 * count * length
+
+
 def test_pick_strides() -> None:
     assert pick(pa.array(["a", "b", "c", "d", "e"]), 1, 2).to_pylist() == ["b", "d"]
 
