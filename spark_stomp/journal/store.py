@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_stomp.receiver import FrameRun, Key
-from spark_stomp.receiver.keys import MOST_SETTLED
+from spark_stomp.receiver.book import MOST_SETTLED
 
 __all__ = ["Journal", "JournalSettings"]
 

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver.keys import IdRuns, Key, KeyBook, Place, frame_keys
+from spark_stomp.receiver.book import KeyBook, Place
+from spark_stomp.receiver.keys import IdRuns, Key, frame_keys
 from spark_stomp.receiver.ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.window import FrameRun, Stored, Window
 

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from spark_stomp.receiver.keys import Key, Place
+from spark_stomp.receiver.book import Place
+from spark_stomp.receiver.keys import Key
 
 __all__ = ["AckGroup", "AckLedger", "Acks"]
 

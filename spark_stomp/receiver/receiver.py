@@ -29,9 +29,9 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
+from spark_stomp.receiver.book import KeyBook
 from spark_stomp.receiver.cap import WindowCap
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.ledger import AckGroup
 from spark_stomp.receiver.retry import Retry, may_recover
 from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus

@@ -445,17 +445,17 @@ RULES = [
     ),
     Broken(
         "journal: and one that was repeated",
-        "receiver/keys.py",
+        "receiver/book.py",
         "            self.retire(keys)\n",
         "            pass\n",
-        "unit/receiver/test_keys.py::TestJournaled::test_confirmed_is_still_known",
+        "unit/receiver/test_book.py::TestJournaled::test_confirmed_is_still_known",
     ),
     Broken(
         "journal: of what is remembered the confirmed goes first",
-        "receiver/keys.py",
+        "receiver/book.py",
         "            surplus -= self._receipted.forget_oldest(surplus)\n",
         "",
-        "unit/receiver/test_keys.py::TestJournaled"
+        "unit/receiver/test_book.py::TestJournaled"
         "::test_beyond_the_bound_confirmed_ones_go_first_and_uncounted",
     ),
     Broken(

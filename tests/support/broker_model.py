@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver.book import KeyBook
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.ledger import AckGroup
 from spark_stomp.receiver.window import FrameRun
 

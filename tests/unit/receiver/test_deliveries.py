@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver.book import KeyBook
 from spark_stomp.receiver.deliveries import Counts, Deliveries
-from spark_stomp.receiver.keys import KeyBook
 from spark_stomp.receiver.ledger import AckGroup
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.receiver.keys import SETTLED, Key, Place
+from spark_stomp.receiver.book import SETTLED, Place
+from spark_stomp.receiver.keys import Key
 from spark_stomp.receiver.ledger import AckGroup, AckLedger, Acks
 
 KEY = Key("/queue/a", b"id", b"")
