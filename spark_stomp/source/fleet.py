@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 
-from spark_stomp.errors import JournalError, OptionError
+from spark_stomp.errors import OptionError
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, new_token
 from spark_stomp.journal import JournalSettings, open_journal, recover
 from spark_stomp.options import SourceOptions
@@ -61,11 +62,10 @@ class Fleet:
         self.holdings: Holdings = (
             self._windows(options) if options.journal is None else self._journal(options)
         )
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.holdings.stop, 0.0)
             self._exchange = _exchange(options.exchange_host, self.holdings.read, self._counters, on_served)
-        except OptionError:
-            self.holdings.stop(0.0)
-            raise
+            undo.pop_all()
 
     def _windows(self, options: SourceOptions) -> WindowHoldings:
         for settings in receiver_settings(options):
@@ -77,21 +77,19 @@ class Fleet:
         wanted = JournalSettings(
             options.journal, options.journal_max_bytes, tolerant=not options.fail_on_data_loss
         )
-        journal = open_journal(wanted)
-        try:
-            recovered = recover(journal, self._book, options.id_header, most=wanted.most_settled)
-        except JournalError:
-            journal.close()
-            raise
-        holdings = JournalHoldings(
-            journal,
-            recovered,
-            self._book,
-            self._receivers,
-            settings=wanted,
-            ack_when_durable=options.ack_after == "journal",
-            changed=self._notify,
-        )
+        with ExitStack() as undo:
+            journal = open_journal(wanted)
+            undo.callback(journal.close)
+            holdings = JournalHoldings(
+                journal,
+                recover(journal, self._book, options.id_header, most=wanted.most_settled),
+                self._book,
+                self._receivers,
+                settings=wanted,
+                ack_when_durable=options.ack_after == "journal",
+                changed=self._notify,
+            )
+            undo.pop_all()
         for settings in receiver_settings(options):
             self._receivers[settings.name] = Receiver(
                 settings, self.changed, self._book, journal.runs, holdings.wake
