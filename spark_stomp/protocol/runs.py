@@ -1,9 +1,9 @@
 r"""Runs of raw MESSAGE frames of one header layout at the front of a buffer.
 
-Two ways find the same frames. A sweep is one regular expression over a whole window, without a step in Python
-per frame; it ends each body at its first NUL, and so finds only frames whose content-length says the same. A
-walk matches head by head and jumps over each body: right where bodies hold NULs, and quicker where they are
-long.
+Two ways find the same frames. A sweep splits a whole window at the heads, each with the NUL before it, in one
+regular expression without a step in Python per frame; it ends each body at its first NUL, and so finds only
+frames whose content-length says the same. A walk matches head by head and jumps over each body: right where
+bodies hold NULs, and quicker where they are long.
 
 What either finds has heads of the layout and bodies that end in a NUL. Whether there is anything in the heads
 that needs a closer look is for the caller to say, who says it of a whole run at once.
@@ -37,8 +37,8 @@ class RunLayout(NamedTuple):
 
     head: re.Pattern[bytes]
     """EOLs and a head, with the groups that ``*_at`` number."""
-    frame: re.Pattern[bytes]
-    """The same in a group of its own, the first, and the body with its NUL in another, the last."""
+    start: re.Pattern[bytes]
+    """The NUL of the frame before, and the same in a group of its own, the first; or all that is left."""
     length_at: int | None
     ack_at: int | None
     id_at: int | None
@@ -63,11 +63,12 @@ def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | N
     length_at = layout.place(LENGTH)
     places = sorted({place for place in (ack_at, id_at, length_at) if place is not None})
     head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(places))}".encode()
-    # The second branch takes all that is left where a frame does not match, so that none behind it does.
-    frame = rb"(%b)([^\0]%b\0)|(?s:.+)" % (head, ANY_NUMBER.encode())
+    # One octet in front, which is searched for without a step of a match. The second branch takes all that is
+    # left where a frame does not match, so that none behind it does.
+    start = rb"\0(?:(%b)|(?s:.*))" % head
     group = {place: number for number, place in enumerate(places, start=1)}
     numbers = (None if at is None else group[at] for at in (length_at, ack_at, id_at))
-    return RunLayout(re.compile(head), re.compile(frame), *numbers)
+    return RunLayout(re.compile(head), re.compile(start), *numbers)
 
 
 class RunFinder:
@@ -85,13 +86,15 @@ class RunFinder:
 
     def find(self, layout: RunLayout, data: bytes, start: int, largest: int) -> Run:
         """Complete frames from ``start`` on, each of at most ``largest`` octets; none where none is there."""
-        swept = self._size <= SMALL and not self._walks
+        after_nul = start > 0 and not data[start - 1]
+        swept = after_nul and self._size <= SMALL and not self._walks
         if swept:
             window = min(self._length * self._size, WINDOW, largest)
             run = sweep(layout, data, start, start + window, self._numbers)
             if run.heads:
                 return run
-        run = walk(layout, data, start, self._length, largest)
+        # The first frame of what was received may follow no NUL; the one behind it does.
+        run = walk(layout, data, start, self._length if after_nul else 1, largest)
         if run.heads:
             self._walks = WALKS if swept else max(0, self._walks - 1)
         return run
@@ -108,17 +111,17 @@ class RunFinder:
 
 
 def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Numbers) -> Run:
-    """The frames from ``start`` on that end before ``stop``, up to the first whose body holds a NUL."""
-    # No further than the last NUL: a frame that is cut off would be matched in vain.
-    octets = memoryview(data)[start : data.rfind(b"\0", start, stop) + 1]
-    # What stands between two matches (nothing ever does), and the groups, one after another in one list.
-    found: list[bytes] = layout.frame.split(octets)
-    found.pop()
-    width = layout.frame.groups + 1
-    if found and found[1 - width] is None:
+    """The frames from ``start``, which follows a NUL, that end before ``stop``, up to the first whose body
+    holds a NUL."""
+    # From that NUL to the last: a frame that is cut off would be matched in vain.
+    octets = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
+    # What stands in front of the first match (nothing), then for each match its groups, and what follows it.
+    found: list[bytes] = layout.start.split(octets)
+    width = layout.start.groups + 1
+    if found[-width:][0] is None:
         del found[-width:]
-    heads, bodies = found[1::width], found[width - 1 :: width]
-    sizes = list(map(len, bodies))
+    heads, bodies = found[1::width], found[width::width]
+    sizes = [len(body) + 1 for body in bodies]
     if layout.length_at is not None:
         agreed = _agreed(list(map(numbers.__getitem__, found[layout.length_at + 1 :: width])), sizes)
         del heads[agreed:], sizes[agreed:]

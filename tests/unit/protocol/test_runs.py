@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.protocol import FrameScanner, MessageBlock, runs
+from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock, runs
 from spark_stomp.protocol.layouts import Layout
 from spark_stomp.protocol.runs import Numbers, Run, RunLayout, compile_run, sweep, walk
 
@@ -28,7 +28,9 @@ def layout() -> RunLayout:
 
 
 def swept(layout: RunLayout, data: bytes, start: int = 0, stop: int = ANY) -> Run:
-    return sweep(layout, data, start, stop, Numbers())
+    """A sweep, which begins after a NUL."""
+    run = sweep(layout, b"\0" + data, start + 1, stop + 1, Numbers())
+    return run._replace(ends=[end - 1 for end in run.ends])
 
 
 def walked(layout: RunLayout, data: bytes, start: int = 0, stop: int = ANY) -> Run:
@@ -107,6 +109,11 @@ class TestSweep:
         assert swept(layout, data).ends == []
         assert walked(layout, data).ends == [len(data) - len(frame(4)), len(data)]
 
+    def test_ends_at_two_nuls(self, layout: RunLayout) -> None:
+        frames = [frame(n) for n in range(4)]
+        assert swept(layout, b"".join(frames) + b"\0").ends == ends_of(frames)
+        assert swept(layout, b"".join(frames) + b"\0" + frame(5)).ends == ends_of(frames)
+
     def test_stops_where_it_is_told(self, layout: RunLayout) -> None:
         frames = [frame(n) for n in range(4)]
         ends = ends_of(frames)
@@ -184,6 +191,20 @@ class TestRuns:
         self.scan(self.PLAIN * 2 + self.PLAIN.replace(b"x", b"x" * 50_000) * 40 + self.PLAIN * 9000, 9042)
         assert found[0] == ("sweep", 0)
         assert max(count for way, count in found if way == "sweep") > 200
+
+    @pytest.mark.parametrize("eols", [b"", b"\n", b"\n\n"])
+    def test_begin_with_one_step_where_no_nul_is_before_them(
+        self, eols: bytes, found: list[tuple[str, int]]
+    ) -> None:
+        scanner = FrameScanner("1.2")
+        scanner.receive_data(self.PLAIN * 2 + eols)
+        assert isinstance(scanner.next_event(), MessageBlock)
+        assert scanner.next_event() is NEED_DATA
+        del found[:]
+        scanner.receive_data(self.PLAIN * 9)
+        block = scanner.next_event()
+        assert isinstance(block, MessageBlock) and len(block.ends) == 9
+        assert [(way, count) for way, count in found if count] == [("walk", 1), ("sweep", 8)]
 
     def test_of_bodies_with_nuls_are_walked_for_a_while(self, found: list[tuple[str, int]]) -> None:
         binary = b"MESSAGE\nmessage-id:m\ncontent-length:2\n\n\0\0\0"
