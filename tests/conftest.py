@@ -18,14 +18,22 @@ if TYPE_CHECKING:
 
 __all__ = ["broker", "broker_pool", "devbroker", "spark"]
 
-settings.register_profile("default", deadline=None, max_examples=100)
+# How long an example takes says more of the machine than of what is tested. Every run has the same examples;
+# new ones are for soak.
 settings.register_profile(
-    "soak", deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    deadline=None,
+    max_examples=100,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("soak", settings.get_profile("default"), max_examples=20_000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # No JVM here lives long enough for the slower compiler to pay.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if spark_release() < (4, 2):
         # Its collect() leaves the socket that the rows came through to the garbage collector.
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")

@@ -96,7 +96,8 @@ class JournalWriter:
         return True
 
     def stop(self, timeout: float) -> None:
-        """Write nothing more; what is durable stays. The journal is closed."""
+        """Write nothing more; what is durable stays. The journal is closed, after ``timeout`` seconds by the
+        writer's thread once it ends."""
         self._stopping.set()
         self._work.set()
         if self._thread.ident is not None:
@@ -122,6 +123,8 @@ class JournalWriter:
             log.exception("the journal's writer failed unexpectedly")
         finally:
             self._changed()
+            if self._stopping.is_set():
+                self._journal.close()
 
     def _step(self) -> None:
         if not self._step_once() and not self._work.wait(_REST):

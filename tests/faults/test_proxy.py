@@ -290,13 +290,12 @@ class TestBeforeTheConnector:
             proxied.heal()
             self.everything(query, devbroker, 1)
 
-    def test_a_slow_line_only_takes_longer(
-        self, devbroker: DevBroker, proxied: FaultProxy, query: Run
-    ) -> None:
+    def test_a_slow_line_only_takes_longer(self, devbroker: DevBroker, proxied: FaultProxy) -> None:
         proxied.delay(0.02)
         proxied.throttle(100_000)
         bodies = [b"m%d" % number for number in range(100)]
         devbroker.publish_many(self.QUEUE, bodies)
-        assert [row["body"] for row in query.take(100)] == bodies
-        self.everything(query, devbroker, 100)
+        with Run({"url": proxied.url, "destination": self.QUEUE}) as query:
+            assert [row["body"] for row in query.take(100)] == bodies
+            self.everything(query, devbroker, 100)
         assert proxied.accepted == 1

@@ -145,14 +145,14 @@ def test_a_server_that_goes_silent_is_left_for_another_connection() -> None:
 
 def test_a_batch_longer_than_the_heartbeats_costs_no_connection() -> None:
     with (
-        DevBroker(heartbeat=(200, 200), receive_margin=0.5) as broker,
-        driver(broker.url, heartbeat="200ms,200ms", prefetch=5) as running,
+        DevBroker(heartbeat=(1000, 1000)) as broker,
+        driver(broker.url, heartbeat="1s,1s", prefetch=5) as running,
     ):
         broker.publish_many(QUEUE, [b"m"] * 20)
         wait_until(lambda: running.fleet.statuses()[0].window_full, what="a full window")
         running.batch(5)
-        # The batch takes as long as ten heart-beats.
-        over = time.monotonic() + 2
+        # The batch takes longer than either side waits for a sign of life.
+        over = time.monotonic() + 4
         wait_until(lambda: time.monotonic() >= over, what="the end of the batch")
         drain(running, broker, 20)
         assert running.fleet.statuses()[0].reconnects == 0
@@ -200,17 +200,15 @@ def test_the_exchange_tells_the_counts(devbroker: DevBroker) -> None:
         running.batch(2)
         devbroker.drop_connections()
         wait_until(lambda: running.fleet.statuses()[0].received == 3, what="the redelivery")
-        wait_until(lambda: running.fleet.statuses()[0].counts.redelivered == 3, what="the count")
-        assert running.fleet._counters() == {
-            f"{QUEUE}#0": {
-                "received": 3,
-                "committed": 0,
-                "acked": 0,
-                "reconnects": 1,
-                "redelivered": 3,
-                "reattached": 2,
-                "dropped": 0,
-                "other_body": 0,
-                "doubled": 0,
-            }
+        figures = {
+            "received": 3,
+            "committed": 0,
+            "acked": 0,
+            "reconnects": 1,
+            "redelivered": 3,
+            "reattached": 2,
+            "dropped": 0,
+            "other_body": 0,
+            "doubled": 0,
         }
+        wait_until(lambda: running.fleet._counters() == {f"{QUEUE}#0": figures}, what=f"{figures}")

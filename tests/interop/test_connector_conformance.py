@@ -180,7 +180,7 @@ class TestLooking:
 
 
 def look(broker: Broker, queue: str, **options: Any) -> list[bytes]:
-    given = broker.options(destination=queue, idleTimeout="1s", **options)
+    given = broker.options(destination=queue, idleTimeout="2s", **options)
     reader = StompBatchReader(parse_batch_options(given), Projection.of("body"))
     parts = [part for partition in reader.partitions() for part in reader.read(partition)]
     return [row["body"] for part in parts for row in part.to_pylist()]
@@ -256,7 +256,7 @@ class TestSpark:
         for part in parts:
             write(spark, part, options, queue)
             broker.wait_for(queue, ready=len(part))
-            shown = spark.read.format("stomp").options(**options, idleTimeout="1s").load(queue)
+            shown = spark.read.format("stomp").options(**options, idleTimeout="2s").load(queue)
             assert sorted(bytes(row.body) for row in shown.select("body").collect()) == sorted(part)
             broker.wait_for(queue, ready=len(part))
             frame = stomp_stream(spark, destination=queue, **options)

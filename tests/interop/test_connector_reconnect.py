@@ -50,9 +50,9 @@ def test_a_killed_broker_costs_no_message_and_no_second_row_where_ids_are_stable
 def test_a_batch_longer_than_three_heartbeats_behind_a_full_window(broker: Broker) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, BODIES)
-    with Run(broker.options(destination=queue, heartbeat="1s,1s", prefetch=20)) as query:
+    with Run(broker.options(destination=queue, heartbeat="2s,2s", prefetch=20)) as query:
         rows = query.batch()
-        over = time.monotonic() + 4.0
+        over = time.monotonic() + 7.0
         wait_until(lambda: time.monotonic() >= over, what="the end of a long batch")
         query.commit()
         rows += query.take(len(BODIES) - len(rows))

@@ -202,8 +202,9 @@ def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, 
 
 @pytest.mark.broker
 def test_the_page_size_of_activemq_is_said_once_and_is_no_standstill(
-    broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("spark_stomp.receiver.cap._PROMPT", 5.0)
     broker_pool.get("activemq")  # skips, or fails, where it cannot be had
     broker = ActiveMQ(tmp_path, max_page_size=200)
     broker.start()
@@ -216,6 +217,8 @@ def test_the_page_size_of_activemq_is_said_once_and_is_no_standstill(
             Run(options, minMessagesPerTrigger=3_900, maxTriggerDelay="1h") as query,
         ):
             first = query.batch()
+            (receiver,) = query.receivers()
+            wait_until(lambda: receiver._cap._stalled_at is not None, what="the receiver to see it too")
             query.commit()
             # Certain once the next ones come with the ACKs.
             wait_until(lambda: "maxPageSize" in caplog.text, what="the remedy")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 QUEUE = "/queue/orders"
 BODIES = [b"order %d" % number for number in range(50)]
-SOON = 2.0
+SOON = 10.0
 
 
 def everything_acked(broker: DevBroker, count: int = len(BODIES)) -> bool:

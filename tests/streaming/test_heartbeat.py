@@ -17,14 +17,14 @@ pytestmark = pytest.mark.spark
 
 QUEUE = "/queue/orders"
 BODIES = [b"order %d" % number for number in range(60)]
-INTERVAL = 0.4
+INTERVAL = 1.0
 
 
 @pytest.fixture
 def beating() -> Iterator[DevBroker]:
-    """A broker that drops a client whose heart-beat is half an interval late."""
+    """A broker that drops a client whose heart-beat is an interval late."""
     milliseconds = int(1000 * INTERVAL)
-    with DevBroker(heartbeat=(milliseconds, milliseconds), receive_margin=0.5) as broker:
+    with DevBroker(heartbeat=(milliseconds, milliseconds)) as broker:
         yield broker
 
 
@@ -46,8 +46,8 @@ def test_a_batch_longer_than_three_intervals_with_a_full_window(
     spark: SparkSession, beating: DevBroker, tmp_path: Path
 ) -> None:
     beating.publish_many(QUEUE, BODIES)
-    seen = Slow(5 * INTERVAL)
-    frame = stomp_stream(spark, beating.url, QUEUE, heartbeat="400ms,400ms", prefetch=20)
+    seen = Slow(4 * INTERVAL)
+    frame = stomp_stream(spark, beating.url, QUEUE, heartbeat="1s,1s", prefetch=20)
     with Running(frame, tmp_path, seen) as running:
         running.wait(lambda: beating.queue(QUEUE).acked == len(BODIES), what="the ACKs of everything")
         assert (beating.connects, beating.connections) == (1, 1)
@@ -62,13 +62,13 @@ def test_a_server_that_falls_silent_is_left(
     devbroker.publish_many(QUEUE, BODIES[10:])
     seen = Recorder()
     url = f"{beating.url},{devbroker.url}"
-    frame = stomp_stream(spark, url, QUEUE, heartbeat="400ms,400ms", connectTimeout="1s")
+    frame = stomp_stream(spark, url, QUEUE, heartbeat="1s,1s", connectTimeout="1s")
     with Running(frame, tmp_path, seen) as running:
         running.wait(lambda: beating.queue(QUEUE).acked == 10, what="the ACKs of the first broker")
         beating.faults.answer_nothing = True
         begun = time.monotonic()
         # Two intervals until it counts as silent, and connectTimeout for the first address once more.
-        running.wait(lambda: devbroker.connections == 1, 10, "the second broker")
-        assert time.monotonic() - begun < 5
+        running.wait(lambda: devbroker.connections == 1, 20, "the second broker")
+        assert time.monotonic() - begun < 10
         running.wait(lambda: devbroker.queue(QUEUE).acked == 50, what="the ACKs of the second")
     assert seen.bodies == BODIES

@@ -72,7 +72,10 @@ def test_a_batch_that_failed_is_replayed_empty_and_its_messages_come_again(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("named", [False, True], ids=["plain", "checkpoint named"])
+@pytest.mark.parametrize(
+    "named",
+    [pytest.param(False, id="plain"), pytest.param(True, id="checkpoint named", marks=pytest.mark.soak)],
+)
 def test_after_sigkill_in_the_middle_of_a_batch_nothing_is_missing(
     devbroker: DevBroker, tmp_path: Path, named: bool
 ) -> None:

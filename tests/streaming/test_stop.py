@@ -15,14 +15,16 @@ from spark_stomp.devbroker import DevBroker
 pytestmark = pytest.mark.spark
 
 QUEUE = "/queue/orders"
-ROUNDS = 20
 
 
 @pytest.mark.timeout(600)
-def test_twenty_stops_right_after_a_batch(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [8, pytest.param(20, marks=pytest.mark.soak)])
+def test_stops_right_after_a_batch(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, rounds: int
+) -> None:
     seen = Recorder()
     sent = []
-    for round_number in range(ROUNDS):
+    for round_number in range(rounds):
         body = b"round %d" % round_number
         devbroker.publish(QUEUE, body)
         sent.append(body)
@@ -35,6 +37,6 @@ def test_twenty_stops_right_after_a_batch(spark: SparkSession, devbroker: DevBro
     # What was not proved committed comes again; nothing else does, and nothing is gone.
     left = devbroker.bodies(QUEUE)
     assert set(left) <= set(sent)
-    assert devbroker.queue(QUEUE).acked + len(left) == ROUNDS
-    assert devbroker.connects == devbroker.disconnects == ROUNDS
+    assert devbroker.queue(QUEUE).acked + len(left) == rounds
+    assert devbroker.connects == devbroker.disconnects == rounds
     wait_until(lambda: not stream_readers(), what="the end of the reader processes")

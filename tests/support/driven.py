@@ -9,8 +9,10 @@ from typing import Any
 
 from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.options import parse_sink_options, parse_source_options
+from spark_stomp.receiver import Receiver
 from spark_stomp.schema import Projection
 from spark_stomp.sink.sender import Sender
+from spark_stomp.source.fleet import Fleet
 from spark_stomp.source.stream_reader import StompStreamReader
 
 __all__ = ["Json", "Run", "publish"]
@@ -60,11 +62,17 @@ class Run:
             self._end = self.reader.latestOffset(self._start, None)
         return self.read()
 
+    @property
+    def fleet(self) -> Fleet:
+        assert self.reader._runtime is not None, "no run yet"
+        return self.reader._runtime._fleet
+
     def counters(self) -> list[Json]:
         """What the exchange tells of each receiver."""
-        runtime = self.reader._runtime
-        assert runtime is not None, "no run yet"
-        return list(runtime._fleet._counters().values())
+        return list(self.fleet._counters().values())
+
+    def receivers(self) -> list[Receiver]:
+        return list(self.fleet._receivers.values())
 
     def read(self) -> list[Row]:
         """The rows of the planned batch, once more."""

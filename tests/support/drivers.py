@@ -74,8 +74,6 @@ class SparkDriver:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([support, *filter(None, sys.path)]),
-            # None of them lives long enough for the slower compiler to pay.
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         if self.points is not None:
             environment.update(self.points.environment())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -345,3 +346,27 @@ class TestThread:
         assert isinstance(query.writer.failure, seen)
         assert query.acks() == []
         assert query.journal.end == 0
+
+
+def test_a_write_that_outlives_the_stop_is_finished_and_the_journal_let_go(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = make()
+    begun, go_on = threading.Event(), threading.Event()
+    append = LocalJournal.append
+
+    def slow(journal: LocalJournal, runs: Sequence[FrameRun]) -> list[int]:
+        begun.set()
+        assert go_on.wait(20)
+        return append(journal, runs)
+
+    monkeypatch.setattr(LocalJournal, "append", slow)
+    query.deliver(0)
+    query.writer.start([query.receiver])
+    query.writer.wake()
+    assert begun.wait(20)
+    query.writer.stop(0.01)
+    assert query.journal._lock_file is not None
+    go_on.set()
+    wait_until(lambda: query.journal._lock_file is None, what="the end of the lock")
+    assert query.journal.end == 1

@@ -237,6 +237,9 @@ class TestCheckpointNamed:
         def failing(*_: object) -> None:
             raise RuntimeError("no such thing was expected")
 
+        # Its own thread would ask as well, now and then.
+        assert run.reader._runtime is not None
+        run.reader._runtime._committer._stopped.set()
         monkeypatch.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
         with pytest.raises(RuntimeError):
             run.reader.stop()
