@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable, StompError
+from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable, DeliveryError, StompError
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.evidence import CommitEvidence
@@ -149,14 +149,17 @@ class Committer:
         raise problem
 
     def _watch(self) -> None:
-        while not self._stopped.wait(_POLL):
-            try:
+        try:
+            while not self._stopped.wait(_POLL):
                 self.check_checkpoint()
-            except StompError as error:
-                self._failure = error
-                return
-            if self._checkpoint is None:
-                self._say_where_evidence_is_late()
+                if self._checkpoint is None:
+                    self._say_where_evidence_is_late()
+        except StompError as error:
+            self._failure = error
+        except Exception as error:
+            # A thread that dies in silence would leave messages without their ACK while no call comes.
+            self._failure = DeliveryError(f"watching for commits failed unexpectedly: {error!r}")
+            log.exception("watching for commits failed unexpectedly")
 
     def _say_where_evidence_is_late(self) -> None:
         with self._lock:

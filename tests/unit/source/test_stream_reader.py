@@ -23,11 +23,13 @@ from spark_stomp.errors import (
     CheckpointMismatch,
     CheckpointUnreadable,
     ConnectionLost,
+    DeliveryError,
     RangeUnavailable,
     SubscribeTimeout,
 )
 from spark_stomp.schema import Projection
 from spark_stomp.source import runtime
+from spark_stomp.source.committer import Committer
 from spark_stomp.source.fleet import Fleet
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.stream_reader import StompStreamReader
@@ -49,6 +51,11 @@ class Spark:
     def fleet(self) -> Fleet:
         assert self.reader._runtime is not None
         return self.reader._runtime._fleet
+
+    @property
+    def committer(self) -> Committer:
+        assert self.reader._runtime is not None
+        return self.reader._runtime._committer
 
     def read(self, start: Json, end: Json) -> list[bytes]:
         partitions = self.reader.partitions(start, end)
@@ -237,13 +244,29 @@ class TestCheckpointNamed:
         def failing(*_: object) -> None:
             raise RuntimeError("no such thing was expected")
 
-        # Its own thread would ask as well, now and then.
-        assert run.reader._runtime is not None
-        run.reader._runtime._committer._stopped.set()
         monkeypatch.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
         with pytest.raises(RuntimeError):
             run.reader.stop()
         assert broker.disconnects == 1
+
+    def test_a_watch_that_fails_unexpectedly_fails_the_query(
+        self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
+        start = run.reader.initialOffset()
+        end = run.reader.latestOffset(start, None)
+        log(tmp_path, "offsets", 0, end)
+        run.read(start, end)
+
+        def failing(*_: object) -> None:
+            raise RuntimeError("no such thing was expected")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
+            watcher = run.committer._watcher
+            wait_until(lambda: not watcher.is_alive(), what="the end of the watch")
+        with pytest.raises(DeliveryError, match="no such thing was expected"):
+            run.reader.latestOffset(end, None)
 
     def test_another_querys_checkpoint_is_refused(
         self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
