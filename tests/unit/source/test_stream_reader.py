@@ -65,6 +65,9 @@ class Spark:
         return [body for batch in batches for body in batch.column("body").to_pylist()]
 
 
+Planned = tuple[Spark, Json, Json]
+
+
 @pytest.fixture
 def runs() -> Iterator[list[Spark]]:
     started: list[Spark] = []
@@ -164,46 +167,40 @@ def test_with_nothing_new_the_last_end_comes_back_byte_for_byte(broker: DevBroke
 
 
 class TestCheckpointNamed:
-    def test_calls_alone_are_not_enough(self, broker: DevBroker, runs: list[Spark], tmp_path: Path) -> None:
+    @pytest.fixture
+    def planned(self, broker: DevBroker, runs: list[Spark], tmp_path: Path) -> Planned:
+        """A run whose first batch is planned, logged and read; and where the batch starts and ends."""
         runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
         start = run.reader.initialOffset()
         end = run.reader.latestOffset(start, None)
         log(tmp_path, "offsets", 0, end)
         run.read(start, end)
+        return run, start, end
+
+    def test_calls_alone_are_not_enough(self, planned: Planned, broker: DevBroker) -> None:
+        run, _, end = planned
         run.reader.commit(end)
         assert run.reader.latestOffset(end, None) == end
         run.reader.stop()
         assert broker.queue(QUEUE).acked == 0
 
-    def test_the_commit_log_is_enough_without_any_call(
-        self, broker: DevBroker, runs: list[Spark], tmp_path: Path
-    ) -> None:
-        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
-        start = run.reader.initialOffset()
-        end = run.reader.latestOffset(start, None)
-        log(tmp_path, "offsets", 0, end)
-        run.read(start, end)
+    @pytest.mark.usefixtures("planned")
+    def test_the_commit_log_is_enough_without_any_call(self, broker: DevBroker, tmp_path: Path) -> None:
         log(tmp_path, "commits", 0, {})
         acked(broker, 20)
 
     def test_at_the_end_the_checkpoint_is_read_once_more(
-        self, broker: DevBroker, runs: list[Spark], tmp_path: Path
+        self, planned: Planned, broker: DevBroker, tmp_path: Path
     ) -> None:
-        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
-        start = run.reader.initialOffset()
-        end = run.reader.latestOffset(start, None)
-        log(tmp_path, "offsets", 0, end)
-        run.read(start, end)
+        run, _, _ = planned
         log(tmp_path, "commits", 0, {})
         run.reader.stop()
         assert broker.queue(QUEUE).acked == 20
 
-    def test_a_fenced_reader_acks_nothing(self, broker: DevBroker, runs: list[Spark], tmp_path: Path) -> None:
-        runs.append(old := Spark(broker.url, checkpointLocation=tmp_path))
-        start = old.reader.initialOffset()
-        end = old.reader.latestOffset(start, None)
-        log(tmp_path, "offsets", 0, end)
-        old.read(start, end)
+    def test_a_fenced_reader_acks_nothing(
+        self, planned: Planned, broker: DevBroker, runs: list[Spark], tmp_path: Path
+    ) -> None:
+        old, start, end = planned
         # A new driver took over and plans the old one's range as lost, then commits it.
         runs.append(new := Spark(broker.url, checkpointLocation=tmp_path))
         assert new.read(start, end) == []
@@ -212,13 +209,9 @@ class TestCheckpointNamed:
         assert broker.queue(QUEUE).acked == 0
 
     def test_a_file_system_that_fails_for_a_while_costs_nothing(
-        self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, planned: Planned, broker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
-        start = run.reader.initialOffset()
-        end = run.reader.latestOffset(start, None)
-        log(tmp_path, "offsets", 0, end)
-        run.read(start, end)
+        run, _, end = planned
         failed = threading.Event()
 
         def failing(*_: object) -> None:
@@ -233,36 +226,20 @@ class TestCheckpointNamed:
         acked(broker, 20)
 
     def test_a_file_system_that_fails_at_the_end_does_not_keep_the_goodbye(
-        self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, planned: Planned, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
-        start = run.reader.initialOffset()
-        end = run.reader.latestOffset(start, None)
-        log(tmp_path, "offsets", 0, end)
-        run.read(start, end)
-
-        def failing(*_: object) -> None:
-            raise RuntimeError("no such thing was expected")
-
-        monkeypatch.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
+        run, _, _ = planned
+        monkeypatch.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", unexpected)
         with pytest.raises(RuntimeError):
             run.reader.stop()
         assert broker.disconnects == 1
 
     def test_a_watch_that_fails_unexpectedly_fails_the_query(
-        self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, planned: Planned, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
-        start = run.reader.initialOffset()
-        end = run.reader.latestOffset(start, None)
-        log(tmp_path, "offsets", 0, end)
-        run.read(start, end)
-
-        def failing(*_: object) -> None:
-            raise RuntimeError("no such thing was expected")
-
+        run, _, end = planned
         with monkeypatch.context() as broken:
-            broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
+            broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", unexpected)
             watcher = run.committer._watcher
             wait_until(lambda: not watcher.is_alive(), what="the end of the watch")
         with pytest.raises(DeliveryError, match="no such thing was expected"):
@@ -277,6 +254,10 @@ class TestCheckpointNamed:
         end = run.reader.latestOffset(start, None)
         with pytest.raises(CheckpointMismatch, match=str(tmp_path)):
             run.reader.partitions(start, end)
+
+
+def unexpected(*_: object) -> None:
+    raise RuntimeError("no such thing was expected")
 
 
 def log(root: Path, name: str, batch: int, content: Json) -> None:
