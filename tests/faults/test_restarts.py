@@ -67,6 +67,13 @@ def query_of(engine: Engine, broker: Broker, tmp_path: Path) -> Iterator[Any]:
             query.kill("everything")
 
 
+def killed(query: Query) -> Query:
+    """Started, and killed at a point of its own."""
+    query.start()
+    wait_until(lambda: not query.running, what="the kill")
+    return query
+
+
 def finish(query: Query, broker: Broker, queue: str, expected: list[str]) -> None:
     """Until the query has all these and the queue is empty; then its orderly end."""
 
@@ -83,16 +90,15 @@ def finish(query: Query, broker: Broker, queue: str, expected: list[str]) -> Non
 def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
     """The sink has the batch, the commit log lacks it: whatever the replay gives is skipped."""
     send(broker, queue, bodies())
-    query = query_of(mode, queue, f"{SINK}#2=kill-session")
-    query.start()
-    wait_until(lambda: not query.running, what="the kill")
+    query = killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
     send(broker, queue, bodies(COUNT, 20))
     query.start()
     finish(query, broker, queue, bodies(0, COUNT + 20))
     first, replay = query.attempts(1)
     assert len(first) == 20
     assert replay == ([] if mode == "plain" else first)
-    assert len(query.rows()) - len(set(query.rows())) == (20 if mode == "plain" else 0)
+    # Without a journal the batch comes again, and the one before where its ACKs were not sent yet.
+    assert len(query.rows()) - len(set(query.rows())) in ([20, 40] if mode == "plain" else [0])
 
 
 @in_every_mode
@@ -102,8 +108,7 @@ def test_a_replay_that_is_killed_is_the_same_again(
     send(broker, queue, bodies())
     query = query_of(mode, queue, *(f"{SINK}#{nth}=kill-session" for nth in (2, 3, 4)))
     for _ in range(3):
-        query.start()
-        wait_until(lambda: not query.running, what="the kill")
+        killed(query)
     query.start()
     finish(query, broker, queue, bodies())
     first, *replays = query.attempts(1)
@@ -136,9 +141,7 @@ def test_a_reader_that_dies_between_two_halves_of_a_batch(
 @in_every_mode
 def test_fewer_receivers(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
     send(broker, queue, bodies())
-    before = query_of(mode, queue, f"{SINK}#2=kill-session", receivers=3)
-    before.start()
-    wait_until(lambda: not before.running, what="the kill")
+    killed(query_of(mode, queue, f"{SINK}#2=kill-session", receivers=3))
     after = query_of(mode, queue, receivers=1)
     after.start()
     finish(after, broker, queue, bodies())
@@ -150,9 +153,7 @@ def test_another_destination(mode: str, query_of: Any, broker: Broker, queue: st
     other = broker.new_queue()
     send(broker, queue, bodies())
     send(broker, other, bodies(COUNT))
-    before = query_of(mode, queue, f"{SINK}#2=kill-session")
-    before.start()
-    wait_until(lambda: not before.running, what="the kill")
+    killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
     after = query_of(mode, other)
     after.start()
     wait_until(lambda: set(bodies(COUNT)) <= set(after.rows()), what="the rows of the new destination")
@@ -171,9 +172,7 @@ def test_a_journal_that_was_moved_away_is_refused_and_moved_back_goes_on(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    query = query_of(mode, queue, f"{SINK}#2=kill-session")
-    query.start()
-    wait_until(lambda: not query.running, what="the kill")
+    query = killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
     journal, away = query.folder / "journal", query.folder / "away"
     journal.rename(away)
     left = broker.depth(queue)
@@ -205,9 +204,7 @@ def test_a_journal_that_the_options_no_longer_name_is_refused(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    query = query_of(mode, queue, f"{SINK}#2=kill-session")
-    query.start()
-    wait_until(lambda: not query.running, what="the kill")
+    query = killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
     without = query_of("plain", queue)
     without.start()
     assert "[STOMP_JOURNAL_MISSING]" in without.wait_failed()
@@ -221,9 +218,7 @@ def test_a_journal_can_be_given_to_a_query_that_had_none(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    without = query_of("plain", queue, f"{SINK}#2=kill-session")
-    without.start()
-    wait_until(lambda: not without.running, what="the kill")
+    killed(query_of("plain", queue, f"{SINK}#2=kill-session"))
     query = query_of(mode, queue)
     query.start()
     finish(query, broker, queue, bodies())
@@ -259,9 +254,7 @@ def test_a_copied_checkpoint_loses_nothing_that_is_not_in_its_sink(
 ) -> None:
     """The original ends in the middle of a batch; its copy goes on, with the sink as it was copied."""
     send(broker, queue, bodies())
-    query = query_of(mode, queue, f"{SINK}#2=kill-session")
-    query.start()
-    wait_until(lambda: not query.running, what="the kill")
+    query = killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
     further = {} if mode == "plain" else {"journal": query.options["journal"]}
     copy = query_of(mode, queue, folder="copy", **further)
     copied(query, copy)
