@@ -145,7 +145,6 @@ class LocalJournal:
 
     def skip(self, position: int) -> None:
         if position > self.end:
-            self.commit(position)
             with self._writing():
                 self._rotate(position)
             self._durable = position

@@ -82,7 +82,7 @@ class Journal(Protocol):
         """Delete what lies below ``upto``, as far as whole files do."""
 
     def skip(self, position: int) -> None:
-        """The next frame gets ``position`` or a later one: those before were given away, and committed."""
+        """The next frame gets ``position`` or a later one: those before were given away."""
 
     def runs(self, low: int, high: int) -> Iterator[FrameRun]:
         """The frames [low, high), numbered by position; JournalDamaged, JournalTrimmed where some are not

@@ -63,9 +63,12 @@ class Holdings(Protocol):
         Positions of other epochs concern nobody here.
         """
 
-    def begin(self, start: Offset) -> None:
-        """The run begins at ``start``: raise a JournalError where what follows it should be in a journal and
-        cannot be had."""
+    def begin(self, start: Offset, planned: Offset) -> None:
+        """The run begins at ``start``, behind which batches up to ``planned`` were planned: raise a
+        JournalError where what follows ``start`` should be in a journal and cannot be had.
+
+        Called before anything is received, so that nothing new can be taken for what is gone.
+        """
 
     def missing(self, wanted: Range) -> None:
         """``wanted``, of an epoch that is not held here, was planned: raise a JournalError where a journal
@@ -133,9 +136,9 @@ class WindowHoldings:
         news = [receiver.acknowledge(upto) for receiver, upto in held if receiver is not None]
         return any(news)
 
-    def begin(self, start: Offset) -> None:
+    def begin(self, start: Offset, planned: Offset) -> None:
         """Nothing outlives a run here but what a journal that is not named any more has."""
-        position = start.get(JOURNAL)
+        position = start.get(JOURNAL) or planned.get(JOURNAL)
         if position is not None:
             self._bear_without(position.epoch)
 
@@ -261,29 +264,37 @@ class JournalHoldings:
             return False
         return self._writer.commit(position.sequence)
 
-    def begin(self, start: Offset) -> None:
-        position, journal = start.get(JOURNAL), self._journal
-        if position is None:
-            return
-        if position.epoch != journal.id:
-            self.missing(Range(JOURNAL, position.epoch, position.sequence, position.sequence))
-        elif position.sequence > journal.end:
+    def begin(self, start: Offset, planned: Offset) -> None:
+        journal = self._journal
+        for position in (start.get(JOURNAL), planned.get(JOURNAL)):
+            if position is not None and position.epoch != journal.id:
+                self.missing(Range(JOURNAL, position.epoch, position.sequence, position.sequence))
+                break
+        committed = self._sequence_in(start)
+        given = max(committed or 0, self._sequence_in(planned) or 0)
+        if given > journal.end:
             self._bear(
                 JournalDamaged(
-                    f"the journal ends at {journal.end}, but the checkpoint is at {position.sequence}: the "
-                    "end of it is gone, or an older copy was put back"
+                    f"the journal ends at {journal.end}, but the checkpoint is at {given}: the end of it is "
+                    "gone, or an older copy was put back"
                 )
             )
             # Those positions were given away; messages that come now must not be taken for them.
-            journal.skip(position.sequence)
-        elif position.sequence < journal.first:
+            journal.commit(committed or 0)
+            journal.skip(given)
+        elif committed is not None and committed < journal.first:
             self._bear(
                 JournalTrimmed(
-                    f"the checkpoint is at {position.sequence} of the journal, which begins at "
+                    f"the checkpoint is at {committed} of the journal, which begins at "
                     f"{journal.first} now: the checkpoint is an older copy, and what lies between was "
                     "committed and deleted"
                 )
             )
+
+    def _sequence_in(self, offset: Offset) -> int | None:
+        """Where ``offset`` is in this journal; None where it names none, or another."""
+        position = offset.get(JOURNAL)
+        return None if position is None or position.epoch != self._journal.id else position.sequence
 
     def missing(self, wanted: Range) -> None:
         if wanted.name != JOURNAL:

@@ -54,13 +54,14 @@ class StreamRuntime:
         self._stop_lock = threading.Lock()
         self._stopping = False
 
-    def start(self, begin: Offset) -> None:
+    def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.
 
-        The run goes on from ``begin``, or with the batch that was planned behind it. Raises a JournalError,
-        before anything is received, where what follows ``begin`` should be in a journal and is not.
+        The run goes on from ``begin``, behind which batches up to ``planned`` were planned. Raises a
+        JournalError, before anything is received, where what follows ``begin`` should be in a journal and is
+        not.
         """
-        self._holdings.begin(begin)
+        self._holdings.begin(begin, planned)
         self._committer.began_at(begin)
         for note in self._options.notes:
             log.warning("%s", note)

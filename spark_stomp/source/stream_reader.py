@@ -69,7 +69,7 @@ class StompStreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges between two offsets, one task each; a lost range gives none."""
         begin, self._last_end = Offset.from_dict(start), Offset.from_dict(end)
-        return self._running(begin).partitions(begin, self._last_end)
+        return self._running(begin, self._last_end).partitions(begin, self._last_end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: fetch and decode."""
@@ -89,13 +89,14 @@ class StompStreamReader(DataSourceStreamReader):
     def _mode_of(self, limit: ReadLimit | None) -> Mode:
         return self._mode
 
-    def _running(self, begin: Offset) -> StreamRuntime:
-        """The runtime, which starts at the first call; ``begin`` is where the run goes on."""
+    def _running(self, begin: Offset, planned: Offset | None = None) -> StreamRuntime:
+        """The runtime, which starts at the first call; ``begin`` is where the run goes on, with the batch up
+        to ``planned`` where an earlier run planned one."""
         if self._runtime is None:
             assert self._options is not None, "a task's copy of the reader was asked for offsets"
             runtime = StreamRuntime(self._options)
             try:
-                runtime.start(begin)
+                runtime.start(begin, planned or begin)
             except StompError:
                 runtime.stop()
                 raise

@@ -240,8 +240,12 @@ class TestRefused:
         query.begin().gather(10)
         query.end()
         query.journal.rename(tmp_path / "elsewhere")
-        with pytest.raises(JournalMissing, match="moved away or deleted"):
-            query.begin().read()
+        connects = devbroker.connects
+        for _ in range(2):
+            with pytest.raises(JournalMissing, match="moved away or deleted"):
+                query.begin().read()
+            query.end()
+        assert devbroker.connects == connects
 
     def test_damage_in_the_middle(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
         (path,) = begun.journal.glob("*.segment")
@@ -272,11 +276,12 @@ class TestRefused:
         devbroker.publish_many(QUEUE, texts(0, 10))
         run = query.begin()
         run.gather(10)
-        run.commit()
         query.end()
         shutil.copytree(query.journal, tmp_path / "copy")
-        devbroker.publish_many(QUEUE, texts(10, 10))
         run = query.begin()
+        run.read()
+        run.commit()
+        devbroker.publish_many(QUEUE, texts(10, 10))
         run.gather(10)
         run.commit()
         emptied(devbroker)
@@ -287,9 +292,39 @@ class TestRefused:
         with pytest.raises(JournalDamaged, match="older copy was put back"):
             run.reader.latestOffset(run._start, None)
         query.end()
+        # What is missing was committed: once that was tolerated, the next run opens the journal without a
+        # word. (Spark 4.0 plans the last end first, which proves nothing by itself.)
+        assert query.begin(failOnDataLoss="false").read() == query.again().read() == []
+        query.end()
         # Tolerated, new messages do not get positions that the checkpoint takes for committed.
         devbroker.publish_many(QUEUE, texts(20, 10))
         assert bodies(query.begin(failOnDataLoss="false").gather(10)) == texts(20, 10)
+
+    def test_an_older_copy_of_the_journal_under_a_planned_batch(
+        self, begun: Query, devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        shutil.copytree(begun.journal, tmp_path / "copy")
+        devbroker.publish_many(QUEUE, texts(20, 10))
+        begun.begin().read()
+        run = begun.run
+        assert run is not None
+        run.commit()
+        run.gather(10)
+        begun.end()
+        shutil.rmtree(begun.journal)
+        (tmp_path / "copy").rename(begun.journal)
+        devbroker.publish_many(QUEUE, texts(30, 10))
+        connects = devbroker.connects
+        with pytest.raises(JournalDamaged, match="the journal ends at 20, but the checkpoint is at 30"):
+            begun.begin().read()
+        assert devbroker.connects == connects
+        begun.end()
+        # Tolerated, that batch stays without what is gone; new messages are not taken for it.
+        run = begun.begin(failOnDataLoss="false")
+        assert run.read() == []
+        run.commit()
+        left = [] if begun.options["ackAfter"] == "journal" else texts(20, 10)
+        assert bodies(run.take(len(left) + 10)) == left + texts(30, 10)
 
     def test_an_older_copy_of_the_checkpoint(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch

@@ -290,11 +290,20 @@ class TestFullDisk:
         assert (tmp_path / "out").read_bytes() == b"abcdefg"
 
 
-def test_what_was_skipped_is_nobodys_loss(directory: Path, journal: LocalJournal) -> None:
+def test_what_was_skipped_is_nobodys_loss_once_it_is_committed(
+    directory: Path, journal: LocalJournal
+) -> None:
     journal.append([run_of(0, 5)])
+    journal.commit(90)
     journal.skip(100)
     journal.append([run_of(5, 5)])
     journal.close()
-    # The next run opens it without a word.
+    with pytest.raises(JournalDamaged, match=r"\[5, 100\)"):
+        reopened(directory)
+    again = reopened(directory, tolerant=True)
+    again.commit(100)
+    again.rest()
+    again.close()
+    # Once that is committed the next run opens it without a word.
     again = reopened(directory)
     assert (again.end, again.committed, again.held(0, 200)) == (105, 100, [(0, 5), (100, 105)])
