@@ -142,6 +142,16 @@ def test_numbers_are_kept_but_not_without_bound() -> None:
     assert len(numbers) == 1
 
 
+@pytest.mark.parametrize(("found", "length"), [(16, 32), (8, 32), (7, 16)])
+def test_a_run_grows_where_the_last_one_was_at_least_half_as_long_as_it_might(
+    found: int, length: int
+) -> None:
+    finder = runs.RunFinder()
+    assert finder._length == 16
+    finder.learn(Run([b"head"] * found, [100 * n for n in range(1, found + 1)], [], []), 0, found)
+    assert finder._length == length
+
+
 class TestRuns:
     """How far is looked before it is checked: far through plain frames, not far to no purpose."""
 
