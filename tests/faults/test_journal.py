@@ -247,6 +247,18 @@ class TestRefused:
             query.end()
         assert devbroker.connects == connects
 
+    def test_a_first_batch_whose_journal_is_gone_after_another_call(
+        self, query: Query, devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        devbroker.publish_many(QUEUE, texts(0, 10))
+        query.begin().gather(10)
+        query.end()
+        query.journal.rename(tmp_path / "elsewhere")
+        run = query.begin()
+        run.reader.latestOffset(run.reader.initialOffset(), None)
+        with pytest.raises((JournalMissing, JournalMismatch)):
+            run.read()
+
     def test_damage_in_the_middle(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
         (path,) = begun.journal.glob("*.segment")
         content = path.read_bytes()
