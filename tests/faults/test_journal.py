@@ -233,28 +233,25 @@ class TestRefused:
         assert begun.begin(journal=None, ackAfter=None, failOnDataLoss="false").read() == []
         assert "the option journal is not set" in caplog.text
 
-    def test_a_first_batch_whose_journal_is_gone(
-        self, query: Query, devbroker: DevBroker, tmp_path: Path
-    ) -> None:
+    @pytest.fixture
+    def orphan(self, query: Query, devbroker: DevBroker, tmp_path: Path) -> Query:
+        """The first batch is planned, and the journal moved away."""
         devbroker.publish_many(QUEUE, texts(0, 10))
         query.begin().gather(10)
         query.end()
         query.journal.rename(tmp_path / "elsewhere")
+        return query
+
+    def test_a_first_batch_whose_journal_is_gone(self, orphan: Query, devbroker: DevBroker) -> None:
         connects = devbroker.connects
         for _ in range(2):
             with pytest.raises(JournalMissing, match="moved away or deleted"):
-                query.begin().read()
-            query.end()
+                orphan.begin().read()
+            orphan.end()
         assert devbroker.connects == connects
 
-    def test_a_first_batch_whose_journal_is_gone_after_another_call(
-        self, query: Query, devbroker: DevBroker, tmp_path: Path
-    ) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 10))
-        query.begin().gather(10)
-        query.end()
-        query.journal.rename(tmp_path / "elsewhere")
-        run = query.begin()
+    def test_a_first_batch_whose_journal_is_gone_after_another_call(self, orphan: Query) -> None:
+        run = orphan.begin()
         run.reader.latestOffset(run.reader.initialOffset(), None)
         with pytest.raises((JournalMissing, JournalMismatch)):
             run.read()
