@@ -37,7 +37,7 @@ class RunLayout(NamedTuple):
 
     head: re.Pattern[bytes]
     """EOLs and a head, with the groups that ``*_at`` number."""
-    start: re.Pattern[bytes]
+    boundary: re.Pattern[bytes]
     """The NUL of the frame before, and the same in a group of its own, the first; or all that is left."""
     length_at: int | None
     ack_at: int | None
@@ -65,10 +65,10 @@ def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | N
     head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(places))}".encode()
     # One octet in front, which is searched for without a step of a match. The second branch takes all that is
     # left where a frame does not match, so that none behind it does.
-    start = rb"\0(?:(%b)|(?s:.*))" % head
+    boundary = rb"\0(?:(%b)|(?s:.*))" % head
     group = {place: number for number, place in enumerate(places, start=1)}
     numbers = (None if at is None else group[at] for at in (length_at, ack_at, id_at))
-    return RunLayout(re.compile(head), re.compile(start), *numbers)
+    return RunLayout(re.compile(head), re.compile(boundary), *numbers)
 
 
 class RunFinder:
@@ -116,8 +116,8 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
     # From that NUL to the last: a frame that is cut off would be matched in vain.
     octets = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
     # What stands in front of the first match (nothing), then for each match its groups, and what follows it.
-    found: list[bytes] = layout.start.split(octets)
-    width = layout.start.groups + 1
+    found: list[bytes] = layout.boundary.split(octets)
+    width = layout.boundary.groups + 1
     if found[-width:][0] is None:
         del found[-width:]
     heads, bodies = found[1::width], found[width::width]
