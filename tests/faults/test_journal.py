@@ -250,6 +250,15 @@ class TestRefused:
             orphan.end()
         assert devbroker.connects == connects
 
+    def test_a_first_batch_whose_journal_is_no_longer_named(
+        self, orphan: Query, devbroker: DevBroker
+    ) -> None:
+        connects = devbroker.connects
+        with pytest.raises(JournalMissing, match="the option journal is not set"):
+            orphan.begin(journal=None, ackAfter=None).read()
+        orphan.end()
+        assert devbroker.connects == connects
+
     def test_a_first_batch_whose_journal_is_gone_after_another_call(self, orphan: Query) -> None:
         run = orphan.begin()
         run.reader.latestOffset(run.reader.initialOffset(), None)
@@ -462,6 +471,23 @@ def test_what_fails_to_start_lets_go_of_the_journal(devbroker: DevBroker, tmp_pa
         )
         with pytest.raises(OptionError, match="exchangeHost"):
             run.reader.latestOffset(run._start, None)
+    devbroker.publish_many(QUEUE, texts(0, 3))
+    assert bodies(query.begin().gather(3)) == texts(0, 3)
+    query.end()
+
+
+def test_what_fails_to_recover_lets_go_of_the_journal(
+    devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_stomp.journal.local.LocalJournal.__init__.__defaults__", (0.2,))
+    query = Query(devbroker, tmp_path)
+
+    def failing(*_: object, **__: object) -> None:
+        raise JournalDamaged("lost")
+
+    with monkeypatch.context() as broken, pytest.raises(JournalDamaged):
+        broken.setattr("spark_stomp.source.fleet.recover", failing)
+        query.begin().batch()
     devbroker.publish_many(QUEUE, texts(0, 3))
     assert bodies(query.begin().gather(3)) == texts(0, 3)
     query.end()

@@ -152,6 +152,12 @@ def test_a_run_grows_where_the_last_one_was_at_least_half_as_long_as_it_might(
     assert finder._length == length
 
 
+@pytest.mark.parametrize("before", [b"\n", b"x"])
+def test_where_no_nul_is_before_it_a_run_is_its_first_frame(layout: RunLayout, before: bytes) -> None:
+    run = runs.RunFinder().find(layout, before + frame(1) + frame(2), 1, ANY)
+    assert (run.ends, list(run.acks)) == ([1 + len(frame(1))], [b"a1"])
+
+
 class TestRuns:
     """How far is looked before it is checked: far through plain frames, not far to no purpose."""
 
