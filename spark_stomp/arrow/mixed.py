@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_stomp.arrow.headers import HeaderLines, nulls
 from spark_stomp.arrow.heads import Area
-from spark_stomp.arrow.oddity import Oddity
+from spark_stomp.arrow.oddity import ExactPathRules
 from spark_stomp.arrow.strings import Ints, pick, string_array
 
 __all__ = ["MixedHeaders", "mixed_headers"]
@@ -32,7 +32,7 @@ _COUNT_BY_TABLE = 64
 class MixedHeaders:
     """The headers of frames with different layouts; see :class:`spark_stomp.arrow.headers.Headers`."""
 
-    def __init__(self, lines: _Lines, oddity: Oddity) -> None:
+    def __init__(self, lines: _Lines, oddity: ExactPathRules) -> None:
         self._lines = lines
         self._oddity = oddity
         self._columns: dict[str, pa.Array] = {}
@@ -90,7 +90,7 @@ class _Bounds(NamedTuple):
     broken: Ints  # lines without a colon
 
 
-def mixed_headers(heads: Area, oddity: Oddity) -> tuple[MixedHeaders | None, Ints]:
+def mixed_headers(heads: Area, oddity: ExactPathRules) -> tuple[MixedHeaders | None, Ints]:
     """Read the headers of frames whose header areas lie side by side.
 
     Returns:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from spark_stomp.arrow.strings import Bytes, Ints, text_of, unescape
 
-__all__ = ["Oddity"]
+__all__ = ["ExactPathRules"]
 
 _CR = 0x0D
 _BACKSLASH = 0x5C
@@ -33,7 +33,7 @@ _NOT_PLAIN_IN_NAME[ord("A") : ord("Z") + 1] = True
 
 
 @dataclass(frozen=True, slots=True)
-class Oddity:
+class ExactPathRules:
     """What is odd in one protocol version."""
 
     version: str

@@ -17,7 +17,7 @@ from spark_stomp.arrow import heads
 from spark_stomp.arrow.exact import ExactHeaders, exact_frames
 from spark_stomp.arrow.headers import HeaderLines, Headers, in_order
 from spark_stomp.arrow.mixed import mixed_headers
-from spark_stomp.arrow.oddity import Oddity
+from spark_stomp.arrow.oddity import ExactPathRules
 from spark_stomp.arrow.raw import RawBlock
 from spark_stomp.arrow.strings import Ints, Positions, gather
 from spark_stomp.arrow.uniform import uniform_headers
@@ -85,12 +85,12 @@ def _order(parts: Sequence[_Part]) -> Ints | None:
 
 def read_rows(block: RawBlock) -> Rows:
     """Read the headers of a block's frames, of which there must be one at least."""
-    area, oddity = heads.area_of(block), Oddity(block.version)
+    area, oddity = heads.area_of(block), ExactPathRules(block.version)
     parts = _in_place(area, oddity) if heads.lf_scan_pays(area) else _copied_out(area, oddity)
     return Rows(area, parts)
 
 
-def _in_place(area: heads.Area, oddity: Oddity) -> list[_Part]:
+def _in_place(area: heads.Area, oddity: ExactPathRules) -> list[_Part]:
     """The header areas are read where they lie."""
     lf = heads.line_feeds(area.octets)
     first = heads.first_feeds(area, lf)
@@ -102,7 +102,7 @@ def _in_place(area: heads.Area, oddity: Oddity) -> list[_Part]:
     return parts
 
 
-def _copied_out(area: heads.Area, oddity: Oddity) -> list[_Part]:
+def _copied_out(area: heads.Area, oddity: ExactPathRules) -> list[_Part]:
     """The header areas are found, and copied side by side, before anything is read."""
     ends = heads.ends_by_search(area)
     plain = np.flatnonzero(ends != heads.NO_END)
@@ -127,7 +127,7 @@ def _rows_left(area: heads.Area, parts: Sequence[_Part]) -> Ints:
     return np.flatnonzero(left)
 
 
-def _by_layout(area: heads.Area, lf: Positions, first: Ints, oddity: Oddity) -> Iterator[_Part]:
+def _by_layout(area: heads.Area, lf: Positions, first: Ints, oddity: ExactPathRules) -> Iterator[_Part]:
     """The commonest layouts, each with its frames, as long as that is worth its while."""
     rest = np.arange(len(area))
     for _ in range(_MOST_LAYOUTS):
@@ -140,7 +140,7 @@ def _by_layout(area: heads.Area, lf: Positions, first: Ints, oddity: Oddity) -> 
         rest = np.delete(rest, found.rows)
 
 
-def _as_mixture(area: heads.Area, rows: Ints, ends: Ints, oddity: Oddity) -> Iterator[_Part]:
+def _as_mixture(area: heads.Area, rows: Ints, ends: Ints, oddity: ExactPathRules) -> Iterator[_Part]:
     """Frames of any layout: the plain ones in one part, the odd ones in another.
 
     Args:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_stomp.arrow.headers import HeaderLines, nulls
 from spark_stomp.arrow.heads import Area
-from spark_stomp.arrow.oddity import Oddity
+from spark_stomp.arrow.oddity import ExactPathRules
 from spark_stomp.arrow.strings import Bytes, Flags, Ints, Positions, pick, string_array, text_of
 
 __all__ = ["Uniform", "UniformHeaders", "uniform_headers"]
@@ -76,7 +76,7 @@ class Uniform(NamedTuple):
     ends: Ints
 
 
-def uniform_headers(area: Area, lf: Positions, first: Ints, oddity: Oddity) -> Uniform | None:
+def uniform_headers(area: Area, lf: Positions, first: Ints, oddity: ExactPathRules) -> Uniform | None:
     """Read the headers of those frames that have the layout of the first one.
 
     Args:
@@ -112,7 +112,7 @@ def _where(rows: Ints, bounds: Positions, keep: Flags) -> tuple[Ints, Positions]
     return (rows, bounds) if keep.all() else (rows[keep], bounds[keep])
 
 
-def _layout(area: Area, lf: Positions, first: int, oddity: Oddity) -> list[bytes] | None:
+def _layout(area: Area, lf: Positions, first: int, oddity: ExactPathRules) -> list[bytes] | None:
     """The first frame's names as on the wire, each with its colon; None where its lines are not plain."""
     feeds = lf[first : int(np.searchsorted(lf, lf.dtype.type(area.stops[0])))]
     empty = np.flatnonzero(np.diff(feeds) == 1)

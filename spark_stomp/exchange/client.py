@@ -8,14 +8,13 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import ExchangeError
-from spark_stomp.exchange.ticket import AUTHORIZATION, ExchangeAddress, RangeTicket
-from spark_stomp.exchange.wire import from_batch
-from spark_stomp.receiver.window import FrameRun
+from spark_stomp.exchange.wire import AUTHORIZATION, ExchangeAddress, RangeTicket, from_batch
+from spark_stomp.receiver.frame_store import FrameBatch
 
 __all__ = ["fetch"]
 
 
-def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameRun]:
+def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
     """The frames of ``ticket``, run by run, in order.
 
     Raises ExchangeError where the exchange cannot be reached, refuses, breaks off, or delivers anything but
@@ -40,7 +39,7 @@ def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameRun]:
         )
 
 
-def _stream(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameRun]:
+def _stream(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
     options = flight.FlightCallOptions(headers=[(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())])
     # A proxy from the environment is for the outside world; the exchange is never behind it.
     with flight.connect(address.location, generic_options=[("grpc.enable_http_proxy", 0)]) as client:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,15 +14,14 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import StompError
-from spark_stomp.exchange.ticket import AUTHORIZATION, ExchangeAddress, RangeTicket
-from spark_stomp.exchange.wire import SCHEMA, to_batch
-from spark_stomp.receiver.window import FrameRun
+from spark_stomp.exchange.wire import AUTHORIZATION, SCHEMA, ExchangeAddress, RangeTicket, to_batch
+from spark_stomp.receiver.frame_store import FrameBatch
 
-__all__ = ["ExchangeServer"]
+__all__ = ["ExchangeServer", "exchange_host"]
 
 _CLOSE = 0.5
 
-ReadRange = Callable[[RangeTicket], Iterator[FrameRun]]
+ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
 Status = Callable[[], dict[str, Any]]
 
 
@@ -74,7 +75,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
             raise flight.FlightServerError(str(error)) from error
         return flight.GeneratorStream(SCHEMA, self._batches(wanted, runs))
 
-    def _batches(self, wanted: RangeTicket, runs: Iterator[FrameRun]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, wanted: RangeTicket, runs: Iterator[FrameBatch]) -> Iterator[pa.RecordBatch]:
         for run in runs:
             yield to_batch(run)
         self._on_served(wanted)
@@ -104,3 +105,39 @@ class _TokenMiddlewareFactory(flight.ServerMiddlewareFactory):  # type: ignore[m
         # Compared in constant time: the token is all that stands between the network and the messages.
         if not hmac.compare_digest(presented.encode(), self._expected.encode()):
             raise flight.FlightUnauthenticatedError("the exchange token is missing or wrong")
+
+
+# MERGED from address.py: Which address the exchange binds and tells the tasks.
+
+_LOOPBACK = "127.0.0.1"
+# A network that documentation alone uses (RFC 5737): the way out of the machine, to nobody.
+_ELSEWHERE = ("192.0.2.1", 9)
+
+
+def exchange_host(option: str | None) -> str:
+    """The ``exchangeHost`` option, else ``SPARK_LOCAL_IP``, else the machine's own address, else loopback.
+
+    This follows what Spark does for its own services: the tasks that reach the driver's block manager reach
+    the exchange as well.
+    """
+    chosen = option or os.environ.get("SPARK_LOCAL_IP")
+    if chosen:
+        return chosen
+    try:
+        named = socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return _LOOPBACK
+    # Debian gives a machine's name the address 127.0.1.1, which no other machine reaches.
+    return _outward_address() if named.startswith("127.") else named
+
+
+def _outward_address() -> str:
+    """The address that packets from here would bear; loopback where there is no way out."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            # Connecting a datagram socket chooses its source address and sends nothing.
+            probe.connect(_ELSEWHERE)
+            address: str = probe.getsockname()[0]
+    except OSError:
+        return _LOOPBACK
+    return address

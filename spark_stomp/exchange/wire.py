@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import secrets
+from dataclasses import dataclass, field
+
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.receiver.window import FrameRun
+from spark_stomp.receiver.frame_store import FrameBatch
 
-__all__ = ["SCHEMA", "from_batch", "to_batch"]
+__all__ = ["AUTHORIZATION", "SCHEMA", "ExchangeAddress", "RangeTicket", "from_batch", "new_token", "to_batch"]
 
 SCHEMA = pa.schema(
     [
@@ -22,7 +26,7 @@ SCHEMA = pa.schema(
 )
 
 
-def to_batch(run: FrameRun) -> pa.RecordBatch:
+def to_batch(run: FrameBatch) -> pa.RecordBatch:
     """``ends`` travel as little-endian 64-bit integers, ``data`` as it came from the socket."""
     data = pa.py_buffer(run.data)
     offsets = pa.py_buffer(np.array([0, data.size], dtype="<i8"))
@@ -40,10 +44,10 @@ def to_batch(run: FrameRun) -> pa.RecordBatch:
     )
 
 
-def from_batch(batch: pa.RecordBatch) -> FrameRun:
+def from_batch(batch: pa.RecordBatch) -> FrameBatch:
     """The inverse; ``data`` is a view of the batch's memory."""
     ends = np.frombuffer(batch.column("ends")[0].as_buffer(), dtype="<i8")
-    return FrameRun(
+    return FrameBatch(
         data=memoryview(batch.column("data")[0].as_buffer()),
         ends=ends,  # type: ignore[arg-type]  # a numpy array is a sequence in all that matters here
         first_sequence=batch.column("first_sequence")[0].as_py(),
@@ -52,3 +56,45 @@ def from_batch(batch: pa.RecordBatch) -> FrameRun:
         dialect=batch.column("dialect")[0].as_py(),
         receiver=batch.column("receiver")[0].as_py(),
     )
+
+
+# MERGED from ticket.py: What a task needs to fetch a range: where, with which token, and which fram
+
+AUTHORIZATION = "authorization"
+
+
+def new_token() -> str:
+    """A token for one query: 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True)
+class ExchangeAddress:
+    """Where an exchange listens and the token it wants; the token stays out of ``repr``."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+
+    @property
+    def location(self) -> str:
+        """The address as a Flight location."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"grpc+tcp://{host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class RangeTicket:
+    """The frames ``[low, high)`` of one epoch."""
+
+    epoch: str
+    low: int
+    high: int
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.epoch, self.low, self.high]).encode()
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> RangeTicket:
+        epoch, low, high = json.loads(raw)
+        return cls(str(epoch), int(low), int(high))

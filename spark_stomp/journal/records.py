@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from spark_stomp.receiver import FrameRun
+from spark_stomp.receiver import FrameBatch
 
 __all__ = [
     "HEAD_BYTES",
@@ -83,7 +83,7 @@ class Head:
         return self.data_at + self.data_bytes
 
 
-def encode_run(run: FrameRun, first: int, *, committed: int, durable: int) -> Parts:
+def encode_run(run: FrameBatch, first: int, *, committed: int, durable: int) -> Parts:
     """The record of ``run`` at position ``first``, in parts to be written one after the other."""
     meta = json.dumps([run.receiver, run.version, run.dialect]).encode()
     ends = np.asarray(run.ends, "<i8").tobytes()
@@ -118,12 +118,12 @@ def is_intact(head: Head, record: memoryview) -> bool:
     return len(record) >= head.size and zlib.crc32(record[_CHECKED_FROM : head.size]) == head.checksum
 
 
-def decode_run(head: Head, record: memoryview) -> FrameRun:
+def decode_run(head: Head, record: memoryview) -> FrameBatch:
     """The frames of an intact record, numbered by their positions; views of ``record``, not copies."""
     receiver, version, dialect = json.loads(bytes(record[HEAD_BYTES : head.ends_at]))
     ends = np.frombuffer(record[head.ends_at : head.data_at], "<i8")
     data = record[head.data_at : head.size]
-    return FrameRun(
+    return FrameBatch(
         data,
         ends,  # type: ignore[arg-type]  # a numpy array is a sequence in all that matters here
         head.first,

@@ -14,7 +14,7 @@
 Keys are camelCase in documents and matched without regard to case, as Spark hands them over in lower case.
 """
 
-from spark_stomp.options.declared import OPTIONS, Option
+from spark_stomp.options.definitions import OPTIONS, Option
 from spark_stomp.options.endpoint import Endpoint
 from spark_stomp.options.model import ConnectionOptions, SinkOptions, SourceOptions, TlsOptions
 from spark_stomp.options.parsing import parse_batch_options, parse_sink_options, parse_source_options

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from spark_stomp.options.values import Kind
+from spark_stomp.options.kinds import Kind
 
 __all__ = ["DEFAULT_PORTS", "ENDPOINTS", "Endpoint", "without_credentials"]
 

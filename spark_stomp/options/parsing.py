@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_stomp.errors import OptionError
-from spark_stomp.options import declared as o
-from spark_stomp.options.contradictions import contradictions, notes
-from spark_stomp.options.declared import Scope
-from spark_stomp.options.given import Given
+from spark_stomp.options import definitions as o
+from spark_stomp.options.definitions import Scope
 from spark_stomp.options.model import ConnectionOptions, SinkOptions, SourceOptions, TlsOptions
+from spark_stomp.options.raw_options import RawOptions
+from spark_stomp.options.rules import contradictions, notes
 from spark_stomp.protocol import Limits
 
 __all__ = ["parse_batch_options", "parse_sink_options", "parse_source_options"]
@@ -54,15 +54,15 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     )
 
 
-def _sound(options: Mapping[str, str], scope: Scope) -> Given:
-    given = Given(options, scope)
+def _sound(options: Mapping[str, str], scope: Scope) -> RawOptions:
+    given = RawOptions(options, scope)
     problems = [*given.problems, *contradictions(given)]
     if problems:
         raise OptionError(problems)
     return given
 
 
-def _source_options(given: Given) -> SourceOptions:
+def _source_options(given: RawOptions) -> SourceOptions:
     prefetch = _prefetch(given)
     return SourceOptions(
         connection=_connection(given),
@@ -96,7 +96,7 @@ def _source_options(given: Given) -> SourceOptions:
     )
 
 
-def _prefetch(given: Given) -> int:
+def _prefetch(given: RawOptions) -> int:
     """The window of one receiver.
 
     Two batches fit, one being processed and one arriving. A minimum without a maximum counts like a maximum:
@@ -111,14 +111,14 @@ def _prefetch(given: Given) -> int:
     return max(_DEFAULT_PREFETCH, 2 * (least or 0))
 
 
-def _trigger_delay(given: Given) -> float | None:
+def _trigger_delay(given: RawOptions) -> float | None:
     delay = given[o.MAX_TRIGGER_DELAY]
     if delay is None and given[o.MIN_MESSAGES_PER_TRIGGER] is not None:
         return _DEFAULT_TRIGGER_DELAY
     return delay
 
 
-def _connection(given: Given) -> ConnectionOptions:
+def _connection(given: RawOptions) -> ConnectionOptions:
     return ConnectionOptions(
         endpoints=given[o.URL],
         login=given[o.LOGIN],
@@ -142,7 +142,7 @@ def _connection(given: Given) -> ConnectionOptions:
     )
 
 
-def _limits(given: Given) -> Limits:
+def _limits(given: RawOptions) -> Limits:
     frame = given[o.MAX_FRAME_BYTES]
     body = given[o.MAX_BODY_BYTES]
     return Limits(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from spark_stomp.options.declared import OPTIONS, Option
+from spark_stomp.options.definitions import OPTIONS, Option
 
 __all__ = ["render_table"]
 

@@ -15,12 +15,10 @@
 """
 
 from spark_stomp.errors import ProtocolError
-
-from .acks import ack_for, ack_handle, nack_for
-from .client import ClientConnection
-from .decoder import FrameDecoder
-from .encoder import encode_frame
-from .events import (
+from spark_stomp.protocol.client import ClientConnection
+from spark_stomp.protocol.decoder import FrameDecoder
+from spark_stomp.protocol.encoder import ClientConfig, ack_for, ack_handle, encode_frame, nack_for
+from spark_stomp.protocol.events import (
     Connected,
     ConnectRequested,
     Disconnected,
@@ -32,14 +30,12 @@ from .events import (
     ReceiptReceived,
     ServerEvent,
 )
-from .frames import HEARTBEAT, NEED_DATA, Frame
-from .grammar import VERSIONS, escape, unescape
-from .heartbeat import negotiate_heartbeat, parse_heartbeat
-from .limits import Limits
-from .requests import ClientConfig
-from .scanner import FrameScanner, MessageBlock
-from .server import ServerConfig, ServerConnection
-from .states import ClientState, ServerState
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
+from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
+from spark_stomp.protocol.heartbeat import negotiate_heartbeat, parse_heartbeat
+from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
+from spark_stomp.protocol.server import ServerConfig, ServerConnection
+from spark_stomp.protocol.states import ClientState, ServerState
 
 __all__ = [
     "HEARTBEAT",

@@ -22,9 +22,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
-from spark_stomp.protocol.acks import ack_headers, encode_acks
 from spark_stomp.protocol.decoder import FrameDecoder
-from spark_stomp.protocol.encoder import encode_frame
+from spark_stomp.protocol.encoder import (
+    ClientConfig,
+    Headers,
+    ack_headers,
+    encode_acks,
+    encode_connect,
+    encode_frame,
+    request,
+    send_frame,
+)
 from spark_stomp.protocol.events import (
     Connected,
     Disconnected,
@@ -35,17 +43,21 @@ from spark_stomp.protocol.events import (
     MessagesScanned,
     ReceiptReceived,
 )
-from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Signal
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
+from spark_stomp.protocol.handshake import HandshakeDecoder
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer, negotiate_heartbeat, parse_heartbeat
-from spark_stomp.protocol.limits import Limits
-from spark_stomp.protocol.names import ClientNames, Subscription
-from spark_stomp.protocol.negotiation import check_refusal, client_version
-from spark_stomp.protocol.opening import OpeningDecoder
-from spark_stomp.protocol.requests import ClientConfig, Headers, encode_connect, request, send_frame
+from spark_stomp.protocol.ids import ClientIds, Subscription
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.session import Session
 from spark_stomp.protocol.states import CLIENT_TABLE, ClientState, Local, Machine, Remote
-from spark_stomp.protocol.versions import LENIENT, ack_modes, has_heartbeats, has_nack
+from spark_stomp.protocol.versions import (
+    LENIENT,
+    ack_modes,
+    check_refusal,
+    client_version,
+    has_heartbeats,
+    has_nack,
+)
 
 __all__ = ["ClientConfig", "ClientConnection"]
 
@@ -63,12 +75,12 @@ class ClientConnection(Session[ClientState, Local, Remote]):
     def __init__(self, config: ClientConfig) -> None:
         super().__init__(
             Machine(CLIENT_TABLE, ClientState.IDLE, ClientState.FAILED),
-            OpeningDecoder(config.opening_version, Limits.before_connected(), lenient=config.lenient),
+            HandshakeDecoder(config.opening_version, Limits.before_connected(), lenient=config.lenient),
             beating=frozenset({ClientState.CONNECTED}),
             listening=frozenset({ClientState.CONNECTED, ClientState.DISCONNECTING}),
         )
         self._config = config
-        self._names = ClientNames()
+        self._names = ClientIds()
         self._goodbye: str | None = None
         self.server: str | None = None
         self.session: str | None = None
@@ -148,7 +160,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         transaction: str | None = None,
         content_length: bool = True,
     ) -> None:
-        """Queue SEND (see :func:`~spark_stomp.protocol.requests.send_frame` for ``content_length``)."""
+        """Queue SEND (see :func:`~spark_stomp.protocol.encoder.send_frame` for ``content_length``)."""
         self._machine.check(Local.SEND)
         self._names.check_transaction(transaction)
         frame = send_frame(
@@ -170,7 +182,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         transaction: str | None = None,
         receipt: str | None = None,
     ) -> None:
-        """Queue ACK. ``handle``: what :func:`~spark_stomp.protocol.acks.ack_handle` finds in the MESSAGE."""
+        """Queue ACK. ``handle`` is what ``ack_handle`` finds in the MESSAGE."""
         self._acknowledge(Local.ACK, subscription_id, handle, headers, transaction, receipt)
 
     def nack(

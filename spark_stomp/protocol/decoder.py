@@ -13,12 +13,10 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from spark_stomp.errors import FrameSyntaxError, RemoteProtocolError
-
-from .frames import HEARTBEAT, NEED_DATA, Frame, Signal
-from .grammar import Grammar, plain_text
-from .layouts import LENGTH, Layout, LayoutBook
-from .limits import Limits
-from .reader import FrameReader, Span
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
+from spark_stomp.protocol.grammar import Grammar, plain_text
+from spark_stomp.protocol.layouts import LENGTH, Layout, LayoutCache
+from spark_stomp.protocol.reader import FrameReader, Span
 
 __all__ = ["FrameDecoder"]
 
@@ -60,7 +58,7 @@ class FrameDecoder(FrameReader):
 
     def __init__(self, version: str, limits: Limits | None = None) -> None:
         super().__init__(version, limits)
-        self._layouts: LayoutBook[_QuickLayout] = LayoutBook(self._compile)
+        self._layouts: LayoutCache[_QuickLayout] = LayoutCache(self._compile)
         self._window = ""
         self._window_at = 0
         self._window_of: bytes | bytearray = b""

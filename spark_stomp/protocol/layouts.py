@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from .frames import HeaderPairs
+from spark_stomp.protocol.frames import HeaderPairs
 
-__all__ = ["ANY_NUMBER", "LENGTH", "Layout", "LayoutBook"]
+__all__ = ["ANY_NUMBER", "LENGTH", "Layout", "LayoutCache"]
 
 LENGTH: Final = "content-length"
 MAX_KNOWN: Final = 8
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
         return "".join(lines) + "\n"
 
 
-class LayoutBook(Generic[T]):
+class LayoutCache(Generic[T]):
     """The few layouts in use, the latest used first, each as what ``compile_layout`` makes of it.
 
     A layout enters the book when it is seen for the second time. What a peer that varies its headers can make

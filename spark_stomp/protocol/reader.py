@@ -22,12 +22,17 @@ from spark_stomp.errors import (
     RemoteProtocolError,
     TooManyHeaders,
 )
-
-from .buffer import ReceiveBuffer
-from .frames import HEARTBEAT, HeaderPairs, Signal
-from .grammar import grammar_of
-from .head import Head, content_length, no_body, parse_header, plain_headers, without_line_end
-from .limits import Limits
+from spark_stomp.protocol.buffer import ReceiveBuffer
+from spark_stomp.protocol.frames import HEARTBEAT, HeaderPairs, Limits, Signal
+from spark_stomp.protocol.grammar import (
+    Head,
+    content_length,
+    grammar_of,
+    no_body,
+    parse_header,
+    plain_headers,
+    without_line_end,
+)
 
 __all__ = ["FrameReader", "Span"]
 

@@ -17,7 +17,7 @@ from itertools import accumulate, repeat
 from operator import add
 from typing import Final, NamedTuple
 
-from .layouts import ANY_NUMBER, LENGTH, Layout
+from spark_stomp.protocol.layouts import ANY_NUMBER, LENGTH, Layout
 
 __all__ = ["Run", "RunFinder", "RunLayout", "compile_run", "sweep", "walk"]
 

@@ -12,14 +12,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_stomp.errors import RemoteProtocolError
-
-from .frames import HEARTBEAT, NEED_DATA, Frame, Signal
-from .grammar import Grammar, escape
-from .head import without_line_end
-from .layouts import Layout, LayoutBook
-from .limits import Limits
-from .reader import FrameReader, Span
-from .runs import RunFinder, RunLayout, compile_run
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
+from spark_stomp.protocol.grammar import Grammar, escape, without_line_end
+from spark_stomp.protocol.layouts import Layout, LayoutCache
+from spark_stomp.protocol.reader import FrameReader, Span
+from spark_stomp.protocol.runs import RunFinder, RunLayout, compile_run
 
 __all__ = ["FrameScanner", "MessageBlock"]
 
@@ -99,7 +96,7 @@ class FrameScanner(FrameReader):
     def __init__(self, version: str, limits: Limits | None = None, *, id_header: str | None = None) -> None:
         super().__init__(version, limits)
         self._id_header = id_header
-        self._layouts: LayoutBook[RunLayout] = LayoutBook(self._compile)
+        self._layouts: LayoutCache[RunLayout] = LayoutCache(self._compile)
         self._runs = RunFinder()
         self._settings_changed()
 

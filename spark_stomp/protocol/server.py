@@ -13,9 +13,10 @@ from typing import Literal
 
 from spark_stomp.errors import HeartbeatLost, RemoteProtocolError, VersionError
 from spark_stomp.protocol.decoder import FrameDecoder
-from spark_stomp.protocol.encoder import encode_frame
+from spark_stomp.protocol.encoder import Headers, encode_frame
 from spark_stomp.protocol.events import ConnectRequested, Disconnected, HeartbeatReceived, ServerEvent
-from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Signal
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
+from spark_stomp.protocol.handshake import HandshakeDecoder
 from spark_stomp.protocol.heartbeat import (
     NO_HEARTBEAT,
     HeartbeatTimer,
@@ -23,10 +24,6 @@ from spark_stomp.protocol.heartbeat import (
     negotiate_heartbeat,
     parse_heartbeat,
 )
-from spark_stomp.protocol.limits import Limits
-from spark_stomp.protocol.negotiation import server_version
-from spark_stomp.protocol.opening import OpeningDecoder
-from spark_stomp.protocol.requests import Headers
 from spark_stomp.protocol.session import Session
 from spark_stomp.protocol.states import SERVER_TABLE, Machine, ServerLocal, ServerRemote, ServerState
 from spark_stomp.protocol.versions import (
@@ -35,6 +32,7 @@ from spark_stomp.protocol.versions import (
     has_heartbeats,
     has_nack,
     parse_version_list,
+    server_version,
     validate_versions,
 )
 
@@ -92,7 +90,7 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
     def __init__(self, config: ServerConfig) -> None:
         super().__init__(
             Machine(SERVER_TABLE, ServerState.AWAITING, ServerState.FAILED),
-            OpeningDecoder("1.2", Limits.before_connected(), lenient=LENIENT in config.versions),
+            HandshakeDecoder("1.2", Limits.before_connected(), lenient=LENIENT in config.versions),
             beating=frozenset({ServerState.CONNECTED}),
             listening=frozenset({ServerState.CONNECTED}),
         )

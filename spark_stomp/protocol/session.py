@@ -7,14 +7,14 @@ from typing import Generic, TypeAlias, TypeVar
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.decoder import FrameDecoder
+from spark_stomp.protocol.handshake import HandshakeDecoder
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer
-from spark_stomp.protocol.opening import OpeningDecoder
 from spark_stomp.protocol.scanner import FrameScanner
 from spark_stomp.protocol.states import Machine
 
 __all__ = ["Session", "Source"]
 
-Source: TypeAlias = OpeningDecoder | FrameDecoder | FrameScanner
+Source: TypeAlias = HandshakeDecoder | FrameDecoder | FrameScanner
 
 StateT = TypeVar("StateT", bound=enum.Enum)
 LocalT = TypeVar("LocalT", bound=enum.Enum)
@@ -36,7 +36,7 @@ class Session(Generic[StateT, LocalT, RemoteT]):
     def __init__(
         self,
         machine: Machine[StateT, LocalT, RemoteT],
-        opening: OpeningDecoder,
+        opening: HandshakeDecoder,
         *,
         beating: frozenset[StateT],
         listening: frozenset[StateT],

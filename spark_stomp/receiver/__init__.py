@@ -1,21 +1,21 @@
 """The receiver: one subscription over connections that come and go, a window of raw frames, an ack ledger."""
 
-from spark_stomp.receiver.book import KeyBook
+from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Counts, Deliveries
-from spark_stomp.receiver.keys import Key
+from spark_stomp.receiver.frame_store import FrameBatch, FrameStore, Stored
+from spark_stomp.receiver.keys import MessageKey
 from spark_stomp.receiver.receiver import Receiver
-from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
-from spark_stomp.receiver.window import FrameRun, Stored, Window
+from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
 
 __all__ = [
     "Counts",
+    "DedupIndex",
     "Deliveries",
-    "FrameRun",
-    "Key",
-    "KeyBook",
+    "FrameBatch",
+    "FrameStore",
+    "MessageKey",
     "Receiver",
     "ReceiverSettings",
     "ReceiverStatus",
     "Stored",
-    "Window",
 ]

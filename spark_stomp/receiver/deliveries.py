@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver.book import KeyBook, Place
-from spark_stomp.receiver.keys import IdRuns, Key, frame_keys
-from spark_stomp.receiver.ledger import AckGroup, AckLedger, Acks
-from spark_stomp.receiver.window import FrameRun, Stored, Window
+from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
+from spark_stomp.receiver.dedup import DedupIndex, HeldAt
+from spark_stomp.receiver.frame_store import FrameBatch, FrameStore, Stored
+from spark_stomp.receiver.keys import IdsBySequence, MessageKey, frame_keys
 
 __all__ = ["Counts", "Deliveries"]
 
@@ -44,19 +44,19 @@ class Counts:
 
 
 class Deliveries:
-    """Thread-safe. ``book`` is shared by the receivers of a query; the rest is as in :class:`Window`.
+    """Thread-safe. ``book`` is shared by the receivers of a query; the rest is as in :class:`FrameStore`.
 
     With a journal, frames are taken for it with :meth:`take`, kept from then on, and told durable with
     :meth:`journaled`.
     """
 
     def __init__(
-        self, max_bytes: int, book: KeyBook | None = None, name: str = "", stored: Stored | None = None
+        self, max_bytes: int, book: DedupIndex | None = None, name: str = "", stored: Stored | None = None
     ) -> None:
-        self.window = Window(max_bytes, name, stored)
-        self._book = KeyBook() if book is None else book
+        self.window = FrameStore(max_bytes, name, stored)
+        self._book = DedupIndex() if book is None else book
         self._owner = self._book.enroll(self)
-        self._ids = IdRuns()
+        self._ids = IdsBySequence()
         self._ledger: AckLedger | None = None
         self._keyed = False
         self._kept = 0  # frames below are never discarded
@@ -174,7 +174,7 @@ class Deliveries:
         saw that ``discards`` is what it was when ``upto`` was chosen."""
         self._kept = max(self._kept, upto)
 
-    def take(self, max_bytes: int) -> list[FrameRun]:
+    def take(self, max_bytes: int) -> list[FrameBatch]:
         """What comes next into the journal, about ``max_bytes`` of it; told by :meth:`journaled` before more
         is taken."""
         with self._book.lock:
@@ -182,7 +182,7 @@ class Deliveries:
             self._kept = max(self._kept, runs[-1].end if runs else 0)
             return runs
 
-    def journaled(self, run: FrameRun, position: int) -> None:
+    def journaled(self, run: FrameBatch, position: int) -> None:
         """A run that was taken is durable, from ``position`` on in the journal."""
         with self._book.lock:
             self.window.journaled(run.first_sequence, position)
@@ -206,7 +206,7 @@ class Deliveries:
                 self.window.free(upto)
             return True
 
-    def recover(self, run: FrameRun, ids: Sequence[bytes | None]) -> None:
+    def recover(self, run: FrameBatch, ids: Sequence[bytes | None]) -> None:
         """Take in frames that the journal has from an earlier run, with these stable ids.
 
         They have no handles until they come again.
@@ -215,10 +215,10 @@ class Deliveries:
             first = self.window.recover(run)
             self._kept = self._durable = self._live_from = self.window.end
             self._ids.add(first, ids)
-            if not self._book.hold_new(ids, Place(self._owner, first)):
+            if not self._book.hold_new(ids, HeldAt(self._owner, first)):
                 for sequence, name in enumerate(ids, start=first):
                     if name:
-                        self._book.hold(name, Place(self._owner, sequence))
+                        self._book.hold(name, HeldAt(self._owner, sequence))
 
     def permit(self) -> None:
         """Everything held may be ACKed, though it is not committed: it is in the journal."""
@@ -237,9 +237,9 @@ class Deliveries:
         """Keep this frame whatever happens to its connection."""
         self._kept = max(self._kept, sequence + 1)
 
-    def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[Key]:
+    def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
         """The keys of held frames, by ascending number and id."""
-        found: list[Key] = []
+        found: list[MessageKey] = []
         begin = 0
         for index in range(1, len(wanted) + 1):
             if index == len(wanted) or wanted[index][0] != wanted[index - 1][0] + 1:
@@ -248,8 +248,8 @@ class Deliveries:
                 begin = index
         return found
 
-    def _keys(self, first: int, ids: Sequence[bytes | None]) -> list[Key | None]:
-        keys: list[Key | None] = []
+    def _keys(self, first: int, ids: Sequence[bytes | None]) -> list[MessageKey | None]:
+        keys: list[MessageKey | None] = []
         for run in self.window.retained(first, first + len(ids)):
             keys += frame_keys(run.data, run.ends, ids[len(keys) : len(keys) + len(run.ends)], run.version)
         return keys
@@ -262,7 +262,7 @@ class Deliveries:
         if not self._keyed:
             self._count(doubled=self._book.take_at_risk(marked))
             return block
-        if not self._book.hold_new(block.ids, Place(self._owner, end)):
+        if not self._book.hold_new(block.ids, HeldAt(self._owner, end)):
             block = self._sorted_out(block, version, marked)
         self._ids.add(end, block.ids)
         return block
@@ -278,7 +278,7 @@ class Deliveries:
                 self._again(key, known[key], block.acks[index])
                 continue
             if key is not None:
-                known[key] = Place(self._owner, self.window.end + len(fresh))
+                known[key] = HeldAt(self._owner, self.window.end + len(fresh))
                 self._book.hold(key.id, known[key])
                 self._count(other_body=int(key[:2] in names))
                 names.add(key[:2])
@@ -287,7 +287,7 @@ class Deliveries:
         self._count(doubled=self._book.take_at_risk(min(marked, nameless)))
         return block if len(fresh) == len(block.ends) else _selected(block, fresh)
 
-    def _again(self, key: Key, place: Place, handle: bytes) -> None:
+    def _again(self, key: MessageKey, place: HeldAt, handle: bytes) -> None:
         assert self._ledger is not None
         self._ledger.attach(place, key, handle)
         if place.sequence < self._book.committed(place.owner):
@@ -309,7 +309,7 @@ class Deliveries:
         """Frames below ``upto`` are committed and have no handle here: remember their keys instead."""
         for first, ids in self._ids.take_below(upto):
             self._book.settle(self._keys(first, ids))
-            self._book.drop(ids, Place(self._owner, first))
+            self._book.drop(ids, HeldAt(self._owner, first))
 
     def _free(self, upto: int) -> None:
         """The broker confirmed that it will not deliver frames below ``upto`` again."""
@@ -322,7 +322,7 @@ class Deliveries:
 
     def _drop(self, runs: Sequence[tuple[int, Sequence[bytes | None]]]) -> None:
         for first, ids in runs:
-            self._book.drop(ids, Place(self._owner, first))
+            self._book.drop(ids, HeldAt(self._owner, first))
 
     def _put_at_risk(self, low: int, high: int) -> None:
         if high > low:

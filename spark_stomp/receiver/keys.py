@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
-__all__ = ["NO_LIMITS", "IdRuns", "Ids", "Key", "frame_keys"]
+__all__ = ["NO_LIMITS", "Ids", "IdsBySequence", "MessageKey", "frame_keys"]
 
 Ids = Sequence[bytes | None]
 
@@ -27,7 +27,7 @@ NO_LIMITS = Limits(max_command=_ANY, max_header_line=_ANY, max_headers=_ANY, max
 """For frames that were checked against the limits when they came."""
 
 
-class Key(NamedTuple):
+class MessageKey(NamedTuple):
     """A message's destination and raw stable id, and a digest of its body to tell impostors."""
 
     destination: str
@@ -35,14 +35,16 @@ class Key(NamedTuple):
     body: bytes
 
 
-def frame_keys(data: bytes | memoryview, ends: Sequence[int], ids: Ids, version: str) -> list[Key | None]:
+def frame_keys(
+    data: bytes | memoryview, ends: Sequence[int], ids: Ids, version: str
+) -> list[MessageKey | None]:
     """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
     ``ids``; None without one."""
     raw = bytes(data)
     # Every message of a query with a journal passes here once, so what is plain is not decoded.
     if version in _STRICT and raw.isascii() and b"\\" not in raw and b"\r" not in raw:
         return _plain_keys(raw, ends, ids)
-    keys: list[Key | None] = []
+    keys: list[MessageKey | None] = []
     begin = 0
     for end, name in zip(ends, ids, strict=True):
         keys.append(_decoded_key(raw[begin:end], name, version) if name else None)
@@ -50,9 +52,9 @@ def frame_keys(data: bytes | memoryview, ends: Sequence[int], ids: Ids, version:
     return keys
 
 
-def _plain_keys(raw: bytes, ends: Sequence[int], ids: Ids) -> list[Key | None]:
+def _plain_keys(raw: bytes, ends: Sequence[int], ids: Ids) -> list[MessageKey | None]:
     """The same where every header means what it says."""
-    keys: list[Key | None] = []
+    keys: list[MessageKey | None] = []
     find, value, destination = raw.find, b"", ""
     begin = 0
     for end, name in zip(ends, ids, strict=True):
@@ -67,21 +69,21 @@ def _plain_keys(raw: bytes, ends: Sequence[int], ids: Ids) -> list[Key | None]:
         found = raw[at + len(_DESTINATION) : find(b"\n", at + 1, body)] if at >= 0 else b""
         if found != value:
             value, destination = found, found.decode()
-        keys.append(Key(destination, name, blake2b(raw[body : end - 1], digest_size=16).digest()))
+        keys.append(MessageKey(destination, name, blake2b(raw[body : end - 1], digest_size=16).digest()))
         begin = end
     return keys
 
 
-def _decoded_key(data: bytes, name: bytes, version: str) -> Key:
+def _decoded_key(data: bytes, name: bytes, version: str) -> MessageKey:
     decoder = FrameDecoder(version, NO_LIMITS)
     decoder.receive_data(data)
     while not isinstance(frame := decoder.next_event(), Frame):
         # EOLs may lead it.
         assert frame is not NEED_DATA
-    return Key(frame.get("destination") or "", name, blake2b(frame.body, digest_size=16).digest())
+    return MessageKey(frame.get("destination") or "", name, blake2b(frame.body, digest_size=16).digest())
 
 
-class IdRuns:
+class IdsBySequence:
     """The stable ids of one receiver's frames, by sequence number; dense within each run."""
 
     def __init__(self) -> None:

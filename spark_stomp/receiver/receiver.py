@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from spark_stomp.dialects import PLAIN, Dialect, Subscription, dialect_for
+from spark_stomp.brokers import PLAIN, Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
     ClientIdInUse,
     ConnectionLost,
@@ -29,14 +29,13 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
-from spark_stomp.receiver.book import KeyBook
-from spark_stomp.receiver.cap import WindowCap
+from spark_stomp.receiver.ack_ledger import AckGroup
+from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.ledger import AckGroup
+from spark_stomp.receiver.frame_store import FrameBatch, Stored
+from spark_stomp.receiver.page_limit import PageLimitDetector
 from spark_stomp.receiver.retry import Retry, may_recover
-from spark_stomp.receiver.status import ReceiverSettings, ReceiverStatus
-from spark_stomp.receiver.subscribing import choose_subscription
-from spark_stomp.receiver.window import FrameRun, Stored
+from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus, choose_subscription
 from spark_stomp.transport import Connection, open_connection
 
 __all__ = ["Receiver", "new_epoch"]
@@ -65,7 +64,7 @@ class Receiver:
         self,
         settings: ReceiverSettings,
         changed: threading.Condition | None = None,
-        book: KeyBook | None = None,
+        book: DedupIndex | None = None,
         stored: Stored | None = None,
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
@@ -79,7 +78,7 @@ class Receiver:
         self._changed = changed or threading.Condition()
         self._on_news = on_news
         self._window_bytes: int | None = None
-        self._cap = WindowCap(None, settings.prefetch)
+        self._cap = PageLimitDetector(None, settings.prefetch)
         self._capped = False
         self._subscribed = False
         self._connections = 0
@@ -124,7 +123,7 @@ class Receiver:
         window = self._window_bytes
         return window is not None and self.window.bytes_between(acked, received) >= window
 
-    def runs(self, low: int, high: int) -> Iterator[FrameRun]:
+    def runs(self, low: int, high: int) -> Iterator[FrameBatch]:
         """The raw frames [low, high); RangeUnavailable where they were committed and freed."""
         return self.window.runs(low, high)
 
@@ -241,7 +240,7 @@ class Receiver:
             session.collect_ids(id_header)
         headers = self._bounds() + chosen.headers
         page = self._dialect.page_size if self._dialect.is_queue(settings.destination) else None
-        self._cap = WindowCap(page, settings.prefetch)
+        self._cap = PageLimitDetector(page, settings.prefetch)
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(chosen.id, settings.destination, ack=mode, headers=headers, receipt=receipt)

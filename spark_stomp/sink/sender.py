@@ -12,7 +12,7 @@ import time
 from types import TracebackType
 
 from spark_stomp.arrow import OutgoingMessage
-from spark_stomp.dialects import dialect_for
+from spark_stomp.brokers import dialect_for
 from spark_stomp.errors import ReceiptTimeout, StompError
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptReceived

@@ -11,8 +11,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from spark_stomp.source.planning import Mode
 from spark_stomp.source.stream_reader import StompStreamReader
-from spark_stomp.source.waiting import Mode
 
 __all__ = ["AdmissionStreamReader"]
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pyarrow.fs as fs
 
 from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
-from spark_stomp.files import FILE_ERRORS, resolve, without_credentials
+from spark_stomp.locations import FILE_ERRORS, resolve, without_credentials
 from spark_stomp.source.offsets import Offset
 
 __all__ = ["Checkpoint"]

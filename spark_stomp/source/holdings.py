@@ -21,16 +21,16 @@ from spark_stomp.errors import (
 )
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.journal import Journal, JournalSettings, JournalWriter
-from spark_stomp.receiver import Deliveries, FrameRun, KeyBook, Receiver, ReceiverStatus
+from spark_stomp.receiver import DedupIndex, Deliveries, FrameBatch, Receiver, ReceiverStatus
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
-from spark_stomp.source.planner import Available, Range
+from spark_stomp.source.planning import Available, Range
 
-__all__ = ["Holdings", "JournalHoldings", "WindowHoldings"]
+__all__ = ["Backlog", "JournalBacklog", "MemoryBacklog"]
 
 log = logging.getLogger(__name__)
 
 
-class Holdings(Protocol):
+class Backlog(Protocol):
     """Methods may be called from any thread."""
 
     @property
@@ -42,7 +42,7 @@ class Holdings(Protocol):
         """What ended the holding of frames."""
 
     @property
-    def unsettled(self) -> bool:
+    def has_unwritten(self) -> bool:
         """Whether frames were received that are not offered yet and will be, without any more coming."""
 
     def available(self, start: Offset) -> list[Available]:
@@ -81,7 +81,7 @@ class Holdings(Protocol):
 
     def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int: ...
 
-    def read(self, ticket: RangeTicket) -> Iterator[FrameRun]:
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         """The frames of a planned range."""
 
     def figures(self) -> dict[str, dict[str, int]]:
@@ -93,7 +93,7 @@ class Holdings(Protocol):
         """No more is made available."""
 
 
-class WindowHoldings:
+class MemoryBacklog:
     """The receivers' own windows.
 
     ``tolerant``: what a journal should have and this run cannot read is logged instead of raised
@@ -101,9 +101,9 @@ class WindowHoldings:
     """
 
     failure: StompError | None = None
-    unsettled = False
+    has_unwritten = False
 
-    def __init__(self, receivers: Mapping[str, Receiver], book: KeyBook, *, tolerant: bool) -> None:
+    def __init__(self, receivers: Mapping[str, Receiver], book: DedupIndex, *, tolerant: bool) -> None:
         self._receivers = receivers
         self._tolerant = tolerant
         self._book = book
@@ -172,7 +172,7 @@ class WindowHoldings:
     def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
         return self._receivers[name].window.end_within(low, high, max_bytes)
 
-    def read(self, ticket: RangeTicket) -> Iterator[FrameRun]:
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         receiver = self._by_epoch.get(ticket.epoch)
         if receiver is None:
             raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
@@ -188,18 +188,18 @@ class WindowHoldings:
         """The windows go with their receivers."""
 
 
-class JournalHoldings:
+class JournalBacklog:
     """The journal; of the receivers only what is durable there counts.
 
     ``recovered`` is what earlier runs left there; ``receivers`` may be filled until :meth:`start`. See
-    :class:`~spark_stomp.journal.writer.JournalWriter` for the rest.
+    :class:`~spark_stomp.source.journal_writer.JournalWriter` for the rest.
     """
 
     def __init__(
         self,
         journal: Journal,
         recovered: Deliveries,
-        book: KeyBook,
+        book: DedupIndex,
         receivers: Mapping[str, Receiver],
         *,
         settings: JournalSettings,
@@ -232,7 +232,7 @@ class JournalHoldings:
         return self._writer.failure
 
     @property
-    def unsettled(self) -> bool:
+    def has_unwritten(self) -> bool:
         return self._writer.waiting > 0
 
     def available(self, start: Offset) -> list[Available]:
@@ -336,7 +336,7 @@ class JournalHoldings:
     def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
         return self._journal.end_within(low, high, max_bytes)
 
-    def read(self, ticket: RangeTicket) -> Iterator[FrameRun]:
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         if ticket.epoch != self._journal.id:
             raise RangeUnavailable(f"the journal here is {self._journal.id}, not {ticket.epoch}")
         return self._journal.runs(ticket.low, ticket.high)

@@ -1,4 +1,4 @@
-"""What Spark calls: the stream reader, a thin layer over :class:`~spark_stomp.source.runtime.StreamRuntime`.
+"""What Spark calls: the stream reader, a thin layer over :class:`~spark_stomp.source.query.QueryRuntime`.
 
 Several copies of a reader exist. One lives in a process beside the driver and is asked for offsets; it starts
 the runtime at its first call. The others are unpickled in tasks and only read ranges. Constructing and
@@ -17,9 +17,9 @@ from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
 from spark_stomp.schema import Projection
 from spark_stomp.source.offsets import INITIAL, Offset
-from spark_stomp.source.partitions import FrameRange, RowSettings, read_range
-from spark_stomp.source.runtime import StreamRuntime
-from spark_stomp.source.waiting import Mode
+from spark_stomp.source.planning import Mode
+from spark_stomp.source.query import QueryRuntime
+from spark_stomp.source.tasks import FrameRange, RowSettings, read_range
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -33,7 +33,7 @@ class StompStreamReader(DataSourceStreamReader):
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
         self._rows = RowSettings(projection, options.id_header, options.body_decode_errors)
         self._options: SourceOptions | None = options
-        self._runtime: StreamRuntime | None = None
+        self._runtime: QueryRuntime | None = None
         self._mode = Mode.STREAMING
         self._last_end: Offset | None = None
         self._asked = False
@@ -89,12 +89,12 @@ class StompStreamReader(DataSourceStreamReader):
     def _mode_of(self, limit: ReadLimit | None) -> Mode:
         return self._mode
 
-    def _running(self, begin: Offset, planned: Offset | None = None) -> StreamRuntime:
+    def _running(self, begin: Offset, planned: Offset | None = None) -> QueryRuntime:
         """The runtime, which starts at the first call; ``begin`` is where the run goes on, with the batch up
         to ``planned`` where an earlier run planned one."""
         if self._runtime is None:
             assert self._options is not None, "a task's copy of the reader was asked for offsets"
-            runtime = StreamRuntime(self._options)
+            runtime = QueryRuntime(self._options)
             try:
                 runtime.start(begin, planned or begin)
             except StompError:

@@ -29,7 +29,7 @@ from spark_stomp.protocol import (
     Event,
     ReceiptReceived,
 )
-from spark_stomp.transport.refusals import broker_error, without_secrets
+from spark_stomp.transport.broker_errors import broker_error, without_secrets
 from spark_stomp.transport.stream import Stream
 
 __all__ = ["Connection"]

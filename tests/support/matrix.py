@@ -57,12 +57,14 @@ MODES: dict[str, Callable[[Path], dict[str, str]]] = {
 """Mode -> its options, given the query's own folder."""
 
 _JOURNAL_MOMENTS = {
-    "during the journal write": "spark_stomp.journal.segment:Segment.append@after#2=hold",
-    "after the journal write, before the offer": "spark_stomp.journal.local:LocalJournal.append@after#2=hold",
+    "during the journal write": "spark_stomp.journal.local.segment:Segment.append@after#2=hold",
+    "after the journal write, before the offer": (
+        "spark_stomp.journal.local.journal:LocalJournal.append@after#2=hold"
+    ),
 }
 MOMENTS = {
     "before the fetch": "spark_stomp.source.stream_reader:StompStreamReader.read@before#2=hold",
-    "in the task": "spark_stomp.source.partitions:joined@after#2=hold",
+    "in the task": "spark_stomp.source.tasks:joined@after#2=hold",
     "after the sink wrote, before the commit log": "support.engine:Sink.write@after#2=hold",
     "after the commit log, before the ACK": "support.engine:CommitLog.append@after#2=hold",
     "between ACK and receipt": "",

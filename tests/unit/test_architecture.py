@@ -20,21 +20,21 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("errors",),
     ("protocol",),
-    ("options", "schema", "files"),
-    ("dialects", "transport", "arrow", "devbroker"),
+    ("options", "schema", "locations"),
+    ("brokers", "transport", "arrow", "devbroker"),
     ("receiver",),
     ("exchange", "journal"),
     ("source", "sink"),
-    ("datasource", "metrics"),
+    ("datasource",),
     ("cli", "_autoload", "demo", "__init__"),
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-SPARK_PARTS = {"schema", "datasource", "source", "sink", "metrics", "demo"}
+SPARK_PARTS = {"schema", "datasource", "source", "sink", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # Asks what the machine's own address is, and sends nothing.
-SENDS_NOTHING = PACKAGE / "exchange" / "address.py"
+SENDS_NOTHING = PACKAGE / "exchange" / "server.py"
 # Behind an extra, and imported only when a URL asks for it.
 EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}}
 # Covered by tests of the whole: the notebook, the installed wheel, Spark itself.

@@ -28,12 +28,12 @@ from spark_stomp.errors import (
     SubscribeTimeout,
 )
 from spark_stomp.schema import Projection
-from spark_stomp.source import runtime
-from spark_stomp.source.committer import Committer
-from spark_stomp.source.fleet import Fleet
+from spark_stomp.source import query
+from spark_stomp.source.commits import Committer
 from spark_stomp.source.offsets import Offset
+from spark_stomp.source.planning import Mode
+from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.stream_reader import StompStreamReader
-from spark_stomp.source.waiting import Mode
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(20)]
@@ -48,7 +48,7 @@ class Spark:
         self.reader = StompStreamReader(source_options(url, **options), Projection.of("body"))
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> ReceiverGroup:
         assert self.reader._runtime is not None
         return self.reader._runtime._fleet
 
@@ -248,7 +248,7 @@ class TestCheckpointNamed:
     def test_another_querys_checkpoint_is_refused(
         self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.source.committer._OFFSET_LOG_WAIT", 0.3)
+        monkeypatch.setattr("spark_stomp.source.commits._OFFSET_LOG_WAIT", 0.3)
         runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
         start = run.reader.initialOffset()
         end = run.reader.latestOffset(start, None)
@@ -283,7 +283,7 @@ def test_the_end_without_evidence_acks_nothing_and_says_which_option_helps(
 def test_a_read_batch_without_evidence_is_said_once(
     broker: DevBroker, runs: list[Spark], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.source.committer._NO_EVIDENCE_AFTER", 0.3)
+    monkeypatch.setattr("spark_stomp.source.commits._NO_EVIDENCE_AFTER", 0.3)
     runs.append(run := Spark(broker.url))
     start = run.reader.initialOffset()
     with caplog.at_level(logging.WARNING, "spark_stomp"):
@@ -329,7 +329,7 @@ def test_a_batch_survives_its_connection_and_is_acked_on_the_next(
 def test_an_end_chosen_before_a_discard_is_chosen_again(
     broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choose_end, chosen = runtime.choose_end, []
+    choose_end, chosen = query.choose_end, []
 
     def break_in_between(*args: Any, **kwargs: Any) -> Offset:
         chosen.append(choose_end(*args, **kwargs))
@@ -339,7 +339,7 @@ def test_an_end_chosen_before_a_discard_is_chosen_again(
             wait_until(lambda: run.fleet.statuses()[0].received == 20, what="the redelivery")
         return chosen[-1]
 
-    monkeypatch.setattr(runtime, "choose_end", break_in_between)
+    monkeypatch.setattr(query, "choose_end", break_in_between)
     runs.append(run := Spark(broker.url))
     start = run.reader.initialOffset()
     end = run.reader.latestOffset(start, None)

@@ -1,0 +1,6 @@
+"""What a broker adds to the protocol: one :class:`Dialect` each, chosen by :func:`dialect_for`."""
+
+from spark_stomp.brokers.dialect import Dialect, dialect_for, dialect_named
+from spark_stomp.brokers.durable import PLAIN, Subscription
+
+__all__ = ["PLAIN", "Dialect", "Subscription", "dialect_for", "dialect_named"]

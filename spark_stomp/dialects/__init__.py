@@ -1,6 +1,0 @@
-"""What a broker adds to the protocol: one :class:`Dialect` each, chosen by :func:`dialect_for`."""
-
-from spark_stomp.dialects.base import Dialect, dialect_for, dialect_named
-from spark_stomp.dialects.durable import PLAIN, Subscription
-
-__all__ = ["PLAIN", "Dialect", "Subscription", "dialect_for", "dialect_named"]

@@ -1,0 +1,213 @@
+"""Immutable objects in folders: on object stores, and on mounts whose files cannot be appended to.
+
+What the rest of the journal relies on: an object that was put completely is found by every listing that
+begins afterwards (S3, Google's and Azure's stores keep this). Nothing else is: an object may appear after its
+writer was told of a failure, or although its writer is dead, and where a store shows objects that are still
+being written, their size is not yet the one that their name tells. One that is whole stays so while it is put
+again with the same bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+import pyarrow.fs as fs
+
+from spark_stomp.errors import JournalError, JournalUnwritable
+from spark_stomp.journal.local.segment import write_fully
+from spark_stomp.locations import FILE_ERRORS, Location
+
+__all__ = ["ArrowStore", "Blobs", "MountStore", "Store", "open_store"]
+
+T = TypeVar("T")
+
+# A store that is busy or out of reach for a moment; pyarrow's own clients try again as well.
+_DELAYS: Final = (0.2, 0.8, 2.0)
+# These have no folders, only names; "making" one leaves an empty object behind.
+_WITHOUT_FOLDERS: Final = ("s3", "gcs", "gs")
+# What a file system answers that does not know how to sync a folder.
+_CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EISDIR)
+
+
+class Store(Protocol):
+    """Whatever fails raises OSError or a pyarrow error, FileNotFoundError where there is no such object."""
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        """Make the folders where the store knows such a thing."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Durable when this returns; an older object of that name is replaced."""
+
+    def get(self, path: str) -> bytes: ...
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The names of the objects in ``folder`` with their sizes."""
+
+    def delete(self, path: str) -> None: ...
+
+
+class ArrowStore:
+    """Objects below ``root`` of a file system of pyarrow's."""
+
+    def __init__(self, files: Any, root: str) -> None:
+        self._files = files
+        self._root = root
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        if self._files.type_name in _WITHOUT_FOLDERS:
+            return
+        for folder in folders:
+            self._files.create_dir(f"{self._root}/{folder}", recursive=True)
+
+    def put(self, path: str, data: bytes) -> None:
+        # Closed is there, as a whole.
+        with self._files.open_output_stream(f"{self._root}/{path}") as file:
+            file.write(data)
+
+    def get(self, path: str) -> bytes:
+        with self._files.open_input_file(f"{self._root}/{path}") as file:
+            return bytes(file.read())
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
+        infos = self._files.get_file_info(selector)
+        return {info.base_name: info.size for info in infos if info.type == fs.FileType.File}
+
+    def delete(self, path: str) -> None:
+        self._files.delete_file(f"{self._root}/{path}")
+
+
+class MountStore:
+    """Files below ``root`` of this machine, each written once, from front to back, and synced.
+
+    By the system's own calls: ``pyarrow.fs`` never syncs.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        for folder in folders:
+            (self._root / folder).mkdir(parents=True, exist_ok=True)
+
+    def put(self, path: str, data: bytes) -> None:
+        target = self._root / path
+        # Not truncated: put again it has the same bytes, and who reads it meanwhile must not see it cut off.
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            write_fully(descriptor, [data])
+            os.fsync(descriptor)
+        finally:
+            # A mount uploads here, and says here that it could not.
+            os.close(descriptor)
+        _sync_folder(target.parent)
+
+    def get(self, path: str) -> bytes:
+        return (self._root / path).read_bytes()
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        try:
+            with os.scandir(self._root / folder) as entries:
+                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+        except FileNotFoundError:
+            # The folder; or a file that went while its size was asked for, and then the next look tells.
+            if (self._root / folder).is_dir():
+                return self.sizes(folder)
+            return {}
+
+    def delete(self, path: str) -> None:
+        (self._root / path).unlink()
+
+
+def open_store(place: Location) -> Store:
+    """The store at ``place``."""
+    return MountStore(place.root) if place.is_local else ArrowStore(place.files, place.root)
+
+
+class Blobs:
+    """A store with patience: what fails is tried again a few times, and then a JournalError that says what
+    and why, without credentials.
+
+    Putting again is safe because a name is only ever put with the same bytes.
+    """
+
+    def __init__(self, store: Store, place: Location, pause: Callable[[float], None] = time.sleep) -> None:
+        self._store = store
+        self._place = place
+        self._pause = pause
+
+    @property
+    def shown(self) -> str:
+        """The place for people to read."""
+        return self._place.shown
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        self._writing(lambda: self._store.prepare(folders))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Durable when this returns; after an error it may be there, or appear later."""
+        self._writing(lambda: self._store.put(path, data))
+
+    def names(self, folder: str) -> dict[str, int]:
+        """The names of the objects in ``folder`` with their sizes."""
+        return self._writing(lambda: self._store.sizes(folder))
+
+    def delete(self, folder: str, names: Iterable[str]) -> None:
+        """One after the other; what is not there need not go."""
+        for name in names:
+            self._writing(lambda path=f"{folder}/{name}": self._deleted(path))  # type: ignore[misc]
+
+    def get(self, path: str) -> bytes:
+        """FileNotFoundError where there is no such object."""
+        try:
+            return self._patiently(lambda: self._store.get(path))
+        except FileNotFoundError:
+            raise
+        except FILE_ERRORS as error:
+            raise JournalError(
+                f"{path} of the journal at {self.shown} cannot be read: {self._place.words(error)}"
+            ) from None
+
+    def _deleted(self, path: str) -> None:
+        try:
+            self._store.delete(path)
+        except FileNotFoundError:
+            # An earlier try did it, or another writer.
+            return
+
+    def _writing(self, action: Callable[[], T]) -> T:
+        try:
+            return self._patiently(action)
+        except FILE_ERRORS as error:
+            raise JournalUnwritable(
+                f"the journal at {self.shown} cannot be written: {self._place.words(error)}. What it does "
+                "not hold was neither ACKed on its account nor given to Spark, and stays on the broker"
+            ) from None
+
+    def _patiently(self, action: Callable[[], T]) -> T:
+        for delay in _DELAYS:
+            try:
+                return action()
+            except (FileNotFoundError, PermissionError):
+                raise
+            except FILE_ERRORS:
+                self._pause(delay)
+        return action()
+
+
+def _sync_folder(path: Path) -> None:
+    """Make the names in a folder durable, where its file system has a way to say so."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise

@@ -1,0 +1,143 @@
+"""The names of a journal's objects: all that opening one needs to know stands in them.
+
+::
+
+    writers/G-W                       a writer's marker; G is its generation, W its random id
+    openings/G-W-S                    what it found (see takeover.py); S is the object's size in bytes
+    frames/P-N-C-G-W-S                N frames from position P on; C was committed when it was written
+    marks/G-W-E-C                     empty but for a byte: the journal ended at E, and C was committed
+    settled/K-T-N-G-W-S               N keys; K is a serial number, T how often they were merged
+
+A name without our form is somebody else's, and neither read nor deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+__all__ = [
+    "DEDUP_LOG",
+    "FOLDERS",
+    "FRAMES",
+    "MANIFESTS",
+    "MARKS",
+    "WRITERS",
+    "DedupLogName",
+    "FramesName",
+    "ManifestName",
+    "MarkName",
+    "Writer",
+]
+
+WRITERS: Final = "writers"
+MANIFESTS: Final = "openings"
+FRAMES: Final = "frames"
+MARKS: Final = "marks"
+DEDUP_LOG: Final = "settled"
+FOLDERS: Final = (WRITERS, MANIFESTS, FRAMES, MARKS, DEDUP_LOG)
+
+_WRITER: Final = r"(\d{10})-([0-9a-f]{16})"
+_MARKER_NAME: Final = re.compile(_WRITER)
+_OPENING_NAME: Final = re.compile(_WRITER + r"-(\d+)")
+_FRAMES_NAME: Final = re.compile(r"(\d{20})-(\d+)-(\d+)-" + _WRITER + r"-(\d+)")
+_MARK_NAME: Final = re.compile(_WRITER + r"-(\d{20})-(\d{20})")
+_SETTLED_NAME: Final = re.compile(r"(\d{20})-(\d+)-(\d+)-" + _WRITER + r"-(\d+)")
+
+
+class Writer(NamedTuple):
+    """One opening of a journal. The greater one is the newer one."""
+
+    generation: int
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.generation:010d}-{self.id}"
+
+    @classmethod
+    def parse(cls, name: str) -> Writer | None:
+        found = _MARKER_NAME.fullmatch(name)
+        return None if found is None else cls(int(found[1]), found[2])
+
+
+class ManifestName(NamedTuple):
+    """The name of an opening; the greatest is the newest."""
+
+    writer: Writer
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.writer}-{self.size}"
+
+    @classmethod
+    def parse(cls, name: str) -> ManifestName | None:
+        found = _OPENING_NAME.fullmatch(name)
+        return None if found is None else cls(Writer(int(found[1]), found[2]), int(found[3]))
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class FramesName:
+    """The name of an object of frames; they sort by position."""
+
+    first: int
+    count: int
+    committed: int
+    writer: Writer
+    size: int
+
+    @property
+    def end(self) -> int:
+        """The position after the last frame."""
+        return self.first + self.count
+
+    def __str__(self) -> str:
+        return f"{self.first:020d}-{self.count}-{self.committed}-{self.writer}-{self.size}"
+
+    @classmethod
+    def parse(cls, name: str) -> FramesName | None:
+        found = _FRAMES_NAME.fullmatch(name)
+        if found is None:
+            return None
+        first, count, committed, generation, writer, size = found.groups()
+        return cls(int(first), int(count), int(committed), Writer(int(generation), writer), int(size))
+
+
+class MarkName(NamedTuple):
+    """The name of a mark, which is all of it."""
+
+    writer: Writer
+    end: int
+    committed: int
+
+    def __str__(self) -> str:
+        return f"{self.writer}-{self.end:020d}-{self.committed:020d}"
+
+    @classmethod
+    def parse(cls, name: str) -> MarkName | None:
+        found = _MARK_NAME.fullmatch(name)
+        if found is None:
+            return None
+        return cls(Writer(int(found[1]), found[2]), int(found[3]), int(found[4]))
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class DedupLogName:
+    """The name of an object of settled keys; they sort from the oldest to the newest."""
+
+    number: int
+    tier: int
+    count: int
+    writer: Writer
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.number:020d}-{self.tier}-{self.count}-{self.writer}-{self.size}"
+
+    @classmethod
+    def parse(cls, name: str) -> DedupLogName | None:
+        found = _SETTLED_NAME.fullmatch(name)
+        if found is None:
+            return None
+        number, tier, count, generation, writer, size = found.groups()
+        return cls(int(number), int(tier), int(count), Writer(int(generation), writer), int(size))

@@ -1,0 +1,108 @@
+"""Where a location as Spark takes it lies: a path, or a URI of any file system that ``pyarrow.fs`` knows.
+
+The one way from text to files for everything that is not the socket. Credentials may stand in a URI, before
+its ``@`` or among its parameters; whatever is shown or raised goes through :class:`Location`,
+which leaves them out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+__all__ = ["FILE_ERRORS", "Location", "resolve", "without_credentials"]
+
+FILE_ERRORS = (OSError, pa.ArrowException)
+"""What a file system raises; some errors of pyarrow are no OSError."""
+
+# Databricks mounts object stores here: files are written once, from front to back, and cannot be appended to.
+_MOUNTS = ("/dbfs", "/Volumes")
+_SECRET_NAMES = re.compile(r"key|secret|token|password|credential|sig|sas", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A folder: ``root`` within ``files``. ``shown`` is the location for people to read."""
+
+    files: fs.FileSystem
+    root: str
+    shown: str
+    _secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether ``root`` is a path of this machine."""
+        return isinstance(self.files, fs.LocalFileSystem)
+
+    @property
+    def takes_appends(self) -> bool:
+        """Whether a file there can be written to again: on a local path, but no mount of a store."""
+        return self.is_local and not any(
+            self.root == mount or self.root.startswith(mount + "/") for mount in _MOUNTS
+        )
+
+    def words(self, error: BaseException) -> str:
+        """What ``error`` says, without credentials."""
+        return _scrubbed(str(error), self._secrets)
+
+
+def resolve(location: str) -> Location:
+    """The place that ``location`` names; ValueError, without credentials in its text, where there is none."""
+    secrets = _secrets(location)
+    try:
+        files, root = _file_system(location)
+    except FILE_ERRORS as error:
+        raise ValueError(_scrubbed(str(error), secrets)) from None
+    return Location(files, root, without_credentials(location), secrets)
+
+
+def without_credentials(location: str) -> str:
+    """``location`` without its parameters and without the secrets before its ``@``."""
+    base, _, _ = location.partition("?")
+    return _scrubbed(base, _secrets(location))
+
+
+def _file_system(location: str) -> tuple[fs.FileSystem, str]:
+    scheme, separator, rest = location.partition(":")
+    if not separator or "/" in scheme:
+        return fs.LocalFileSystem(), str(Path(location).absolute())
+    if scheme == "file":
+        return fs.LocalFileSystem(), unquote("/" + rest.lstrip("/"))
+    if scheme == "dbfs":
+        return fs.LocalFileSystem(), _mounted("/" + rest.lstrip("/"))
+    # Hadoop's names for S3 are not pyarrow's.
+    uri = "s3:" + rest if scheme in ("s3a", "s3n") else location
+    files, root = fs.FileSystem.from_uri(uri)
+    return files, root.rstrip("/")
+
+
+def _mounted(path: str) -> str:
+    """Where Databricks shows ``dbfs:`` paths; those of volumes are the same with and without the scheme."""
+    return path if path.startswith("/Volumes/") else "/dbfs" + path
+
+
+def _secrets(location: str) -> tuple[str, ...]:
+    """The parts of ``location`` that must not be shown, as they stand there and as they are meant."""
+    base, _, query = location.partition("?")
+    found = []
+    user, at, _ = base.partition("://")[2].rpartition("@")
+    if at and ":" in user:
+        found += [user, user.partition(":")[2]]
+    for parameter in query.split("&"):
+        name, _, value = parameter.partition("=")
+        if _SECRET_NAMES.search(name):
+            found.append(value)
+    forms = {form for one in found for form in (one, unquote(one), quote(unquote(one), safe=""))}
+    # The longest first, so that no part of one is left.
+    return tuple(sorted(forms - {""}, key=len, reverse=True))
+
+
+def _scrubbed(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

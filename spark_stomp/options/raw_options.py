@@ -1,0 +1,110 @@
+"""The options as Spark gave them: known or not, well-formed or not, in their place or not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeVar, cast
+
+from spark_stomp.options.definitions import OPTIONS, Option, Scope
+from spark_stomp.options.endpoint import ENDPOINTS, without_credentials
+
+__all__ = ["RawOptions"]
+
+T = TypeVar("T")
+
+# Spark itself adds these to what the user gave; they say nothing about STOMP.
+_ADDED_BY_SPARK: Final[dict[Scope, frozenset[str]]] = {
+    "source": frozenset(),
+    "batch": frozenset(),
+    "sink": frozenset({"checkpointlocation", "queryname"}),
+}
+_OTHER_NAMES: Final = {
+    "passcode": "password (which Spark redacts in plans and logs; passcode it would print)",
+    "user": "login",
+    "username": "login",
+    "host": "url, as in stomp://host:61613",
+    "queue": "destination",
+    "topic": "destination",
+}
+_PLACES: Final[dict[Scope, str]] = {
+    "source": "stream reads (readStream)",
+    "batch": "batch reads (read)",
+    "sink": "writes",
+}
+
+
+class RawOptions:
+    """The values of all options of one scope; ``problems`` lists what is wrong with what was given.
+
+    ``given[OPTION]`` is the parsed value, or the default where it is absent, malformed or of another scope.
+    Of a required option that is missing it is None; ``problems`` says so then.
+    """
+
+    def __init__(self, options: Mapping[str, str], scope: Scope) -> None:
+        self.scope = scope
+        self.problems: list[str] = []
+        self._known = {option.key.lower(): option for option in OPTIONS if scope in option.scopes}
+        self._raw = self._with_path({key.lower(): value for key, value in options.items()})
+        self._values = {option.key: self._read(option) for option in self._known.values()}
+        self.problems.extend(self._unknown())
+
+    def __contains__(self, option: Option[Any]) -> bool:
+        return option.key.lower() in self._raw
+
+    def __getitem__(self, option: Option[T]) -> T:
+        return cast("T", self._values.get(option.key, option.default_value))
+
+    def _with_path(self, raw: dict[str, str]) -> dict[str, str]:
+        """Move ``path`` (from ``load(x)`` and ``save(x)``) and ``paths`` (from ``load([x, y])``) over."""
+        for alias in ("path", "paths"):
+            path = raw.pop(alias, None)
+            if path is not None and raw.setdefault("destination", path) != path:
+                self.problems.append(
+                    f"{alias} = {path!r} and destination = {raw['destination']!r} contradict each other; "
+                    "give only one of them"
+                )
+        return raw
+
+    def _read(self, option: Option[Any]) -> object:
+        raw = self._raw.get(option.key.lower())
+        if raw is None:
+            if option.required:
+                self.problems.append(f"{option.key} is required: {option.meaning}")
+            return option.default_value
+        try:
+            value = option.parse(raw)
+        except ValueError as error:
+            self.problems.append(f"{_shown(option, raw)} {error}")
+            return option.default_value
+        if option.pending and value != option.default_value:
+            self.problems.append(f"{option.key} {option.pending}")
+        return value
+
+    def _unknown(self) -> Iterator[str]:
+        for key in sorted(self._raw.keys() - self._known.keys() - _ADDED_BY_SPARK[self.scope]):
+            elsewhere = [option for option in OPTIONS if option.key.lower() == key]
+            if elsewhere:
+                yield f"{elsewhere[0].key} is an option of {_where(elsewhere)}, not of {_PLACES[self.scope]}"
+            else:
+                # The value stays out of the text: who knows what it holds.
+                yield f"{key} is no option{self._suggestion(key)}"
+
+    def _suggestion(self, key: str) -> str:
+        if key in _OTHER_NAMES:
+            return f"; use {_OTHER_NAMES[key]}"
+        nearest = difflib.get_close_matches(key, self._known, n=1, cutoff=0.5)
+        return f"; did you mean {self._known[nearest[0]].key}?" if nearest else ""
+
+
+def _shown(option: Option[Any], raw: str) -> str:
+    """The option with its value, or without it where the value may be a secret."""
+    if option.secret or not option.kind.shown:
+        return option.key
+    shown = without_credentials(raw) if option.kind is ENDPOINTS or "@" in raw or "://" in raw else raw
+    return f"{option.key} = {shown!r}"
+
+
+def _where(options: list[Option[Any]]) -> str:
+    scopes = frozenset[Scope]().union(*(option.scopes for option in options))
+    return " and ".join(words for scope, words in _PLACES.items() if scope in scopes)

@@ -1,0 +1,100 @@
+"""The ids in use on one client connection: subscriptions, transactions, receipts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
+
+__all__ = ["ClientIds", "Subscription"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """An open subscription and how its messages are acknowledged."""
+
+    destination: str
+    ack: str
+
+
+class ClientIds:
+    """Keeps ids unique where the specification asks for it, and matches receipts in any order."""
+
+    __slots__ = ("_past_subscriptions", "_receipt_number", "receipts", "subscriptions", "transactions")
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[str, Subscription] = {}
+        self.transactions: set[str] = set()
+        self.receipts: set[str] = set()
+        self._past_subscriptions: set[str] = set()
+        self._receipt_number = 0
+
+    def new_receipt(self) -> str:
+        """An id that no receipt awaited now bears, nor any that this method gave before."""
+        while True:
+            self._receipt_number += 1
+            receipt = f"r-{self._receipt_number}"
+            if receipt not in self.receipts:
+                return receipt
+
+    def check_new_receipt(self, receipt: str | None) -> None:
+        """Refuse an id that is awaited already."""
+        if receipt in self.receipts:
+            raise LocalProtocolError(f"the receipt {receipt!r} is awaited already")
+
+    def await_receipt(self, receipt: str | None) -> None:
+        """Expect this receipt from now on."""
+        if receipt is not None:
+            self.receipts.add(receipt)
+
+    def take_receipt(self, receipt: str | None) -> str:
+        """The peer sent this receipt; it may send each once, and none that was not asked for."""
+        if receipt not in self.receipts:
+            raise RemoteProtocolError(f"a RECEIPT for {receipt!r}, which was not asked for")
+        self.receipts.discard(receipt)
+        return receipt
+
+    def check_new_subscription(self, subscription_id: str) -> None:
+        """Refuse an id that any subscription of this connection bears or bore.
+
+        An ended one counts too: its last messages may still be under way (STOMP 1.2, "SUBSCRIBE id Header").
+        """
+        if not subscription_id:
+            raise LocalProtocolError("a subscription needs an id")
+        if subscription_id in self.subscriptions or subscription_id in self._past_subscriptions:
+            raise LocalProtocolError(
+                f"the subscription id {subscription_id!r} was used on this connection before"
+            )
+
+    def subscription(self, subscription_id: str) -> Subscription:
+        """The open subscription of this id."""
+        found = self.subscriptions.get(subscription_id)
+        if found is None:
+            raise LocalProtocolError(f"there is no subscription {subscription_id!r} on this connection")
+        return found
+
+    def acknowledged(self, subscription_id: str) -> None:
+        """Refuse an ACK or NACK on a subscription whose messages need none."""
+        if self.subscription(subscription_id).ack == "auto":
+            raise LocalProtocolError(
+                f"messages of {subscription_id!r} are acknowledged by themselves (ack:auto)"
+            )
+
+    def end_subscription(self, subscription_id: str) -> None:
+        """The subscription is over; its id stays taken."""
+        del self.subscriptions[subscription_id]
+        self._past_subscriptions.add(subscription_id)
+
+    def check_new_transaction(self, transaction: str) -> None:
+        """Refuse the id of an open transaction.
+
+        Ids of ended ones may come again although the specification would rather not have it: brokers forget
+        them, and remembering them all would make memory grow with the life of the connection.
+        """
+        if not transaction or transaction in self.transactions:
+            raise LocalProtocolError(f"the transaction {transaction!r} is open already, or no id")
+
+    def check_transaction(self, transaction: str | None) -> None:
+        """Refuse a transaction that was not begun, or has ended."""
+        if transaction is not None and transaction not in self.transactions:
+            raise LocalProtocolError(f"there is no open transaction {transaction!r}")

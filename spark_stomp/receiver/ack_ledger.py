@@ -1,0 +1,173 @@
+"""The ack ledger: the handles of one connection's deliveries, and what the broker confirmed of them.
+
+A ledger lives and dies with its connection, since a handle means something only there. It has two sorts of
+handles: those of frames that came as new, by sequence number, and those of redelivered messages, attached to
+the place of the frame that is held for them already, which may be another receiver's.
+
+Invariants (contract 1 and 4): a handle leaves the ledger at most once, and only when what it stands for was
+committed; "confirmed" grows only when the receipt for it came, or where nothing was left to confirm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from spark_stomp.receiver.dedup import HeldAt
+from spark_stomp.receiver.keys import MessageKey
+
+__all__ = ["AckGroup", "AckLedger", "Acks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Acks:
+    """ACKs to be sent together, in order. ``upto``: then everything below this number has been ACKed.
+
+    ``keys`` are those of redelivered messages among them.
+    """
+
+    upto: int
+    handles: list[bytes]
+    keys: tuple[MessageKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AckGroup:
+    """ACKs that were sent; the last one carries ``receipt``. ``deadline`` is monotonic seconds."""
+
+    acks: Acks
+    receipt: str
+    deadline: float
+
+
+class AckLedger:
+    """Handles of one connection's deliveries. Not thread-safe.
+
+    ``start``: everything below this number was committed before the connection stood.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self._handles: deque[tuple[int, Sequence[bytes]]] = deque()
+        self._attached: dict[int, list[tuple[int, int, MessageKey, bytes]]] = {}  # by owner, each a heap
+        self._groups: dict[str, AckGroup] = {}  # in the order of sending
+        self._receipted: set[str] = set()
+        self._sent = start
+        self._confirmed = start
+        self._delivered = 0
+        self._settled = 0
+
+    @property
+    def sent(self) -> int:
+        """Every handle below this sequence number was sent in an ACK."""
+        return self._sent
+
+    @property
+    def confirmed(self) -> int:
+        """The broker confirmed by receipt that it processed the ACKs of everything below this number."""
+        return self._confirmed
+
+    @property
+    def outstanding(self) -> int:
+        """How many deliveries the broker counts as un-acked, as far as we know."""
+        return self._delivered - self._settled
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When the oldest outstanding receipt is overdue; None where none is outstanding."""
+        return min(
+            (group.deadline for group in self._groups.values() if group.receipt not in self._receipted),
+            default=None,
+        )
+
+    def add(self, first_sequence: int, handles: Sequence[bytes]) -> None:
+        """New frames numbered from ``first_sequence`` came with these handles."""
+        self._handles.append((first_sequence, handles))
+        self._delivered += len(handles)
+
+    def attach(self, place: HeldAt, key: MessageKey, handle: bytes) -> None:
+        """The message held at ``place`` came once more, with this handle."""
+        # The running number keeps the order of delivery, and two entries from being compared any further.
+        entry = (place.sequence, self._delivered, key, handle)
+        heappush(self._attached.setdefault(place.owner, []), entry)
+        self._delivered += 1
+
+    def take(self, committed: int, committed_of: Callable[[int], int], most: int) -> Acks | None:
+        """Remove what is due: up to ``most`` handles, in order; None where nothing is.
+
+        ``committed``: new frames below this number are. ``committed_of``: the same for attached ones, by
+        owner.
+        """
+        attached = self._take_attached(committed_of, most)
+        if not attached and not self._pass_over(committed):
+            return None
+        upto = min(committed, self._sent + most)
+        handles = [handle for _, handle in attached] + self._take_new(upto)
+        self._sent = max(self._sent, upto)
+        return Acks(self._sent, handles, tuple([key for key, _ in attached]))
+
+    def pending(self, committed: int, committed_of: Callable[[int], int]) -> bool:
+        """Whether anything is due (see :meth:`take`), or sent and not confirmed."""
+        return (
+            bool(self._groups)
+            or self._confirmed < committed
+            or any(heap[0][0] < committed_of(owner) for owner, heap in self._attached.items())
+        )
+
+    def sent_with(self, group: AckGroup) -> None:
+        """These ACKs were handed to the connection, with a receipt."""
+        self._groups[group.receipt] = group
+
+    def confirm(self, receipt: str) -> AckGroup | None:
+        """A RECEIPT came; the group of ACKs that it is for, None where there is none.
+
+        Receipts may come in any order. A later group's receipt does not vouch for an earlier group, so the
+        confirmed mark stays below the oldest group that is still outstanding.
+        """
+        group = self._groups.get(receipt)
+        if group is None or receipt in self._receipted:
+            return None
+        self._receipted.add(receipt)
+        self._settled += len(group.acks.handles)
+        for oldest in list(self._groups.values()):
+            if oldest.receipt not in self._receipted:
+                break
+            self._confirmed = oldest.acks.upto
+            self._receipted.remove(oldest.receipt)
+            del self._groups[oldest.receipt]
+        return group
+
+    def _take_attached(self, committed_of: Callable[[int], int], most: int) -> list[tuple[MessageKey, bytes]]:
+        taken: list[tuple[MessageKey, bytes]] = []
+        for owner, heap in list(self._attached.items()):
+            committed = committed_of(owner)
+            while heap and heap[0][0] < committed and len(taken) < most:
+                _, _, key, handle = heappop(heap)
+                taken.append((key, handle))
+            if not heap:
+                del self._attached[owner]
+        return taken
+
+    def _take_new(self, upto: int) -> list[bytes]:
+        taken: list[bytes] = []
+        while self._handles and self._handles[0][0] < upto:
+            first, handles = self._handles.popleft()
+            count = min(len(handles), upto - first)
+            taken.extend(handles[:count])
+            if count < len(handles):
+                self._handles.appendleft((first + count, handles[count:]))
+        return taken
+
+    def _pass_over(self, committed: int) -> bool:
+        """Step over committed numbers that have no handle here: they came on an earlier connection.
+
+        False where nothing is left to ACK below ``committed``.
+        """
+        if self._handles and self._handles[0][0] < committed:
+            self._sent = max(self._sent, self._handles[0][0])
+            return True
+        self._sent = max(self._sent, committed)
+        if not self._groups:
+            self._confirmed = self._sent
+        return False

@@ -1,0 +1,265 @@
+"""Planning, pure: which offset ends the next batch, and which ranges a batch consists of.
+
+No clock, no Spark, no receiver: snapshots and limits in, decisions out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.source.offsets import Offset, Position
+
+__all__ = [
+    "QUIET_PERIOD",
+    "QUIET_PERIOD_MAX",
+    "Available",
+    "Decision",
+    "Limits",
+    "Mode",
+    "Range",
+    "Situation",
+    "choose_end",
+    "decide",
+    "is_ready",
+    "plan",
+    "rotated",
+    "split",
+]
+
+BytesBetween = Callable[[str, int, int], int]
+EndWithin = Callable[[str, int, int, int], int]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds a batch: counts, bytes of raw frames, and seconds. None means no such limit."""
+
+    max_messages: int | None = None
+    max_bytes: int | None = None
+    min_messages: int | None = None
+    max_delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class Available:
+    """What one receiver holds: ``[offered, received)`` is new. ``full`` means that its broker sends no more
+    until something is ACKed. ``discards`` says how often frames were discarded before this was seen. ``base``
+    is where the epoch begins for a start that does not know it."""
+
+    name: str
+    epoch: str
+    offered: int
+    received: int
+    full: bool = False
+    discards: int = 0
+    base: int = 0
+
+    @property
+    def new(self) -> int:
+        return self.received - self.offered
+
+
+@dataclass(frozen=True)
+class Range:
+    """The frames ``[low, high)`` of one receiver's epoch."""
+
+    name: str
+    epoch: str
+    low: int
+    high: int
+
+
+def is_ready(available: Sequence[Available], limits: Limits, waited: float) -> bool:
+    """Whether a batch may be cut now, ``waited`` seconds after the oldest new message came.
+
+    A minimum that the un-acked window cannot hold would never be met, so a full window counts as enough
+    (contract 5); so does the delay.
+    """
+    new = sum(receiver.new for receiver in available)
+    if new == 0:
+        return False
+    if limits.min_messages is None or new >= limits.min_messages:
+        return True
+    return waited >= limits.max_delay or any(receiver.full and receiver.new for receiver in available)
+
+
+def choose_end(
+    start: Offset,
+    available: Sequence[Available],
+    limits: Limits,
+    *,
+    bytes_between: BytesBetween,
+    end_within: EndWithin,
+) -> Offset:
+    """The end of a batch that starts at ``start`` and takes as much as the limits let through.
+
+    Receivers share the limits evenly; what one leaves goes to the others. Of the first that has any at least
+    one message is taken, however large (contract 5), so that with :func:`rotated` none is passed over for
+    ever. With nothing new the result equals ``start``.
+    """
+    takes = _shares({receiver.name: receiver.new for receiver in available}, limits.max_messages)
+    if limits.max_bytes is not None:
+        takes = _within_bytes(available, takes, limits.max_bytes, bytes_between, end_within)
+    positions = dict(start.positions)
+    for receiver in available:
+        if takes[receiver.name]:
+            end = receiver.offered + takes[receiver.name]
+            positions[receiver.name] = Position(receiver.epoch, end, receiver.base)
+    return Offset(positions)
+
+
+def rotated(available: Sequence[Available], turn: int) -> list[Available]:
+    """The receivers in the order in which they are served, another one first each turn."""
+    first = turn % len(available) if available else 0
+    return [*available[first:], *available[:first]]
+
+
+def _shares(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
+    """Split ``budget`` evenly; whoever wants less than its share leaves the rest to the others.
+
+    Where there is less than one for each, those that come first get one.
+    """
+    if budget is None or sum(wanted.values()) <= budget:
+        return dict(wanted)
+    shares = dict.fromkeys(wanted, 0)
+    hungry = [name for name, want in wanted.items() if want]
+    if budget < len(hungry):
+        return shares | dict.fromkeys(hungry[:budget], 1)
+    for index, name in enumerate(sorted(hungry, key=lambda name: wanted[name])):
+        shares[name] = min(wanted[name], -(-budget // (len(hungry) - index)))
+        budget -= shares[name]
+    return shares
+
+
+def _within_bytes(
+    available: Sequence[Available],
+    takes: Mapping[str, int],
+    max_bytes: int,
+    bytes_between: BytesBetween,
+    end_within: EndWithin,
+) -> dict[str, int]:
+    """How many messages of each fit. The first that has any takes one at least, however large it is."""
+    sizes = {r.name: bytes_between(r.name, r.offered, r.offered + takes[r.name]) for r in available}
+    budgets = _shares(sizes, max_bytes)
+    first = next((r for r in available if takes[r.name]), None)
+    if first is not None:
+        least = bytes_between(first.name, first.offered, first.offered + 1)
+        if least > budgets[first.name]:
+            others = {name: size for name, size in sizes.items() if name != first.name}
+            budgets = {first.name: least, **_shares(others, max(0, max_bytes - least))}
+    return {
+        r.name: end_within(r.name, r.offered, r.offered + takes[r.name], budgets[r.name]) - r.offered
+        for r in available
+    }
+
+
+def plan(start: Offset, end: Offset) -> list[Range]:
+    """The ranges between two offsets, in the order of receiver names.
+
+    A receiver whose epoch changed between them starts at the new one's base: of its old epoch nothing beyond
+    ``start`` was offered. Whether a range can still be read is not decided here.
+    """
+    ranges = []
+    for name, position in end:
+        before = start.get(name)
+        known = before is not None and before.epoch == position.epoch
+        low = before.sequence if before is not None and known else position.base
+        if position.sequence > low:
+            ranges.append(Range(name, position.epoch, low, position.sequence))
+    return ranges
+
+
+def split(whole: Range, end_within: EndWithin, max_bytes: int) -> list[Range]:
+    """Cut a range into parts of at most ``max_bytes`` (one message at least), for one task each."""
+    parts = []
+    low = whole.low
+    while low < whole.high:
+        high = max(end_within(whole.name, low, whole.high, max_bytes), low + 1)
+        parts.append(Range(whole.name, whole.epoch, low, high))
+        low = high
+    return parts
+
+
+# MERGED from waiting.py: How long ``latestOffset`` waits, and for what; pure.
+
+# A single batch or a drain is cut after this many seconds without a further message.
+QUIET_PERIOD = 0.2
+# ... and after this many at the latest, where messages never stop coming.
+QUIET_PERIOD_MAX = 1.0
+
+
+class Mode(enum.Enum):
+    """What the trigger wants of ``latestOffset``."""
+
+    STREAMING = "streaming"
+    ONCE = "once"
+    DRAIN = "drain"
+
+
+class Decision(enum.Enum):
+    """What to do now: cut a batch, answer that nothing is new, or wait and look again."""
+
+    CUT = "cut"
+    NOTHING_NEW = "nothing new"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What there is at monotonic time ``now``.
+
+    ``drain_until`` is when a drain has to end; ``pending_since`` is when the oldest new message was first
+    seen, None where there is none. ``has_unwritten``: more will be new without any more coming.
+    """
+
+    statuses: Sequence[ReceiverStatus]
+    available: Sequence[Available]
+    now: float
+    pending_since: float | None
+    drain_until: float
+    idle_timeout: float
+    has_unwritten: bool = False
+
+    @property
+    def new(self) -> int:
+        return sum(receiver.new for receiver in self.available)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last message came, or since anything happened that could bring one.
+
+        Nothing counts as silence while a connection is being tried again, nor while ACKs are unconfirmed: the
+        broker's window may be full until then.
+        """
+        if self.has_unwritten or any(one.acks_pending or not one.subscribed for one in self.statuses):
+            return 0.0
+        return self.now - max(status.last_active for status in self.statuses)
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the oldest new message was first seen; 0 where there is none."""
+        return 0.0 if self.pending_since is None else self.now - self.pending_since
+
+
+def decide(mode: Mode, limits: Limits, situation: Situation) -> Decision:
+    """What ``latestOffset`` does now; contract 5 says that it never waits for what cannot come."""
+    if mode is Mode.STREAMING:
+        ready = is_ready(situation.available, limits, situation.waited)
+        return Decision.CUT if ready else Decision.NOTHING_NEW
+    if mode is Mode.DRAIN and situation.now >= situation.drain_until:
+        return Decision.NOTHING_NEW
+    if situation.new:
+        return Decision.CUT if _settled(limits, situation) else Decision.WAIT
+    return Decision.NOTHING_NEW if situation.silence >= situation.idle_timeout else Decision.WAIT
+
+
+def _settled(limits: Limits, situation: Situation) -> bool:
+    """Enough for a batch: the limit, a full window, a moment of silence, or producers that never pause."""
+    if limits.max_messages is not None and situation.new >= limits.max_messages:
+        return True
+    if any(receiver.full for receiver in situation.available):
+        return True
+    return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX

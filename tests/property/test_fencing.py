@@ -1,0 +1,262 @@
+"""Several writers of one journal on an object store, interleaved at each call: no position has two meanings,
+and nothing that was told of is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pyarrow.fs as fs
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from support.journals import bodies, run_of
+from support.stepped import Actor, Killed, SharedStore, Verdict
+
+from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
+from spark_stomp.journal import JournalSettings
+from spark_stomp.journal.objects.blobs import Blobs
+from spark_stomp.journal.objects.journal import ObjectJournal
+from spark_stomp.locations import Location
+from spark_stomp.receiver import FrameBatch, MessageKey
+
+MOST_ALIVE = 3
+PLACE = Location(fs.LocalFileSystem(), "/nowhere", "memory")
+FAULTS: list[Verdict] = ["fail", "unsure", "late", "die", "die after", "die late", "die torn"]
+
+
+class Writer(Actor):
+    """``rank`` orders writers of one generation, and is drawn, so that no run depends on chance."""
+
+    def __init__(self, shared: SharedStore, number: int, rank: int) -> None:
+        super().__init__(shared)
+        self.number = number
+        self.id = f"{rank:x}{number:015x}"
+        self.journal: ObjectJournal | None = None
+        self.done: Callable[[Any], None] = lambda result: None
+
+    @property
+    def usable(self) -> bool:
+        return self.journal is not None and not self.busy and not self.dead
+
+    def is_older_than(self, journal: ObjectJournal) -> bool:
+        return self.journal is not None and self.journal._claim.writer < journal._claim.writer
+
+    def opened(self) -> ObjectJournal:
+        # So small that many objects are needed.
+        return ObjectJournal(JournalSettings("memory", 1), Blobs(self, PLACE, pause=lambda seconds: None))
+
+
+class Takeover(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = SharedStore()
+        self.writers: list[Writer] = []
+        self.made = 0
+        self.frames = 0
+        self.committed = 0
+        # What each position means, and which writer's append returned it.
+        self.meaning: dict[int, str] = {}
+        self.returned: dict[int, Writer] = {}
+        # Keys whose frames may be gone, and who made them durable.
+        self.settled: list[tuple[MessageKey, Writer]] = []
+        self.patches = [
+            mock.patch(
+                "spark_stomp.journal.objects.fencing.secrets", SimpleNamespace(token_hex=self._random)
+            ),
+            mock.patch(
+                "spark_stomp.journal.objects.journal.secrets", SimpleNamespace(token_hex=self._random)
+            ),
+            mock.patch("spark_stomp.journal.objects.journal._SMALLEST_OBJECT", 250),
+            mock.patch("spark_stomp.journal.objects.dedup_log._MERGED", 2),
+        ]
+        for patch in self.patches:
+            patch.start()
+
+    def _random(self, size: int) -> str:
+        # Whoever asks runs in the thread of its writer.
+        thread = threading.current_thread()
+        return next(writer.id for writer in self.writers if writer.runs_in(thread))
+
+    def teardown(self) -> None:
+        try:
+            self._everything_is_served_in_the_end()
+        finally:
+            for writer in self.writers:
+                while writer.busy:
+                    writer.step("die")
+            for patch in self.patches:
+                patch.stop()
+
+    def _everything_is_served_in_the_end(self) -> None:
+        self._open(15).finish()
+        last = self._settle(self.writers[-1])
+        assert last.journal is not None
+        for position in self.returned:
+            if position >= self.committed:
+                assert position < last.journal.end
+        self._start(last, lambda: last.journal and last.journal.append([run_of(0, 1)]), lambda _: None)
+        last.finish()
+        assert last.error is None
+
+    # --- what happens
+
+    @precondition(lambda self: len(self._alive()) < MOST_ALIVE)
+    @rule(rank=st.integers(0, 15))
+    def open(self, rank: int) -> None:
+        self._open(rank)
+
+    @precondition(lambda self: self._busy())
+    @rule(index=st.integers(0, 9), times=st.integers(1, 12))
+    def go_on(self, index: int, times: int) -> None:
+        writer = self._one(self._busy(), index)
+        for _ in range(times):
+            if writer.busy:
+                writer.step()
+        self._settle(writer)
+
+    @precondition(lambda self: self._busy())
+    @rule(index=st.integers(0, 9), fault=st.sampled_from(FAULTS))
+    def disturb(self, index: int, fault: Verdict) -> None:
+        writer = self._one(self._busy(), index)
+        writer.step(fault)
+        self._settle(writer)
+
+    @precondition(lambda self: self._busy())
+    @rule(index=st.integers(0, 9))
+    def half_of_an_object_is_seen(self, index: int) -> None:
+        self._one(self._busy(), index).show_half()
+
+    @precondition(lambda self: self.shared.late)
+    @rule(index=st.integers(0, 9))
+    def what_was_on_its_way_arrives(self, index: int) -> None:
+        self.shared.land(index)
+
+    @precondition(lambda self: self._usable())
+    @rule(index=st.integers(0, 9), counts=st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    def append(self, index: int, counts: list[int]) -> None:
+        writer = self._one(self._usable(), index)
+        journal = writer.journal
+        assert journal is not None
+        runs = list(self._new_runs(counts))
+        self._start(
+            writer, lambda: journal.append(runs), lambda positions: self._returned(writer, runs, positions)
+        )
+
+    @precondition(lambda self: self._usable())
+    @rule(index=st.integers(0, 9), share=st.floats(0, 1), last=st.booleans())
+    def commit_and_trim(self, index: int, share: float, last: bool) -> None:
+        writer = self._one(self._usable(), index)
+        journal = writer.journal
+        assert journal is not None
+        position = journal.end if last else int(journal.end * share)
+        self.committed = max(self.committed, position)
+        journal.commit(position)
+
+        key = MessageKey("/queue/a", b"%d" % len(self.settled), b"d" * 16)
+
+        def clean() -> bool:
+            first = journal.first
+            journal.settle([key])
+            journal.trim(position)
+            return journal.first > first
+
+        self._start(writer, clean, lambda trimmed: trimmed and self.settled.append((key, writer)))
+
+    @precondition(lambda self: self._usable())
+    @rule(index=st.integers(0, 9))
+    def rest(self, index: int) -> None:
+        writer = self._one(self._usable(), index)
+        journal = writer.journal
+        assert journal is not None
+        self._start(writer, journal.rest, lambda _: None)
+
+    @precondition(lambda self: self._opened())
+    @rule(index=st.integers(0, 9))
+    def read(self, index: int) -> None:
+        journal = self._one(self._opened(), index).journal
+        assert journal is not None
+        self._check(journal)
+
+    # --- what must hold
+
+    def _returned(self, writer: Writer, runs: list[FrameBatch], positions: list[int]) -> None:
+        for run, first in zip(runs, positions, strict=True):
+            for position, body in enumerate(bodies([run]), first):
+                assert position not in self.returned, f"{position} was given away twice"
+                assert self.meaning.setdefault(position, body) == body
+                self.returned[position] = writer
+
+    def _taken_over(self, writer: Writer, journal: ObjectJournal) -> None:
+        writer.journal = journal
+        for position, by in self.returned.items():
+            if by.is_older_than(journal) and position >= self.committed:
+                assert journal.first <= position < journal.end, f"{position} is lost"
+        for key, by in self.settled:
+            assert not by.is_older_than(journal) or key in journal.settled
+        self._check(journal)
+
+    def _check(self, journal: ObjectJournal) -> None:
+        """What is not committed can be read, and reads as ever."""
+        for position in range(max(journal.first, self.committed), journal.end):
+            (body,) = bodies(journal.runs(position, position + 1))
+            assert self.meaning.setdefault(position, body) == body
+
+    # --- how it happens
+
+    def _open(self, rank: int) -> Writer:
+        writer = Writer(self.shared, self.made, rank)
+        self.made += 1
+        self.writers.append(writer)
+        self._start(writer, writer.opened, lambda journal: self._taken_over(writer, journal))
+        return writer
+
+    def _start(self, writer: Writer, action: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        writer.done = done
+        writer.start(action)
+        self._settle(writer)
+
+    def _settle(self, writer: Writer) -> Writer:
+        """Look at what ended; each end is looked at once."""
+        if writer.busy or writer not in self.writers:
+            return writer
+        error, done, writer.done = writer.error, writer.done, lambda result: None
+        if error is None:
+            done(writer.result)
+            return writer
+        assert isinstance(error, (Killed, JournalInUse)) or (
+            isinstance(error, (JournalUnwritable, JournalError)) and writer.disturbed
+        ), repr(error)
+        self.writers.remove(writer)
+        return writer
+
+    def _new_runs(self, counts: list[int]) -> Iterator[FrameBatch]:
+        for count in counts:
+            yield run_of(self.frames, count)
+            self.frames += count
+
+    @staticmethod
+    def _one(writers: list[Writer], index: int) -> Writer:
+        return writers[index % len(writers)]
+
+    def _alive(self) -> list[Writer]:
+        return self.writers
+
+    def _busy(self) -> list[Writer]:
+        return [writer for writer in self.writers if writer.busy]
+
+    def _usable(self) -> list[Writer]:
+        return [writer for writer in self.writers if writer.usable]
+
+    def _opened(self) -> list[Writer]:
+        return [writer for writer in self.writers if writer.journal is not None]
+
+
+Takeover.TestCase.settings = settings(settings.default, stateful_step_count=60)
+
+
+class TestTakeover(Takeover.TestCase):  # type: ignore[misc, name-defined]
+    pass

@@ -1,0 +1,165 @@
+"""Which dialect a broker gets, and what it asks of SUBSCRIBE."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_stomp.brokers import dialect_for, dialect_named
+from spark_stomp.brokers.dialect import DIALECTS
+from spark_stomp.errors import UnsupportedError
+
+
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        ("RabbitMQ/3.10.8", "rabbitmq"),
+        ("ActiveMQ/5.17.2", "activemq"),
+        ("ActiveMQ-Artemis/2.40.0 ActiveMQ Artemis Messaging Engine", "artemis"),
+        ("spark-stomp-devbroker/0.1.0", "devbroker"),
+        ("CoilMQ/1.0", "generic"),
+        ("", "generic"),
+        (None, "generic"),
+    ],
+)
+def test_chosen_by_the_server_header(server: str | None, name: str) -> None:
+    assert dialect_for(server).name == name
+
+
+def test_the_option_wins_over_what_the_server_says() -> None:
+    assert dialect_for("RabbitMQ/4.0", "activemq").name == "activemq"
+
+
+def test_each_name_is_found_again() -> None:
+    for dialect in DIALECTS:
+        assert dialect_named(dialect.name) is dialect
+
+
+@pytest.mark.parametrize(
+    ("name", "headers"),
+    [
+        ("rabbitmq", (("prefetch-count", "50"),)),
+        ("activemq", (("activemq.prefetchSize", "50"),)),
+        ("generic", ()),
+    ],
+)
+def test_prefetch_in_each_brokers_words(name: str, headers: tuple[tuple[str, str], ...]) -> None:
+    assert dialect_named(name).subscribe_headers("/queue/a", 50) == headers
+
+
+class TestAWindowInBytes:
+    artemis = dialect_named("artemis")
+
+    def test_is_the_prefetch_times_the_mean_frame(self) -> None:
+        assert self.artemis.window_bytes(1_000, frame_bytes=235.4) == 235_400
+        assert ("consumer-window-size", "235400") in self.artemis.subscribe_headers(
+            "/queue/a", 1_000, frame_bytes=235.4
+        )
+
+    def test_before_the_first_message_assumes_a_generous_size(self) -> None:
+        assert self.artemis.window_bytes(1_000) == 4_096_000
+
+    def test_is_bounded_by_the_memory_and_by_what_the_broker_reads(self) -> None:
+        assert self.artemis.window_bytes(1_000, max_bytes=500_000) == 500_000
+        assert self.artemis.window_bytes(10**9, max_bytes=10**12) == 2**31 - 1
+
+    def test_exists_only_where_the_broker_counts_bytes(self) -> None:
+        assert dialect_named("activemq").window_bytes(1_000, frame_bytes=100) is None
+
+
+def test_artemis_is_told_what_is_a_queue() -> None:
+    artemis = dialect_named("artemis")
+    assert ("subscription-type", "ANYCAST") in artemis.subscribe_headers("/queue/a", 50)
+    assert ("subscription-type", "ANYCAST") not in artemis.subscribe_headers("/topic/a", 50)
+    assert artemis.send_headers("/queue/a") == (("destination-type", "ANYCAST"),)
+    assert artemis.send_headers("/topic/a") == ()
+    assert dialect_named("activemq").send_headers("/queue/a") == ()
+
+
+def test_the_stable_part_of_an_id() -> None:
+    assert dialect_named("artemis").stable_id(b"2147483675,11") == b"11"
+    assert dialect_named("activemq").stable_id(b"ID:a,b") == b"ID:a,b"
+
+
+def test_only_queues_are_shared() -> None:
+    rabbit = dialect_named("rabbitmq")
+    assert rabbit.is_queue("/queue/a")
+    assert rabbit.is_queue("/amq/queue/a")
+    assert not rabbit.is_queue("/topic/a")
+
+
+def test_the_end_of_a_browse_is_known_only_where_one_can_browse() -> None:
+    assert dialect_named("activemq").end_of_browse("end")
+    assert not dialect_named("activemq").end_of_browse(None)
+    assert not dialect_named("rabbitmq").end_of_browse("end")
+
+
+class TestSubscriptions:
+    def check(
+        self,
+        broker: str,
+        destination: str,
+        *headers: str,
+        receivers: int = 1,
+        durable: bool = False,
+        loss: bool = False,
+    ) -> None:
+        dialect_named(broker).check_subscription(
+            destination,
+            tuple((name, "x") for name in headers),
+            receivers=receivers,
+            durable=durable,
+            allow_loss=loss,
+        )
+
+    def test_several_receivers_on_what_is_not_a_queue_would_double_every_message(self) -> None:
+        self.check("rabbitmq", "/queue/a", receivers=3)
+        with pytest.raises(UnsupportedError, match=r"receivers = 3.*/topic/a"):
+            self.check("rabbitmq", "/topic/a", receivers=3, loss=True)
+
+    def test_several_receivers_share_a_durable_subscription_where_the_broker_lets_them(self) -> None:
+        for broker in ("rabbitmq", "artemis", "devbroker"):
+            self.check(broker, "/topic/a", receivers=3, durable=True)
+        with pytest.raises(UnsupportedError, match=r"receivers = 3.*activemq.*/queue/Consumer"):
+            self.check("activemq", "/topic/a", receivers=3, durable=True)
+
+    def test_a_plain_topic_needs_consent_to_loss(self) -> None:
+        self.check("activemq", "/topic/a", loss=True)
+        for broker in ("activemq", "generic", "rabbitmq"):
+            with pytest.raises(UnsupportedError, match=r"/topic/a.*durableName.*allowLoss = true"):
+                self.check(broker, "/topic/a")
+
+    def test_a_durable_subscription_does_not(self) -> None:
+        self.check("activemq", "/topic/a", durable=True)
+        self.check("rabbitmq", "/exchange/a", durable=True)
+
+    def test_a_selection_that_the_broker_would_not_make(self) -> None:
+        self.check("activemq", "/queue/a", "selector")
+        with pytest.raises(UnsupportedError, match=r"selector.*rabbitmq"):
+            self.check("rabbitmq", "/queue/a", "selector")
+
+    @pytest.mark.parametrize(
+        ("broker", "header"),
+        [
+            ("rabbitmq", "durable"),
+            ("activemq", "activemq.subscriptionName"),
+            ("artemis", "durable-subscription-name"),
+        ],
+    )
+    def test_what_durable_name_sets_is_not_set_by_hand(self, broker: str, header: str) -> None:
+        with pytest.raises(UnsupportedError, match=rf"subscribeHeaders has {header}.*durableName"):
+            self.check(broker, "/topic/a", header, loss=True)
+        dialect = dialect_named(broker)
+        dialect.check_subscription(
+            "/topic/a", ((header, "false"),), receivers=1, durable=False, allow_loss=True
+        )
+        self.check(broker, "/queue/a", header)
+        self.check("generic", "/topic/a", header, loss=True)
+
+    def test_one_client_id_for_several_connections(self) -> None:
+        for broker in ("rabbitmq", "artemis", "devbroker", "generic"):
+            dialect_named(broker).check_client_id("me", 2)
+        activemq = dialect_named("activemq")
+        activemq.check_client_id("me", 1)
+        activemq.check_client_id(None, 2)
+        with pytest.raises(UnsupportedError, match=r"clientId = me.*2 connections.*activemq"):
+            activemq.check_client_id("me", 2)

@@ -1,0 +1,160 @@
+"""The ledger: handles in order, each once; confirmed means receipted."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
+from spark_stomp.receiver.dedup import COMMITTED, HeldAt
+from spark_stomp.receiver.keys import MessageKey
+
+KEY = MessageKey("/queue/a", b"id", b"")
+MANY = 1_000
+
+
+def handles(first: int, count: int) -> list[bytes]:
+    return [b"h%d" % number for number in range(first, first + count)]
+
+
+def ledger(*counts: int) -> AckLedger:
+    made = AckLedger()
+    first = 0
+    for count in counts:
+        made.add(first, handles(first, count))
+        first += count
+    return made
+
+
+def take(under_test: AckLedger, committed: int, others: int = 0, most: int = MANY) -> list[bytes]:
+    """What is due where ``committed`` is this receiver's mark and ``others`` that of all owners."""
+    acks = under_test.take(committed, lambda owner: 0 if owner < 0 else others, most)
+    return [] if acks is None else acks.handles
+
+
+def send(under_test: AckLedger, committed: int, receipt: str) -> Acks:
+    acks = under_test.take(committed, lambda owner: 0, MANY)
+    assert acks is not None
+    under_test.sent_with(AckGroup(acks, receipt, deadline=float(committed)))
+    return acks
+
+
+def test_takes_each_handle_once_and_in_order() -> None:
+    under_test = ledger(3, 4, 2)
+    assert take(under_test, 2) == handles(0, 2)
+    assert take(under_test, 2) == []
+    assert take(under_test, 8) == handles(2, 6)
+    assert take(under_test, 9) == handles(8, 1)
+    assert under_test.sent == 9
+
+
+def test_nothing_beyond_what_is_committed_leaves() -> None:
+    under_test = ledger(5)
+    assert take(under_test, 3) == handles(0, 3)
+    assert under_test.sent == 3
+
+
+def test_no_more_at_once_than_asked_for() -> None:
+    under_test = ledger(5)
+    assert take(under_test, 5, most=2) == handles(0, 2)
+    assert take(under_test, 5, most=2) == handles(2, 2)
+    assert take(under_test, 5, most=2) == handles(4, 1)
+
+
+def test_confirmed_grows_with_receipts_only() -> None:
+    under_test = ledger(4)
+    send(under_test, 4, "r1")
+    assert (under_test.confirmed, under_test.next_deadline) == (0, 4.0)
+    assert (under_test.outstanding, under_test.pending(4, lambda owner: 0)) == (4, True)
+    assert under_test.confirm("r1")
+    assert (under_test.confirmed, under_test.next_deadline) == (4, None)
+    assert (under_test.outstanding, under_test.pending(4, lambda owner: 0)) == (0, False)
+
+
+def test_a_later_receipt_does_not_vouch_for_an_earlier_group() -> None:
+    under_test = ledger(9)
+    for upto, receipt in ((3, "a"), (6, "b"), (9, "c")):
+        send(under_test, upto, receipt)
+    under_test.confirm("c")
+    under_test.confirm("b")
+    assert (under_test.confirmed, under_test.next_deadline) == (0, 3.0)
+    under_test.confirm("a")
+    assert (under_test.confirmed, under_test.next_deadline) == (9, None)
+
+
+def test_a_receipt_of_something_else_is_not_ours() -> None:
+    assert ledger(1).confirm("subscribe") is None
+
+
+def test_a_second_receipt_counts_nothing_twice() -> None:
+    under_test = ledger(2)
+    send(under_test, 1, "a")
+    send(under_test, 2, "b")
+    under_test.confirm("b")
+    under_test.confirm("b")
+    assert under_test.outstanding == 1
+
+
+class TestAnotherConnectionBefore:
+    def test_what_came_on_it_has_nothing_to_confirm(self) -> None:
+        under_test = AckLedger(start=3)
+        under_test.add(7, handles(7, 2))
+        assert take(under_test, 6) == []
+        assert (under_test.sent, under_test.confirmed) == (6, 6)
+        assert take(under_test, 8) == handles(7, 1)
+        assert under_test.confirmed == 6
+
+    def test_nor_does_it_count_as_acks_to_send(self) -> None:
+        under_test = AckLedger(start=3)
+        under_test.add(7, handles(7, 2))
+        assert take(under_test, 9, most=1) == handles(7, 1)
+
+    def test_nor_does_it_overtake_what_is_unconfirmed(self) -> None:
+        under_test = AckLedger(start=0)
+        under_test.add(0, handles(0, 2))
+        send(under_test, 2, "r")
+        assert take(under_test, 5) == []
+        assert under_test.confirmed == 0
+        under_test.confirm("r")
+        assert take(under_test, 5) == []
+        assert under_test.confirmed == 5
+
+
+class TestAttached:
+    def test_handles_leave_when_their_place_is_committed(self) -> None:
+        under_test = AckLedger(start=2)
+        under_test.attach(HeldAt(1, 5), KEY, b"x")
+        under_test.attach(HeldAt(1, 4), KEY, b"y")
+        assert take(under_test, 2, others=4) == []
+        assert not under_test.pending(2, lambda owner: 4)
+        assert under_test.pending(2, lambda owner: 5)
+        assert take(under_test, 2, others=5) == [b"y"]
+        assert take(under_test, 2, others=6) == [b"x"]
+        assert take(under_test, 2, others=7) == []
+
+    def test_several_deliveries_of_one_message_leave_together(self) -> None:
+        under_test = AckLedger()
+        for handle in (b"x", b"y", b"z"):
+            under_test.attach(HeldAt(0, 0), KEY, handle)
+        assert take(under_test, 0, others=1) == [b"x", b"y", b"z"]
+
+    def test_what_is_committed_long_since_leaves_at_once(self) -> None:
+        under_test = AckLedger()
+        under_test.attach(COMMITTED, KEY, b"x")
+        assert take(under_test, 0) == [b"x"]
+
+    @pytest.mark.parametrize("most", [1, 2, 3])
+    def test_no_more_at_once_than_asked_for(self, most: int) -> None:
+        under_test = AckLedger()
+        for sequence in range(5):
+            under_test.attach(HeldAt(0, sequence), KEY, b"%d" % sequence)
+        taken = [take(under_test, 0, others=5, most=most) for _ in range(5)]
+        assert max(map(len, taken)) <= most
+        assert [handle for part in taken for handle in part] == [b"0", b"1", b"2", b"3", b"4"]
+
+    def test_their_receipt_names_their_keys(self) -> None:
+        under_test = AckLedger()
+        under_test.attach(COMMITTED, KEY, b"x")
+        send(under_test, 0, "r")
+        group = under_test.confirm("r")
+        assert group is not None
+        assert group.acks.keys == (KEY,)

@@ -1,0 +1,372 @@
+"""The writer, step by step: log first, then offer, then acknowledge; and room at the bound."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support.journals import bodies, frame, local_journal
+from support.waiting import wait_until
+
+from spark_stomp.errors import JournalError, JournalUnwritable
+from spark_stomp.journal import JournalWriter, recover
+from spark_stomp.journal.local.journal import LocalJournal
+from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver import DedupIndex, Deliveries, FrameBatch
+from spark_stomp.receiver.ack_ledger import AckGroup
+
+
+class Query:
+    """A journal, one receiver and the writer between them; the writer steps when told, or runs."""
+
+    def __init__(
+        self, directory: Path, *, max_bytes: int = 1 << 30, ack_when_durable: bool = False, most: int = 100
+    ) -> None:
+        self.book = DedupIndex(journaled=True)
+        self.journal = local_journal(directory, max_bytes)
+        self.recovered = recover(self.journal, self.book, "message-id", most=most)
+        self.receiver = Deliveries(1 << 20, self.book, "r", self.journal.runs)
+        self.receiver.connected(keyed=True)
+        self.changes = 0
+        self.writer = JournalWriter(
+            self.journal,
+            self.recovered,
+            self.book,
+            max_bytes=max_bytes,
+            ack_when_durable=ack_when_durable,
+            changed=self._changed,
+        )
+        self.writer._receivers = [self.receiver]
+        self.writer._all = (self.recovered, self.receiver)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def deliver(self, first: int, count: int = 1, handle: str = "h") -> None:
+        block = MessageBlock(b"", [], [], [])
+        for number in range(first, first + count):
+            block.data += frame(number)
+            block.ends.append(len(block.data))
+            block.acks.append(f"{handle}{number}".encode())
+            block.ids.append(b"ID:%d" % number)
+        self.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
+
+    def acks(self, receipt: str = "receipt") -> list[bytes]:
+        acks = self.receiver.due(100)
+        if acks is None:
+            return []
+        self.receiver.sent(AckGroup(acks, receipt, 0.0))
+        return acks.handles
+
+    def close(self) -> None:
+        self.writer.stop(5.0)
+        self.receiver.close()
+        self.recovered.close()
+
+
+Make = Callable[..., Query]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    made: list[Query] = []
+
+    def one(**options: object) -> Query:
+        if made:
+            made[-1].close()
+        made.append(Query(tmp_path / "journal", **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield one
+    made[-1].close()
+
+
+def test_what_came_is_durable_after_a_step_and_leaves_the_memory(make: Make) -> None:
+    query = make()
+    query.deliver(0, 3)
+    assert (query.journal.end, query.writer.waiting) == (0, 3)
+    assert query.writer._step_once()
+    assert (query.journal.end, query.writer.waiting, query.changes) == (3, 0, 1)
+    assert query.receiver.window.memory_bytes == 0
+    assert bodies(query.journal.runs(0, 3)) == ["body 0", "body 1", "body 2"]
+    assert not query.writer._step_once()
+
+
+def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
+    query = make()
+    query.deliver(0, 2)
+    query.writer._step_once()
+    assert query.acks() == []
+    assert query.writer.commit(1)
+    assert query.acks() == [b"h0"]
+
+
+def test_with_ack_after_journal_it_is_and_not_before(make: Make) -> None:
+    query = make(ack_when_durable=True)
+    query.deliver(0, 2)
+    assert query.acks() == []
+    query.writer._step_once()
+    assert query.acks() == [b"h0", b"h1"]
+    query.receiver.confirm("receipt")
+    # Of what the broker confirmed only the keys are left in memory.
+    assert (query.book.held, query.receiver.window.oldest_position) == (0, None)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("ack_when_durable", [False, True])
+def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
+    make: Make, ack_when_durable: bool, restarted: bool
+) -> None:
+    query = make(ack_when_durable=ack_when_durable)
+    query.deliver(0, 3)
+    query.writer._step_once()
+    query.writer.commit(3)
+    assert len(query.acks()) == 3
+    query.receiver.confirm("receipt")
+    query.receiver.disconnected(redelivers=True)
+    if restarted:
+        query.writer._step_once()
+        query.journal.rest()
+        query = make(ack_when_durable=ack_when_durable)
+    else:
+        query.receiver.connected(keyed=True)
+    query.deliver(0, 3, handle="again")
+    assert query.acks() == [b"again0", b"again1", b"again2"]
+    assert not query.writer._step_once()
+    assert (query.journal.end, query.receiver.counts.dropped) == (3, 3)
+
+
+def test_a_commit_that_overtakes_the_writer_counts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = make()
+    query.deliver(0, 2)
+    append = query.journal.append
+
+    def overtaken(runs: list[FrameBatch]) -> list[int]:
+        positions = append(runs)
+        query.writer.commit(query.journal.end)
+        return positions
+
+    monkeypatch.setattr(query.journal, "append", overtaken)
+    query.writer._step_once()
+    assert query.acks() == [b"h0", b"h1"]
+
+
+def test_a_commit_is_news_once(make: Make) -> None:
+    query = make()
+    query.deliver(0, 2)
+    query.writer._step_once()
+    assert query.writer.commit(2)
+    assert not query.writer.commit(2)
+    assert not query.writer.commit(1)
+
+
+def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
+    query = make()
+    query.deliver(0, 2)
+    taken = query.receiver.take(1 << 20)
+    query.deliver(2, 1)
+    query.receiver.disconnected(redelivers=True)
+    assert query.receiver.window.end == 2
+    query.receiver.connected(keyed=True)
+    query.deliver(0, 3, handle="again")
+    assert query.receiver.window.end == 3
+    for run, position in zip(taken, query.journal.append(taken), strict=True):
+        query.receiver.journaled(run, position)
+    query.writer._step_once()
+    assert bodies(query.journal.runs(0, 3)) == ["body 0", "body 1", "body 2"]
+
+
+class TestAfterARestart:
+    def test_redelivered_and_not_committed_gives_no_second_row(self, make: Make) -> None:
+        query = make()
+        query.deliver(0, 3)
+        query.writer._step_once()
+        query = make()
+        query.deliver(0, 4, handle="again")
+        query.writer._step_once()
+        assert query.journal.end == 4
+        assert query.receiver.counts.reattached == 3
+        query.writer.commit(2)
+        assert query.acks() == [b"again0", b"again1"]
+
+    def test_redelivered_and_committed_is_acked_and_dropped(self, make: Make) -> None:
+        query = make()
+        query.deliver(0, 3)
+        query.writer._step_once()
+        query.writer.commit(2)
+        query.writer._step_once()
+        query.journal.rest()
+        query = make()
+        query.deliver(0, 3, handle="again")
+        assert query.acks() == [b"again0", b"again1"]
+        assert (query.receiver.counts.dropped, query.receiver.counts.reattached) == (2, 1)
+
+    def test_with_ack_after_journal_everything_there_is_acked_at_once(self, make: Make) -> None:
+        query = make(ack_when_durable=True)
+        query.deliver(0, 3)
+        query.writer._step_once()
+        query = make(ack_when_durable=True)
+        query.recovered.permit()
+        query.deliver(0, 3, handle="again")
+        assert query.acks() == [b"again0", b"again1", b"again2"]
+        query.writer._step_once()
+        assert query.journal.end == 3
+
+    def test_the_same_id_with_another_body_is_a_message_of_its_own(self, make: Make) -> None:
+        query = make()
+        query.deliver(0, 1)
+        query.writer._step_once()
+        query = make()
+        data = frame(0, "other")
+        block = MessageBlock(data, [len(data)], [b"h"], [b"ID:0"])
+        query.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
+        query.writer._step_once()
+        assert bodies(query.journal.runs(0, 2)) == ["body 0", "other"]
+        assert query.receiver.counts.other_body == 1
+
+    def test_beyond_the_bound_the_oldest_have_no_key_and_are_counted(self, make: Make) -> None:
+        query = make()
+        for number in range(4):
+            query.deliver(number)
+            query.writer._step_once()
+        query = make(most=2)
+        assert (query.book.held, query.book.evicted) == (2, 2)
+
+
+class TestRoom:
+    SMALL = 6_000
+
+    @pytest.fixture(autouse=True)
+    def small_segments(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 500)
+        monkeypatch.setattr("spark_stomp.journal.local.journal._LARGEST_SEGMENT", 500)
+        monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 500)
+
+    def filled(self, make: Make) -> Query:
+        query = make(max_bytes=self.SMALL)
+        number = 0
+        while not query.writer.full:
+            query.deliver(number)
+            query.writer._step_once()
+            number += 1
+            assert number < 1_000
+        return query
+
+    def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, make: Make) -> None:
+        query = self.filled(make)
+        assert query.journal.size <= self.SMALL
+        assert query.writer.waiting == 1
+        assert not query.writer._step_once()
+        assert query.acks() == []
+
+    def test_a_commit_whose_acks_are_confirmed_makes_room(self, make: Make) -> None:
+        query = self.filled(make)
+        query.writer.commit(query.journal.end)
+        assert not query.writer._step_once()
+        query.acks()
+        query.receiver.confirm("receipt")
+        assert query.writer._step_once()
+        assert (query.writer.waiting, query.writer.full) == (0, False)
+
+    def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make, tmp_path: Path) -> None:
+        query = self.filled(make)
+        end = query.journal.end
+        query.writer.commit(end)
+        query.acks()
+        query.receiver.disconnected(redelivers=True)
+        query.receiver.connected(keyed=True)
+        query.writer._step_once()
+        query.deliver(end, handle="again")
+        query.writer._step_once()
+        assert query.journal.first > 0
+        # Frames are gone, their keys are not: not even for the next run.
+        query = make(max_bytes=self.SMALL)
+        query.deliver(0, end, handle="again")
+        assert query.receiver.counts.dropped >= end - 1
+
+    def test_what_is_committed_stays_for_one_batch_more_where_there_is_room(self, make: Make) -> None:
+        query = make()
+        for number in range(10):
+            query.deliver(number)
+            query.writer._step_once()
+        for committed in (4, 8):
+            query.writer.commit(committed)
+            query.acks(f"receipt {committed}")
+            query.receiver.confirm(f"receipt {committed}")
+        query.writer._step_once()
+        assert 0 < query.journal.first <= 4
+
+    def test_a_bound_that_is_smaller_than_any_group_lets_one_through(self, make: Make) -> None:
+        query = make(max_bytes=1)
+        query.deliver(0)
+        assert query.writer._step_once()
+        query.deliver(1)
+        assert not query.writer._step_once()
+        query.writer.commit(1)
+        query.acks()
+        query.receiver.confirm("receipt")
+        assert query.writer._step_once()
+
+
+class TestThread:
+    def test_it_writes_what_comes_and_rests_in_between(self, make: Make, tmp_path: Path) -> None:
+        query = make()
+        query.writer._all = (query.recovered,)
+        query.writer.start([query.receiver])
+        query.deliver(0, 2)
+        query.writer.wake()
+        wait_until(lambda: query.journal.end == 2, 10, "the frames in the journal")
+        query.writer.commit(2)
+        wait_until(lambda: query.journal._noted == 2, 10, "the commit in the journal")
+        query.close()
+        assert make().journal.committed == 2
+
+    @pytest.mark.parametrize(
+        ("raised", "seen"),
+        [
+            (OSError(errno.ENOSPC, "No space left on device"), JournalUnwritable),
+            (ZeroDivisionError("oops"), JournalError),
+        ],
+    )
+    def test_what_ends_it_is_told_and_nothing_was_acked(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch, raised: Exception, seen: type[JournalError]
+    ) -> None:
+        query = make(ack_when_durable=True)
+
+        def fails(journal: LocalJournal, run: FrameBatch, committed: int) -> None:
+            raise raised
+
+        monkeypatch.setattr("spark_stomp.journal.local.segment.Segment.append", fails)
+        query.deliver(0, 2)
+        query.writer.start([query.receiver])
+        wait_until(lambda: query.writer.failure is not None, 10, "the failure")
+        assert isinstance(query.writer.failure, seen)
+        assert query.acks() == []
+        assert query.journal.end == 0
+
+
+def test_a_write_that_outlives_the_stop_is_finished_and_the_journal_let_go(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = make()
+    begun, go_on = threading.Event(), threading.Event()
+    append = LocalJournal.append
+
+    def slow(journal: LocalJournal, runs: Sequence[FrameBatch]) -> list[int]:
+        begun.set()
+        assert go_on.wait(20)
+        return append(journal, runs)
+
+    monkeypatch.setattr(LocalJournal, "append", slow)
+    query.deliver(0)
+    query.writer.start([query.receiver])
+    query.writer.wake()
+    assert begun.wait(20)
+    query.writer.stop(0.01)
+    assert query.journal._lock_file is not None
+    go_on.set()
+    wait_until(lambda: query.journal._lock_file is None, what="the end of the lock")
+    assert query.journal.end == 1

@@ -1,0 +1,177 @@
+"""Planning without Spark: limits, shares, ranges, epochs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_stomp.source.offsets import INITIAL, Offset, Position
+from spark_stomp.source.planning import Available, Limits, Range, choose_end, is_ready, plan, rotated, split
+
+SIZE = 10
+
+
+def bytes_between(name: str, low: int, high: int) -> int:
+    return (high - low) * SIZE
+
+
+def end_within(name: str, low: int, high: int, max_bytes: int) -> int:
+    return min(high, low + max_bytes // SIZE)
+
+
+def end(start: Offset, available: Sequence[Available], limits: Limits) -> Offset:
+    return choose_end(start, available, limits, bytes_between=bytes_between, end_within=end_within)
+
+
+def taken(available: Sequence[Available], chosen: Offset) -> dict[str, int]:
+    found = {}
+    for receiver in available:
+        position = chosen.get(receiver.name)
+        found[receiver.name] = (position.sequence - receiver.offered) if position else 0
+    return found
+
+
+class TestChooseEnd:
+    def test_without_limits_everything(self) -> None:
+        available = [Available("a", "ea", 3, 10), Available("b", "eb", 0, 4)]
+        start = Offset({"a": Position("ea", 3)})
+        assert end(start, available, Limits()) == Offset({"a": Position("ea", 10), "b": Position("eb", 4)})
+
+    def test_nothing_new_is_the_start(self) -> None:
+        start = Offset({"a": Position("ea", 3)})
+        assert end(start, [Available("a", "ea", 3, 3)], Limits()) == start
+
+    def test_receivers_share_a_limit_and_leave_what_they_do_not_need(self) -> None:
+        available = [Available("a", "ea", 0, 100), Available("b", "eb", 0, 2), Available("c", "ec", 0, 100)]
+        assert taken(available, end(INITIAL, available, Limits(max_messages=20))) == {"a": 9, "b": 2, "c": 9}
+
+    def test_bytes_limit(self) -> None:
+        available = [Available("a", "ea", 0, 100)]
+        assert taken(available, end(INITIAL, available, Limits(max_bytes=75))) == {"a": 7}
+
+    def test_the_smaller_of_both_limits_holds(self) -> None:
+        available = [Available("a", "ea", 0, 100)]
+        both = Limits(max_messages=5, max_bytes=75)
+        assert taken(available, end(INITIAL, available, both)) == {"a": 5}
+        assert taken(available, end(INITIAL, available, Limits(max_messages=50, max_bytes=75))) == {"a": 7}
+
+    def test_a_message_larger_than_the_limit_is_taken_alone(self) -> None:
+        available = [Available("a", "ea", 0, 0), Available("b", "eb", 5, 9)]
+        assert taken(available, end(INITIAL, available, Limits(max_bytes=3))) == {"a": 0, "b": 1}
+
+    @given(
+        st.lists(st.integers(0, 50), min_size=1, max_size=5),
+        st.none() | st.integers(1, 120),
+        st.none() | st.integers(1, 900),
+    )
+    def test_progress_within_limits(
+        self, new: list[int], max_messages: int | None, max_bytes: int | None
+    ) -> None:
+        available = [Available(str(index), f"e{index}", 0, count) for index, count in enumerate(new)]
+        chosen = taken(available, end(INITIAL, available, Limits(max_messages, max_bytes)))
+        total = sum(chosen.values())
+        assert all(0 <= chosen[receiver.name] <= receiver.new for receiver in available)
+        assert (total > 0) == (sum(new) > 0)
+        if max_messages is not None:
+            assert total <= max_messages
+        if max_bytes is not None:
+            assert total * SIZE <= max(max_bytes, SIZE)
+        if max_bytes is None:
+            assert total == min(sum(new), max_messages if max_messages is not None else sum(new))
+
+
+class TestFairness:
+    """What stays behind is un-acked and waits: nobody may be passed over for ever."""
+
+    def served(self, new: dict[str, int], limits: Limits, sizes: dict[str, int]) -> set[str]:
+        """Who was read within as many batches as there are receivers, with a backlog that never ends."""
+        found: set[str] = set()
+        for turn in range(len(new)):
+            available = [Available(name, "e", 0, count) for name, count in new.items()]
+            chosen = choose_end(
+                INITIAL,
+                rotated(available, turn),
+                limits,
+                bytes_between=lambda name, low, high: (high - low) * sizes[name],
+                end_within=lambda name, low, high, most: min(high, low + most // sizes[name]),
+            )
+            found |= {name for name, _ in chosen}
+        return found
+
+    def test_a_message_larger_than_its_share(self) -> None:
+        limits = Limits(max_bytes=10 << 20)
+        assert self.served({"a": 10_000, "b": 1}, limits, {"a": 1 << 10, "b": 6 << 20}) == {"a", "b"}
+
+    def test_messages_as_large_as_the_limit(self) -> None:
+        limits = Limits(max_bytes=1 << 20)
+        assert self.served({"a": 9, "b": 9}, limits, {"a": 1 << 20, "b": 1 << 20}) == {"a", "b"}
+
+    def test_more_receivers_than_messages_in_a_batch(self) -> None:
+        limits = Limits(max_messages=2)
+        assert self.served({"a": 9, "b": 9, "c": 9}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
+
+    def test_the_quiet_ones_do_not_starve_the_busy_one(self) -> None:
+        limits = Limits(max_messages=2)
+        assert self.served({"a": 9_000, "b": 1, "c": 1}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
+
+
+class TestIsReady:
+    limits = Limits(min_messages=10, max_delay=60)
+
+    def test_nothing_new_is_never_ready(self) -> None:
+        assert not is_ready([Available("a", "e", 4, 4, full=True)], self.limits, waited=1e9)
+
+    def test_the_minimum_counts_over_all_receivers(self) -> None:
+        assert not is_ready([Available("a", "e", 0, 9)], self.limits, waited=0)
+        assert is_ready([Available("a", "e", 0, 5), Available("b", "e", 0, 5)], self.limits, waited=0)
+
+    def test_the_delay_ends_the_wait(self) -> None:
+        assert not is_ready([Available("a", "e", 0, 1)], self.limits, waited=59)
+        assert is_ready([Available("a", "e", 0, 1)], self.limits, waited=60)
+
+    def test_a_full_window_ends_the_wait_since_no_more_can_come(self) -> None:
+        assert is_ready([Available("a", "e", 0, 4, full=True)], self.limits, waited=0)
+
+    def test_a_full_window_without_news_of_its_own_does_not(self) -> None:
+        full_and_offered = Available("a", "e", 4, 4, full=True)
+        assert not is_ready([full_and_offered, Available("b", "e", 0, 1)], self.limits, waited=0)
+
+
+class TestPlan:
+    def test_ranges_go_on_within_an_epoch(self) -> None:
+        start, stop = Offset({"a": Position("e", 3)}), Offset({"a": Position("e", 9)})
+        assert plan(start, stop) == [Range("a", "e", 3, 9)]
+
+    def test_another_epoch_starts_at_zero(self) -> None:
+        start, stop = Offset({"a": Position("old", 300)}), Offset({"a": Position("new", 9)})
+        assert plan(start, stop) == [Range("a", "new", 0, 9)]
+
+    def test_unmoved_and_removed_receivers_give_no_range(self) -> None:
+        start = Offset({"a": Position("e", 3), "b": Position("f", 1)})
+        assert plan(start, Offset({"a": Position("e", 3)})) == []
+
+    def test_from_the_beginning(self) -> None:
+        assert plan(INITIAL, Offset({"b": Position("f", 2), "a": Position("e", 1)})) == [
+            Range("a", "e", 0, 1),
+            Range("b", "f", 0, 2),
+        ]
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 200))
+def test_split_covers_the_range_once(low: int, count: int, max_bytes: int) -> None:
+    whole = Range("a", "e", low, low + count)
+    parts = split(whole, end_within, max_bytes)
+    assert parts[0].low == whole.low
+    assert parts[-1].high == whole.high
+    assert all(left.high == right.low for left, right in itertools.pairwise(parts))
+    assert all(0 < part.high - part.low <= max(1, max_bytes // SIZE) for part in parts)
+
+
+@pytest.mark.parametrize(("budget", "expected"), [(1, {"a": 1, "b": 0}), (3, {"a": 2, "b": 1})])
+def test_a_limit_smaller_than_the_receivers_still_moves(budget: int, expected: dict[str, int]) -> None:
+    available = [Available("a", "ea", 0, 9), Available("b", "eb", 0, 9)]
+    assert taken(available, end(INITIAL, available, Limits(max_messages=budget))) == expected
