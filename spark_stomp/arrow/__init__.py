@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from spark_stomp.arrow.decode import decode_block
 from spark_stomp.arrow.encode import OutgoingMessage, outgoing_messages
-from spark_stomp.arrow.raw import RawBlock, RowRules
+from spark_stomp.arrow.raw import RowRules
 
-__all__ = ["OutgoingMessage", "RawBlock", "RowRules", "decode_block", "outgoing_messages"]
+__all__ = ["OutgoingMessage", "RowRules", "decode_block", "outgoing_messages"]

@@ -11,15 +11,16 @@ import pyarrow as pa
 
 from spark_stomp.arrow import columns
 from spark_stomp.arrow.headers import nulls
-from spark_stomp.arrow.raw import RawBlock, RowRules
+from spark_stomp.arrow.raw import RowRules
 from spark_stomp.arrow.rows import Rows, read_rows
 from spark_stomp.arrow.text import Bodies, body_text
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.schema import Projection
 
 __all__ = ["decode_block"]
 
 
-def decode_block(block: RawBlock, projection: Projection, rules: RowRules) -> pa.RecordBatch:
+def decode_block(block: FrameBatch, projection: Projection, rules: RowRules) -> pa.RecordBatch:
     """The rows of a block in the schema of the projection, in the order of the frames.
 
     Takes what :class:`spark_stomp.protocol.FrameScanner` lets through, and computes only the columns of the
@@ -39,7 +40,7 @@ def decode_block(block: RawBlock, projection: Projection, rules: RowRules) -> pa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _constant(field: pa.Field, block: RawBlock) -> pa.Array | None:
+def _constant(field: pa.Field, block: FrameBatch) -> pa.Array | None:
     """A column that does not depend on what the frames hold."""
     rows = len(block.ends)
     match field.name:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.arrow.raw import RawBlock
 from spark_stomp.arrow.strings import Bytes, Ints, Positions, gather, pieces, text_of
+from spark_stomp.framebatch import FrameBatch
 
 __all__ = [
     "NO_END",
@@ -67,7 +67,7 @@ class Area:
         return Area(self.octets, self.buffer, self.starts[rows], self.stops[rows])
 
 
-def area_of(block: RawBlock) -> Area:
+def area_of(block: FrameBatch) -> Area:
     """The frames of a block, without the EOLs (in the lenient dialect also NULs, blanks) that lead them."""
     octets = np.frombuffer(block.data, np.uint8)
     ends = np.asarray(block.ends, np.int64)

@@ -5,33 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
-__all__ = ["RawBlock", "RowRules"]
-
-
-@dataclass(frozen=True, slots=True)
-class RawBlock:
-    """Consecutive complete MESSAGE frames of one receiver, less than 2 GiB of them.
-
-    Attributes:
-        data: the frames' bytes, with the EOLs that stood between them.
-        ends: for each frame the offset in ``data`` just after its NUL; frame i lies in
-            ``data[ends[i - 1]:ends[i]]``, and EOLs may lead it.
-        version: the protocol version that the frames were sent in.
-        received_at: when they were read, in microseconds since the epoch (UTC): one time for all, or an array
-            with one for each.
-        receiver: the epoch of the receiver.
-        first_sequence: the sequence number of the first frame; the others follow without a gap.
-    """
-
-    data: bytes | memoryview
-    ends: npt.NDArray[np.int64]
-    version: str
-    received_at: int | npt.NDArray[np.int64]
-    receiver: str
-    first_sequence: int
+__all__ = ["RowRules"]
 
 
 @dataclass(frozen=True, slots=True)

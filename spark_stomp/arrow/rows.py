@@ -18,9 +18,9 @@ from spark_stomp.arrow.exact import ExactHeaders, exact_frames
 from spark_stomp.arrow.headers import HeaderLines, Headers, in_order
 from spark_stomp.arrow.mixed import mixed_headers
 from spark_stomp.arrow.oddity import ExactPathRules
-from spark_stomp.arrow.raw import RawBlock
 from spark_stomp.arrow.strings import Ints, Positions, gather
 from spark_stomp.arrow.uniform import uniform_headers
+from spark_stomp.framebatch import FrameBatch
 
 __all__ = ["Rows", "read_rows"]
 
@@ -83,7 +83,7 @@ def _order(parts: Sequence[_Part]) -> Ints | None:
     return order
 
 
-def read_rows(block: RawBlock) -> Rows:
+def read_rows(block: FrameBatch) -> Rows:
     """Read the headers of a block's frames, of which there must be one at least."""
     area, oddity = heads.area_of(block), ExactPathRules(block.version)
     parts = _in_place(area, oddity) if heads.lf_scan_pays(area) else _copied_out(area, oddity)

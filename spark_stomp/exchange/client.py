@@ -9,7 +9,7 @@ import pyarrow.flight as flight
 
 from spark_stomp.errors import ExchangeError
 from spark_stomp.exchange.wire import AUTHORIZATION, ExchangeAddress, RangeTicket, from_batch
-from spark_stomp.receiver.frame_store import FrameBatch
+from spark_stomp.framebatch import FrameBatch
 
 __all__ = ["fetch"]
 

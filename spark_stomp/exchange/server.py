@@ -15,7 +15,7 @@ import pyarrow.flight as flight
 
 from spark_stomp.errors import StompError
 from spark_stomp.exchange.wire import AUTHORIZATION, SCHEMA, ExchangeAddress, RangeTicket, to_batch
-from spark_stomp.receiver.frame_store import FrameBatch
+from spark_stomp.framebatch import FrameBatch
 
 __all__ = ["ExchangeServer", "exchange_host"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.receiver.frame_store import FrameBatch
+from spark_stomp.framebatch import FrameBatch
 
 __all__ = ["AUTHORIZATION", "SCHEMA", "ExchangeAddress", "RangeTicket", "from_batch", "new_token", "to_batch"]
 
@@ -49,7 +49,7 @@ def from_batch(batch: pa.RecordBatch) -> FrameBatch:
     ends = np.frombuffer(batch.column("ends")[0].as_buffer(), dtype="<i8")
     return FrameBatch(
         data=memoryview(batch.column("data")[0].as_buffer()),
-        ends=ends,  # type: ignore[arg-type]  # a numpy array is a sequence in all that matters here
+        ends=ends,
         first_sequence=batch.column("first_sequence")[0].as_py(),
         received_at=batch.column("received_at")[0].as_py(),
         version=batch.column("version")[0].as_py(),

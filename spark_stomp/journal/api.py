@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_stomp.receiver import FrameBatch, MessageKey
+from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.receiver.dedup import MAX_REMEMBERED
 
 __all__ = ["Journal", "JournalSettings"]

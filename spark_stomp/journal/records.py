@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from spark_stomp.receiver import FrameBatch
+from spark_stomp.framebatch import FrameBatch
 
 __all__ = [
     "HEAD_BYTES",
@@ -87,7 +87,7 @@ def encode_run(run: FrameBatch, first: int, *, committed: int, durable: int) -> 
     """The record of ``run`` at position ``first``, in parts to be written one after the other."""
     meta = json.dumps([run.receiver, run.version, run.dialect]).encode()
     ends = np.asarray(run.ends, "<i8").tobytes()
-    numbers = (first, committed, durable, len(run.data), run.received_at, len(run.ends), len(meta))
+    numbers = (first, committed, durable, len(run.data), int(run.received_at), len(run.ends), len(meta))
     return _checked(numbers, [meta, ends, run.data])
 
 
@@ -125,7 +125,7 @@ def decode_run(head: Head, record: memoryview) -> FrameBatch:
     data = record[head.data_at : head.size]
     return FrameBatch(
         data,
-        ends,  # type: ignore[arg-type]  # a numpy array is a sequence in all that matters here
+        ends,
         head.first,
         head.received_at,
         version,

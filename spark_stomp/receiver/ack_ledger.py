@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.receiver.dedup import HeldAt
-from spark_stomp.receiver.keys import MessageKey
 
 __all__ = ["AckGroup", "AckLedger", "Acks"]
 

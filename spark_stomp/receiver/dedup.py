@@ -17,7 +17,8 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import NamedTuple, Protocol
 
-from spark_stomp.receiver.keys import Ids, MessageKey
+from spark_stomp.framebatch import MessageKey
+from spark_stomp.receiver.keys import Ids
 
 __all__ = ["COMMITTED", "MAX_REMEMBERED", "DedupIndex", "HeldAt", "Holder", "RememberedKeys"]
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.dedup import DedupIndex, HeldAt
-from spark_stomp.receiver.frame_store import FrameBatch, FrameStore, Stored
-from spark_stomp.receiver.keys import IdsBySequence, MessageKey, frame_keys
+from spark_stomp.receiver.frame_store import FrameStore, Stored
+from spark_stomp.receiver.keys import IdsBySequence, frame_keys
 
 __all__ = ["Counts", "Deliveries"]
 

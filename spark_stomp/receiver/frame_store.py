@@ -18,48 +18,16 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spark_stomp.errors import RangeUnavailable
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.receiver.spill import SpilledBytes, SpillFile
 
-__all__ = ["FrameBatch", "FrameStore", "Stored"]
+__all__ = ["FrameStore", "Stored"]
 
 Stored = Callable[[int, int], Iterable["FrameBatch"]]
 """The frames of a journal between two positions of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FrameBatch:
-    """Consecutive raw frames that arrived in one read, as they go over the exchange.
-
-    ``ends[i]`` is where frame ``i`` ends in ``data``, just after its NUL; ``first_sequence`` is frame 0's
-    number; ``received_at`` is in microseconds since the epoch, UTC; ``version`` and ``dialect`` say how the
-    connection that delivered them spoke, ``receiver`` whose it was.
-    """
-
-    data: bytes | memoryview
-    ends: Sequence[int]
-    first_sequence: int
-    received_at: int
-    version: str
-    dialect: str
-    receiver: str = ""
-
-    @property
-    def end(self) -> int:
-        """The number after the last frame's."""
-        return self.first_sequence + len(self.ends)
-
-    def part(self, low: int, high: int) -> FrameBatch:
-        """The frames whose numbers are in [low, high), of which there is at least one; nothing is copied."""
-        if low <= self.first_sequence and high >= self.end:
-            return self
-        start, stop = max(low - self.first_sequence, 0), min(high, self.end) - self.first_sequence
-        begin = int(self.ends[start - 1]) if start else 0
-        ends = [int(end) - begin for end in self.ends[start:stop]]
-        view = memoryview(self.data)[begin : begin + ends[-1]]
-        return replace(self, data=view, ends=ends, first_sequence=self.first_sequence + start)
 
 
 @dataclass(slots=True)
@@ -218,7 +186,9 @@ class FrameStore:
         """Take in frames that the journal has already; their number here is returned."""
         with self._lock:
             first, ends = self._end, array("q", run.ends)
-            block = _Block(first, None, ends, self._total_bytes, run.received_at, run.version, run.dialect)
+            block = _Block(
+                first, None, ends, self._total_bytes, int(run.received_at), run.version, run.dialect
+            )
             block.position = run.first_sequence
             self._blocks.append(block)
             self._end += len(ends)

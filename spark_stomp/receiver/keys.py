@@ -10,8 +10,8 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
 
+from spark_stomp.framebatch import Ends, MessageKey
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
 __all__ = ["NO_LIMITS", "Ids", "IdsBySequence", "MessageKey", "frame_keys"]
@@ -27,17 +27,7 @@ NO_LIMITS = Limits(max_command=_ANY, max_header_line=_ANY, max_headers=_ANY, max
 """For frames that were checked against the limits when they came."""
 
 
-class MessageKey(NamedTuple):
-    """A message's destination and raw stable id, and a digest of its body to tell impostors."""
-
-    destination: str
-    id: bytes
-    body: bytes
-
-
-def frame_keys(
-    data: bytes | memoryview, ends: Sequence[int], ids: Ids, version: str
-) -> list[MessageKey | None]:
+def frame_keys(data: bytes | memoryview, ends: Ends, ids: Ids, version: str) -> list[MessageKey | None]:
     """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
     ``ids``; None without one."""
     raw = bytes(data)
@@ -52,7 +42,7 @@ def frame_keys(
     return keys
 
 
-def _plain_keys(raw: bytes, ends: Sequence[int], ids: Ids) -> list[MessageKey | None]:
+def _plain_keys(raw: bytes, ends: Ends, ids: Ids) -> list[MessageKey | None]:
     """The same where every header means what it says."""
     keys: list[MessageKey | None] = []
     find, value, destination = raw.find, b"", ""

@@ -27,12 +27,13 @@ from spark_stomp.errors import (
     RemoteProtocolError,
     StompError,
 )
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.frame_store import FrameBatch, Stored
+from spark_stomp.receiver.frame_store import Stored
 from spark_stomp.receiver.page_limit import PageLimitDetector
 from spark_stomp.receiver.retry import Retry, may_recover
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus, choose_subscription

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_stomp.arrow import RawBlock, decode_block
+from spark_stomp.arrow import decode_block
 from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.errors import StompError
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import (
     ErrorReceived,
@@ -61,7 +62,7 @@ _SUBSCRIPTION = "0"
 _GOODBYE = 5.0
 
 
-def look(options: SourceOptions, destination: str) -> Iterator[tuple[RawBlock, Dialect]]:
+def look(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:
     """Up to ``maxMessages`` raw frames that stand in ``destination``, or until ``idleTimeout`` of silence.
 
     Nothing is ACKed. Where the broker cannot browse, the messages are taken and given back at the end, which
@@ -167,8 +168,8 @@ def _next_frame(decoder: FrameDecoder) -> Frame:
             return event
 
 
-def _raw(block: MessageBlock, count: int, version: str, destination: str, first: int) -> RawBlock:
-    return RawBlock(
+def _raw(block: MessageBlock, count: int, version: str, destination: str, first: int) -> FrameBatch:
+    return FrameBatch(
         data=block.data[: block.ends[count - 1]],
         ends=np.asarray(block.ends[:count], dtype=np.int64),
         version=version,

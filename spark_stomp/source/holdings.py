@@ -20,8 +20,9 @@ from spark_stomp.errors import (
     StompError,
 )
 from spark_stomp.exchange import RangeTicket
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal, JournalSettings, JournalWriter
-from spark_stomp.receiver import DedupIndex, Deliveries, FrameBatch, Receiver, ReceiverStatus
+from spark_stomp.receiver import DedupIndex, Deliveries, Receiver, ReceiverStatus
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
 from spark_stomp.source.planning import Available, Range
 

@@ -10,9 +10,10 @@ import logging
 from collections.abc import Sequence
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal.api import Journal
 from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries, FrameBatch
+from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.keys import NO_LIMITS
 
 __all__ = ["recover", "stable_ids"]

@@ -16,8 +16,9 @@ import threading
 from collections.abc import Callable, Sequence
 
 from spark_stomp.errors import JournalError, StompError
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal.api import Journal
-from spark_stomp.receiver import DedupIndex, Deliveries, FrameBatch
+from spark_stomp.receiver import DedupIndex, Deliveries
 
 __all__ = ["JournalWriter"]
 

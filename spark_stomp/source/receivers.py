@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from spark_stomp.errors import OptionError
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, new_token
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import JournalSettings, open_journal, recover
 from spark_stomp.options import SourceOptions
-from spark_stomp.receiver import DedupIndex, FrameBatch, Receiver, ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver import DedupIndex, Receiver, ReceiverSettings, ReceiverStatus
 from spark_stomp.source.holdings import Backlog, JournalBacklog, MemoryBacklog
 from spark_stomp.source.offsets import Offset
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark_stomp.arrow import RawBlock, RowRules, decode_block
+from spark_stomp.arrow import RowRules, decode_block
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
-from spark_stomp.receiver import FrameBatch
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.schema import Projection
 
-__all__ = ["FrameRange", "RowSettings", "gathered", "joined", "read_range"]
+__all__ = ["FrameRange", "RowSettings", "gathered", "read_range"]
 
 _BLOCK_BYTES = 1 << 20
 
@@ -51,7 +50,7 @@ def read_range(partition: FrameRange, settings: RowSettings) -> Iterator[pa.Reco
     """Fetch the frames of ``partition`` and decode them, one record batch for about a MiB of them."""
     for runs in gathered(fetch(partition.address, partition.ticket)):
         rules = settings.rules(dialect_named(runs[0].dialect))
-        yield decode_block(joined(runs), settings.projection, rules)
+        yield decode_block(FrameBatch.join(runs), settings.projection, rules)
 
 
 def gathered(runs: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
@@ -63,29 +62,10 @@ def gathered(runs: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
     group: list[FrameBatch] = []
     size = 0
     for run in runs:
-        if group and (_origin(run) != _origin(group[0]) or size >= _BLOCK_BYTES):
+        if group and (run.origin != group[0].origin or size >= _BLOCK_BYTES):
             yield group
             group, size = [], 0
         group.append(run)
         size += len(run.data)
     if group:
         yield group
-
-
-def _origin(run: FrameBatch) -> tuple[str, str, str]:
-    return run.receiver, run.version, run.dialect
-
-
-def joined(runs: Sequence[FrameBatch]) -> RawBlock:
-    """Consecutive runs as one block; each frame keeps the time at which it was received."""
-    counts = [len(run.ends) for run in runs]
-    offsets = np.cumsum([0, *(len(run.data) for run in runs[:-1])])
-    ends = [np.asarray(run.ends, np.int64) + offset for run, offset in zip(runs, offsets, strict=True)]
-    return RawBlock(
-        data=runs[0].data if len(runs) == 1 else b"".join(run.data for run in runs),
-        ends=np.concatenate(ends),
-        version=runs[0].version,
-        received_at=np.repeat(np.array([run.received_at for run in runs], np.int64), counts),
-        receiver=runs[0].receiver,
-        first_sequence=runs[0].first_sequence,
-    )

@@ -125,7 +125,7 @@ def test_a_reader_that_dies_between_two_halves_of_a_batch(
         send(broker, half, bodies(number * COUNT))
     # Without a journal each half is a task; with one the batch is one, and dies in the middle of it.
     point = "source.stream_reader:StompStreamReader.read@before#4" if mode == "plain" else ""
-    point = point or "source.partitions:joined@after#2"
+    point = point or "framebatch:FrameBatch.join@after#2"
     query = query_of(mode, f'["{halves[0]}", "{halves[1]}"]', f"spark_stomp.{point}=hold")
     query.start()
     query.points.wait_reached()

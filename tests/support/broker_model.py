@@ -16,11 +16,11 @@ from itertools import pairwise
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.frame_store import FrameBatch
 
 __all__ = ["RECEIVERS", "Fate", "Query", "Side", "body_of", "counts", "frames_of", "receivers"]
 

@@ -14,8 +14,8 @@ from typing import Any
 from unittest import mock
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import JournalSettings, open_journal
-from spark_stomp.receiver import MessageKey
 from support.driven import Run
 
 __all__ = ["COLUMNS", "GOLDEN", "KINDS", "SETTLED", "kind_of_journal", "plain"]

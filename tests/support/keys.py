@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spark_stomp.receiver.keys import MessageKey, frame_keys
+from spark_stomp.framebatch import MessageKey
+from spark_stomp.receiver.keys import frame_keys
 
 __all__ = ["key"]
 

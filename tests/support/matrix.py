@@ -64,7 +64,7 @@ _JOURNAL_MOMENTS = {
 }
 MOMENTS = {
     "before the fetch": "spark_stomp.source.stream_reader:StompStreamReader.read@before#2=hold",
-    "in the task": "spark_stomp.source.tasks:joined@after#2=hold",
+    "in the task": "spark_stomp.framebatch:FrameBatch.join@after#2=hold",
     "after the sink wrote, before the commit log": "support.engine:Sink.write@after#2=hold",
     "after the commit log, before the ACK": "support.engine:CommitLog.append@after#2=hold",
     "between ACK and receipt": "",

@@ -19,6 +19,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # class, protocol.Limits, so that the limits are declared once; protocol knows nothing of options.
 LAYERS = (
     ("errors",),
+    ("framebatch",),
     ("protocol",),
     ("options", "schema", "locations"),
     ("brokers", "transport", "arrow", "devbroker"),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.receiver import MessageKey
+from spark_stomp.framebatch import MessageKey
 
 __all__ = ["DedupLog", "pack_keys", "unpack_keys"]
 

@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
+from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.journal.api import JournalSettings
 from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.local.segment import SUFFIX, Segment
-from spark_stomp.receiver import FrameBatch, MessageKey
 
 __all__ = ["LocalJournal"]
 

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 
 from spark_stomp.errors import JournalDamaged
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal.records import (
     HEAD_BYTES,
     MAGIC,
@@ -29,7 +30,6 @@ from spark_stomp.journal.records import (
     is_intact,
     parse_head,
 )
-from spark_stomp.receiver import FrameBatch
 
 __all__ = ["SUFFIX", "Segment", "write_fully"]
 

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 
 from spark_stomp.errors import JournalDamaged
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import FRAMES, FramesName
 from spark_stomp.journal.records import HEAD_BYTES, Head, decode_run, is_intact, parse_head
-from spark_stomp.receiver import FrameBatch
 
 __all__ = ["ObjectCache"]
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal.local.dedup_log import pack_keys, unpack_keys
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, DedupLogName, Writer
-from spark_stomp.receiver import MessageKey
 
 __all__ = ["ObjectDedupLog"]
 

@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed
+from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.journal.api import JournalSettings
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.cache import ObjectCache
@@ -33,7 +34,6 @@ from spark_stomp.journal.objects.object_names import (
     MarkName,
 )
 from spark_stomp.journal.records import Parts, encode_run
-from spark_stomp.receiver import FrameBatch, MessageKey
 
 __all__ = ["ObjectJournal"]
 

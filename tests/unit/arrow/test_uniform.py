@@ -8,15 +8,15 @@ import pytest
 
 from spark_stomp.arrow.heads import Area, area_of, first_feeds, line_feeds
 from spark_stomp.arrow.oddity import ExactPathRules
-from spark_stomp.arrow.raw import RawBlock
 from spark_stomp.arrow.uniform import UniformHeaders, uniform_headers
+from spark_stomp.framebatch import FrameBatch
 
 
 def read(*frames: bytes, version: str = "1.2") -> tuple[UniformHeaders, list[bytes]] | None:
     """The headers, and what follows them in each frame; None unless all frames have one layout."""
     data = b"".join(frame + b"\0" for frame in frames)
     ends = np.cumsum([len(frame) + 1 for frame in frames])
-    area = area_of(RawBlock(data, ends, version, 0, "r", 0))
+    area = area_of(FrameBatch(data, ends, 0, 0, version, receiver="r"))
     lf = line_feeds(area.octets)
     found = uniform_headers(area, lf, first_feeds(area, lf), ExactPathRules(version))
     if found is None or len(found.rows) < len(frames):
@@ -110,7 +110,7 @@ def test_frames_of_another_layout_are_passed_over() -> None:
     frames = [b"MESSAGE\na:%d\n%s\n" % (i, b"b:x\n" if i % 3 else b"") for i in range(9)]
     data = b"".join(frame + b"\0" for frame in frames)
     ends = np.cumsum([len(frame) + 1 for frame in frames])
-    area = area_of(RawBlock(data, ends, "1.2", 0, "r", 0))
+    area = area_of(FrameBatch(data, ends, 0, 0, "1.2", receiver="r"))
     lf = line_feeds(area.octets)
     found = uniform_headers(area, lf, first_feeds(area, lf), ExactPathRules("1.2"))
     assert found is not None

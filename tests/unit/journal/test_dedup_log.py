@@ -9,8 +9,8 @@ import pytest
 from support.journals import damage
 
 from spark_stomp.errors import JournalDamaged
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal.local.dedup_log import DedupLog, pack_keys, unpack_keys
-from spark_stomp.receiver import MessageKey
 
 KEYS = [MessageKey("/queue/ä", b"ID:%d" % number, bytes([number]) * 16) for number in range(5)]
 

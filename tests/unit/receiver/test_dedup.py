@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from support.keys import key
 
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.receiver.dedup import COMMITTED, DedupIndex, HeldAt
-from spark_stomp.receiver.keys import MessageKey
 
 
 class Receiver:

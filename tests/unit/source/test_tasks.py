@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spark_stomp.arrow import RowRules, decode_block
-from spark_stomp.receiver import FrameBatch
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.schema import Projection
 from spark_stomp.source import tasks
-from spark_stomp.source.tasks import gathered, joined
+from spark_stomp.source.tasks import gathered
 
 
 def run(first: int, count: int, version: str = "1.2", size: int = 10) -> FrameBatch:
@@ -25,7 +25,7 @@ def _shifted(ends: list[int], first: int) -> list[int]:
 
 def test_small_runs_become_one_block_and_rows_stay_exact() -> None:
     runs = [run(0, 3), run(3, 1), run(4, 2)]
-    block = joined(runs)
+    block = FrameBatch.join(runs)
     batch = decode_block(
         block, Projection.of("message_id", "received_at", "sequence", "receiver"), RowRules(None, "ms")
     )
@@ -38,7 +38,7 @@ def test_small_runs_become_one_block_and_rows_stay_exact() -> None:
 
 def test_one_run_is_not_copied() -> None:
     only = run(0, 3)
-    assert joined([only]).data is only.data
+    assert FrameBatch.join([only]).data is only.data
 
 
 def test_blocks_are_cut_by_size_and_where_the_version_changes() -> None:

@@ -1,0 +1,240 @@
+"""Raw frames as they travel from a receiver to a task, and which piece of a store holds which of them.
+
+A :class:`FrameBatch` is one value all the way: the receiver keeps it, the journal writes it, the exchange
+sends it, and a task decodes it. A :class:`FrameIndex` finds the pieces (blocks, records) of a store that
+hold a range of frames, and counts their bytes. A :class:`MessageKey` names a message over connections and
+restarts.
+
+Sequence numbers count the frames of one receiver's epoch, positions those of one journal; both are dense,
+start at 0, and are "numbers" here. A range ``[low, high)`` has ``low`` and not ``high``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Ends",
+    "FrameBatch",
+    "FrameIndex",
+    "MessageKey",
+    "Piece",
+    "bytes_between",
+    "end_within",
+    "merged_ranges",
+]
+
+T = TypeVar("T")
+Ends = Sequence[int] | npt.NDArray[np.int64]
+
+
+class MessageKey(NamedTuple):
+    """What a message is known by on whatever connection it comes (contract 4).
+
+    Its destination, its stable id as it reads on the wire, and a digest of its body: an id that comes with
+    another body is another message.
+    """
+
+    destination: str
+    id: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FrameBatch:
+    """Consecutive complete MESSAGE frames of one receiver, less than 2 GiB of them.
+
+    Attributes:
+        data: the frames' bytes as they came from the socket, with the EOLs that stood between them.
+        ends: for each frame the offset in ``data`` just after its NUL. Frame i is
+            ``data[ends[i - 1]:ends[i]]``, and EOLs may lead it.
+        first_sequence: the number of the first frame; the others follow without a gap.
+        received_at: when they were read, in microseconds since the epoch (UTC): one time for all, or an array
+            with one for each.
+        version: the STOMP version of the connection that delivered them.
+        dialect: the name of the broker's dialect; empty if nobody needs it.
+        receiver: the name of the receiver.
+    """
+
+    data: bytes | memoryview
+    ends: Ends
+    first_sequence: int
+    received_at: int | npt.NDArray[np.int64]
+    version: str
+    dialect: str = ""
+    receiver: str = ""
+
+    @property
+    def end(self) -> int:
+        """The number after the last frame's."""
+        return self.first_sequence + len(self.ends)
+
+    @property
+    def origin(self) -> tuple[str, str, str]:
+        """Who received the frames and how they are to be read; only batches of one origin can be joined."""
+        return self.receiver, self.version, self.dialect
+
+    def part(self, low: int, high: int) -> FrameBatch:
+        """The frames whose numbers are in [low, high), at least one; nothing is copied."""
+        if low <= self.first_sequence and high >= self.end:
+            return self
+        start, stop = max(low - self.first_sequence, 0), min(high, self.end) - self.first_sequence
+        begin = int(self.ends[start - 1]) if start else 0
+        ends = [int(end) - begin for end in self.ends[start:stop]]
+        view = memoryview(self.data)[begin : begin + ends[-1]]
+        time = self.received_at if isinstance(self.received_at, int) else self.received_at[start:stop]
+        return replace(
+            self, data=view, ends=ends, received_at=time, first_sequence=self.first_sequence + start
+        )
+
+    @staticmethod
+    def join(batches: Sequence[FrameBatch]) -> FrameBatch:
+        """Consecutive batches of one origin as one; each frame keeps the time at which it was received."""
+        first = batches[0]
+        counts = [len(batch.ends) for batch in batches]
+        offsets = np.cumsum([0, *(len(batch.data) for batch in batches[:-1])])
+        ends = [np.asarray(one.ends, np.int64) + offset for one, offset in zip(batches, offsets, strict=True)]
+        return replace(
+            first,
+            data=first.data if len(batches) == 1 else b"".join(batch.data for batch in batches),
+            ends=np.concatenate(ends),
+            received_at=np.repeat(np.array([batch.received_at for batch in batches], np.int64), counts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Piece(Generic[T]):
+    """The frames [first, end) and the ``item`` that holds them; ``bytes_before`` is what lies in front."""
+
+    first: int
+    end: int
+    bytes_before: int
+    size: int
+    item: T
+
+
+class FrameIndex(Generic[T]):
+    """The pieces of a store by the numbers of their frames; each frame is in one piece at most.
+
+    ``ends_of`` gives, for an item, where each of its frames ends in it, as :attr:`FrameBatch.ends`. Not
+    thread-safe but for reading while one thread appends.
+    """
+
+    def __init__(self, ends_of: Callable[[T], Ends]) -> None:
+        self._ends_of = ends_of
+        self._pieces: list[Piece[T]] = []
+        self.total_bytes = 0
+
+    def __iter__(self) -> Iterator[Piece[T]]:
+        return iter(self._pieces)
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def oldest(self) -> Piece[T] | None:
+        """The first piece; None if there is none."""
+        return self._pieces[0] if self._pieces else None
+
+    def append(self, first: int, count: int, size: int, item: T) -> None:
+        """``item`` holds ``count`` frames from ``first`` on, ``size`` bytes of them."""
+        self._pieces.append(Piece(first, first + count, self.total_bytes, size, item))
+        self.total_bytes += size
+
+    def overlapping(self, low: int, high: int) -> list[Piece[T]]:
+        """The pieces that hold any frame of [low, high), in order."""
+        if low >= high:
+            return []
+        pieces = self._pieces
+        begin = bisect_right(pieces, low, key=lambda piece: piece.end)
+        found = []
+        for piece in pieces[begin:]:
+            if piece.first >= high:
+                break
+            if piece.end > piece.first:
+                found.append(piece)
+        return found
+
+    def bytes_before(self, number: int) -> int:
+        """Bytes of frames in front of the frame ``number``; of one that is gone, in front of the oldest."""
+        index = bisect_right(self._pieces, number, key=lambda piece: piece.end)
+        if index == len(self._pieces):
+            return self.total_bytes
+        piece = self._pieces[index]
+        inside = number - piece.first
+        return piece.bytes_before + (int(self._ends_of(piece.item)[inside - 1]) if inside > 0 else 0)
+
+    def number_within(self, max_bytes: int, high: int) -> int:
+        """The largest number up to ``high`` with at most ``max_bytes`` of frames in front of it.
+
+        Of frames that are gone, the number of the oldest that is there.
+        """
+        index = bisect_right(self._pieces, max_bytes, key=lambda piece: piece.bytes_before) - 1
+        if index < 0:
+            return min(self._pieces[0].first, high) if self._pieces else high
+        piece = self._pieces[index]
+        if piece.first >= high:
+            return high
+        ends = self._ends_of(piece.item)
+        return min(piece.first + bisect_right(ends, max_bytes - piece.bytes_before), high)
+
+    def free(self, upto: int) -> list[T]:
+        """Take out the pieces all of whose frames are below ``upto``; their items."""
+        count = 0
+        while count < len(self._pieces) and self._pieces[count].end <= upto:
+            count += 1
+        gone = [piece.item for piece in self._pieces[:count]]
+        del self._pieces[:count]
+        return gone
+
+    def discard(self, low: int, cut: Callable[[T, int], None]) -> list[T]:
+        """Take out the frames from ``low`` on: the items of pieces that go as a whole.
+
+        One that goes in part stays, and ``cut`` makes its item hold only so many frames.
+        """
+        self.total_bytes = self.bytes_before(low)
+        gone = []
+        while self._pieces and self._pieces[-1].first >= low:
+            gone.append(self._pieces.pop().item)
+        if self._pieces and self._pieces[-1].end > low:
+            last = self._pieces[-1]
+            cut(last.item, low - last.first)
+            self._pieces[-1] = replace(last, end=low, size=self.total_bytes - last.bytes_before)
+        return gone
+
+
+def bytes_between(indexes: Iterable[FrameIndex[T]], low: int, high: int) -> int:
+    """The size on the wire of the frames [low, high), which lie in ``indexes``."""
+    return sum(index.bytes_before(high) - index.bytes_before(low) for index in indexes)
+
+
+def end_within(indexes: Iterable[FrameIndex[T]], low: int, high: int, max_bytes: int) -> int:
+    """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``; at least ``low``.
+
+    ``indexes`` are in order, and all that hold any of [low, high).
+    """
+    best = low
+    for index in indexes:
+        before = index.bytes_before(low)
+        best = max(best, index.number_within(before + max_bytes, high))
+        max_bytes -= index.bytes_before(high) - before
+        if max_bytes < 0:
+            break
+    return best
+
+
+def merged_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """``ranges`` in order, those that touch each other made one."""
+    merged: list[tuple[int, int]] = []
+    for low, high in ranges:
+        if merged and merged[-1][1] == low:
+            merged[-1] = (merged[-1][0], high)
+        else:
+            merged.append((low, high))
+    return merged
