@@ -8,25 +8,25 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import ExchangeError
-from spark_stomp.exchange.wire import AUTHORIZATION, ExchangeAddress, RangeTicket, from_batch
+from spark_stomp.exchange.wire import AUTHORIZATION, ExchangeAddress, RangeTicket, from_record
 from spark_stomp.framebatch import FrameBatch
 
 __all__ = ["fetch"]
 
 
 def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
-    """The frames of ``ticket``, run by run, in order.
+    """The frames of ``ticket``, batch by batch, in order.
 
-    Raises ExchangeError where the exchange cannot be reached, refuses, breaks off, or delivers anything but
+    Raises ExchangeError if the exchange cannot be reached, refuses, breaks off, or delivers anything but
     the whole range: a task that got less must fail, or its missing messages would be ACKed.
     """
     expected = ticket.low
     try:
-        for run in _stream(address, ticket):
-            if run.first_sequence != expected:
+        for batch in _stream(address, ticket):
+            if batch.first_sequence != expected:
                 break
-            expected += len(run.ends)
-            yield run
+            expected += len(batch.ends)
+            yield batch
     except pa.ArrowException as error:
         raise ExchangeError(
             f"frames [{ticket.low}, {ticket.high}) of epoch {ticket.epoch} could not be fetched from "
@@ -44,4 +44,4 @@ def _stream(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatc
     # A proxy from the environment is for the outside world; the exchange is never behind it.
     with flight.connect(address.location, generic_options=[("grpc.enable_http_proxy", 0)]) as client:
         for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), options):
-            yield from_batch(chunk.data)
+            yield from_record(chunk.data)

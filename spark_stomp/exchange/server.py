@@ -7,19 +7,23 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import StompError
-from spark_stomp.exchange.wire import AUTHORIZATION, SCHEMA, ExchangeAddress, RangeTicket, to_batch
+from spark_stomp.exchange.wire import AUTHORIZATION, SCHEMA, ExchangeAddress, RangeTicket, to_record
 from spark_stomp.framebatch import FrameBatch
 
 __all__ = ["ExchangeServer", "exchange_host"]
 
 _CLOSE = 0.5
+_LOOPBACK = "127.0.0.1"
+# A network that documentation alone uses (RFC 5737): the way out of the machine, to nobody.
+_ELSEWHERE = ("192.0.2.1", 9)
 
 ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
 Status = Callable[[], dict[str, Any]]
@@ -29,22 +33,32 @@ class ExchangeServer:
     """Serves ``do_get(range)`` and the action ``status`` to whoever presents the token.
 
     ``read_range`` returns the frames of a ticket or raises a StompError, whose text reaches the task.
-    ``on_served`` is told each ticket that was read to its end.
     """
 
-    def __init__(
-        self,
-        host: str,
-        token: str,
-        read_range: ReadRange,
-        status: Status,
-        on_served: Callable[[RangeTicket], None] = lambda ticket: None,
-    ) -> None:
+    def __init__(self, host: str, token: str, read_range: ReadRange, status: Status) -> None:
+        self._lock = threading.Lock()
+        self._unread: set[RangeTicket] = set()
+        self._read_at: float | None = None
         location = ExchangeAddress(host, 0, token).location
-        self._flight = _Flight(
-            location, read_range, status, on_served, {"token": _TokenMiddlewareFactory(token)}
-        )
+        middleware = {"token": _TokenMiddlewareFactory(token)}
+        self._flight = _Flight(location, read_range, status, self._served, middleware)
         self.address = ExchangeAddress(host, self._flight.port, token)
+
+    def expect(self, tickets: Iterable[RangeTicket]) -> None:
+        """From now on :attr:`read_at` is about these."""
+        with self._lock:
+            self._unread, self._read_at = set(tickets), None
+
+    @property
+    def read_at(self) -> float | None:
+        """When the last of the expected tickets was read to its end, monotonic; None if not all were."""
+        return self._read_at
+
+    def _served(self, ticket: RangeTicket) -> None:
+        with self._lock:
+            self._unread.discard(ticket)
+            if not self._unread and self._read_at is None:
+                self._read_at = time.monotonic()
 
     def close(self) -> None:
         """Stop serving. Does not wait for a task that holds a read open and takes nothing."""
@@ -70,14 +84,14 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
         wanted = _parsed(ticket.ticket)
         try:
-            runs = self._read_range(wanted)
+            batches = self._read_range(wanted)
         except StompError as error:
             raise flight.FlightServerError(str(error)) from error
-        return flight.GeneratorStream(SCHEMA, self._batches(wanted, runs))
+        return flight.GeneratorStream(SCHEMA, self._records(wanted, batches))
 
-    def _batches(self, wanted: RangeTicket, runs: Iterator[FrameBatch]) -> Iterator[pa.RecordBatch]:
-        for run in runs:
-            yield to_batch(run)
+    def _records(self, wanted: RangeTicket, batches: Iterator[FrameBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield to_record(batch)
         self._on_served(wanted)
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[flight.Result]:
@@ -107,13 +121,6 @@ class _TokenMiddlewareFactory(flight.ServerMiddlewareFactory):  # type: ignore[m
             raise flight.FlightUnauthenticatedError("the exchange token is missing or wrong")
 
 
-# MERGED from address.py: Which address the exchange binds and tells the tasks.
-
-_LOOPBACK = "127.0.0.1"
-# A network that documentation alone uses (RFC 5737): the way out of the machine, to nobody.
-_ELSEWHERE = ("192.0.2.1", 9)
-
-
 def exchange_host(option: str | None) -> str:
     """The ``exchangeHost`` option, else ``SPARK_LOCAL_IP``, else the machine's own address, else loopback.
 
@@ -132,7 +139,7 @@ def exchange_host(option: str | None) -> str:
 
 
 def _outward_address() -> str:
-    """The address that packets from here would bear; loopback where there is no way out."""
+    """The address that packets from here would bear; loopback if there is no way out."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             # Connecting a datagram socket chooses its source address and sends nothing.

@@ -1,4 +1,4 @@
-"""Frame runs as Arrow record batches of one row, without copying their bytes."""
+"""What goes over the exchange: tickets to it, and frame batches as Arrow record batches of one row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ import pyarrow as pa
 
 from spark_stomp.framebatch import FrameBatch
 
-__all__ = ["AUTHORIZATION", "SCHEMA", "ExchangeAddress", "RangeTicket", "from_batch", "new_token", "to_batch"]
+__all__ = [
+    "AUTHORIZATION",
+    "SCHEMA",
+    "ExchangeAddress",
+    "RangeTicket",
+    "from_record",
+    "new_token",
+    "to_record",
+]
+
+AUTHORIZATION = "authorization"
 
 SCHEMA = pa.schema(
     [
@@ -26,41 +36,36 @@ SCHEMA = pa.schema(
 )
 
 
-def to_batch(run: FrameBatch) -> pa.RecordBatch:
+def to_record(batch: FrameBatch) -> pa.RecordBatch:
     """``ends`` travel as little-endian 64-bit integers, ``data`` as it came from the socket."""
-    data = pa.py_buffer(run.data)
+    data = pa.py_buffer(batch.data)
     offsets = pa.py_buffer(np.array([0, data.size], dtype="<i8"))
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([run.first_sequence], pa.int64()),
-            pa.array([run.received_at], pa.int64()),
-            pa.array([run.version], pa.string()),
-            pa.array([run.dialect], pa.string()),
-            pa.array([run.receiver], pa.string()),
-            pa.array([np.asarray(run.ends, dtype="<i8").tobytes()], pa.binary()),
+            pa.array([batch.first_sequence], pa.int64()),
+            pa.array([batch.received_at], pa.int64()),
+            pa.array([batch.version], pa.string()),
+            pa.array([batch.dialect], pa.string()),
+            pa.array([batch.receiver], pa.string()),
+            pa.array([np.asarray(batch.ends, dtype="<i8").tobytes()], pa.binary()),
             pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data]),
         ],
         schema=SCHEMA,
     )
 
 
-def from_batch(batch: pa.RecordBatch) -> FrameBatch:
-    """The inverse; ``data`` is a view of the batch's memory."""
-    ends = np.frombuffer(batch.column("ends")[0].as_buffer(), dtype="<i8")
+def from_record(record: pa.RecordBatch) -> FrameBatch:
+    """The inverse; ``data`` is a view of the record's memory."""
+    ends = np.frombuffer(record.column("ends")[0].as_buffer(), dtype="<i8")
     return FrameBatch(
-        data=memoryview(batch.column("data")[0].as_buffer()),
+        data=memoryview(record.column("data")[0].as_buffer()),
         ends=ends,
-        first_sequence=batch.column("first_sequence")[0].as_py(),
-        received_at=batch.column("received_at")[0].as_py(),
-        version=batch.column("version")[0].as_py(),
-        dialect=batch.column("dialect")[0].as_py(),
-        receiver=batch.column("receiver")[0].as_py(),
+        first_sequence=record.column("first_sequence")[0].as_py(),
+        received_at=record.column("received_at")[0].as_py(),
+        version=record.column("version")[0].as_py(),
+        dialect=record.column("dialect")[0].as_py(),
+        receiver=record.column("receiver")[0].as_py(),
     )
-
-
-# MERGED from ticket.py: What a task needs to fetch a range: where, with which token, and which fram
-
-AUTHORIZATION = "authorization"
 
 
 def new_token() -> str:

@@ -1,21 +1,20 @@
-"""The receiver: one subscription over connections that come and go, a window of raw frames, an ack ledger."""
+"""The receiver: one subscription over connections that come and go, its raw frames, and their ACKs."""
 
-from spark_stomp.framebatch import FrameBatch, MessageKey
-from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.deliveries import Counts, Deliveries
-from spark_stomp.receiver.frame_store import FrameStore, Stored
+from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
+from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
+from spark_stomp.receiver.frame_store import FrameStore
 from spark_stomp.receiver.receiver import Receiver
-from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.settings import Counts, ReceiverSettings, ReceiverStatus
 
 __all__ = [
+    "MAX_REMEMBERED",
     "Counts",
     "DedupIndex",
     "Deliveries",
-    "FrameBatch",
     "FrameStore",
-    "MessageKey",
+    "Offer",
     "Receiver",
     "ReceiverSettings",
     "ReceiverStatus",
-    "Stored",
+    "offer",
 ]

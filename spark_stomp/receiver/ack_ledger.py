@@ -1,11 +1,11 @@
 """The ack ledger: the handles of one connection's deliveries, and what the broker confirmed of them.
 
-A ledger lives and dies with its connection, since a handle means something only there. It has two sorts of
-handles: those of frames that came as new, by sequence number, and those of redelivered messages, attached to
-the place of the frame that is held for them already, which may be another receiver's.
+A ledger lives as long as its connection, because a handle means something only there. It has two sorts of
+handles: those of new frames, by sequence number, and those of redelivered messages, attached to the frame
+that is held for them already, which may be another receiver's.
 
-Invariants (contract 1 and 4): a handle leaves the ledger at most once, and only when what it stands for was
-committed; "confirmed" grows only when the receipt for it came, or where nothing was left to confirm.
+Invariants (contract 1 and 4): a handle leaves the ledger at most once, and only when its message is committed;
+``confirmed`` grows only when the receipt came, or if nothing was left to confirm. ``confirmed <= sent``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AckLedger:
         self._sent = start
         self._confirmed = start
         self._delivered = 0
-        self._settled = 0
+        self._receipted_handles = 0
 
     @property
     def sent(self) -> int:
@@ -69,13 +69,13 @@ class AckLedger:
         return self._confirmed
 
     @property
-    def outstanding(self) -> int:
+    def unacked(self) -> int:
         """How many deliveries the broker counts as un-acked, as far as we know."""
-        return self._delivered - self._settled
+        return self._delivered - self._receipted_handles
 
     @property
     def next_deadline(self) -> float | None:
-        """When the oldest outstanding receipt is overdue; None where none is outstanding."""
+        """When the oldest awaited receipt is overdue; None if none is awaited."""
         return min(
             (group.deadline for group in self._groups.values() if group.receipt not in self._receipted),
             default=None,
@@ -86,21 +86,21 @@ class AckLedger:
         self._handles.append((first_sequence, handles))
         self._delivered += len(handles)
 
-    def attach(self, place: HeldAt, key: MessageKey, handle: bytes) -> None:
-        """The message held at ``place`` came once more, with this handle."""
+    def attach(self, held_at: HeldAt, key: MessageKey, handle: bytes) -> None:
+        """The message at ``held_at`` came once more, with this handle."""
         # The running number keeps the order of delivery, and two entries from being compared any further.
-        entry = (place.sequence, self._delivered, key, handle)
-        heappush(self._attached.setdefault(place.owner, []), entry)
+        entry = (held_at.sequence, self._delivered, key, handle)
+        heappush(self._attached.setdefault(held_at.owner, []), entry)
         self._delivered += 1
 
     def take(self, committed: int, committed_of: Callable[[int], int], most: int) -> Acks | None:
-        """Remove what is due: up to ``most`` handles, in order; None where nothing is.
+        """Remove what is due: up to ``most`` handles, in order; None if nothing is.
 
         ``committed``: new frames below this number are. ``committed_of``: the same for attached ones, by
         owner.
         """
         attached = self._take_attached(committed_of, most)
-        if not attached and not self._pass_over(committed):
+        if not attached and not self._skip_without_handle(committed):
             return None
         upto = min(committed, self._sent + most)
         handles = [handle for _, handle in attached] + self._take_new(upto)
@@ -120,16 +120,16 @@ class AckLedger:
         self._groups[group.receipt] = group
 
     def confirm(self, receipt: str) -> AckGroup | None:
-        """A RECEIPT came; the group of ACKs that it is for, None where there is none.
+        """A RECEIPT came; the group of ACKs that it is for, None if there is none.
 
         Receipts may come in any order. A later group's receipt does not vouch for an earlier group, so the
-        confirmed mark stays below the oldest group that is still outstanding.
+        confirmed mark stays below the oldest group whose receipt is still awaited.
         """
         group = self._groups.get(receipt)
         if group is None or receipt in self._receipted:
             return None
         self._receipted.add(receipt)
-        self._settled += len(group.acks.handles)
+        self._receipted_handles += len(group.acks.handles)
         for oldest in list(self._groups.values()):
             if oldest.receipt not in self._receipted:
                 break
@@ -159,10 +159,10 @@ class AckLedger:
                 self._handles.appendleft((first + count, handles[count:]))
         return taken
 
-    def _pass_over(self, committed: int) -> bool:
-        """Step over committed numbers that have no handle here: they came on an earlier connection.
+    def _skip_without_handle(self, committed: int) -> bool:
+        """Skip committed numbers that have no handle here: they came on an earlier connection.
 
-        False where nothing is left to ACK below ``committed``.
+        False if nothing is left to ACK below ``committed``.
         """
         if self._handles and self._handles[0][0] < committed:
             self._sent = max(self._sent, self._handles[0][0])

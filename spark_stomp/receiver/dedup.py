@@ -1,11 +1,11 @@
-"""The book of keys: how a redelivered message is known again (contract 4).
+"""The dedup index: how a message that is delivered again is recognised (contract 4).
 
-When a connection breaks, the broker delivers again what was not ACKed, to any receiver of the query, and with
-or without a mark; what is still held must not become a second row. So every id that comes is looked up among
-those held by all receivers of the query.
+When a connection ends, the broker delivers again what was not ACKed, to any receiver of the query, with or
+without a mark. A message that is still held must not become a second row. So every id that comes is looked up
+among the ids that all receivers of the query hold.
 
-That look-up is made for every message, so it is cheap: one dictionary from raw id to place, filled and
-searched a block at a time. Only where an id is found are the frames decoded, and destinations and bodies
+This look-up is made for every message, so it is cheap: one dictionary from raw id to where it is held, filled
+and searched a block at a time. Only if an id is found are the frames decoded, and destinations and bodies
 compared.
 """
 
@@ -23,23 +23,25 @@ from spark_stomp.receiver.keys import Ids
 __all__ = ["COMMITTED", "MAX_REMEMBERED", "DedupIndex", "HeldAt", "Holder", "RememberedKeys"]
 
 MAX_REMEMBERED = 250_000
+"""How many keys of committed messages are remembered."""
+
 _SHIFT = 48
 _MASK = (1 << _SHIFT) - 1
 
 
 class HeldAt(NamedTuple):
-    """Where a message is held: the number of a receiver in the book, and a sequence number of it."""
+    """Where a message is held: the number of a receiver in the index, and its sequence number there."""
 
     owner: int
     sequence: int
 
 
 COMMITTED = HeldAt(-1, -1)
-"""The place of a message that is committed and held nowhere any more."""
+"""Stands for a message that is committed and held nowhere any more."""
 
 
 class Holder(Protocol):
-    """A receiver as the book sees it; called with the book's lock held."""
+    """A receiver as the index sees it; called with the index's lock held."""
 
     @property
     def committed(self) -> int:
@@ -53,61 +55,59 @@ class Holder(Protocol):
 
 
 class DedupIndex:
-    """The keys that the receivers of one query hold.
+    """The messages that the receivers of one query hold, and those they committed lately.
 
-    Whoever calls holds ``lock``, which also makes one step of what a receiver does with a block: no other
-    receiver, and no choice of an offset, comes between the look-up and the append.
+    Callers hold ``lock``. It also makes one step of what a receiver does with a block: no other receiver, and
+    no choice of an offset, comes between the look-up and the append.
 
     ``max_remembered`` bounds how many keys of committed messages are remembered for a redelivery that may
-    never come; beyond it the oldest are forgotten and counted in ``evicted``, and would be delivered a
-    second time.
+    never come. Beyond it the oldest are evicted and counted; such a message would be a second row.
 
-    With ``journaled`` those whose ACK the broker confirmed are remembered too, as far as the bound lets, and
-    go first: a broker that is killed may forget what it confirmed. And it is noted which keys are not in the
-    journal yet.
+    With ``journaled``, keys whose ACK the broker confirmed are remembered too, as far as the bound allows, and
+    are evicted first: a broker that is killed may forget what it confirmed. The index then also collects the
+    keys that are not in the journal yet.
     """
 
     def __init__(self, max_remembered: int = MAX_REMEMBERED, *, journaled: bool = False) -> None:
         self.lock = threading.RLock()
+        self.journaled = journaled
         self._holders: list[Holder] = []
         self._held: dict[bytes, int | tuple[int, ...]] = {}
-        self._crowded = 0
-        self._settled = RememberedKeys()
-        self._most_settled = max_remembered
-        self._journaled = journaled
-        self._receipted = RememberedKeys()
-        self._unsaved: deque[MessageKey] = deque(maxlen=max_remembered)
-        self._at_risk = 0
-        self.evicted = 0
+        self._shared_ids = 0  # ids that several held frames have
+        self._max_remembered = max_remembered
+        self._unconfirmed = RememberedKeys()
+        self._confirmed = RememberedKeys()
+        self._unwritten: deque[MessageKey] = deque(maxlen=max_remembered)
+        self._may_double = 0
+        self._evicted = 0
 
-    def enroll(self, holder: Holder) -> int:
+    def register(self, holder: Holder) -> int:
         """The number of a new receiver."""
         self._holders.append(holder)
         return len(self._holders) - 1
 
     def committed(self, owner: int) -> int:
-        """How far this receiver's frames are committed; the mark of :data:`COMMITTED` is always passed."""
+        """How far this receiver's frames are committed; beyond the sequence number of :data:`COMMITTED`."""
         return 0 if owner < 0 else self._holders[owner].committed
 
-    def pin(self, place: HeldAt) -> None:
-        """Keep the frame at ``place`` for the delivery that is attached to it."""
-        self._holders[place.owner].pin(place.sequence)
+    def pin(self, held_at: HeldAt) -> None:
+        """Keep the held frame for the delivery that is attached to it."""
+        self._holders[held_at.owner].pin(held_at.sequence)
 
-    # --- held
+    # --- held messages
 
     @property
     def held(self) -> int:
         """How many ids are held."""
         return len(self._held)
 
-    def hold_new(self, ids: Ids, first: HeldAt) -> bool:
+    def add_new(self, ids: Ids, first: HeldAt) -> bool:
         """Note the ids of new frames, numbered from ``first``.
 
-        False, and nothing is noted, where any of them needs a closer look: it is missing, empty, known or
-        repeated.
+        False, and nothing is noted, if an id is missing, empty, known or repeated: then look closer.
         """
         held = self._held
-        if not held.keys().isdisjoint(ids) or self._settled.has_any(ids) or self._receipted.has_any(ids):
+        if not held.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._confirmed.has_any(ids):
             return False
         before, packed = len(held), _packed(first)
         held.update(zip(ids, range(packed, packed + len(ids)), strict=True))  # type: ignore[arg-type]
@@ -116,126 +116,115 @@ class DedupIndex:
         deque(map(held.pop, ids, repeat(None)), maxlen=0)  # type: ignore[arg-type]
         return False
 
-    def hold(self, name: bytes, place: HeldAt) -> None:
-        """Note one more frame of that id."""
+    def add(self, name: bytes, held_at: HeldAt) -> None:
+        """Note one more frame with this id."""
         others = self._held.get(name)
         if others is None:
-            self._held[name] = _packed(place)
+            self._held[name] = _packed(held_at)
             return
-        self._crowded += isinstance(others, int)
-        self._held[name] = (*_all(others), _packed(place))
+        self._shared_ids += isinstance(others, int)
+        self._held[name] = (*_all(others), _packed(held_at))
 
-    def drop(self, ids: Ids, first: HeldAt) -> None:
+    def remove(self, ids: Ids, first: HeldAt) -> None:
         """The frames numbered from ``first`` are not held any more."""
-        if not self._crowded:
+        if not self._shared_ids:
             deque(map(self._held.pop, ids, repeat(None)), maxlen=0)  # type: ignore[arg-type]
             return
         for packed, name in enumerate(ids, start=_packed(first)):
             if name:
-                self._drop_one(name, packed)
+                self._remove_one(name, packed)
 
-    def known(self, ids: Ids) -> dict[MessageKey, HeldAt]:
-        """All messages with one of these ids, and where they are held."""
+    def find(self, ids: Ids) -> dict[MessageKey, HeldAt]:
+        """All known messages with one of these ids, and where they are held."""
         names = {name for name in ids if name}
-        settled = (self._settled, self._receipted)
-        found = {key: COMMITTED for keys in settled for name in names for key in keys.of(name)}
-        places: dict[int, list[tuple[int, bytes]]] = {}
+        remembered = (self._unconfirmed, self._confirmed)
+        found = {key: COMMITTED for keys in remembered for name in names for key in keys.of(name)}
+        wanted_of: dict[int, list[tuple[int, bytes]]] = {}
         for name in names & self._held.keys():
             for packed in _all(self._held[name]):
-                places.setdefault(packed >> _SHIFT, []).append((packed & _MASK, name))
-        for owner, wanted in places.items():
+                wanted_of.setdefault(packed >> _SHIFT, []).append((packed & _MASK, name))
+        for owner, wanted in wanted_of.items():
             wanted.sort()
             keys = self._holders[owner].keys_at(wanted)
             found.update((key, HeldAt(owner, at)) for key, (at, _) in zip(keys, wanted, strict=True))
         return found
 
-    # --- settled
-
-    def settle(self, keys: Iterable[MessageKey | None]) -> None:
-        """Messages that are committed, and of whose ACK the broker may know nothing."""
-        self._remember(self._settled, keys)
-
-    def retire(self, keys: Iterable[MessageKey | None]) -> None:
-        """Messages that are committed, and whose ACK the broker confirmed; with a journal only."""
-        self._remember(self._receipted, keys)
-
-    def forget(self, keys: Sequence[MessageKey]) -> None:
-        """The broker confirmed the ACKs of these: without a journal they are taken for gone."""
-        for key in keys:
-            self._settled.discard(key)
-        if self._journaled:
-            self.retire(keys)
-
-    @property
-    def journaled(self) -> bool:
-        """Whether there is a journal."""
-        return self._journaled
-
-    @property
-    def settled(self) -> int:
-        """How many ids of committed messages are remembered."""
-        return len(self._settled) + len(self._receipted)
-
-    def take_unsaved(self) -> list[MessageKey]:
-        """The keys of committed messages that are not in the journal yet; the caller puts them there."""
-        with self.lock:
-            unsaved = list(dict.fromkeys(self._unsaved))
-            self._unsaved.clear()
-            return unsaved
-
-    def _remember(self, where: RememberedKeys, keys: Iterable[MessageKey | None]) -> None:
-        present = [key for key in keys if key is not None]
-        where.add(present)
-        if self._journaled:
-            self._unsaved.extend(present)
-        surplus = self.settled - self._most_settled
-        if surplus > 0:
-            surplus -= self._receipted.forget_oldest(surplus)
-            self.evicted += self._settled.forget_oldest(surplus)
-
-    # --- what has no id
-
-    def put_at_risk(self, count: int) -> None:
-        """So many messages without an id were offered, and may come again as rows of their own."""
-        self._at_risk += count
-
-    def take_at_risk(self, count: int) -> int:
-        """So many messages without an id came again; how many of them are second rows."""
-        taken = min(count, self._at_risk)
-        self._at_risk -= taken
-        return taken
-
-    def _drop_one(self, name: bytes, packed: int) -> None:
+    def _remove_one(self, name: bytes, packed: int) -> None:
         others = self._held.get(name)
         if others == packed:
             del self._held[name]
         elif isinstance(others, tuple):
             rest = tuple([other for other in others if other != packed])
-            self._crowded -= len(rest) == 1
+            self._shared_ids -= len(rest) == 1
             self._held[name] = rest if len(rest) > 1 else rest[0]
 
+    # --- committed messages
 
-def _packed(place: HeldAt) -> int:
-    # One integer, so that a range numbers a block.
-    return place.owner << _SHIFT | place.sequence
+    @property
+    def remembered(self) -> int:
+        """How many ids of committed messages are remembered."""
+        return len(self._unconfirmed) + len(self._confirmed)
 
+    @property
+    def evicted(self) -> int:
+        """How many messages would be a second row if they came again, because their keys were evicted."""
+        return self._evicted
 
-def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
-    return packed if isinstance(packed, tuple) else (packed,)
+    def count_evicted(self, count: int) -> None:
+        """So many messages are held without a key."""
+        self._evicted += count
 
+    def remember_unconfirmed(self, keys: Iterable[MessageKey | None]) -> None:
+        """These messages are committed, and the broker may know nothing of their ACK."""
+        self._remember(self._unconfirmed, keys)
 
-# MERGED from remembered.py: What is remembered of messages that are held no more: their keys, the o
+    def remember_confirmed(self, keys: Iterable[MessageKey | None]) -> None:
+        """These messages are committed, and the broker confirmed their ACK; with a journal only."""
+        self._remember(self._confirmed, keys)
+
+    def confirm(self, keys: Sequence[MessageKey]) -> None:
+        """The broker confirmed the ACKs of these: without a journal they do not come again."""
+        for key in keys:
+            self._unconfirmed.remove(key)
+        if self.journaled:
+            self.remember_confirmed(keys)
+
+    def take_unwritten(self) -> list[MessageKey]:
+        """The keys of committed messages that are not in the journal yet; the caller writes them there."""
+        with self.lock:
+            unwritten = list(dict.fromkeys(self._unwritten))
+            self._unwritten.clear()
+            return unwritten
+
+    def _remember(self, where: RememberedKeys, keys: Iterable[MessageKey | None]) -> None:
+        present = [key for key in keys if key is not None]
+        where.add(present)
+        if self.journaled:
+            self._unwritten.extend(present)
+        surplus = self.remembered - self._max_remembered
+        if surplus > 0:
+            surplus -= self._confirmed.evict_oldest(surplus)
+            self._evicted += self._unconfirmed.evict_oldest(surplus)
+
+    # --- messages without an id
+
+    def expect_doubles(self, count: int) -> None:
+        """So many messages without an id were offered, and may come again as rows of their own."""
+        self._may_double += count
+
+    def take_doubles(self, count: int) -> int:
+        """So many messages without an id came again; returns how many of them are second rows."""
+        taken = min(count, self._may_double)
+        self._may_double -= taken
+        return taken
 
 
 class RememberedKeys:
-    """Keys by their ids, in the order in which the ids came.
-
-    Adding and forgetting cost the same at any size.
-    """
+    """Keys by their ids, in the order in which the ids came; adding and evicting cost the same at any size."""
 
     def __init__(self) -> None:
         self._keys: OrderedDict[bytes, MessageKey] = OrderedDict()
-        self._others: dict[bytes, list[MessageKey]] = {}  # of an id that means several messages
+        self._others: dict[bytes, list[MessageKey]] = {}  # of an id that several messages have
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -266,8 +255,7 @@ class RememberedKeys:
         elif key not in self.of(key.id):
             self._others.setdefault(key.id, []).append(key)
 
-    def discard(self, key: MessageKey) -> None:
-        """Forget one."""
+    def remove(self, key: MessageKey) -> None:
         rest = self.of(key.id)
         if key not in rest:
             return
@@ -280,10 +268,19 @@ class RememberedKeys:
         if rest[1:]:
             self._others[key.id] = rest[1:]
 
-    def forget_oldest(self, count: int) -> int:
+    def evict_oldest(self, count: int) -> int:
         """Forget so many ids, or all; returns how many."""
         count = min(count, len(self._keys))
         gone = deque(map(self._keys.popitem, repeat(False, count)), maxlen=None if self._others else 0)
         for name, _ in gone:
             self._others.pop(name, None)
         return count
+
+
+def _packed(held_at: HeldAt) -> int:
+    # One integer, so that a range numbers a block.
+    return held_at.owner << _SHIFT | held_at.sequence
+
+
+def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
+    return packed if isinstance(packed, tuple) else (packed,)

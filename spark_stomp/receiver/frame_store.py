@@ -1,105 +1,89 @@
-"""The window: raw frames by sequence number, from the socket until their batch is committed.
+"""The frame store: raw frames by sequence number, from the socket until nobody needs them any more.
 
 Invariants (contract 2 and 3):
 
-- Numbers are dense and start at 0. One names the same frame for as long as the window lives, unless its frame
-  is truncated away, which only happens to frames that nobody outside was told of.
-- ``[released, end)`` is readable, again and again, with the same bytes.
-- What was released is gone for readers, and asking for it is an error, never "no rows". Its bytes stay a
-  little longer, until it is freed: only by its content is a redelivered message known for sure.
+- Numbers are dense and start at 0. A number names the same frame for as long as the store lives, unless the
+  frame is discarded, which only happens to frames that Spark was never told of.
+- ``[released, received)`` is readable, again and again, with the same bytes.
+- Reading a released frame is an error, never "no rows". Its bytes stay until it is freed, because only by its
+  content is a redelivered message known for sure.
 
-With a journal the window is where frames wait to be written there. Once a block is durable, it lives in the
-journal and leaves the memory; of it only sizes and its position in the journal are kept until it is freed.
+With a journal, frames wait here until they are written there. A batch that is durable leaves the memory; of
+it only the ends and the position in the journal are kept until it is freed.
 """
 
 from __future__ import annotations
 
 import threading
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.framebatch import FrameBatch, FrameIndex, Piece, bytes_between, end_within
+from spark_stomp.receiver.marks import Marks
 from spark_stomp.receiver.spill import SpilledBytes, SpillFile
 
-__all__ = ["FrameStore", "Stored"]
+__all__ = ["FrameStore", "ReadJournal"]
 
-Stored = Callable[[int, int], Iterable["FrameBatch"]]
-"""The frames of a journal between two positions of it."""
+ReadJournal = Callable[[int, int], Iterable[FrameBatch]]
+"""The frames of a journal between two of its positions."""
 
 
 @dataclass(slots=True)
-class _Block:
-    """The frames of one read. ``data`` is None once they live in the journal, from ``position`` on there."""
+class _Held:
+    """The frames of one read. Their data is in ``batch``, in the spill file, or in the journal."""
 
-    first: int
-    data: bytes | SpilledBytes | None
-    ends: Sequence[int]
-    bytes_before: int
-    received_at: int
-    version: str
-    dialect: str
+    batch: FrameBatch
+    spilled: SpilledBytes | None = None
     position: int | None = None
 
-    @property
-    def end(self) -> int:
-        return self.first + len(self.ends)
+    def load(self) -> FrameBatch:
+        """The frames with their data, which the journal does not have yet."""
+        data = self.batch.data if self.spilled is None else self.spilled.load()
+        size = self.batch.ends[-1]
+        # Of a batch that was discarded in part, more bytes are there than frames.
+        return replace(self.batch, data=data if len(data) == size else memoryview(data)[:size])
 
-    @property
-    def size(self) -> int:
-        return self.ends[-1]
-
-    def whole(self, receiver: str) -> FrameBatch:
-        assert self.data is not None
-        data: bytes | memoryview = self.data if isinstance(self.data, bytes) else self.data.load()
-        if len(data) > self.size:
-            # Truncated: what lies behind is not ours any more.
-            data = memoryview(data)[: self.size]
-        return FrameBatch(data, self.ends, self.first, self.received_at, self.version, self.dialect, receiver)
-
-    def stored(self, low: int, high: int, stored: Stored) -> list[FrameBatch]:
-        """The frames of this block in [low, high), from the journal, under their numbers there."""
-        assert self.position is not None
-        shift = self.position - self.first
-        return list(stored(max(low, self.first) + shift, min(high, self.end) + shift))
+    def cut(self, count: int) -> None:
+        """Keep the first ``count`` frames."""
+        self.batch = replace(self.batch, ends=self.batch.ends[:count])
 
 
 class FrameStore:
-    """Frames received and not yet settled. All methods may be called from any thread.
+    """The frames of one receiver. Thread-safe; ``marks`` say which are received, released and freed.
 
-    ``max_bytes`` bounds what is held in memory; blocks beyond it go to an unlinked temporary file. ``name``
-    is the receiver's. ``stored`` reads the journal, where there is one.
+    ``max_bytes`` bounds what is held in memory; batches beyond it go to an unlinked temporary file. ``name``
+    is the receiver's. ``read_journal`` reads the journal if there is one.
     """
 
-    def __init__(self, max_bytes: int, name: str = "", stored: Stored | None = None) -> None:
+    def __init__(
+        self, max_bytes: int, marks: Marks, name: str = "", read_journal: ReadJournal | None = None
+    ) -> None:
         self._max_bytes = max_bytes
+        self._marks = marks
         self._name = name
-        self._stored = stored
+        self._read_journal = read_journal
         self._lock = threading.Lock()
         self._spill = SpillFile()
-        self._blocks: list[_Block] = []
-        self._end = 0
-        self._released = 0
-        self._total_bytes = 0
+        self._index: FrameIndex[_Held] = FrameIndex(lambda held: held.batch.ends)
         self._memory_bytes = 0
 
     @property
-    def end(self) -> int:
+    def received(self) -> int:
         """The sequence number that the next frame will get."""
-        return self._end
+        return self._marks.received
 
     @property
     def released(self) -> int:
-        """Frames below this number were committed and are gone."""
-        return self._released
+        """Frames below this number were committed and may not be read any more."""
+        return self._marks.released
 
     @property
     def mean_bytes(self) -> float | None:
         """The mean size of all frames that ever came; None before the first."""
         with self._lock:
-            return self._total_bytes / self._end if self._end else None
+            return self._index.total_bytes / self._marks.received if self._marks.received else None
 
     @property
     def memory_bytes(self) -> int:
@@ -111,178 +95,150 @@ class FrameStore:
         """Bytes of raw frames held in the spill file."""
         return self._spill.in_use
 
-    def append(
-        self, data: bytes, ends: Sequence[int], *, received_at: int, version: str, dialect: str
-    ) -> int:
+    # --- frames come
+
+    def append(self, batch: FrameBatch) -> int:
         """Take the frames of one read; returns the sequence number of the first."""
+        size = len(batch.data)
         with self._lock:
-            first = self._end
-            fits = not self._blocks or self._memory_bytes + len(data) <= self._max_bytes
-            held = data if fits else self._spill.put(data)
-            block = _Block(first, held, ends, self._total_bytes, received_at, version, dialect)
-            self._blocks.append(block)
-            self._end += len(ends)
-            self._total_bytes += block.size
-            if fits:
-                self._memory_bytes += len(data)
-            return first
+            if not len(self._index) or self._memory_bytes + size <= self._max_bytes:
+                self._memory_bytes += size
+                return self._add(_Held(batch))
+            return self._add(_Held(replace(batch, data=b""), spilled=self._spill.put(bytes(batch.data))))
 
-    def runs(self, low: int, high: int) -> Iterator[FrameBatch]:
-        """The frames [low, high), in order, as runs; spilled ones are read back one at a time.
+    def recover(self, batch: FrameBatch) -> int:
+        """Take frames that the journal has already; returns the number of the first here."""
+        ends = array("q", batch.ends)
+        with self._lock:
+            return self._add(_Held(replace(batch, data=b"", ends=ends), position=batch.first_sequence))
 
-        Raises RangeUnavailable where part of the range was released or has not been received.
+    def _add(self, held: _Held) -> int:
+        first, ends = self._marks.received, held.batch.ends
+        held.batch = replace(held.batch, first_sequence=first, receiver=self._name)
+        self._index.append(first, len(ends), int(ends[-1]), held)
+        self._marks.advance(received=first + len(ends))
+        return first
+
+    # --- frames are read
+
+    def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
+        """The frames [low, high), in order; spilled ones are read back one batch at a time.
+
+        Raises RangeUnavailable if part of the range was released or has not been received.
         """
         with self._lock:
-            self._require_held(low, high)
-            blocks = self._overlapping(low, high)
-        return self._load(blocks, low, high)
+            self._require_readable(low, high)
+            pieces = self._index.overlapping(low, high)
+        return self._load(pieces, low, high)
 
-    def _load(self, blocks: list[_Block], low: int, high: int) -> Iterator[FrameBatch]:
-        for block in blocks:
+    def _load(self, pieces: list[Piece[_Held]], low: int, high: int) -> Iterator[FrameBatch]:
+        for piece in pieces:
             with self._lock:
-                self._require_held(max(low, block.first), high)
-                run = block.whole(self._name)
-            yield run.part(low, high)
+                self._require_readable(max(low, piece.first), high)
+                batch = piece.item.load()
+            yield batch.part(low, high)
 
-    def _require_held(self, low: int, high: int) -> None:
-        if low < self._released or high > self._end or low > high:
+    def _require_readable(self, low: int, high: int) -> None:
+        released, received = self._marks.released, self._marks.received
+        if low < released or high > received or low > high:
             raise RangeUnavailable(
-                f"frames [{low}, {high}) were asked for, but only [{self._released}, {self._end}) are held: "
+                f"frames [{low}, {high}) were asked for, but only [{released}, {received}) are held: "
                 "what lies below was committed and freed"
             )
 
-    def retained(self, low: int, high: int) -> list[FrameBatch]:
-        """The frames [low, high) whether or not they were released, as long as they were not freed.
+    def unfreed(self, low: int, high: int) -> list[FrameBatch]:
+        """The frames of [low, high) that were not freed, whether or not they were released.
 
-        Those that the journal has bear their numbers there.
+        Those that the journal has bear their positions there as numbers.
         """
-        runs: list[FrameBatch] = []
+        found: list[FrameBatch] = []
         with self._lock:
-            for block in self._overlapping(low, high):
-                if block.data is not None:
-                    runs.append(block.whole(self._name).part(low, high))
-                elif self._stored is not None:
-                    runs += block.stored(low, high, self._stored)
-        return runs
-
-    def next_blocks(self, low: int, max_bytes: int) -> list[FrameBatch]:
-        """The blocks from frame ``low`` on, where a block begins, up to about ``max_bytes``; one at least."""
-        runs: list[FrameBatch] = []
-        with self._lock:
-            for block in self._overlapping(low, self._end):
-                if runs and (max_bytes := max_bytes - block.size) < 0:
-                    break
-                runs.append(block.whole(self._name))
-        return runs
-
-    def journaled(self, first: int, position: int) -> None:
-        """The block of frame ``first`` is durable in the journal, from ``position`` on; memory lets it go."""
-        with self._lock:
-            block = self._blocks[bisect_right(self._blocks, first, key=lambda block: block.end)]
-            self._free(block)
-            block.data, block.position = None, position
-
-    def recover(self, run: FrameBatch) -> int:
-        """Take in frames that the journal has already; their number here is returned."""
-        with self._lock:
-            first, ends = self._end, array("q", run.ends)
-            block = _Block(
-                first, None, ends, self._total_bytes, int(run.received_at), run.version, run.dialect
-            )
-            block.position = run.first_sequence
-            self._blocks.append(block)
-            self._end += len(ends)
-            self._total_bytes += block.size
-            return first
-
-    def below(self, position: int) -> int:
-        """The number up to which all frames lie below ``position`` in the journal."""
-        with self._lock:
-            upto = self._blocks[0].first if self._blocks else self._end
-            for block in self._blocks:
-                if block.position is None or block.position >= position:
-                    break
-                upto = block.first + min(len(block.ends), position - block.position)
-            return upto
-
-    @property
-    def oldest_position(self) -> int | None:
-        """Where in the journal the oldest frame begins that was not freed; None where none is there."""
-        with self._lock:
-            return self._blocks[0].position if self._blocks else None
+            for piece in self._index.overlapping(low, high):
+                position = piece.item.position
+                if position is None:
+                    found.append(piece.item.load().part(low, high))
+                elif self._read_journal is not None:
+                    shift = position - piece.first
+                    found += self._read_journal(max(low, piece.first) + shift, min(high, piece.end) + shift)
+        return found
 
     def bytes_between(self, low: int, high: int) -> int:
-        """The size of the frames [low, high) on the wire."""
+        """The size of the frames [low, high) on the wire; freed ones have none."""
         with self._lock:
-            return self._position(high) - self._position(low)
+            return bytes_between([self._index], low, high)
 
     def end_within(self, low: int, high: int, max_bytes: int) -> int:
         """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``; at least ``low``."""
         with self._lock:
-            budget = self._position(low) + max_bytes
-            best = low
-            for block in self._overlapping(low, high):
-                fitting = block.first + bisect_right(block.ends, budget - block.bytes_before)
-                if fitting < block.end:
-                    return max(best, min(fitting, high))
-                best = min(block.end, high)
-            return best
+            return end_within([self._index], low, high, max_bytes)
+
+    # --- frames go to the journal
+
+    def next_batches(self, low: int, max_bytes: int) -> list[FrameBatch]:
+        """The batches from frame ``low`` on, with which one begins: about ``max_bytes``, but at least one."""
+        found: list[FrameBatch] = []
+        with self._lock:
+            for piece in self._index.overlapping(low, self._marks.received):
+                if found and (max_bytes := max_bytes - piece.size) < 0:
+                    break
+                found.append(piece.item.load())
+        return found
+
+    def journaled(self, first: int, position: int) -> None:
+        """The batch of frame ``first`` is in the journal from ``position`` on, and leaves the memory."""
+        with self._lock:
+            held = self._index.overlapping(first, first + 1)[0].item
+            self._drop_data(held)
+            held.batch = replace(held.batch, data=b"")
+            held.spilled, held.position = None, position
+
+    def end_below(self, position: int) -> int:
+        """The number up to which all frames lie below ``position`` in the journal."""
+        with self._lock:
+            oldest = self._index.oldest
+            end = self._marks.received if oldest is None else oldest.first
+            for piece in self._index:
+                at = piece.item.position
+                if at is None or at >= position:
+                    break
+                end = piece.first + min(piece.end - piece.first, position - at)
+            return end
+
+    @property
+    def oldest_position(self) -> int | None:
+        """The journal's position of the oldest frame that was not freed; None if it is not there."""
+        with self._lock:
+            oldest = self._index.oldest
+            return None if oldest is None else oldest.item.position
+
+    # --- frames go
 
     def release(self, upto: int) -> None:
         """Frames below ``upto`` are committed: nobody may read them any more."""
         with self._lock:
-            self._released = max(self._released, min(upto, self._end))
+            self._marks.advance(released=min(upto, self._marks.received))
 
     def free(self, upto: int) -> None:
-        """Frames below ``upto`` are not needed for anything any more. They must have been released."""
+        """Frames below ``upto`` that were released are not needed any more; whole batches of them go."""
         with self._lock:
-            upto = min(upto, self._released)
-            freed = 0
-            while freed < len(self._blocks) and self._blocks[freed].end <= upto:
-                self._free(self._blocks[freed])
-                freed += 1
-            del self._blocks[:freed]
+            self._marks.advance(freed=min(upto, self._marks.released))
+            for held in self._index.free(self._marks.freed):
+                self._drop_data(held)
 
-    def truncate(self, end: int) -> None:
-        """Forget the frames from ``end`` on; their numbers will be given to other frames."""
+    def discard(self) -> None:
+        """Forget the frames that need not be kept; their numbers will be given to others."""
         with self._lock:
-            if end >= self._end:
-                return
-            self._total_bytes = self._position(end)
-            self._end = end
-            while self._blocks and self._blocks[-1].first >= end:
-                self._free(self._blocks.pop())
-            if self._blocks and self._blocks[-1].end > end:
-                last = self._blocks[-1]
-                last.ends = last.ends[: end - last.first]
+            for held in self._index.discard(self._marks.kept, _Held.cut):
+                self._drop_data(held)
+            self._marks.discard()
 
     def close(self) -> None:
         """Give up the spill file."""
         with self._lock:
             self._spill.close()
 
-    def _free(self, block: _Block) -> None:
-        if isinstance(block.data, SpilledBytes):
-            block.data.release()
-        elif block.data is not None:
-            self._memory_bytes -= len(block.data)
-
-    def _overlapping(self, low: int, high: int) -> list[_Block]:
-        if low >= high:
-            return []
-        first = bisect_right(self._blocks, low, key=lambda block: block.end)
-        found = []
-        for block in self._blocks[first:]:
-            if block.first >= high:
-                break
-            found.append(block)
-        return found
-
-    def _position(self, sequence: int) -> int:
-        """Bytes received before the frame ``sequence``; for a freed one, before the oldest that is held."""
-        index = bisect_right(self._blocks, sequence, key=lambda block: block.end)
-        if index == len(self._blocks):
-            return self._total_bytes
-        block = self._blocks[index]
-        inside = sequence - block.first
-        return block.bytes_before + (block.ends[inside - 1] if inside > 0 else 0)
+    def _drop_data(self, held: _Held) -> None:
+        if held.spilled is not None:
+            held.spilled.free()
+        else:
+            self._memory_bytes -= len(held.batch.data)

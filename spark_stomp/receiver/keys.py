@@ -1,8 +1,4 @@
-"""Keys: what a message is known by, whatever connection and receiver it comes on (contract 4).
-
-The key of a message is its destination and its stable id, with a digest of its body: an id that comes with
-another body is another message.
-"""
+"""Message keys from raw frames, and the stable ids of a receiver's frames (contract 4)."""
 
 from __future__ import annotations
 
@@ -14,12 +10,12 @@ from hashlib import blake2b
 from spark_stomp.framebatch import Ends, MessageKey
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
-__all__ = ["NO_LIMITS", "Ids", "IdsBySequence", "MessageKey", "frame_keys"]
+__all__ = ["NO_LIMITS", "Ids", "IdsBySequence", "frame_keys"]
 
 Ids = Sequence[bytes | None]
 
 _ANY = sys.maxsize
-# Where a header of plain ASCII without backslash and CR means what it says.
+# In these a header of plain ASCII without backslash and CR means what it says.
 _STRICT = frozenset({"1.1", "1.2"})
 _DESTINATION = b"\ndestination:"
 _LF = 0x0A
@@ -29,7 +25,7 @@ NO_LIMITS = Limits(max_command=_ANY, max_header_line=_ANY, max_headers=_ANY, max
 
 def frame_keys(data: bytes | memoryview, ends: Ends, ids: Ids, version: str) -> list[MessageKey | None]:
     """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
-    ``ids``; None without one."""
+    ``ids``; None for a frame without one."""
     raw = bytes(data)
     # Every message of a query with a journal passes here once, so what is plain is not decoded.
     if version in _STRICT and raw.isascii() and b"\\" not in raw and b"\r" not in raw:
@@ -43,7 +39,7 @@ def frame_keys(data: bytes | memoryview, ends: Ends, ids: Ids, version: str) -> 
 
 
 def _plain_keys(raw: bytes, ends: Ends, ids: Ids) -> list[MessageKey | None]:
-    """The same where every header means what it says."""
+    """The same if every header means what it says."""
     keys: list[MessageKey | None] = []
     find, value, destination = raw.find, b"", ""
     begin = 0

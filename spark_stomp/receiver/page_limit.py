@@ -1,9 +1,9 @@
-"""A broker that holds messages back at a cap of its own, below the prefetch it was asked for; pure.
+"""Notices a broker that stops at a limit of its own, below the prefetch it was asked for; pure.
 
-ActiveMQ stops at whole pages of un-acked messages, however large the prefetch. Nothing tells that from a
-queue that happens to hold so many. So it counts as a cap for the time being, that no batch waits in vain
-(contract 5), and as a certain one when the next messages come the moment ACKs make room. A cap that is
-certain is used at once from then on, until the broker sends more than that.
+ActiveMQ stops at whole pages of un-acked messages, however large the prefetch. A queue that happens to hold so
+many looks the same. So a stop at whole pages counts as the limit for the time being, and no batch waits in
+vain (contract 5). The limit is certain if the next messages come the moment ACKs make room. From then on it
+is used at once, until the broker sends more than that.
 
 Times are monotonic seconds, passed in.
 """
@@ -21,7 +21,7 @@ _PROMPT = 0.25
 class PageLimitDetector:
     """What one receiver has learned of its broker.
 
-    ``page``: the un-acked messages at a multiple of which the broker may stop; None where it does not.
+    ``page``: the un-acked messages at a multiple of which the broker may stop; None if it does not.
     ``prefetch``: where it stops anyway.
     """
 
@@ -32,20 +32,25 @@ class PageLimitDetector:
         self._room_until: float | None = None
         self.learned: int | None = None
 
-    def holds_back(self, outstanding: int, quiet: float, *, acks_pending: bool = False) -> bool:
-        """Whether no more is to be expected with ``outstanding`` messages un-acked.
+    def holds_back(self, unacked: int, quiet: float, *, acks_pending: bool = False) -> bool:
+        """Whether no more is to be expected with ``unacked`` messages un-acked.
 
         ``quiet`` is for how many seconds nothing has happened that could bring any; ``acks_pending`` says
         that ACKs are about to make room.
         """
-        if self.learned is not None and outstanding >= self.learned and not acks_pending:
+        if self.learned is not None and unacked >= self.learned and not acks_pending:
             return True
-        return self._is_whole_pages(outstanding) and quiet >= _STALL
+        return self._is_whole_pages(unacked) and quiet >= _STALL
 
-    def watch(self, outstanding: int, quiet: float) -> None:
-        """Look now and then, while nothing comes."""
-        if self._is_whole_pages(outstanding) and quiet >= _STALL:
-            self._stalled_at = outstanding
+    @property
+    def suspected(self) -> int | None:
+        """The un-acked messages at which the broker seems to have stopped; None if it does not seem so."""
+        return self._stalled_at
+
+    def watch(self, unacked: int, quiet: float) -> None:
+        """Called now and then while nothing comes."""
+        if self._is_whole_pages(unacked) and quiet >= _STALL:
+            self._stalled_at = unacked
 
     def acks_sent(self) -> None:
         """The broker has been told of ACKs, which make room."""
@@ -57,10 +62,9 @@ class PageLimitDetector:
         if self._room_until is not None:
             self._room_until = now + _PROMPT
 
-    def delivered(self, outstanding: int, now: float) -> bool:
-        """Messages came, ``outstanding`` are un-acked now. True where that makes a cap certain: it is
-        ``learned`` then."""
-        if self.learned is not None and outstanding > self.learned:
+    def delivered(self, unacked: int, now: float) -> bool:
+        """Messages came, and ``unacked`` are un-acked now. True if that makes the limit certain: ``learned``."""
+        if self.learned is not None and unacked > self.learned:
             self.learned = None
         stalled_at, self._stalled_at = self._stalled_at, None
         room_until, self._room_until = self._room_until, None
@@ -69,6 +73,6 @@ class PageLimitDetector:
         self.learned = stalled_at
         return True
 
-    def _is_whole_pages(self, outstanding: int) -> bool:
+    def _is_whole_pages(self, unacked: int) -> bool:
         page = self._page
-        return page is not None and 0 < outstanding < self._prefetch and outstanding % page == 0
+        return page is not None and 0 < unacked < self._prefetch and unacked % page == 0

@@ -63,7 +63,7 @@ class Retry:
             self._delay = _FIRST_DELAY
 
     def next_delay(self, now: float) -> float | None:
-        """Seconds to wait before the next attempt; None where the time is up."""
+        """Seconds to wait before the next attempt; None if the time is up."""
         remaining = self._away_since + self._timeout - now
         if remaining <= 0:
             return None

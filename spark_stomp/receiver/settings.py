@@ -1,4 +1,4 @@
-"""What a receiver is told to do, and what it tells of itself."""
+"""What a receiver is told to do, which subscription follows from it, and what it tells of itself."""
 
 from __future__ import annotations
 
@@ -6,52 +6,75 @@ from dataclasses import dataclass, field
 
 from spark_stomp.brokers import Dialect, Subscription
 from spark_stomp.errors import StompError
-from spark_stomp.options import ConnectionOptions
-from spark_stomp.receiver.deliveries import Counts
+from spark_stomp.options import SourceOptions
 
-__all__ = ["ReceiverSettings", "ReceiverStatus", "choose_subscription"]
+__all__ = ["Counts", "ReceiverSettings", "ReceiverStatus", "choose_subscription"]
 
 
 @dataclass(frozen=True)
 class ReceiverSettings:
-    """What one receiver subscribes to, and how.
-
-    ``prefetch`` is in messages, ``max_buffered_bytes`` in bytes, the timeouts in seconds;
-    ``receivers`` is how many of them subscribe to the destination, ``connections`` how many the query has
-    in all. ``id_header`` None leaves it to the dialect. ``durable_name`` names a durable topic subscription.
-    ``journaled``: frames go to a journal.
-    """
+    """Which of a query's destinations one receiver reads, and the query's options. ``name`` is unique."""
 
     name: str
-    connection: ConnectionOptions
     destination: str
-    prefetch: int
-    max_buffered_bytes: int
-    ack_receipt_timeout: float
-    reconnect_timeout: float
-    id_header: str | None = None
-    selector: str | None = None
-    subscribe_headers: tuple[tuple[str, str], ...] = ()
-    durable_name: str | None = None
-    receivers: int = 1
-    connections: int = 1
-    allow_loss: bool = False
-    journaled: bool = False
+    options: SourceOptions
+
+    @classmethod
+    def of(cls, options: SourceOptions) -> list[ReceiverSettings]:
+        """One entry for each receiver of a query; names say the destination and the number."""
+        return [
+            cls(f"{destination}#{number}", destination, options)
+            for destination in options.destinations
+            for number in range(options.receivers)
+        ]
+
+    @property
+    def connections(self) -> int:
+        """How many connections the query has in all."""
+        return self.options.receivers * len(self.options.destinations)
+
+    @property
+    def max_buffered_bytes(self) -> int:
+        """This receiver's share of the query's bytes in memory."""
+        return self.options.max_buffered_bytes // self.connections
+
+    @property
+    def durable(self) -> bool:
+        """Whether the subscription has a name, so that the broker keeps its messages."""
+        return self.options.durable_name is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What redelivery came to, in messages since the start.
+
+    ``redelivered``: marked so by the broker. ``reattached``: known and still held, so no second row.
+    ``dropped``: known and already committed, so ACKed again. ``other_body``: the key of a held message with
+    another body, so a message of its own. ``doubled``: without an id, and so a second row.
+    """
+
+    redelivered: int = 0
+    reattached: int = 0
+    dropped: int = 0
+    other_body: int = 0
+    doubled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverStatus:
     """A snapshot. Sequence numbers are exclusive ends; times are monotonic seconds.
 
-    ``received`` frames are in the window, ``committed`` ones were released for ACK, ``acked`` ones were
-    confirmed by the broker, or their connection is gone. ``acks_pending``: something committed is still to be
-    ACKed or confirmed. ``last_active`` is when the latest frame came, or what may bring frames: the
-    subscription, or the broker's receipt for ACKs, which make room in its window.
+    Frames below ``received`` are held, those below ``committed`` may be ACKed, and of those below ``acked``
+    the broker confirmed the ACK, or their connection is gone. ``acks_pending``: something committed is still
+    to be ACKed or confirmed. ``last_active`` is when the latest frame came, or something that may bring
+    frames: the subscription, or the broker's receipt for ACKs, which make room in its window.
 
-    While a connection is being tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
-    often frames were discarded; ``received`` goes back then.
+    While a lost connection is tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
+    often frames were discarded; ``received`` goes back then. ``page_limit`` is the number of un-acked
+    messages at which the broker was seen to stop, below the prefetch; None if it was not.
     """
 
+    name: str
     epoch: str
     subscribed: bool
     received: int
@@ -64,27 +87,26 @@ class ReceiverStatus:
     discards: int = 0
     reconnects: int = 0
     counts: Counts = field(default_factory=Counts)
-
-
-# MERGED from subscribing.py: Which subscription a receiver asks for, once its dialect is known; pur
+    page_limit: int | None = None
 
 
 def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscription:
-    """The subscription that ``settings`` describe, with all headers but those for the prefetch.
+    """The subscription to ask a broker of this dialect for, with all headers but those for the prefetch.
 
-    Raises UnsupportedError where the broker could not keep the delivery contract, or what was asked for.
+    Raises UnsupportedError if the broker could not keep the delivery contract, or what was asked for.
     """
-    client_id, durable_name = settings.connection.client_id, settings.durable_name
-    selector = () if settings.selector is None else (("selector", settings.selector),)
+    options, destination = settings.options, settings.destination
+    client_id = options.connection.client_id
+    selector = () if options.selector is None else (("selector", options.selector),)
     dialect.check_client_id(client_id, settings.connections)
     dialect.check_subscription(
-        settings.destination,
-        selector + settings.subscribe_headers,
-        receivers=settings.receivers,
-        durable=durable_name is not None,
-        allow_loss=settings.allow_loss,
+        destination,
+        selector + options.subscribe_headers,
+        receivers=options.receivers,
+        durable=settings.durable,
+        allow_loss=options.allow_loss,
     )
     chosen = dialect.subscription(
-        settings.destination, durable_name=durable_name, client_id=client_id, selector=settings.selector
+        destination, durable_name=options.durable_name, client_id=client_id, selector=options.selector
     )
-    return Subscription(chosen.id, selector + chosen.headers + settings.subscribe_headers)
+    return Subscription(chosen.id, selector + chosen.headers + options.subscribe_headers)

@@ -1,8 +1,8 @@
 """Room for frames beyond ``maxBufferedBytes``: unlinked temporary files.
 
-The socket has to be read even when Spark is slow, or heart-beats and receipts behind the messages would never
-be seen; so what does not fit into memory goes here. The files have no names, so nothing is left of them
-whatever ends the process. There are several, so that space is given back while some of it is still in use.
+The socket has to be read even if Spark is slow, or heart-beats and receipts behind the messages would never
+be seen. So what does not fit into memory goes here. The files have no names: nothing is left of them, whatever
+ends the process. There are several of them, so that space comes back while some of it is still in use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SEGMENT_BYTES = 64 << 20
 
 
 class SpillFile:
-    """Append-only segments, each given back once nothing in it is in use any more. Not thread-safe."""
+    """Append-only segments, each closed once nothing in it is in use any more. Not thread-safe."""
 
     def __init__(self, directory: str | None = None, segment_bytes: int = _SEGMENT_BYTES) -> None:
         self._directory = directory
@@ -27,16 +27,16 @@ class SpillFile:
 
     @property
     def in_use(self) -> int:
-        """Bytes of blocks that were put and not released."""
+        """Bytes of batches that were put and not freed."""
         return sum(segment.in_use for segment in self._segments)
 
     @property
     def on_disk(self) -> int:
-        """Bytes that the segments take up, released ones included."""
+        """Bytes that the segments take up, freed ones included."""
         return sum(segment.size for segment in self._segments)
 
     def put(self, data: bytes) -> SpilledBytes:
-        """Write ``data`` and return where it is; DeliveryError where the disk is full."""
+        """Write ``data`` and return where it is; DeliveryError if the disk is full."""
         try:
             if not self._segments or self._segments[-1].size >= self._segment_bytes:
                 self._segments.append(_Segment(self._directory))
@@ -48,7 +48,7 @@ class SpillFile:
             ) from error
         return SpilledBytes(self, self._segments[-1], offset, len(data))
 
-    def give_back(self, segment: _Segment, length: int) -> None:
+    def free(self, segment: _Segment, length: int) -> None:
         """``length`` bytes of ``segment`` are not needed any more."""
         segment.in_use -= length
         if segment.in_use == 0 and segment in self._segments:
@@ -96,7 +96,7 @@ class _Segment:
 
 
 class SpilledBytes:
-    """A block's data in a spill file."""
+    """The data of a batch in a spill file."""
 
     __slots__ = ("_file", "_length", "_offset", "_segment")
 
@@ -109,5 +109,5 @@ class SpilledBytes:
     def load(self) -> bytes:
         return self._segment.read(self._offset, self._length)
 
-    def release(self) -> None:
-        self._file.give_back(self._segment, self._length)
+    def free(self) -> None:
+        self._file.free(self._segment, self._length)

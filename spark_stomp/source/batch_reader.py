@@ -1,4 +1,7 @@
-"""``spark.read.format("stomp")``: what stands in the queues now, without consuming it."""
+"""``spark.read.format("stomp")``: what is in the queues now, without consuming it.
+
+By browsing if the broker can, else by taking the messages un-acked and giving them back.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,23 @@ from spark_stomp.schema import Projection
 from spark_stomp.source.tasks import RowSettings
 from spark_stomp.transport import Connection, open_connection
 
-__all__ = ["DestinationPartition", "StompBatchReader", "look"]
+__all__ = ["DestinationPartition", "StompBatchReader", "browse"]
+
+log = logging.getLogger(__name__)
+
+_SUBSCRIPTION = "0"
+_DISCONNECT_TIMEOUT = 5.0
 
 
 class DestinationPartition(InputPartition):
-    """One destination to look at."""
+    """One destination to browse."""
 
     def __init__(self, destination: str) -> None:
         self.destination = destination
 
 
 class StompBatchReader(DataSourceReader):
-    """One task for each destination; each looks with a connection of its own."""
+    """One task for each destination; each browses with a connection of its own."""
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
         self._options = options
@@ -50,23 +58,15 @@ class StompBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, DestinationPartition)
-        for block, dialect in look(self._options, partition.destination):
+        for block, dialect in browse(self._options, partition.destination):
             yield decode_block(block, self._rows.projection, self._rows.rules(dialect))
 
 
-# MERGED from look.py: A look at a queue that consumes nothing: by browsing, or by reading and givin
+def browse(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:
+    """Up to ``maxMessages`` raw frames that are in ``destination``, or until ``idleTimeout`` of silence.
 
-log = logging.getLogger(__name__)
-
-_SUBSCRIPTION = "0"
-_GOODBYE = 5.0
-
-
-def look(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:
-    """Up to ``maxMessages`` raw frames that stand in ``destination``, or until ``idleTimeout`` of silence.
-
-    Nothing is ACKed. Where the broker cannot browse, the messages are taken and given back at the end, which
-    costs each of them one delivery; the log says so, and says when the look was cut off.
+    Nothing is ACKed. If the broker cannot browse, the messages are taken and given back at the end, which
+    costs each of them one delivery; the log says so, and says if the read was cut off.
     """
     with open_connection(options.connection, scan=True) as connection:
         session = connection.session
@@ -77,17 +77,17 @@ def look(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatch,
             if block is None:
                 limit = f"maxDrainTime ({options.max_drain_time:g}s)"
                 break
-            there, ended = _there(block, session.version or "1.0", dialect)
+            there, ended = _messages_in(block, session.version or "1.0", dialect)
             shown = min(there, options.max_messages - taken)
             if shown:
-                yield _raw(block, shown, session.version or "1.0", destination, taken), dialect
+                yield _batch(block, shown, session.version or "1.0", destination, taken), dialect
             taken += shown
             if shown < there or (taken >= options.max_messages and not ended):
                 limit = f"maxMessages ({options.max_messages})"
             if ended or limit:
                 break
-        _say(dialect, destination, taken, limit)
-        _goodbye(connection, dialect)
+        _warn(dialect, destination, taken, limit)
+        _disconnect(connection, dialect)
 
 
 def _subscribe(
@@ -114,7 +114,7 @@ def _subscribe(
 
 
 def _bounds(options: SourceOptions, dialect: Dialect, destination: str) -> tuple[tuple[str, str], ...]:
-    """Headers that browse where the broker can, and let it send as many messages as are looked at."""
+    """Headers that browse if the broker can, and let it send as many messages as are read."""
     # Nothing is ACKed, so nothing makes room for the mark that ends a browse.
     end_mark = 0 if dialect.browse_headers is None else 1
     most = options.max_messages + end_mark
@@ -127,7 +127,7 @@ def _blocks(
 ) -> Iterator[MessageBlock | None]:
     """The blocks of messages as they come, until ``idleTimeout`` of silence.
 
-    None is the last item where ``maxDrainTime`` was over before that.
+    None is the last item if ``maxDrainTime`` was over before that.
     """
     events = early
     silent_since = time.monotonic()
@@ -148,7 +148,7 @@ def _blocks(
         events = connection.poll(remaining)
 
 
-def _there(block: MessageBlock, version: str, dialect: Dialect) -> tuple[int, bool]:
+def _messages_in(block: MessageBlock, version: str, dialect: Dialect) -> tuple[int, bool]:
     """How many frames of ``block`` are messages, and whether the next one is the end mark of a browse."""
     if dialect.browse_headers is None or b"browser:end" not in block.data:
         return len(block.ends), False
@@ -168,7 +168,7 @@ def _next_frame(decoder: FrameDecoder) -> Frame:
             return event
 
 
-def _raw(block: MessageBlock, count: int, version: str, destination: str, first: int) -> FrameBatch:
+def _batch(block: MessageBlock, count: int, version: str, destination: str, first: int) -> FrameBatch:
     return FrameBatch(
         data=block.data[: block.ends[count - 1]],
         ends=np.asarray(block.ends[:count], dtype=np.int64),
@@ -179,24 +179,24 @@ def _raw(block: MessageBlock, count: int, version: str, destination: str, first:
     )
 
 
-def _say(dialect: Dialect, destination: str, taken: int, limit: str | None) -> None:
+def _warn(dialect: Dialect, destination: str, taken: int, limit: str | None) -> None:
     if dialect.browse_headers is None:
         cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
         log.warning(
-            "the look at %s took %d message(s) and gives them back un-acked: this broker cannot browse%s",
+            "the batch read of %s took %d message(s) and gives them back un-acked: this broker cannot browse%s",
             destination,
             taken,
             cost,
         )
     if limit is not None:
-        log.warning("the look at %s was cut off after %s: there may be more", destination, limit)
+        log.warning("the batch read of %s was cut off after %s: there may be more", destination, limit)
 
 
-def _goodbye(connection: Connection, dialect: Dialect) -> None:
+def _disconnect(connection: Connection, dialect: Dialect) -> None:
     try:
         if dialect.unsubscribe_returns:
             connection.session.unsubscribe(_SUBSCRIPTION)
-        connection.disconnect(_GOODBYE)
+        connection.disconnect(_DISCONNECT_TIMEOUT)
     except StompError as error:
         # The rows are complete, and a broker that misses DISCONNECT gives the messages back all the same.
-        log.info("the look did not end with an orderly DISCONNECT: %s", error)
+        log.info("the batch read did not end with an orderly DISCONNECT: %s", error)

@@ -1,7 +1,7 @@
-"""What earlier runs left in the journal, as a receiver without a connection holds it.
+"""What earlier runs left in the journal, as deliveries without a connection hold it.
 
-Its frames have no handles: those went with their connections. But the broker may not know of their ACKs, so
-each is looked up when a message comes; a redelivery is attached to it, and gives no second row.
+These frames have no ack handles: those went with their connections. But the broker may not know of their
+ACKs, so each is looked up when a message comes: a redelivery is attached to it, and gives no second row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.journal.api import Journal
+from spark_stomp.journal import Journal
 from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.keys import NO_LIMITS
@@ -21,35 +21,36 @@ __all__ = ["recover", "stable_ids"]
 log = logging.getLogger(__name__)
 
 
-def recover(journal: Journal, book: DedupIndex, id_header: str | None, *, most: int) -> Deliveries:
+def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most: int) -> Deliveries:
     """The frames of ``journal``, held under the keys that this run's ``id_header`` or their dialects give.
 
     Beyond ``most`` the oldest are held without a key, so that their redelivery would be a second row;
-    ``book`` counts them.
+    ``index`` counts them.
     """
-    recovered = Deliveries(0, book, "journal", journal.runs)
-    book.retire(journal.settled)
-    book.take_unsaved()
+    recovered = Deliveries(0, index, "journal", journal.batches)
+    index.remember_confirmed(journal.remembered_keys)
+    index.take_unwritten()
     for low, high in journal.held(journal.first, journal.end):
-        for run in journal.runs(low, high):
-            known = run.end > journal.end - most
-            book.evicted += 0 if known else len(run.ends)
-            recovered.recover(run, stable_ids(run, id_header) if known else [None] * len(run.ends))
-    recovered.commit(recovered.window.below(journal.committed))
+        for batch in journal.batches(low, high):
+            known = batch.end > journal.end - most
+            if not known:
+                index.count_evicted(len(batch.ends))
+            recovered.recover(batch, stable_ids(batch, id_header) if known else [None] * len(batch.ends))
+    recovered.commit_position(journal.committed)
     if journal.end > journal.committed:
         log.info("the journal has %d message(s) that are not committed", journal.end - journal.committed)
     return recovered
 
 
-def stable_ids(run: FrameBatch, id_header: str | None) -> Sequence[bytes | None]:
-    """The stable ids of the frames in ``run`` as they read on the wire; None where there is none."""
-    dialect = dialect_named(run.dialect)
+def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | None]:
+    """The stable ids of these frames as they read on the wire; None for a frame without one."""
+    dialect = dialect_named(batch.dialect)
     name = id_header or dialect.id_header
     if name is None:
-        return [None] * len(run.ends)
+        return [None] * len(batch.ends)
     ids: list[bytes | None] = []
-    scanner = FrameScanner(run.version, NO_LIMITS, id_header=name)
-    scanner.receive_data(bytes(run.data))
+    scanner = FrameScanner(batch.version, NO_LIMITS, id_header=name)
+    scanner.receive_data(bytes(batch.data))
     while (event := scanner.next_event()) is not NEED_DATA:
         if isinstance(event, MessageBlock):
             ids += event.ids

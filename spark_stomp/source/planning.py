@@ -1,13 +1,18 @@
-"""Planning, pure: which offset ends the next batch, and which ranges a batch consists of.
+"""Planning, pure: when a batch is cut, which offset ends it, and which ranges it consists of.
 
 No clock, no Spark, no receiver: snapshots and limits in, decisions out.
+
+Under the default trigger an answer without news is simply asked for again some milliseconds later. Under
+Trigger.Once and AvailableNow "no news" ends the run, so there it must mean that the subscription stood and
+was silent.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
@@ -21,6 +26,7 @@ __all__ = [
     "Mode",
     "Range",
     "Situation",
+    "Sizes",
     "choose_end",
     "decide",
     "is_ready",
@@ -29,8 +35,21 @@ __all__ = [
     "split",
 ]
 
-BytesBetween = Callable[[str, int, int], int]
-EndWithin = Callable[[str, int, int, int], int]
+QUIET_PERIOD = 0.2
+"""A single batch or a drain is cut after this many seconds without a further message."""
+
+QUIET_PERIOD_MAX = 1.0
+"""... and after this many at the latest if messages never stop coming."""
+
+
+class Sizes(Protocol):
+    """What planning has to know of frames: their bytes on the wire, by the name of their receiver."""
+
+    def bytes_between(self, name: str, low: int, high: int) -> int:
+        """The size of the frames [low, high)."""
+
+    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
+        """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +109,7 @@ def choose_end(
     start: Offset,
     available: Sequence[Available],
     limits: Limits,
-    *,
-    bytes_between: BytesBetween,
-    end_within: EndWithin,
+    sizes: Sizes,
 ) -> Offset:
     """The end of a batch that starts at ``start`` and takes as much as the limits let through.
 
@@ -102,7 +119,7 @@ def choose_end(
     """
     takes = _shares({receiver.name: receiver.new for receiver in available}, limits.max_messages)
     if limits.max_bytes is not None:
-        takes = _within_bytes(available, takes, limits.max_bytes, bytes_between, end_within)
+        takes = _within_bytes(available, takes, limits.max_bytes, sizes)
     positions = dict(start.positions)
     for receiver in available:
         if takes[receiver.name]:
@@ -120,7 +137,7 @@ def rotated(available: Sequence[Available], turn: int) -> list[Available]:
 def _shares(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
     """Split ``budget`` evenly; whoever wants less than its share leaves the rest to the others.
 
-    Where there is less than one for each, those that come first get one.
+    If there is less than one for each, those that come first get one.
     """
     if budget is None or sum(wanted.values()) <= budget:
         return dict(wanted)
@@ -138,20 +155,19 @@ def _within_bytes(
     available: Sequence[Available],
     takes: Mapping[str, int],
     max_bytes: int,
-    bytes_between: BytesBetween,
-    end_within: EndWithin,
+    sizes: Sizes,
 ) -> dict[str, int]:
     """How many messages of each fit. The first that has any takes one at least, however large it is."""
-    sizes = {r.name: bytes_between(r.name, r.offered, r.offered + takes[r.name]) for r in available}
-    budgets = _shares(sizes, max_bytes)
+    wanted = {r.name: sizes.bytes_between(r.name, r.offered, r.offered + takes[r.name]) for r in available}
+    budgets = _shares(wanted, max_bytes)
     first = next((r for r in available if takes[r.name]), None)
     if first is not None:
-        least = bytes_between(first.name, first.offered, first.offered + 1)
+        least = sizes.bytes_between(first.name, first.offered, first.offered + 1)
         if least > budgets[first.name]:
-            others = {name: size for name, size in sizes.items() if name != first.name}
+            others = {name: size for name, size in wanted.items() if name != first.name}
             budgets = {first.name: least, **_shares(others, max(0, max_bytes - least))}
     return {
-        r.name: end_within(r.name, r.offered, r.offered + takes[r.name], budgets[r.name]) - r.offered
+        r.name: sizes.end_within(r.name, r.offered, r.offered + takes[r.name], budgets[r.name]) - r.offered
         for r in available
     }
 
@@ -172,23 +188,15 @@ def plan(start: Offset, end: Offset) -> list[Range]:
     return ranges
 
 
-def split(whole: Range, end_within: EndWithin, max_bytes: int) -> list[Range]:
+def split(whole: Range, sizes: Sizes, max_bytes: int) -> list[Range]:
     """Cut a range into parts of at most ``max_bytes`` (one message at least), for one task each."""
     parts = []
     low = whole.low
     while low < whole.high:
-        high = max(end_within(whole.name, low, whole.high, max_bytes), low + 1)
+        high = max(sizes.end_within(whole.name, low, whole.high, max_bytes), low + 1)
         parts.append(Range(whole.name, whole.epoch, low, high))
         low = high
     return parts
-
-
-# MERGED from waiting.py: How long ``latestOffset`` waits, and for what; pure.
-
-# A single batch or a drain is cut after this many seconds without a further message.
-QUIET_PERIOD = 0.2
-# ... and after this many at the latest, where messages never stop coming.
-QUIET_PERIOD_MAX = 1.0
 
 
 class Mode(enum.Enum):
@@ -200,7 +208,7 @@ class Mode(enum.Enum):
 
 
 class Decision(enum.Enum):
-    """What to do now: cut a batch, answer that nothing is new, or wait and look again."""
+    """What to do now: cut a batch, answer that nothing is new, or wait and decide again."""
 
     CUT = "cut"
     NOTHING_NEW = "nothing new"
@@ -212,7 +220,7 @@ class Situation:
     """What there is at monotonic time ``now``.
 
     ``drain_until`` is when a drain has to end; ``pending_since`` is when the oldest new message was first
-    seen, None where there is none. ``has_unwritten``: more will be new without any more coming.
+    seen, None if there is none. ``has_unwritten``: more will be new without any more coming.
     """
 
     statuses: Sequence[ReceiverStatus]
@@ -252,12 +260,12 @@ def decide(mode: Mode, limits: Limits, situation: Situation) -> Decision:
     if mode is Mode.DRAIN and situation.now >= situation.drain_until:
         return Decision.NOTHING_NEW
     if situation.new:
-        return Decision.CUT if _settled(limits, situation) else Decision.WAIT
+        return Decision.CUT if _batch_is_complete(limits, situation) else Decision.WAIT
     return Decision.NOTHING_NEW if situation.silence >= situation.idle_timeout else Decision.WAIT
 
 
-def _settled(limits: Limits, situation: Situation) -> bool:
-    """Enough for a batch: the limit, a full window, a moment of silence, or producers that never pause."""
+def _batch_is_complete(limits: Limits, situation: Situation) -> bool:
+    """Enough for a batch: the limit, a full window, a moment of silence, or the longest wait if producers never pause."""
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return True
     if any(receiver.full for receiver in situation.available):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import dataclass
+from typing import Any
 
 from spark_stomp.errors import SubscribeTimeout
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.options import SourceOptions
+from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
 from spark_stomp.source.offsets import JOURNAL, Offset
@@ -29,15 +32,22 @@ from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.tasks import FrameRange
 
-__all__ = ["QueryRuntime"]
+__all__ = ["QueryRuntime", "QueryStatus"]
 
 log = logging.getLogger(__name__)
 
 _SHUTDOWN = 4.0
 _TASK_BYTES = 32 << 20
-_LOOK_AGAIN = 0.05
-# As in Spark's Kafka source: a minimum holds a batch back no longer than this.
-_DEFAULT_DELAY = 900.0
+_CHECK_AGAIN = 0.05
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """A snapshot of a running query. ``figures`` are the counters that the exchange tells."""
+
+    receivers: list[ReceiverStatus]
+    figures: dict[str, Any]
+    epochs: frozenset[str]
 
 
 class QueryRuntime:
@@ -52,32 +62,43 @@ class QueryRuntime:
             max_messages=options.max_messages_per_trigger,
             max_bytes=options.max_bytes_per_trigger,
             min_messages=options.min_messages_per_trigger,
-            max_delay=_DEFAULT_DELAY if options.max_trigger_delay is None else options.max_trigger_delay,
+            max_delay=options.max_trigger_delay,
         )
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
-        self._fleet = ReceiverGroup(options, self._served)
-        self._holdings = self._fleet.holdings
-        self._committer = Committer(self._fleet, checkpoint, acks_wait=options.ack_after == "commit")
+        self._receivers = ReceiverGroup(options)
+        self._backlog = self._receivers.backlog
+        self._exchange = self._receivers.exchange
+        self._committer = Committer(
+            self._receivers.commit,
+            self._backlog.epochs,
+            self._exchange,
+            checkpoint,
+            acks_wait=options.ack_after == "commit",
+        )
         self._pending_since: float | None = None
         self._turn = 0
         self._drain_until = float("inf")
-        self._termination = SigtermHandler(self.stop)
+        self._sigterm = SigtermHandler(self.stop)
         self._stop_lock = threading.Lock()
         self._stopping = False
+
+    def status(self) -> QueryStatus:
+        """What the receivers and the journal are doing now; may be called from any thread."""
+        return QueryStatus(self._receivers.statuses(), self._receivers.figures(), self._backlog.epochs)
 
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.
 
-        The run goes on from ``begin``, behind which batches up to ``planned`` were planned. Raises a
-        JournalError, before anything is received, where what follows ``begin`` should be in a journal and is
+        The run goes on from ``begin``, beyond which batches up to ``planned`` were planned. Raises a
+        JournalError, before anything is received, if what follows ``begin`` should be in a journal and is
         not.
         """
-        self._holdings.begin(begin, planned)
+        self._backlog.begin(begin, planned)
         self._committer.began_at(begin)
         for note in self._options.notes:
             log.warning("%s", note)
-        self._termination.install()
-        self._fleet.start()
+        self._sigterm.install()
+        self._receivers.start()
         self._committer.start()
 
     def begin_drain(self) -> None:
@@ -85,18 +106,23 @@ class QueryRuntime:
         self._drain_until = time.monotonic() + self._options.max_drain_time
 
     def await_subscriptions(self) -> None:
-        """Wait until every subscription stands, then a moment for the first messages.
+        """Wait until every receiver is subscribed, then a moment for the first messages.
 
         Raises what kept a receiver from subscribing, or SubscribeTimeout at the end of ``maxDrainTime``.
         """
-        while not all(status.subscribed for status in self._fleet.statuses()):
+        while not all(status.subscribed for status in self._receivers.statuses()):
             self._raise_failure()
             if time.monotonic() >= self._drain_until:
                 raise SubscribeTimeout("the subscriptions did not stand within maxDrainTime")
-            self._fleet.wait_changed(_LOOK_AGAIN)
+            self._receivers.wait_changed(_CHECK_AGAIN)
         deadline = time.monotonic() + QUIET_PERIOD
-        while time.monotonic() < deadline and not any(status.received for status in self._fleet.statuses()):
-            self._fleet.wait_changed(_LOOK_AGAIN)
+        while time.monotonic() < deadline and not self._anything_received():
+            self._receivers.wait_changed(_CHECK_AGAIN)
+
+    def _anything_received(self) -> bool:
+        return any(status.received for status in self._receivers.statuses())
+
+    # --- evidence of commits
 
     def evidence_of_latest_offset(self, start: Offset | None) -> None:
         """Spark called ``latestOffset``, with ``start`` from 4.2 on."""
@@ -106,15 +132,17 @@ class QueryRuntime:
         """Spark called ``commit``."""
         self._committer.commit_called(end)
 
-    def latest_offset(self, start: Offset, mode: Mode) -> Offset:
-        """The end of the next batch; equal to ``start`` where there is none.
+    # --- the end of the next batch
 
-        Where that ends the run (ONCE, DRAIN), the receipts of all ACKs are awaited first: the process is
-        told to end right after.
+    def latest_offset(self, start: Offset, mode: Mode) -> Offset:
+        """The end of the next batch; equal to ``start`` if there is none.
+
+        If that ends the run (ONCE, DRAIN), the receipts of all ACKs are awaited first: the process is told to
+        end right after.
         """
         # ACKs that this call released make room in the broker's window. A trigger that did not wait for what
         # comes then would find nothing every second time.
-        refill_until = 0.0 if self._fleet.acks_confirmed() else time.monotonic() + QUIET_PERIOD
+        refill_until = 0.0 if self._receivers.acks_confirmed() else time.monotonic() + QUIET_PERIOD
         while True:
             self._raise_failure()
             situation = self._situation(start)
@@ -122,8 +150,8 @@ class QueryRuntime:
             if mode is Mode.STREAMING and not situation.new and time.monotonic() < refill_until:
                 decision = Decision.WAIT
             if decision is Decision.CUT:
-                end = self._choose_end(start, situation)
-                if not self._holdings.offer(end, situation.available):
+                end = choose_end(start, situation.available, self._limits, self._backlog)
+                if not self._backlog.offer(end, situation.available):
                     continue
                 self._pending_since = None
                 self._turn += 1
@@ -133,20 +161,40 @@ class QueryRuntime:
                     self._finish_run()
                 return start
             self._committer.check_checkpoint()
-            self._fleet.wait_changed(_LOOK_AGAIN)
-
-    def _choose_end(self, start: Offset, situation: Situation) -> Offset:
-        return choose_end(
-            start,
-            situation.available,
-            self._limits,
-            bytes_between=self._holdings.bytes_between,
-            end_within=self._holdings.end_within,
-        )
+            self._receivers.wait_changed(_CHECK_AGAIN)
 
     def received(self) -> Offset:
         """The end of everything received, for the query's progress."""
-        return self._holdings.received()
+        return self._backlog.received(self._receivers.statuses())
+
+    def _situation(self, start: Offset) -> Situation:
+        now = time.monotonic()
+        statuses = self._receivers.statuses()
+        available = rotated(self._backlog.available(start, statuses), self._turn)
+        if not any(receiver.new for receiver in available):
+            self._pending_since = None
+        elif self._pending_since is None:
+            self._pending_since = now
+        return Situation(
+            statuses=statuses,
+            available=available,
+            now=now,
+            pending_since=self._pending_since,
+            drain_until=self._drain_until,
+            idle_timeout=self._options.idle_timeout,
+            has_unwritten=self._backlog.has_unwritten,
+        )
+
+    def _finish_run(self) -> None:
+        """Nothing more comes in this run: await the receipts. A broker that is away says nothing of that."""
+        if not all(status.subscribed for status in self._receivers.statuses()):
+            raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
+        deadline = time.monotonic() + self._options.ack_receipt_timeout
+        while not self._receivers.acks_confirmed() and time.monotonic() < deadline:
+            self._raise_failure()
+            self._receivers.wait_changed(_CHECK_AGAIN)
+
+    # --- the tasks of a batch
 
     def partitions(self, start: Offset, end: Offset) -> list[FrameRange]:
         """The tasks of the batch between two offsets.
@@ -155,48 +203,20 @@ class QueryRuntime:
         no rows (contract 3). What a journal should have and does not is an error.
         """
         self._raise_failure()
+        epochs = self._backlog.epochs
         ranges = plan(start, end)
-        self._declare_lost([lost for lost in ranges if lost.epoch not in self._fleet.epochs])
-        held = [held for held in ranges if held.epoch in self._fleet.epochs]
-        readable = [part for whole in held for part in self._holdings.readable(whole)]
-        tasks = [task for part in readable for task in split(part, self._holdings.end_within, _TASK_BYTES)]
+        self._declare_lost([lost for lost in ranges if lost.epoch not in epochs])
+        held = [held for held in ranges if held.epoch in epochs]
+        readable = [part for whole in held for part in self._backlog.readable(whole)]
+        tasks = [task for part in readable for task in split(part, self._backlog, _TASK_BYTES)]
         tickets = [RangeTicket(task.epoch, task.low, task.high) for task in tasks]
         if held:
             self._committer.planned(end, tickets)
-        return [FrameRange(self._fleet.address, ticket) for ticket in tickets]
-
-    def stop(self) -> None:
-        """ACK what is committed, DISCONNECT, end, within 5 s. A second call waits for the first."""
-        with self._stop_lock:
-            if self._stopping:
-                return
-            self._stopping = True
-            try:
-                self._committer.stop()
-            finally:
-                self._fleet.stop(_SHUTDOWN)
-        self._termination.uninstall()
-
-    def _situation(self, start: Offset) -> Situation:
-        now = time.monotonic()
-        available = rotated(self._holdings.available(start), self._turn)
-        if not any(receiver.new for receiver in available):
-            self._pending_since = None
-        elif self._pending_since is None:
-            self._pending_since = now
-        return Situation(
-            statuses=self._fleet.statuses(),
-            available=available,
-            now=now,
-            pending_since=self._pending_since,
-            drain_until=self._drain_until,
-            idle_timeout=self._options.idle_timeout,
-            has_unwritten=self._holdings.has_unwritten,
-        )
+        return [FrameRange(self._exchange.address, ticket) for ticket in tickets]
 
     def _declare_lost(self, absent: list[Range]) -> None:
         for part in absent:
-            self._holdings.missing(part)
+            self._backlog.missing(part)
         lost = [part for part in absent if part.name != JOURNAL]
         if not lost:
             return
@@ -208,21 +228,20 @@ class QueryRuntime:
             messages,
         )
 
-    def _finish_run(self) -> None:
-        """Nothing more comes in this run: await the receipts. A broker that is away says nothing of that."""
-        if not all(status.subscribed for status in self._fleet.statuses()):
-            raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
-        self._await_acks()
+    # --- the end
 
-    def _await_acks(self) -> None:
-        deadline = time.monotonic() + self._options.ack_receipt_timeout
-        while not self._fleet.acks_confirmed() and time.monotonic() < deadline:
-            self._raise_failure()
-            self._fleet.wait_changed(_LOOK_AGAIN)
+    def stop(self) -> None:
+        """ACK what is committed, DISCONNECT, end, within 5 s. A second call waits for the first."""
+        with self._stop_lock:
+            if self._stopping:
+                return
+            self._stopping = True
+            try:
+                self._committer.stop()
+            finally:
+                self._receivers.stop(_SHUTDOWN)
+        self._sigterm.uninstall()
 
     def _raise_failure(self) -> None:
-        self._fleet.raise_failure()
+        self._receivers.raise_failure()
         self._committer.raise_failure()
-
-    def _served(self, ticket: RangeTicket) -> None:
-        self._committer.served(ticket)

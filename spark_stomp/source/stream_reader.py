@@ -18,7 +18,7 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.schema import Projection
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
-from spark_stomp.source.query import QueryRuntime
+from spark_stomp.source.query import QueryRuntime, QueryStatus
 from spark_stomp.source.tasks import FrameRange, RowSettings, read_range
 
 if TYPE_CHECKING:
@@ -81,8 +81,12 @@ class StompStreamReader(DataSourceStreamReader):
         committed = Offset.from_dict(end)
         self._running(committed).commit(committed)
 
+    def status(self) -> QueryStatus | None:
+        """What the running query is doing; None before it began. Not called by Spark."""
+        return None if self._runtime is None else self._runtime.status()
+
     def stop(self) -> None:
-        """The end of the query, where Spark gets as far as saying so."""
+        """The end of the query, if Spark gets as far as saying so."""
         if self._runtime is not None:
             self._runtime.stop()
 
@@ -91,7 +95,7 @@ class StompStreamReader(DataSourceStreamReader):
 
     def _running(self, begin: Offset, planned: Offset | None = None) -> QueryRuntime:
         """The runtime, which starts at the first call; ``begin`` is where the run goes on, with the batch up
-        to ``planned`` where an earlier run planned one."""
+        to ``planned`` if an earlier run planned one."""
         if self._runtime is None:
             assert self._options is not None, "a task's copy of the reader was asked for offsets"
             runtime = QueryRuntime(self._options)

@@ -17,7 +17,7 @@ from spark_stomp.schema import Projection
 
 __all__ = ["FrameRange", "RowSettings", "gathered", "read_range"]
 
-_BLOCK_BYTES = 1 << 20
+_GROUP_BYTES = 1 << 20
 
 
 class FrameRange(InputPartition):
@@ -48,24 +48,24 @@ class RowSettings:
 
 def read_range(partition: FrameRange, settings: RowSettings) -> Iterator[pa.RecordBatch]:
     """Fetch the frames of ``partition`` and decode them, one record batch for about a MiB of them."""
-    for runs in gathered(fetch(partition.address, partition.ticket)):
-        rules = settings.rules(dialect_named(runs[0].dialect))
-        yield decode_block(FrameBatch.join(runs), settings.projection, rules)
+    for batches in gathered(fetch(partition.address, partition.ticket)):
+        rules = settings.rules(dialect_named(batches[0].dialect))
+        yield decode_block(FrameBatch.join(batches), settings.projection, rules)
 
 
-def gathered(runs: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
-    """Consecutive runs of one receiver, version and dialect, about a MiB together.
+def gathered(batches: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
+    """Consecutive batches of one origin, about a MiB together.
 
-    A run is what one read of the socket brought, which is a single message where they trickle in; decoding
-    has a cost per block that a message alone would not be worth.
+    A batch is what one read of the socket brought, which is a single message if they trickle in; decoding has
+    a cost per batch that a message alone would not be worth.
     """
     group: list[FrameBatch] = []
     size = 0
-    for run in runs:
-        if group and (run.origin != group[0].origin or size >= _BLOCK_BYTES):
+    for batch in batches:
+        if group and (batch.origin != group[0].origin or size >= _GROUP_BYTES):
             yield group
             group, size = [], 0
-        group.append(run)
-        size += len(run.data)
+        group.append(batch)
+        size += len(batch.data)
     if group:
         yield group

@@ -42,7 +42,7 @@ def test_one_run_is_not_copied() -> None:
 
 
 def test_blocks_are_cut_by_size_and_where_the_version_changes() -> None:
-    large = tasks._BLOCK_BYTES
+    large = tasks._GROUP_BYTES
     runs = [run(0, 1), run(1, 1, size=large), run(2, 1), run(3, 1, version="1.1"), run(4, 1, version="1.1")]
     assert [[part.first_sequence for part in group] for group in gathered(runs)] == [[0, 1], [2], [3, 4]]
 

@@ -1,0 +1,200 @@
+"""The backlog in a journal: of what the receivers hold only what is durable there counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from spark_stomp.errors import (
+    JournalDamaged,
+    JournalError,
+    JournalMismatch,
+    JournalMissing,
+    JournalTrimmed,
+    RangeUnavailable,
+    StompError,
+)
+from spark_stomp.exchange import RangeTicket
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.journal import Journal, JournalSettings
+from spark_stomp.receiver import DedupIndex, Deliveries, ReceiverStatus
+from spark_stomp.source.journal_writer import JournalWriter
+from spark_stomp.source.memory_backlog import raise_or_log
+from spark_stomp.source.offsets import JOURNAL, Offset, Position
+from spark_stomp.source.planning import Available, Range
+
+__all__ = ["JournalBacklog"]
+
+
+class JournalBacklog:
+    """See :class:`~spark_stomp.source.memory_backlog.Backlog`.
+
+    ``recovered`` is what earlier runs left in ``journal``, ``receivers`` hold what comes, and all share
+    ``index``. ``changed`` is called whenever more is durable.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        recovered: Deliveries,
+        receivers: Sequence[Deliveries],
+        index: DedupIndex,
+        *,
+        settings: JournalSettings,
+        ack_when_durable: bool,
+        changed: Callable[[], None],
+    ) -> None:
+        self._journal = journal
+        self._index = index
+        self._tolerant = settings.tolerant
+        if ack_when_durable:
+            recovered.permit_acks()
+        self._writer = JournalWriter(
+            journal,
+            recovered,
+            receivers,
+            index,
+            max_bytes=settings.max_bytes,
+            ack_when_durable=ack_when_durable,
+            changed=changed,
+        )
+        # Where reading begins for a checkpoint that knows nothing of this journal.
+        self._base = journal.committed
+
+    @property
+    def epochs(self) -> frozenset[str]:
+        return frozenset({self._journal.id})
+
+    @property
+    def failure(self) -> StompError | None:
+        return self._writer.failure
+
+    @property
+    def has_unwritten(self) -> bool:
+        return self._writer.unwritten > 0
+
+    def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
+        committed = self._sequence_in(start)
+        offered = self._base if committed is None else committed
+        return [
+            Available(
+                JOURNAL,
+                self._journal.id,
+                offered,
+                max(self._journal.end, offered),
+                full=self._writer.full or any(status.window_full for status in statuses),
+                base=self._base if committed is None else 0,
+            )
+        ]
+
+    def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
+        """Always: what is in the journal is never discarded."""
+        return True
+
+    def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
+        return Offset({JOURNAL: Position(self._journal.id, self._journal.end)})
+
+    def commit(self, committed: Offset) -> bool:
+        position = self._sequence_in(committed)
+        return position is not None and self._writer.commit(position)
+
+    def begin(self, start: Offset, planned: Offset) -> None:
+        journal = self._journal
+        for position in (start.get(JOURNAL), planned.get(JOURNAL)):
+            if position is not None and position.epoch != journal.id:
+                self.missing(Range(JOURNAL, position.epoch, position.sequence, position.sequence))
+                break
+        committed = self._sequence_in(start)
+        given = max(committed or 0, self._sequence_in(planned) or 0)
+        if given > journal.end:
+            self._raise_or_log(
+                JournalDamaged(
+                    f"the journal ends at {journal.end}, but the checkpoint is at {given}: the end of it is "
+                    "gone, or an older copy was put back"
+                )
+            )
+            # Those positions were given away; messages that come now must not be taken for them.
+            journal.commit(committed or 0)
+            journal.skip(given)
+        elif committed is not None and committed < journal.first:
+            self._raise_or_log(
+                JournalTrimmed(
+                    f"the checkpoint is at {committed} of the journal, which begins at "
+                    f"{journal.first} now: the checkpoint is an older copy, and what lies between was "
+                    "committed and deleted"
+                )
+            )
+
+    def _sequence_in(self, offset: Offset) -> int | None:
+        """Where ``offset`` is in this journal; None if it names none, or another."""
+        position = offset.get(JOURNAL)
+        return None if position is None or position.epoch != self._journal.id else position.sequence
+
+    def missing(self, wanted: Range) -> None:
+        if wanted.name != JOURNAL:
+            return
+        if self._journal.end == 0:
+            self._raise_or_log(
+                JournalMissing(
+                    f"the checkpoint names the journal {wanted.epoch}, but where the option journal points "
+                    "there is an empty one: it was moved away or deleted"
+                )
+            )
+        else:
+            self._raise_or_log(
+                JournalMismatch(
+                    f"the checkpoint names the journal {wanted.epoch}, but the one where the option journal "
+                    f"points is {self._journal.id}: it belongs to another query, or to another checkpoint"
+                )
+            )
+
+    def readable(self, wanted: Range) -> list[Range]:
+        """All of it; with ``failOnDataLoss=false`` what there is."""
+        parts = self._journal.held(wanted.low, wanted.high)
+        if parts == [(wanted.low, wanted.high)]:
+            return [wanted]
+        self._raise_or_log(
+            JournalTrimmed(
+                f"Spark asks for messages [{wanted.low}, {wanted.high}) of the journal, which holds of these "
+                f"{parts or 'none'}, and [{self._journal.first}, {self._journal.end}) in all"
+            )
+        )
+        return [Range(wanted.name, wanted.epoch, low, high) for low, high in parts]
+
+    def _raise_or_log(self, problem: JournalError) -> None:
+        raise_or_log(problem, tolerant=self._tolerant)
+
+    def bytes_between(self, name: str, low: int, high: int) -> int:
+        return self._journal.bytes_between(low, high)
+
+    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
+        return self._journal.end_within(low, high, max_bytes)
+
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
+        if ticket.epoch != self._journal.id:
+            raise RangeUnavailable(f"the journal here is {self._journal.id}, not {ticket.epoch}")
+        return self._journal.batches(ticket.low, ticket.high)
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Positions, bytes, and how many keys the dedup index holds, remembers or had to evict."""
+        journal = self._journal
+        return {
+            JOURNAL: {
+                "first": journal.first,
+                "committed": journal.committed,
+                "end": journal.end,
+                "bytes": journal.size,
+                "waiting": self._writer.unwritten,
+                "held": self._index.held,
+                "settled": self._index.remembered,
+                "evicted": self._index.evicted,
+            }
+        }
+
+    def start(self) -> None:
+        self._writer.start()
+
+    def wake(self) -> None:
+        self._writer.wake()
+
+    def stop(self, timeout: float) -> None:
+        self._writer.stop(timeout)

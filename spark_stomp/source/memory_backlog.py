@@ -1,0 +1,193 @@
+"""The backlog: what was received and can be planned and read.
+
+Without a journal it is what the receivers hold in memory (this module): each has sequence numbers of its own,
+which end with its epoch. With a journal (:mod:`~spark_stomp.source.journal_backlog`) there is a single order
+over all receivers and all runs, and an epoch that does not end: the journal's id.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from spark_stomp.errors import JournalError, JournalMissing, RangeUnavailable, StompError
+from spark_stomp.exchange import RangeTicket
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
+from spark_stomp.source.offsets import JOURNAL, Offset, Position
+from spark_stomp.source.planning import Available, Range
+
+__all__ = ["Backlog", "MemoryBacklog", "raise_or_log"]
+
+log = logging.getLogger(__name__)
+
+
+class Backlog(Protocol):
+    """Methods may be called from any thread."""
+
+    @property
+    def epochs(self) -> frozenset[str]:
+        """The epochs whose frames are held here."""
+
+    @property
+    def failure(self) -> StompError | None:
+        """The error that ended it."""
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether frames were received that will be available without any more coming."""
+
+    def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
+        """What there is beyond ``start``."""
+
+    def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
+        """Keep everything up to ``end``, which was chosen from ``seen``: Spark is about to be told of it.
+
+        False, and nothing is kept, if frames were discarded since ``seen``: choose again.
+        """
+
+    def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
+        """The end of everything received so far."""
+
+    def commit(self, committed: Offset) -> bool:
+        """Everything up to ``committed`` is committed; False if that was known. Other epochs do not count."""
+
+    def begin(self, start: Offset, planned: Offset) -> None:
+        """The run begins at ``start``, beyond which batches up to ``planned`` were planned.
+
+        Raises a JournalError if what follows ``start`` should be in a journal and is not there. Called before
+        anything is received, so that nothing new can be taken for what is gone.
+        """
+
+    def missing(self, wanted: Range) -> None:
+        """``wanted``, of an epoch that is not held here, was planned: raise a JournalError if a journal
+        should have it."""
+
+    def readable(self, wanted: Range) -> list[Range]:
+        """What of ``wanted``, of an epoch that is held here, can be read; a StompError if not all."""
+
+    def bytes_between(self, name: str, low: int, high: int) -> int:
+        """The size of these frames of one receiver, or of the journal."""
+
+    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
+        """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``."""
+
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
+        """The frames of a planned range."""
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Counters beside those of the receivers, by name."""
+
+    def start(self) -> None:
+        """The receivers are about to start."""
+
+    def wake(self) -> None:
+        """A receiver has news."""
+
+    def stop(self, timeout: float) -> None:
+        """No more is made available."""
+
+
+class MemoryBacklog:
+    """What ``receivers`` hold, by their names.
+
+    ``tolerant``: what a journal should have and this run cannot read is logged instead of raised
+    (``failOnDataLoss=false``).
+    """
+
+    failure: StompError | None = None
+    has_unwritten = False
+
+    def __init__(self, receivers: Mapping[str, Deliveries], *, tolerant: bool) -> None:
+        self._receivers = receivers
+        self._tolerant = tolerant
+        self._by_epoch = {receiver.epoch: receiver for receiver in receivers.values()}
+
+    @property
+    def epochs(self) -> frozenset[str]:
+        return frozenset(self._by_epoch)
+
+    def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
+        return [_available(status, start.get(status.name)) for status in statuses]
+
+    def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
+        return offer(
+            [Offer(self._receivers[one.name], self._upto(end.get(one.name)), one.discards) for one in seen]
+        )
+
+    def _upto(self, position: Position | None) -> int:
+        return position.sequence if position is not None and position.epoch in self._by_epoch else 0
+
+    def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
+        return Offset({one.name: Position(one.epoch, one.received) for one in statuses if one.received})
+
+    def commit(self, committed: Offset) -> bool:
+        held = [(self._by_epoch.get(position.epoch), position.sequence) for _, position in committed]
+        # Every one of them, not only as far as the first with news.
+        news = [receiver.commit(upto) for receiver, upto in held if receiver is not None]
+        return any(news)
+
+    def begin(self, start: Offset, planned: Offset) -> None:
+        """Nothing outlives a run here, but a checkpoint may name a journal that this run is not told of."""
+        position = start.get(JOURNAL) or planned.get(JOURNAL)
+        if position is not None:
+            self._report_missing(position.epoch)
+
+    def missing(self, wanted: Range) -> None:
+        if wanted.name == JOURNAL:
+            self._report_missing(wanted.epoch)
+
+    def _report_missing(self, journal: str) -> None:
+        problem = JournalMissing(
+            f"the checkpoint names the journal {journal}, but the option journal is not set: what it "
+            "holds beyond the last committed batch would not be read. Set journal again, or go on "
+            "without what is in it with failOnDataLoss=false"
+        )
+        raise_or_log(problem, tolerant=self._tolerant)
+
+    def readable(self, wanted: Range) -> list[Range]:
+        """All of it: a range that was committed and freed is an error, not empty (contract 3)."""
+        released = self._by_epoch[wanted.epoch].frames.released
+        if wanted.low < released:
+            raise RangeUnavailable(
+                f"Spark asks again for frames from {wanted.low} of epoch {wanted.epoch}, but those below "
+                f"{released} were committed, ACKed and freed"
+            )
+        return [wanted]
+
+    def bytes_between(self, name: str, low: int, high: int) -> int:
+        return self._receivers[name].frames.bytes_between(low, high)
+
+    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
+        return self._receivers[name].frames.end_within(low, high, max_bytes)
+
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
+        receiver = self._by_epoch.get(ticket.epoch)
+        if receiver is None:
+            raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
+        return receiver.frames.batches(ticket.low, ticket.high)
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        return {}
+
+    def start(self) -> None:
+        """Receivers fill the backlog by themselves."""
+
+    def wake(self) -> None:
+        """What is received is available."""
+
+    def stop(self, timeout: float) -> None:
+        """Frames go with their receivers."""
+
+
+def raise_or_log(problem: JournalError, *, tolerant: bool) -> None:
+    """Raise ``problem``, or log it if the query may go on without what is gone."""
+    if not tolerant:
+        raise problem
+    log.error("failOnDataLoss=false: %s", problem)
+
+
+def _available(status: ReceiverStatus, position: Position | None) -> Available:
+    offered = position.sequence if position is not None and position.epoch == status.epoch else 0
+    return Available(status.name, status.epoch, offered, status.received, status.window_full, status.discards)
