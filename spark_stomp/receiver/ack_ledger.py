@@ -4,8 +4,9 @@ A ledger lives as long as its connection, because a handle means something only 
 handles: those of new frames, by sequence number, and those of redelivered messages, attached to the frame
 that is held for them already, which may be another receiver's.
 
-Invariants (contract 1 and 4): a handle leaves the ledger at most once, and only when its message is committed;
-``confirmed`` grows only when the receipt came, or if nothing was left to confirm. ``confirmed <= sent``.
+Invariants (contract 1 and 4): a handle leaves the ledger at most once, and only when its message is
+committed; ``confirmed`` grows only when the receipt came, or if nothing was left to confirm; and
+``confirmed <= sent``.
 """
 
 from __future__ import annotations

@@ -63,9 +63,9 @@ class DedupIndex:
     ``max_remembered`` bounds how many keys of committed messages are remembered for a redelivery that may
     never come. Beyond it the oldest are evicted and counted; such a message would be a second row.
 
-    With ``journaled``, keys whose ACK the broker confirmed are remembered too, as far as the bound allows, and
-    are evicted first: a broker that is killed may forget what it confirmed. The index then also collects the
-    keys that are not in the journal yet.
+    With ``journaled``, keys whose ACK the broker confirmed are remembered too, as far as the bound allows,
+    and are evicted first: a broker that is killed may forget what it confirmed. The index then also collects
+    the keys that are not in the journal yet.
     """
 
     def __init__(self, max_remembered: int = MAX_REMEMBERED, *, journaled: bool = False) -> None:
@@ -220,7 +220,7 @@ class DedupIndex:
 
 
 class RememberedKeys:
-    """Keys by their ids, in the order in which the ids came; adding and evicting cost the same at any size."""
+    """Keys by their ids, in the order in which these came. Adding and evicting cost the same at any size."""
 
     def __init__(self) -> None:
         self._keys: OrderedDict[bytes, MessageKey] = OrderedDict()

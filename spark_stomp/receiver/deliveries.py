@@ -84,7 +84,7 @@ class Deliveries:
     # --- the connection
 
     def connected(self, *, keyed: bool) -> None:
-        """A connection is subscribed. ``keyed``: its blocks carry stable ids, and an ACK names one message."""
+        """A connection is subscribed. ``keyed``: its blocks carry stable ids, an ACK names one message."""
         with self._index.lock:
             self._ledger = AckLedger(self._marks.committed)
             self._keyed = keyed

@@ -30,7 +30,7 @@ __all__ = ["Marks"]
 
 
 class Marks:
-    """The marks of one receiver. Not thread-safe for changes: whoever changes one holds the dedup index's lock.
+    """The marks of one receiver. Whoever changes one holds the dedup index's lock; reading needs none.
 
     Invariants, checked at every change: ``freed <= released <= committed <= kept <= received``,
     ``durable <= kept`` and ``live_from <= received``. ``discards`` counts how often frames were discarded.
@@ -49,9 +49,7 @@ class Marks:
         """
         raised = {name: number for name, number in marks.items() if number > getattr(self, name)}
         if not self._in_order(**raised):
-            raise DeliveryError(
-                f"progress marks out of order: {raised} with {self}; this is a bug, report it"
-            )
+            raise DeliveryError(f"progress marks out of order: {raised} with {self!r}; this is a bug")
         for name, number in raised.items():
             setattr(self, name, number)
 

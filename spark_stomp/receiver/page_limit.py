@@ -1,7 +1,7 @@
 """Notices a broker that stops at a limit of its own, below the prefetch it was asked for; pure.
 
-ActiveMQ stops at whole pages of un-acked messages, however large the prefetch. A queue that happens to hold so
-many looks the same. So a stop at whole pages counts as the limit for the time being, and no batch waits in
+ActiveMQ stops at whole pages of un-acked messages, however large the prefetch. A queue that happens to hold
+so many looks the same. So a stop at whole pages counts as the limit for the time being, and no batch waits in
 vain (contract 5). The limit is certain if the next messages come the moment ACKs make room. From then on it
 is used at once, until the broker sends more than that.
 
@@ -63,7 +63,7 @@ class PageLimitDetector:
             self._room_until = now + _PROMPT
 
     def delivered(self, unacked: int, now: float) -> bool:
-        """Messages came, and ``unacked`` are un-acked now. True if that makes the limit certain: ``learned``."""
+        """Messages came, ``unacked`` are un-acked now. True if that makes the limit certain: ``learned``."""
         if self.learned is not None and unacked > self.learned:
             self.learned = None
         stalled_at, self._stalled_at = self._stalled_at, None

@@ -183,7 +183,8 @@ def _warn(dialect: Dialect, destination: str, taken: int, limit: str | None) -> 
     if dialect.browse_headers is None:
         cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
         log.warning(
-            "the batch read of %s took %d message(s) and gives them back un-acked: this broker cannot browse%s",
+            "the batch read of %s took %d message(s) and gives them back un-acked: this broker cannot "
+            "browse%s",
             destination,
             taken,
             cost,

@@ -33,8 +33,8 @@ OnCommitted = Callable[[Offset], None]
 class CommitEvidence:
     """Collects evidence and names the newest committed offset; pure.
 
-    ``call_evidence`` is False if ``checkpointLocation`` is named. ``on_committed`` is called with every offset
-    newly known to be committed.
+    ``call_evidence`` is False if ``checkpointLocation`` is named. ``on_committed`` is called with every
+    offset newly known to be committed.
     """
 
     def __init__(self, on_committed: OnCommitted, *, call_evidence: bool) -> None:
@@ -87,8 +87,9 @@ class Committer:
     """Takes evidence from Spark's calls and from the checkpoint, and calls ``on_committed``.
 
     A thread polls the checkpoint: after Trigger.Once's only batch, and between the batches of a long trigger
-    interval, no call comes that could carry evidence. ``epochs`` are those of this run; ``exchange`` tells when
-    tasks have read a batch; ``acks_wait``: ACKs wait for the commit, so that late evidence is worth a warning.
+    interval, no call comes that could carry evidence. ``epochs`` are those of this run; ``exchange`` tells
+    when tasks have read a batch; ``acks_wait``: ACKs wait for the commit, so late evidence is worth a
+    warning.
     """
 
     def __init__(

@@ -5,8 +5,8 @@ Invariants:
 - A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only once it is durable (contract 1).
 - What Spark has not committed is not deleted. What was deleted is either confirmed by the broker as ACKed, or
   its key is durable in the journal, so that a redelivery is recognised (contract 4).
-- At ``journalMaxBytes`` frames wait in the receivers. Nothing is waited for that needs room itself: what is in
-  the journal can be read, committed and deleted (contract 5).
+- At ``journalMaxBytes`` frames wait in the receivers. Nothing is waited for that needs room itself: what is
+  in the journal can be read, committed and deleted (contract 5).
 - ``keep_from <= committed <= journal.end``: what the batch before the last one held is kept if there is room.
 """
 

@@ -248,7 +248,7 @@ class Situation:
 
     @property
     def waited(self) -> float:
-        """Seconds since the oldest new message was first seen; 0 where there is none."""
+        """Seconds since the oldest new message was first seen; 0 if there is none."""
         return 0.0 if self.pending_since is None else self.now - self.pending_since
 
 
@@ -265,7 +265,7 @@ def decide(mode: Mode, limits: Limits, situation: Situation) -> Decision:
 
 
 def _batch_is_complete(limits: Limits, situation: Situation) -> bool:
-    """Enough for a batch: the limit, a full window, a moment of silence, or the longest wait if producers never pause."""
+    """Enough for a batch: the limit, a full window, a quiet period, or the longest wait for one."""
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return True
     if any(receiver.full for receiver in situation.available):

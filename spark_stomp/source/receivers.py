@@ -1,4 +1,4 @@
-"""The receivers of one query, their backlog, and the exchange in front of it (``receiverPlacement=driver``)."""
+"""The receivers of one query, their backlog, and the exchange (``receiverPlacement=driver``)."""
 
 from __future__ import annotations
 
