@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ TESTS = Path(__file__).parents[1]
 PACKAGE = Path(spark_stomp.__file__).parent
 JOBS = 2
 
-each_rule = pytest.mark.parametrize("broken", RULES, ids=lambda broken: broken.rule)
+each_rule = pytest.mark.parametrize("broken", RULES, ids=lambda broken: f"{broken.rule} {broken.kept}")
 
 
 @each_rule
@@ -93,4 +94,4 @@ def run(tests: list[str], folder: Path, *changes: Broken) -> subprocess.Complete
 def _unchanged() -> list[Broken]:
     """One change for each module and none in effect: what stands there stays."""
     modules = {broken.replacement.module: broken for broken in RULES}
-    return [Broken(one.rule, one.symbol, one.old, one.old, one.test) for one in modules.values()]
+    return [replace(one, new=one.old) for one in modules.values()]

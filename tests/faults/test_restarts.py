@@ -90,6 +90,7 @@ def finish(query: Query, broker: Broker, queue: str, expected: list[str]) -> Non
     assert sorted(set(query.rows())) == sorted(expected)
 
 
+@pytest.mark.rule("3.1", "J.2")
 @pytest.mark.parametrize("mode", MODES)
 def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
     """The sink has the batch, the commit log lacks it: whatever the replay gives is skipped."""
@@ -105,6 +106,7 @@ def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -
     assert len(query.rows()) - len(set(query.rows())) in ([20, 40] if mode == "plain" else [0])
 
 
+@pytest.mark.rule("J.2")
 @in_every_mode
 def test_a_replay_that_is_killed_is_the_same_again(
     mode: str, query_of: Any, broker: Broker, queue: str

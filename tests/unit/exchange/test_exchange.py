@@ -67,17 +67,20 @@ def test_the_token_is_not_shown(exchange: Exchange) -> None:
     assert exchange.server.address.token not in repr(exchange.server.address)
 
 
+@pytest.mark.rule("3.4")
 def test_a_freed_range_is_an_error_and_not_empty(exchange: Exchange) -> None:
     exchange.window.release(10)
     with pytest.raises(ExchangeError, match=r"STOMP_RANGE_UNAVAILABLE.*committed and freed"):
         list(fetch(exchange.server.address, RangeTicket("e", 5, 12)))
 
 
+@pytest.mark.rule("3.3")
 def test_an_unknown_epoch_is_an_error(exchange: Exchange) -> None:
     with pytest.raises(ExchangeError, match="epoch other"):
         list(fetch(exchange.server.address, RangeTicket("other", 0, 1)))
 
 
+@pytest.mark.rule("3.3")
 def test_less_than_the_whole_range_fails_the_task(
     exchange: Exchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +90,7 @@ def test_less_than_the_whole_range_fails_the_task(
         list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
 
 
+@pytest.mark.rule("3.3")
 def test_a_gap_fails_the_task(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = exchange.window.runs
     monkeypatch.setattr(exchange.window, "runs", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
@@ -94,6 +98,7 @@ def test_a_gap_fails_the_task(exchange: Exchange, monkeypatch: pytest.MonkeyPatc
         list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
 
 
+@pytest.mark.rule("3.3")
 def test_nobody_listening_is_an_error_that_names_the_address(exchange: Exchange) -> None:
     exchange.server.close()
     with pytest.raises(ExchangeError, match=f"127.0.0.1:{exchange.server.address.port}"):

@@ -84,6 +84,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     made[-1].close()
 
 
+@pytest.mark.rule("J.1")
 def test_what_came_is_durable_after_a_step_and_leaves_the_memory(make: Make) -> None:
     query = make()
     query.deliver(0, 3)
@@ -95,6 +96,7 @@ def test_what_came_is_durable_after_a_step_and_leaves_the_memory(make: Make) -> 
     assert not query.writer._step_once()
 
 
+@pytest.mark.rule("J.5")
 def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
     query = make()
     query.deliver(0, 2)
@@ -104,6 +106,7 @@ def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
     assert query.acks() == [b"h0"]
 
 
+@pytest.mark.rule("J.5")
 def test_with_ack_after_journal_it_is_and_not_before(make: Make) -> None:
     query = make(ack_when_durable=True)
     query.deliver(0, 2)
@@ -115,6 +118,7 @@ def test_with_ack_after_journal_it_is_and_not_before(make: Make) -> None:
     assert (query.book.held, query.receiver.window.oldest_position) == (0, None)
 
 
+@pytest.mark.rule("J.9")
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("ack_when_durable", [False, True])
 def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
@@ -139,6 +143,7 @@ def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
     assert (query.journal.end, query.receiver.counts.dropped) == (3, 3)
 
 
+@pytest.mark.rule("J.6")
 def test_a_commit_that_overtakes_the_writer_counts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     query = make()
     query.deliver(0, 2)
@@ -163,6 +168,7 @@ def test_a_commit_is_news_once(make: Make) -> None:
     assert not query.writer.commit(1)
 
 
+@pytest.mark.rule("J.7")
 def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
     query = make()
     query.deliver(0, 2)
@@ -180,6 +186,7 @@ def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
 
 
 class TestAfterARestart:
+    @pytest.mark.rule("J.8")
     def test_redelivered_and_not_committed_gives_no_second_row(self, make: Make) -> None:
         query = make()
         query.deliver(0, 3)
@@ -192,6 +199,7 @@ class TestAfterARestart:
         query.writer.commit(2)
         assert query.acks() == [b"again0", b"again1"]
 
+    @pytest.mark.rule("J.8")
     def test_redelivered_and_committed_is_acked_and_dropped(self, make: Make) -> None:
         query = make()
         query.deliver(0, 3)
@@ -204,6 +212,7 @@ class TestAfterARestart:
         assert query.acks() == [b"again0", b"again1"]
         assert (query.receiver.counts.dropped, query.receiver.counts.reattached) == (2, 1)
 
+    @pytest.mark.rule("J.8")
     def test_with_ack_after_journal_everything_there_is_acked_at_once(self, make: Make) -> None:
         query = make(ack_when_durable=True)
         query.deliver(0, 3)
@@ -255,6 +264,7 @@ class TestRoom:
             assert number < 1_000
         return query
 
+    @pytest.mark.rule("J.12")
     def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, make: Make) -> None:
         query = self.filled(make)
         assert query.journal.size <= self.SMALL
@@ -262,6 +272,7 @@ class TestRoom:
         assert not query.writer._step_once()
         assert query.acks() == []
 
+    @pytest.mark.rule("J.11")
     def test_a_commit_whose_acks_are_confirmed_makes_room(self, make: Make) -> None:
         query = self.filled(make)
         query.writer.commit(query.journal.end)
@@ -271,6 +282,7 @@ class TestRoom:
         assert query.writer._step_once()
         assert (query.writer.waiting, query.writer.full) == (0, False)
 
+    @pytest.mark.rule("J.11")
     def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make, tmp_path: Path) -> None:
         query = self.filled(make)
         end = query.journal.end
@@ -299,6 +311,7 @@ class TestRoom:
         query.writer._step_once()
         assert 0 < query.journal.first <= 4
 
+    @pytest.mark.rule("J.12")
     def test_a_bound_that_is_smaller_than_any_group_lets_one_through(self, make: Make) -> None:
         query = make(max_bytes=1)
         query.deliver(0)
@@ -324,6 +337,7 @@ class TestThread:
         query.close()
         assert make().journal.committed == 2
 
+    @pytest.mark.rule("7.1")
     @pytest.mark.parametrize(
         ("raised", "seen"),
         [

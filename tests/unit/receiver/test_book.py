@@ -103,6 +103,7 @@ class TestSettled:
         book.forget([key(b"1", b"other")])
         assert book.hold_new([b"1"], Place(0, 0))
 
+    @pytest.mark.rule("4.5")
     def test_is_bounded_and_the_oldest_goes_first(self, book: KeyBook) -> None:
         book.settle([key(b"%d" % number) for number in range(5)])
         assert {found.id for found in book.known([b"%d" % number for number in range(5)])} == {
@@ -124,12 +125,14 @@ class TestJournaled:
     def book(self) -> KeyBook:
         return KeyBook(most_settled=3, journaled=True)
 
+    @pytest.mark.rule("J.9")
     def test_confirmed_is_still_known(self, book: KeyBook) -> None:
         book.settle([key(b"1")])
         book.forget([key(b"1")])
         assert book.known([b"1"]) == {key(b"1"): SETTLED}
         assert not book.hold_new([b"1"], Place(0, 0))
 
+    @pytest.mark.rule("J.9")
     def test_beyond_the_bound_confirmed_ones_go_first_and_uncounted(self, book: KeyBook) -> None:
         book.settle([key(b"unconfirmed")])
         book.retire([key(b"1"), key(b"2"), key(b"3")])
