@@ -34,7 +34,8 @@ from stomp.utils import parse_frame
 if importlib.util.find_spec("spark_stomp") is None:  # run by path in a checkout that is not installed
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from spark_stomp.arrow import RawBlock, RowRules, decode_block
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.arrow import (RowRules, decode_block)
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, FrameScanner, Limits, MessageBlock
 from spark_stomp.schema import Projection
 
@@ -65,9 +66,9 @@ class Load:
         stream = self.stream
         return [stream[place : place + self.read] for place in range(0, len(stream), self.read)]
 
-    def block(self) -> RawBlock:
+    def block(self) -> FrameBatch:
         ends = np.cumsum([len(frame) + 1 for frame in self.frames]) - 1
-        return RawBlock(self.stream, ends, VERSION, 0, "benchmark", 0)
+        return FrameBatch(self.stream, ends, VERSION, 0, "benchmark", 0)
 
 
 def frame(number: int, body: bytes, *, dropped: bytes = b"", escaped: bool = False) -> bytes:

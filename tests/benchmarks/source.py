@@ -102,13 +102,13 @@ class ReadyMadeReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         import numpy as np
 
-        from spark_stomp.arrow import RawBlock, RowRules, decode_block
+        from spark_stomp.arrow import FrameBatch, RowRules, decode_block
         from spark_stomp.schema import Projection
 
         frame = HEAD % (1, 1) + BODY + b"\0"
         count = 1_000
         ends = np.arange(1, count + 1, dtype=np.int64) * len(frame)
-        block = RawBlock(frame * count, ends, "1.2", 0, "r", 0)
+        block = FrameBatch(frame * count, ends, "1.2", 0, "r", 0)
         batch = decode_block(block, Projection.of(), RowRules(None, "ms"))
         for _ in range(partition.value // count):
             yield batch

@@ -368,8 +368,8 @@ class TestRefused:
     def test_an_older_copy_of_the_checkpoint(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 300)
-        monkeypatch.setattr("spark_stomp.journal.local._LARGEST_SEGMENT", 300)
+        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 300)
+        monkeypatch.setattr("spark_stomp.journal.local.journal._LARGEST_SEGMENT", 300)
         old: list[Json] = []
         run = query.begin()
         for first in range(0, 50, 10):
@@ -389,7 +389,7 @@ class TestRefused:
     def test_a_second_query_on_the_same_journal(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.journal.local.LocalJournal.__init__.__defaults__", (0.2,))
+        monkeypatch.setattr("spark_stomp.journal.local.journal.LocalJournal.__init__.__defaults__", (0.2,))
         devbroker.publish_many(QUEUE, texts(0, 3))
         query.begin().gather(3)
         rival = Run({"url": devbroker.url, "destination": OTHER}, **query.options)
@@ -419,8 +419,8 @@ class TestBeyondTheUnackedWindow:
     def test_at_the_journals_bound_everything_still_comes(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 1_000)
-        monkeypatch.setattr("spark_stomp.journal.writer._GROUP_BYTES", 1_000)
+        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 1_000)
+        monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 1_000)
         devbroker.publish_many(QUEUE, texts(0, 300))
         run = query.begin(journalMaxBytes=8_000, prefetch=50)
         assert bodies(run.take(300)) == texts(0, 300)
@@ -504,14 +504,14 @@ def test_what_fails_to_start_lets_go_of_the_journal(devbroker: DevBroker, tmp_pa
 def test_what_fails_to_recover_lets_go_of_the_journal(
     devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.journal.local.LocalJournal.__init__.__defaults__", (0.2,))
+    monkeypatch.setattr("spark_stomp.journal.local.journal.LocalJournal.__init__.__defaults__", (0.2,))
     query = Query(devbroker, tmp_path)
 
     def failing(*_: object, **__: object) -> None:
         raise JournalDamaged("lost")
 
     with monkeypatch.context() as broken, pytest.raises(JournalDamaged):
-        broken.setattr("spark_stomp.source.fleet.recover", failing)
+        broken.setattr("spark_stomp.source.receivers.recover", failing)
         query.begin().batch()
     devbroker.publish_many(QUEUE, texts(0, 3))
     assert bodies(query.begin().gather(3)) == texts(0, 3)

@@ -14,8 +14,8 @@ from support.waiting import wait_until
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import JournalInUse, JournalUnwritable
 from spark_stomp.journal import Journal, JournalSettings, open_journal
-from spark_stomp.journal.names import WRITERS
-from spark_stomp.journal.objects import ObjectJournal
+from spark_stomp.journal.objects.object_names import WRITERS
+from spark_stomp.journal.objects.journal import ObjectJournal
 
 QUEUE = "/queue/a"
 

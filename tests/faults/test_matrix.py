@@ -23,7 +23,7 @@ from support.matrix import (
     table,
 )
 
-from spark_stomp.dialects import dialect_named
+from spark_stomp.brokers import dialect_named
 
 
 @pytest.fixture(scope="module")

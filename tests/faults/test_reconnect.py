@@ -18,9 +18,9 @@ from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.exchange import RangeTicket
-from spark_stomp.source.fleet import Fleet
+from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.offsets import INITIAL, Offset
-from spark_stomp.source.planner import Limits, choose_end, plan
+from spark_stomp.source.planning import Limits, choose_end, plan
 
 QUEUE = "/queue/a"
 
@@ -28,7 +28,7 @@ QUEUE = "/queue/a"
 class Driver:
     """Cuts, reads and commits batches of one query."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: ReceiverGroup) -> None:
         self.fleet = fleet
         self.end = INITIAL
         self.rows: list[bytes] = []
@@ -69,7 +69,7 @@ class Driver:
 
 @contextmanager
 def driver(url: str, **options: object) -> Iterator[Driver]:
-    fleet = Fleet(source_options(url, QUEUE, **options), lambda ticket: None)
+    fleet = ReceiverGroup(source_options(url, QUEUE, **options), lambda ticket: None)
     fleet.start()
     try:
         wait_until(lambda: all(status.subscribed for status in fleet.statuses()), what="the subscriptions")

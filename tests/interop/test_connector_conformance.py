@@ -18,7 +18,7 @@ from support.brokers.fixtures import on_every_broker, on_every_release, on_every
 from support.driven import Run, publish
 from support.spark import Recorder, Running, stomp_stream
 
-from spark_stomp.dialects import Dialect, dialect_named
+from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.errors import DestinationRefused, StompError
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import MessagesScanned, unescape

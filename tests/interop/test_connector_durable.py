@@ -15,7 +15,7 @@ from support.brokers import Broker, DevelopmentBroker
 from support.brokers.fixtures import on_every_broker, on_every_release
 from support.driven import Run, publish
 
-from spark_stomp.dialects import Dialect, dialect_named
+from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.errors import UnsupportedError
 
 BODIES = [b"message %d" % number for number in range(40)]

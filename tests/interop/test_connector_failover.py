@@ -11,7 +11,7 @@ from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.driven import publish
 from support.spark import Recorder, Running, stomp_stream
 
-from spark_stomp.dialects import dialect_named
+from spark_stomp.brokers import dialect_named
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 

@@ -9,7 +9,7 @@ from support.brokers.fixtures import on_real_brokers
 from support.driven import Run, publish
 from support.waiting import wait_until
 
-from spark_stomp.dialects import dialect_named
+from spark_stomp.brokers import dialect_named
 
 pytestmark = on_real_brokers
 

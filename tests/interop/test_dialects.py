@@ -13,7 +13,7 @@ from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.driven import Run, publish
 from support.waiting import wait_until
 
-from spark_stomp.dialects import Dialect, dialect_for, dialect_named
+from spark_stomp.brokers import Dialect, dialect_for, dialect_named
 from spark_stomp.options import parse_source_options
 from spark_stomp.protocol import Frame, MessageReceived, encode_frame
 from spark_stomp.transport import Connection, open_connection
@@ -204,7 +204,7 @@ def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, 
 def test_the_page_size_of_activemq_is_said_once_and_is_no_standstill(
     broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.receiver.cap._PROMPT", 5.0)
+    monkeypatch.setattr("spark_stomp.receiver.page_limit._PROMPT", 5.0)
     broker_pool.get("activemq")  # skips, or fails, where it cannot be had
     broker = ActiveMQ(tmp_path, max_page_size=200)
     broker.start()

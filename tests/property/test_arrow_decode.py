@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.arrow.decode import decode_block
-from spark_stomp.arrow.raw import RawBlock, RowRules
+from spark_stomp.arrow.raw import (RowRules)
 from spark_stomp.arrow.text import charset_of
 from spark_stomp.errors import ProtocolError
 from spark_stomp.protocol import NEED_DATA, VERSIONS, Frame, FrameDecoder, FrameScanner, MessageBlock, escape
@@ -189,7 +190,7 @@ def check(stream: bytes, version: str) -> None:
     rows: list[dict[str, Any]] = []
     texts: list[str | None] = []
     for block in blocks:
-        raw = RawBlock(block.data, np.array(block.ends), version, 7, "epoch", len(rows))
+        raw = FrameBatch(block.data, np.array(block.ends), version, 7, "epoch", len(rows))
         batch = decode_block(raw, EVERYTHING, RULES)
         batch.validate(full=True)
         assert batch.schema.equals(EVERYTHING.arrow_schema)

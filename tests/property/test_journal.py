@@ -20,16 +20,17 @@ from hypothesis.stateful import initialize, invariant, rule
 from support.broker_model import RECEIVERS, Fate, Query, Side, body_of, counts, frames_of, receivers
 from support.journals import local_journal
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import JournalWriter, recover
-from spark_stomp.journal.local import LocalJournal
-from spark_stomp.receiver import FrameRun, KeyBook
+from spark_stomp.journal.local.journal import LocalJournal
+from spark_stomp.receiver import (DedupIndex)
 from spark_stomp.receiver.deliveries import Deliveries
 
 
 class JournaledSide(Side):
     """A receiver whose frames go to the journal."""
 
-    def __init__(self, book: KeyBook, journal: LocalJournal, name: str) -> None:
+    def __init__(self, book: DedupIndex, journal: LocalJournal, name: str) -> None:
         self.deliveries = Deliveries(200, book, name, journal.runs)
         self.link = None
 
@@ -45,7 +46,7 @@ class JournaledQuery(Query):
             side.deliveries.close()
         self.folder = tempfile.TemporaryDirectory()
         self.small = mock.patch.multiple(
-            "spark_stomp.journal.local", _SMALLEST_SEGMENT=400, _LARGEST_SEGMENT=400
+            "spark_stomp.journal.local.journal", _SMALLEST_SEGMENT=400, _LARGEST_SEGMENT=400
         )
         self.small.start()
         self.rows: dict[int, bytes] = {}  # by position, whatever Spark or a test ever saw there
@@ -60,7 +61,7 @@ class JournaledQuery(Query):
 
     def _open(self) -> None:
         """A run begins: the journal is what is left of the last one, and Spark's two logs."""
-        self.book = KeyBook(journaled=True)
+        self.book = DedupIndex(journaled=True)
         self.journal = local_journal(Path(self.folder.name) / "journal")
         recovered = recover(self.journal, self.book, "id", most=1_000)
         if self.ack_when_durable:
@@ -106,7 +107,7 @@ class JournaledQuery(Query):
         """What is on its way to the disk may not be discarded any more, and comes again."""
         append = self.journal.append
 
-        def interrupted(runs: Sequence[FrameRun]) -> list[int]:
+        def interrupted(runs: Sequence[FrameBatch]) -> list[int]:
             self.drop(at, noticed=True)
             self.deliver(at, 100, read=True, offer=False)
             return append(runs)

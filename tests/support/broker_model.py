@@ -16,11 +16,11 @@ from itertools import pairwise
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver.book import KeyBook
+from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.ledger import AckGroup
-from spark_stomp.receiver.window import FrameRun
+from spark_stomp.receiver.ack_ledger import AckGroup
 
 __all__ = ["RECEIVERS", "Fate", "Query", "Side", "body_of", "counts", "frames_of", "receivers"]
 
@@ -60,7 +60,7 @@ class Fate(enum.Enum):
 class Side:
     """One receiver: what is under test, and what it showed to Spark."""
 
-    def __init__(self, book: KeyBook) -> None:
+    def __init__(self, book: DedupIndex) -> None:
         self.deliveries = Deliveries(200, book)
         self.link: Link | None = None
         self.offered: list[bytes] = []
@@ -70,7 +70,7 @@ class Side:
         return [frame for run in self.deliveries.window.runs(low, high) for frame in frames_of(run)]
 
 
-def frames_of(run: FrameRun) -> list[bytes]:
+def frames_of(run: FrameBatch) -> list[bytes]:
     bounds = [0, *run.ends]
     return [bytes(run.data[low:high]) for low, high in pairwise(bounds)]
 
@@ -82,7 +82,7 @@ def body_of(frame: bytes) -> bytes:
 class Query(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.book = KeyBook()
+        self.book = DedupIndex()
         self.sides = [Side(self.book) for _ in range(RECEIVERS)]
         self.ready: list[Message] = []
         self.published: list[Message] = []

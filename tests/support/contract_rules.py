@@ -9,13 +9,13 @@ from support.replacement import Replacement
 __all__ = ["RULES", "Broken"]
 
 SOURCE = "unit/source"
-EVIDENCE = f"{SOURCE}/test_evidence.py"
+EVIDENCE = f"{SOURCE}/test_commits.py"
 READER = f"{SOURCE}/test_stream_reader.py"
 RECEIVER = "unit/receiver/test_receiver.py"
 DELIVERIES = "unit/receiver/test_deliveries.py"
-PLANNER = f"{SOURCE}/test_planner.py"
+PLANNER = f"{SOURCE}/test_planning.py"
 WAITING = f"{SOURCE}/test_waiting.py"
-WRITER = "unit/journal/test_writer.py"
+WRITER = "unit/source/test_journal_writer.py"
 JOURNAL = "unit/journal/test_local.py"
 OBJECTS = "unit/journal/test_objects.py"
 JOURNALED = "faults/test_journal.py"
@@ -50,7 +50,7 @@ RULES = [
     Broken(
         "1.2",
         "before 4.2 latestOffset after partitions is evidence",
-        "source.evidence:CommitEvidence.latest_offset_called",
+        "source.commits:CommitEvidence.latest_offset_called",
         "self._uncommitted_plan is not None",
         "False",
         f"{READER}::test_40_latest_offset_after_partitions_is_the_evidence",
@@ -58,7 +58,7 @@ RULES = [
     Broken(
         "1.3",
         "planning is no evidence",
-        "source.evidence:CommitEvidence.planned",
+        "source.commits:CommitEvidence.planned",
         "self._uncommitted_plan = end",
         "self._committed(end)",
         f"{EVIDENCE}::TestCalls::test_planning_alone_proves_nothing",
@@ -66,7 +66,7 @@ RULES = [
     Broken(
         "1.3",
         "an older start does not prove a newer plan",
-        "source.evidence:CommitEvidence.latest_offset_called",
+        "source.commits:CommitEvidence.latest_offset_called",
         "self._committed(start)",
         "self._committed(self._uncommitted_plan or start)",
         f"{EVIDENCE}::TestCalls::test_an_older_start_does_not_prove_the_newer_plan",
@@ -74,7 +74,7 @@ RULES = [
     Broken(
         "1.3",
         "stop is no evidence",
-        "source.runtime:StreamRuntime.stop",
+        "source.query:QueryRuntime.stop",
         "self._committer.stop()",
         "self._fleet.acknowledge(self._holdings.received())",
         f"{READER}::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps",
@@ -82,7 +82,7 @@ RULES = [
     Broken(
         "1.4",
         "if the checkpoint is named, calls do not count",
-        "source.committer:Committer.__init__",
+        "source.commits:Committer.__init__",
         "checkpoint is None",
         "True",
         f"{READER}::TestCheckpointNamed::test_calls_alone_are_not_enough",
@@ -90,7 +90,7 @@ RULES = [
     Broken(
         "1.5",
         "the checkpoint is read once more at the end",
-        "source.committer:Committer.stop",
+        "source.commits:Committer.stop",
         "self.check_checkpoint()",
         "",
         f"{READER}::TestCheckpointNamed::test_at_the_end_the_checkpoint_is_read_once_more",
@@ -98,7 +98,7 @@ RULES = [
     Broken(
         "1.6",
         "an offset log that does not hold the plan is another query's",
-        "source.committer:Committer._await_offset_log",
+        "source.commits:Committer._await_offset_log",
         "checkpoint.holds(end)",
         "True",
         f"{READER}::TestCheckpointNamed::test_another_querys_checkpoint_is_refused",
@@ -106,7 +106,7 @@ RULES = [
     Broken(
         "1.7",
         "a fenced epoch gets no ACK",
-        "source.committer:Committer._examine",
+        "source.commits:Committer._examine",
         "checkpoint.fenced(self._fleet.epochs)",
         "False",
         f"{READER}::TestCheckpointNamed::test_a_fenced_reader_acks_nothing",
@@ -114,7 +114,7 @@ RULES = [
     Broken(
         "1.7",
         "a reader fences an epoch before it plans it as lost",
-        "source.runtime:StreamRuntime._declare_lost",
+        "source.query:QueryRuntime._declare_lost",
         "self._committer.fence({part.epoch for part in lost})",
         "",
         f"{READER}::TestCheckpointNamed::test_a_fenced_reader_acks_nothing",
@@ -122,7 +122,7 @@ RULES = [
     Broken(
         "1.8",
         "a checkpoint that stays unreadable fails the query",
-        "source.committer:Committer._bear",
+        "source.commits:Committer._bear",
         "raise error",
         "pass",
         f"{READER}::TestCheckpointNamed::test_a_file_system_that_goes_on_failing_fails_the_query",
@@ -130,7 +130,7 @@ RULES = [
     Broken(
         "1.9",
         "missing evidence is said at the end",
-        "source.committer:Committer.stop",
+        "source.commits:Committer.stop",
         "self._say('the query ends, and for its last batch')",
         "pass",
         f"{READER}::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps",
@@ -138,10 +138,10 @@ RULES = [
     Broken(
         "1.10",
         "a message counts as ACKed only after its receipt",
-        "receiver.ledger:AckLedger.confirmed",
+        "receiver.ack_ledger:AckLedger.confirmed",
         "self._confirmed",
         "self._sent",
-        "unit/receiver/test_ledger.py::test_confirmed_grows_with_receipts_only",
+        "unit/receiver/test_ack_ledger.py::test_confirmed_grows_with_receipts_only",
     ),
     Broken(
         "2.1",
@@ -189,7 +189,7 @@ RULES = [
     Broken(
         "2.5",
         "an end that was chosen before a discard is chosen again",
-        "source.holdings:WindowHoldings.offer",
+        "source.holdings:MemoryBacklog.offer",
         "return False",
         "",
         f"{READER}::test_an_end_chosen_before_a_discard_is_chosen_again",
@@ -205,7 +205,7 @@ RULES = [
     Broken(
         "3.1",
         "a lost range is planned as empty",
-        "source.runtime:StreamRuntime.partitions",
+        "source.query:QueryRuntime.partitions",
         "[held for held in ranges if held.epoch in self._fleet.epochs]",
         "ranges",
         f"{READER}::test_40_after_a_restart_partitions_of_the_last_end_prove_nothing",
@@ -213,7 +213,7 @@ RULES = [
     Broken(
         "3.2",
         "a lost range is never refilled",
-        "source.planner:plan",
+        "source.planning:plan",
         "before is not None and before.epoch == position.epoch",
         "before is not None",
         f"{PLANNER}::TestPlan::test_another_epoch_starts_at_zero",
@@ -221,7 +221,7 @@ RULES = [
     Broken(
         "3.2",
         "frames of a dead epoch are not replaced by those of a living one",
-        "source.runtime:StreamRuntime.partitions",
+        "source.query:QueryRuntime.partitions",
         "[held for held in ranges if held.epoch in self._fleet.epochs]",
         """
             [
@@ -244,7 +244,7 @@ RULES = [
     Broken(
         "3.4",
         "a committed and freed range is an error",
-        "source.holdings:WindowHoldings.readable",
+        "source.holdings:MemoryBacklog.readable",
         "wanted.low < released",
         "False",
         f"{READER}::test_a_range_can_be_read_again_until_it_is_committed",
@@ -269,14 +269,14 @@ RULES = [
         "4.3",
         "a held message that comes again gives no second row, marked or not",
         "receiver.deliveries:Deliveries._fresh",
-        "not self._book.hold_new(block.ids, Place(self._owner, end))",
-        "marked and not self._book.hold_new(block.ids, Place(self._owner, end))",
+        "not self._book.hold_new(block.ids, Location(self._owner, end))",
+        "marked and not self._book.hold_new(block.ids, Location(self._owner, end))",
         f"{DELIVERIES}::test_the_mark_of_redelivery_does_not_matter",
     ),
     Broken(
         "4.4",
         "every valid handle is ACKed",
-        "receiver.ledger:AckLedger._take_attached",
+        "receiver.ack_ledger:AckLedger._take_attached",
         "taken.append((key, handle))",
         "taken[:] = [(key, handle)]",
         f"{DELIVERIES}::test_every_live_handle_is_acked_on_its_own_connection",
@@ -284,7 +284,7 @@ RULES = [
     Broken(
         "4.4",
         "no handle is ACKed before the commit",
-        "receiver.ledger:AckLedger._take_attached",
+        "receiver.ack_ledger:AckLedger._take_attached",
         "heap[0][0] < committed",
         "True",
         f"{DELIVERIES}::test_every_live_handle_is_acked_on_its_own_connection",
@@ -335,7 +335,7 @@ RULES = [
     Broken(
         "5.1",
         "the call that asks for the next batch is enough to ACK the last one",
-        "source.committer:Committer.latest_offset_called",
+        "source.commits:Committer.latest_offset_called",
         "self._evidence.latest_offset_called(start)",
         "pass",
         f"{READER}::test_42_start_of_latest_offset_is_the_evidence",
@@ -343,7 +343,7 @@ RULES = [
     Broken(
         "5.2",
         "a full window counts as enough",
-        "source.planner:is_ready",
+        "source.planning:is_ready",
         "any(receiver.full and receiver.new for receiver in available)",
         "False",
         f"{PLANNER}::TestIsReady::test_a_full_window_ends_the_wait_since_no_more_can_come",
@@ -351,15 +351,15 @@ RULES = [
     Broken(
         "5.3",
         "a broker that stops at whole pages counts as full",
-        "receiver.cap:WindowCap.holds_back",
+        "receiver.page_limit:PageLimitDetector.holds_back",
         "self._is_whole_pages(outstanding) and quiet >= _STALL",
         "False",
-        "unit/receiver/test_cap.py::TestForTheTimeBeing::test_whole_pages_and_silence",
+        "unit/receiver/test_page_limit.py::TestForTheTimeBeing::test_whole_pages_and_silence",
     ),
     Broken(
         "5.4",
         "every batch takes at least one message",
-        "source.planner:_within_bytes",
+        "source.planning:_within_bytes",
         "least > budgets[first.name]",
         "False",
         f"{PLANNER}::TestChooseEnd::test_a_message_larger_than_the_limit_is_taken_alone",
@@ -367,7 +367,7 @@ RULES = [
     Broken(
         "5.5",
         "silence does not count while ACKs are unconfirmed",
-        "source.waiting:Situation.silence",
+        "source.planning:Situation.silence",
         "one.acks_pending or not one.subscribed",
         "not one.subscribed",
         (
@@ -378,7 +378,7 @@ RULES = [
     Broken(
         "5.6",
         "AvailableNow ends at maxDrainTime",
-        "source.waiting:decide",
+        "source.planning:decide",
         "mode is Mode.DRAIN and situation.now >= situation.drain_until",
         "False",
         f"{WAITING}::TestDrain::test_ends_at_max_drain_time_even_with_messages",
@@ -386,15 +386,15 @@ RULES = [
     Broken(
         "5.7",
         "frames beyond the memory bound are spilled",
-        "receiver.window:Window.append",
+        "receiver.frame_store:FrameStore.append",
         "not self._blocks or self._memory_bytes + len(data) <= self._max_bytes",
         "True",
-        "unit/receiver/test_window.py::test_memory_stays_within_the_bound_however_much_arrives",
+        "unit/receiver/test_frame_store.py::test_memory_stays_within_the_bound_however_much_arrives",
     ),
     Broken(
         "6.1",
         "the tasks of a batch cover it exactly",
-        "source.planner:split",
+        "source.planning:split",
         "low = high",
         "low = high + 1",
         f"{PLANNER}::test_split_covers_the_range_once",
@@ -426,7 +426,7 @@ RULES = [
     Broken(
         "7.1",
         "a failure never looks like no data",
-        "source.fleet:Fleet.raise_failure",
+        "source.receivers:ReceiverGroup.raise_failure",
         "raise failure",
         "return",
         f"{READER}::test_a_receiver_that_failed_is_an_error_and_not_no_data",
@@ -458,15 +458,15 @@ RULES = [
     Broken(
         "7.5",
         "a plain topic needs allowLoss",
-        "dialects.base:Dialect.check_subscription",
+        "brokers.dialect:Dialect.check_subscription",
         "not self.redelivers(destination, durable=durable) and not allow_loss",
         "False",
-        "unit/dialects/test_dialects.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss",
+        "unit/brokers/test_dialects.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss",
     ),
     Broken(
         "J.1",
         "durable means synced",
-        "journal.local:LocalJournal.append",
+        "journal.local.journal:LocalJournal.append",
         "segment.sync()",
         "",
         f"{JOURNAL}::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error",
@@ -474,7 +474,7 @@ RULES = [
     Broken(
         "J.1",
         "in an object store: durable means synced",
-        "journal.blobs:MountStore.put",
+        "journal.objects.blobs:MountStore.put",
         "os.fsync(descriptor)",
         "",
         f"{OBJECTS}::TestFailures::test_frames_are_synced_before_they_have_positions",
@@ -482,7 +482,7 @@ RULES = [
     Broken(
         "J.2",
         "what came later does not get into a batch that is replayed",
-        "source.holdings:JournalHoldings.readable",
+        "source.holdings:JournalBacklog.readable",
         "return [wanted]",
         "return [Range(wanted.name, wanted.epoch, wanted.low, self._journal.end)]",
         f"{JOURNALED}::TestReplay::test_and_nothing_else_gets_into_that_batch",
@@ -490,7 +490,7 @@ RULES = [
     Broken(
         "J.3",
         "a position is not given away twice",
-        "source.holdings:JournalHoldings.begin",
+        "source.holdings:JournalBacklog.begin",
         "journal.skip(given)",
         "",
         f"{JOURNALED}::TestRefused::test_an_older_copy_of_the_journal",
@@ -498,7 +498,7 @@ RULES = [
     Broken(
         "J.4",
         "on a new checkpoint reading begins at the committed position",
-        "source.holdings:JournalHoldings.__init__",
+        "source.holdings:JournalBacklog.__init__",
         "self._base = journal.committed",
         "self._base = journal.first",
         (
@@ -509,7 +509,7 @@ RULES = [
     Broken(
         "J.4",
         "the first offset contains where reading began",
-        "source.holdings:JournalHoldings.available",
+        "source.holdings:JournalBacklog.available",
         "0 if known else self._base",
         "0",
         (
@@ -520,7 +520,7 @@ RULES = [
     Broken(
         "J.5",
         "with ackAfter=commit, durable is no reason to ACK",
-        "journal.writer:JournalWriter._write",
+        "source.journal_writer:JournalWriter._write",
         "self._ack_when_durable",
         "True",
         f"{WRITER}::test_durable_alone_is_no_reason_to_ack",
@@ -528,7 +528,7 @@ RULES = [
     Broken(
         "J.5",
         "with ackAfter=journal, durable is the reason to ACK",
-        "journal.writer:JournalWriter._write",
+        "source.journal_writer:JournalWriter._write",
         "self._ack_when_durable",
         "False",
         f"{WRITER}::test_with_ack_after_journal_it_is_and_not_before",
@@ -536,7 +536,7 @@ RULES = [
     Broken(
         "J.6",
         "a commit that comes before the writer has reported counts",
-        "journal.writer:JournalWriter._write",
+        "source.journal_writer:JournalWriter._write",
         "position < self._committed",
         "False",
         f"{WRITER}::test_a_commit_that_overtakes_the_writer_counts",
@@ -552,7 +552,7 @@ RULES = [
     Broken(
         "J.8",
         "a redelivery after a restart gives no second row",
-        "journal.recovery:recover",
+        "source.journal_recovery:recover",
         "run.end > journal.end - most",
         "False",
         f"{WRITER}::TestAfterARestart::test_redelivered_and_not_committed_gives_no_second_row",
@@ -560,7 +560,7 @@ RULES = [
     Broken(
         "J.8",
         "if it was committed, it is ACKed and dropped",
-        "journal.recovery:recover",
+        "source.journal_recovery:recover",
         "recovered.commit(recovered.window.below(journal.committed))",
         "",
         f"{WRITER}::TestAfterARestart::test_redelivered_and_committed_is_acked_and_dropped",
@@ -576,26 +576,26 @@ RULES = [
     Broken(
         "J.9",
         "a message is remembered after a repeated ACK was confirmed",
-        "receiver.book:KeyBook.forget",
+        "receiver.dedup:DedupIndex.forget",
         "self.retire(keys)",
         "",
-        "unit/receiver/test_book.py::TestJournaled::test_confirmed_is_still_known",
+        "unit/receiver/test_dedup.py::TestJournaled::test_confirmed_is_still_known",
     ),
     Broken(
         "J.9",
         "of what is remembered, the confirmed is forgotten first",
-        "receiver.book:KeyBook._remember",
+        "receiver.dedup:DedupIndex._remember",
         "surplus -= self._receipted.forget_oldest(surplus)",
         "",
         (
-            "unit/receiver/test_book.py::TestJournaled"
+            "unit/receiver/test_dedup.py::TestJournaled"
             "::test_beyond_the_bound_confirmed_ones_go_first_and_uncounted"
         ),
     ),
     Broken(
         "J.10",
         "what the checkpoint has as committed is ACKed when it comes again",
-        "source.committer:Committer.began_at",
+        "source.commits:Committer.began_at",
         "self._checkpoint is not None and self._checkpoint.last_commit_holds(start)",
         "False",
         f"{JOURNALED}::test_acks_that_the_broker_never_saw_need_no_further_batch",
@@ -603,7 +603,7 @@ RULES = [
     Broken(
         "J.11",
         "keys are durable before their frames are deleted",
-        "journal.writer:JournalWriter._trim",
+        "source.journal_writer:JournalWriter._trim",
         "self._journal.settle(self._book.take_unsaved())",
         "",
         f"{WRITER}::TestRoom::test_so_does_a_connection_that_ended_before_its_receipts",
@@ -611,7 +611,7 @@ RULES = [
     Broken(
         "J.11",
         "what the broker has not confirmed as ACKed is not deleted",
-        "journal.writer:JournalWriter._trim",
+        "source.journal_writer:JournalWriter._trim",
         "upto = upto if unconfirmed is None else min(upto, unconfirmed)",
         "",
         f"{WRITER}::TestRoom::test_a_commit_whose_acks_are_confirmed_makes_room",
@@ -619,7 +619,7 @@ RULES = [
     Broken(
         "J.12",
         "at journalMaxBytes frames wait",
-        "journal.writer:JournalWriter._has_room",
+        "source.journal_writer:JournalWriter._has_room",
         "return not self._full",
         "return True",
         f"{WRITER}::TestRoom::test_at_the_bound_frames_wait_un_acked_and_un_offered",
@@ -627,7 +627,7 @@ RULES = [
     Broken(
         "J.12",
         "frames do not wait if nothing could make room",
-        "journal.writer:JournalWriter._has_room",
+        "source.journal_writer:JournalWriter._has_room",
         "self._holds_anything()",
         "True",
         f"{WRITER}::TestRoom::test_a_bound_that_is_smaller_than_any_group_lets_one_through",
@@ -635,7 +635,7 @@ RULES = [
     Broken(
         "J.13",
         "with failOnDataLoss=false, committed positions that are gone are not missed",
-        "source.holdings:JournalHoldings.begin",
+        "source.holdings:JournalBacklog.begin",
         "journal.commit(committed or 0)",
         "",
         f"{JOURNALED}::TestRefused::test_an_older_copy_of_the_journal",
@@ -643,7 +643,7 @@ RULES = [
     Broken(
         "J.13",
         "a range in a journal is never empty",
-        "source.runtime:StreamRuntime._declare_lost",
+        "source.query:QueryRuntime._declare_lost",
         "self._holdings.missing(part)",
         "",
         f"{JOURNALED}::TestRefused::test_a_first_batch_whose_journal_is_gone_after_another_call",
@@ -651,7 +651,7 @@ RULES = [
     Broken(
         "J.13",
         "the journal that is there must be the one of the checkpoint",
-        "source.runtime:StreamRuntime.start",
+        "source.query:QueryRuntime.start",
         "self._holdings.begin(begin, planned)",
         "",
         f"{JOURNALED}::TestRefused::test_the_option_that_was_left_out_with_nothing_planned",
@@ -675,7 +675,7 @@ RULES = [
     Broken(
         "J.13",
         "the option cannot be left out if a first batch names a journal",
-        "source.holdings:WindowHoldings.begin",
+        "source.holdings:MemoryBacklog.begin",
         "start.get(JOURNAL) or planned.get(JOURNAL)",
         "start.get(JOURNAL)",
         f"{JOURNALED}::TestRefused::test_a_first_batch_whose_journal_is_no_longer_named",
@@ -683,7 +683,7 @@ RULES = [
     Broken(
         "J.14",
         "only what is behind everything durable may be cut off",
-        "journal.segment:Segment._scan",
+        "journal.local.segment:Segment._scan",
         "last and not self._was_durable(offset, length)",
         "last",
         f"{JOURNAL}::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error",
@@ -691,7 +691,7 @@ RULES = [
     Broken(
         "J.14",
         "nothing is cut off any file but the last",
-        "journal.segment:Segment._scan",
+        "journal.local.segment:Segment._scan",
         "last and not self._was_durable(offset, length)",
         "not self._was_durable(offset, length)",
         f"{JOURNAL}::TestDamage::test_what_is_damaged_is_left_as_it_is",
@@ -699,7 +699,7 @@ RULES = [
     Broken(
         "J.14",
         "in an object store: an object that was reported as durable may not be unfinished",
-        "journal.judgement:_may_be_unfinished",
+        "journal.objects.listing_state:_may_be_unfinished",
         "cut and last.writer == listing.opening.writer and last.first >= durable",
         "cut and last.writer == listing.opening.writer",
         f"{OBJECTS}::TestDamage::test_one_is_cut_off",
@@ -707,7 +707,7 @@ RULES = [
     Broken(
         "J.15",
         "one writer at a time",
-        "journal.local:_locked",
+        "journal.local.journal:_locked",
         "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "",
         f"{JOURNAL}::TestLock::test_a_second_query_is_refused",
@@ -715,7 +715,7 @@ RULES = [
     Broken(
         "J.15",
         "in an object store: the writer looks for a newer one before it reports frames as durable",
-        "journal.objects:ObjectJournal.append",
+        "journal.objects.journal:ObjectJournal.append",
         """
             if put:
                 self._claim.check()
@@ -726,7 +726,7 @@ RULES = [
     Broken(
         "J.15",
         "in an object store: what a newer writer did not accept is never read",
-        "journal.takeover:Opening.owns",
+        "journal.objects.fencing:Manifest.owns",
         "frames.writer == writer and low <= frames.first and frames.end <= high",
         "frames.writer == writer",
         f"{OBJECTS}::TestTakeover::test_the_older_writer_stops_and_what_it_put_then_is_void",
@@ -734,7 +734,7 @@ RULES = [
     Broken(
         "J.16",
         "in an object store: after a failed put nothing more is put",
-        "journal.objects:ObjectJournal._writing",
+        "journal.objects.journal:ObjectJournal._writing",
         "raise self._failure",
         "self._failure = None",
         f"{OBJECTS}::TestFailures::test_a_put_that_failed_for_good_is_the_last",
@@ -742,7 +742,7 @@ RULES = [
     Broken(
         "J.16",
         "in an object store: commits are recorded before objects are deleted",
-        "journal.objects:ObjectJournal.trim",
+        "journal.objects.journal:ObjectJournal.trim",
         """
             if self._noted < old[-1].end:
                 self._mark()

@@ -12,7 +12,7 @@ from spark_stomp.options import parse_sink_options, parse_source_options
 from spark_stomp.receiver import Receiver
 from spark_stomp.schema import Projection
 from spark_stomp.sink.sender import Sender
-from spark_stomp.source.fleet import Fleet
+from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.stream_reader import StompStreamReader
 
 __all__ = ["Json", "Run", "publish"]
@@ -63,7 +63,7 @@ class Run:
         return self.read()
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> ReceiverGroup:
         assert self.reader._runtime is not None, "no run yet"
         return self.reader._runtime._fleet
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.journal import JournalSettings, open_journal
-from spark_stomp.receiver import Key
 from support.driven import Run
 
 __all__ = ["COLUMNS", "GOLDEN", "KINDS", "SETTLED", "kind_of_journal", "plain"]
@@ -26,7 +26,7 @@ COLUMNS = ("body", "stable_id", "redelivered", "received_at", "receiver", "seque
 KINDS = ("journal", "objects")
 """A local journal, and one of objects; each in a folder of that name."""
 
-SETTLED = [Key("/queue/ä", b"ID:old-%d" % number, bytes([number]) * 16) for number in range(3)]
+SETTLED = [MessageKey("/queue/ä", b"ID:old-%d" % number, bytes([number]) * 16) for number in range(3)]
 
 
 def main(name: str) -> None:
@@ -42,7 +42,7 @@ def main(name: str) -> None:
 def kind_of_journal(kind: str, directory: Path) -> Iterator[None]:
     """What is opened in ``directory`` is a journal of this kind."""
     mounts = (str(directory),) if kind == "objects" else ()
-    with mock.patch("spark_stomp.files._MOUNTS", mounts):
+    with mock.patch("spark_stomp.locations._MOUNTS", mounts):
         yield
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from spark_stomp.files import resolve
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.locations import resolve
 from spark_stomp.journal import JournalSettings
-from spark_stomp.journal.blobs import ArrowStore, Blobs, MountStore
-from spark_stomp.journal.local import LocalJournal
-from spark_stomp.journal.objects import ObjectJournal
-from spark_stomp.receiver import FrameRun
+from spark_stomp.journal.objects.blobs import ArrowStore, Blobs, MountStore
+from spark_stomp.journal.local.journal import LocalJournal
+from spark_stomp.journal.objects.journal import ObjectJournal
 
 __all__ = [
     "bodies",
@@ -30,17 +30,17 @@ def frame(number: int, body: str = "") -> bytes:
     return f"\nMESSAGE\ndestination:/queue/a\nmessage-id:ID:{number}\nack:{number}\n\n{text}\0".encode()
 
 
-def run_of(first: int, count: int, receiver: str = "/queue/a#0", received_at: int = 7) -> FrameRun:
+def run_of(first: int, count: int, receiver: str = "/queue/a#0", received_at: int = 7) -> FrameBatch:
     """``count`` frames whose bodies tell their numbers."""
     frames = [frame(first + index) for index in range(count)]
     ends, end = [], 0
     for one in frames:
         end += len(one)
         ends.append(end)
-    return FrameRun(b"".join(frames), ends, first, received_at, "1.2", "devbroker", receiver)
+    return FrameBatch(b"".join(frames), ends, first, received_at, "1.2", "devbroker", receiver)
 
 
-def bodies(runs: Iterable[FrameRun]) -> list[str]:
+def bodies(runs: Iterable[FrameBatch]) -> list[str]:
     """The bodies of all frames, in order."""
     found = []
     for run in runs:
@@ -64,12 +64,12 @@ def object_journal(
     *,
     tolerant: bool = False,
     through_pyarrow: bool = False,
-    most_settled: int = 1_000,
+    max_remembered: int = 1_000,
 ) -> ObjectJournal:
     """On files of this machine, as on a mount or through pyarrow; what fails is tried again at once."""
     place = resolve(str(directory))
     store = ArrowStore(place.files, place.root) if through_pyarrow else MountStore(place.root)
-    settings = JournalSettings(str(directory), max_bytes, tolerant=tolerant, most_settled=most_settled)
+    settings = JournalSettings(str(directory), max_bytes, tolerant=tolerant, max_remembered=max_remembered)
     return ObjectJournal(settings, Blobs(store, place, pause=lambda seconds: None))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from spark_stomp.receiver.keys import Key, frame_keys
+from spark_stomp.framebatch import MessageKey
+from spark_stomp.receiver.keys import (frame_keys)
 
 __all__ = ["key"]
 
 
-def key(name: bytes, body: bytes = b"body", destination: str = "/q") -> Key:
+def key(name: bytes, body: bytes = b"body", destination: str = "/q") -> MessageKey:
     data = b"MESSAGE\ndestination:%b\n\n%b\0" % (destination.encode(), body)
     (made,) = frame_keys(data, [len(data)], [name], "1.2")
     assert made is not None

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_stomp.arrow import OutgoingMessage
-from spark_stomp.journal.local import LocalJournal
-from spark_stomp.journal.segment import Segment
+from spark_stomp.journal.local.journal import LocalJournal
+from spark_stomp.journal.local.segment import Segment
 from spark_stomp.options import parse_sink_options
 from spark_stomp.sink.sender import Sender
-from spark_stomp.source.partitions import joined
+from spark_stomp.source.tasks import joined
 from spark_stomp.source.stream_reader import StompStreamReader
 from support.brokers import Broker, DevelopmentBroker
 from support.engine import CommitLog, Engine, Query, Sink

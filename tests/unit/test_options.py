@@ -21,7 +21,7 @@ from spark_stomp.options import (
     parse_source_options,
     render_table,
 )
-from spark_stomp.options.values import DURATION, HEADERS, SIZE, format_duration, format_size
+from spark_stomp.options.kinds import DURATION, HEADERS, SIZE, format_duration, format_size
 from spark_stomp.protocol import Limits
 
 BASE = {"url": "stomp://broker", "destination": "/queue/a"}

@@ -7,7 +7,8 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from spark_stomp.arrow import RawBlock, RowRules, decode_block
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.arrow import (RowRules, decode_block)
 from spark_stomp.arrow import rows as module
 from spark_stomp.errors import BodyDecodeError
 from spark_stomp.schema import SOURCE_COLUMNS, Projection
@@ -21,10 +22,10 @@ FRAME = (
 )
 
 
-def block(*frames: bytes, version: str = "1.2") -> RawBlock:
+def block(*frames: bytes, version: str = "1.2") -> FrameBatch:
     ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
     received_at = int(RECEIVED.timestamp()) * 1_000_000 + RECEIVED.microsecond
-    return RawBlock(b"".join(frames), ends, version, received_at, "epoch-1", 41)
+    return FrameBatch(b"".join(frames), ends, version, received_at, "epoch-1", 41)
 
 
 def test_every_column() -> None:

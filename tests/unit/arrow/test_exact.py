@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.arrow.exact import ExactHeaders, exact_frames
 from spark_stomp.arrow.heads import area_of
-from spark_stomp.arrow.raw import RawBlock
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import Frame
 
 
 def decode(data: bytes, *ends: int) -> list[Frame]:
-    return exact_frames(area_of(RawBlock(data, np.array(ends), "1.2", 0, "r", 0)), "1.2")
+    return exact_frames(area_of(FrameBatch(data, np.array(ends), "1.2", 0, "r", 0)), "1.2")
 
 
 def test_frames_in_order() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.arrow.heads import (
     NO_END,
     Area,
@@ -16,12 +17,11 @@ from spark_stomp.arrow.heads import (
     lf_scan_pays,
     line_feeds,
 )
-from spark_stomp.arrow.raw import RawBlock
 
 
-def block(*frames: bytes) -> RawBlock:
+def block(*frames: bytes) -> FrameBatch:
     ends = np.cumsum([len(frame) for frame in frames])
-    return RawBlock(b"".join(frames), ends, "lenient", 0, "r", 0)
+    return FrameBatch(b"".join(frames), ends, "lenient", 0, "r", 0)
 
 
 def stretches(area: Area) -> list[bytes]:
@@ -40,7 +40,7 @@ class TestArea:
     def test_a_memoryview_is_not_copied(self) -> None:
         data = bytearray(b"xxMESSAGE\n\n\0")
         view = memoryview(data)[2:]
-        area = area_of(RawBlock(view, np.array([len(view)]), "1.2", 0, "r", 0))
+        area = area_of(FrameBatch(view, np.array([len(view)]), "1.2", 0, "r", 0))
         assert stretches(area) == [b"MESSAGE\n\n"]
         assert np.shares_memory(area.octets, np.frombuffer(data, np.uint8))
 

@@ -8,14 +8,14 @@ import pytest
 
 from spark_stomp.arrow.heads import Area
 from spark_stomp.arrow.mixed import MixedHeaders, mixed_headers
-from spark_stomp.arrow.oddity import Oddity
+from spark_stomp.arrow.oddity import ExactPathRules
 
 
 def read(*heads: bytes, version: str = "1.2") -> tuple[MixedHeaders | None, list[int]]:
     text = b"".join(heads)
     bounds = np.cumsum([0, *map(len, heads)])
     area = Area(np.frombuffer(text, np.uint8), pa.py_buffer(text), bounds[:-1], bounds[1:])
-    headers, odd = mixed_headers(area, Oddity(version))
+    headers, odd = mixed_headers(area, ExactPathRules(version))
     return headers, odd.tolist()
 
 

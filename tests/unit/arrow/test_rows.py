@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.arrow import rows as module
-from spark_stomp.arrow.raw import RawBlock
 from spark_stomp.arrow.rows import read_rows
 
 
-def block(*frames: bytes, version: str = "1.2") -> RawBlock:
+def block(*frames: bytes, version: str = "1.2") -> FrameBatch:
     ends = np.cumsum([len(frame) for frame in frames])
-    return RawBlock(b"".join(frames), ends, version, 0, "r", 0)
+    return FrameBatch(b"".join(frames), ends, version, 0, "r", 0)
 
 
 def plain(number: int, layout: int, padding: int = 0) -> bytes:

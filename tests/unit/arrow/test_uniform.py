@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.arrow.heads import Area, area_of, first_feeds, line_feeds
-from spark_stomp.arrow.oddity import Oddity
-from spark_stomp.arrow.raw import RawBlock
+from spark_stomp.arrow.oddity import ExactPathRules
 from spark_stomp.arrow.uniform import UniformHeaders, uniform_headers
 
 
@@ -16,9 +16,9 @@ def read(*frames: bytes, version: str = "1.2") -> tuple[UniformHeaders, list[byt
     """The headers, and what follows them in each frame; None unless all frames have one layout."""
     data = b"".join(frame + b"\0" for frame in frames)
     ends = np.cumsum([len(frame) + 1 for frame in frames])
-    area = area_of(RawBlock(data, ends, version, 0, "r", 0))
+    area = area_of(FrameBatch(data, ends, version, 0, "r", 0))
     lf = line_feeds(area.octets)
-    found = uniform_headers(area, lf, first_feeds(area, lf), Oddity(version))
+    found = uniform_headers(area, lf, first_feeds(area, lf), ExactPathRules(version))
     if found is None or len(found.rows) < len(frames):
         return None
     return found.headers, [data[end:stop] for end, stop in zip(found.ends, area.stops, strict=True)]
@@ -45,7 +45,7 @@ def test_a_short_line_at_the_end_of_a_block_of_2_gib() -> None:
     starts, stops = np.array([0, end - 24]), np.array([len(octets) - 1, end - 1])
     area = Area(np.frombuffer(octets, np.uint8), pa.py_buffer(octets), starts, stops)
     lf = np.array([7, 40, 41, end - 16, end - 6, end - 5], np.int32)
-    found = uniform_headers(area, lf, first_feeds(area, lf), Oddity("1.2"))
+    found = uniform_headers(area, lf, first_feeds(area, lf), ExactPathRules("1.2"))
     assert found is not None
     assert found.rows.tolist() == [0]
     assert found.headers.column(name.decode()).to_pylist() == ["1"]
@@ -110,9 +110,9 @@ def test_frames_of_another_layout_are_passed_over() -> None:
     frames = [b"MESSAGE\na:%d\n%s\n" % (i, b"b:x\n" if i % 3 else b"") for i in range(9)]
     data = b"".join(frame + b"\0" for frame in frames)
     ends = np.cumsum([len(frame) + 1 for frame in frames])
-    area = area_of(RawBlock(data, ends, "1.2", 0, "r", 0))
+    area = area_of(FrameBatch(data, ends, "1.2", 0, "r", 0))
     lf = line_feeds(area.octets)
-    found = uniform_headers(area, lf, first_feeds(area, lf), Oddity("1.2"))
+    found = uniform_headers(area, lf, first_feeds(area, lf), ExactPathRules("1.2"))
     assert found is not None
     assert found.rows.tolist() == [0, 3, 6]
     assert found.headers.column("a").to_pylist() == ["0", "3", "6"]

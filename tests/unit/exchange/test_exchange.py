@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.errors import ExchangeError, RangeUnavailable
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, fetch, new_token
-from spark_stomp.receiver.window import FrameRun, Window
+from spark_stomp.receiver.frame_store import (FrameStore)
 
 FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"
 
 
-def window() -> Window:
-    made = Window(max_bytes=200)
+def window() -> FrameStore:
+    made = FrameStore(max_bytes=200)
     for number in range(20):
         frame = FRAME % number
         made.append(
@@ -31,7 +32,7 @@ class Exchange:
         self.served: list[RangeTicket] = []
         self.server = ExchangeServer("127.0.0.1", new_token(), self.read, dict, self.served.append)
 
-    def read(self, ticket: RangeTicket) -> Iterator[FrameRun]:
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         if ticket.epoch != "e":
             raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
         return self.window.runs(ticket.low, ticket.high)

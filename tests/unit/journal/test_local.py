@@ -19,7 +19,7 @@ from spark_stomp.errors import (
     JournalUnwritable,
 )
 from spark_stomp.journal import segment as segment_module
-from spark_stomp.journal.local import LocalJournal
+from spark_stomp.journal.local.journal import LocalJournal
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_rest_writes_nothing_where_nothing_is_new(directory: Path, journal: Loca
 def test_a_reader_keeps_the_files_that_are_deleted_meanwhile(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 600)
+    monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
     journal = local_journal(directory, max_bytes=4_800)
     for number in range(10):
         journal.append([run_of(5 * number, 5)])
@@ -150,7 +150,7 @@ class TestDamage:
     @pytest.fixture
     def broken(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """Three segments; the middle one is damaged within its first record."""
-        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 600)
+        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
         journal = local_journal(directory, max_bytes=4_800)
         for number in range(6):
             journal.append([run_of(5 * number, 5)])
@@ -223,7 +223,7 @@ class TestDamage:
         self, directory: Path, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
         monkeypatch.setattr(
-            "spark_stomp.journal.local._FORMAT"
+            "spark_stomp.journal.local.journal._FORMAT"
             if where == "journal.json"
             else segment_module.__name__ + "._FORMAT",
             9,

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from support.journals import bodies, damage, expected, object_journal, run_of
 
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
-from spark_stomp.files import resolve
+from spark_stomp.locations import resolve
 from spark_stomp.journal import JournalSettings
-from spark_stomp.journal.blobs import Blobs, MountStore
-from spark_stomp.journal.names import FRAMES, MARKS, OPENINGS, SETTLED, WRITERS
-from spark_stomp.journal.objects import ObjectJournal
-from spark_stomp.receiver import Key
+from spark_stomp.journal.objects.blobs import Blobs, MountStore
+from spark_stomp.journal.objects.object_names import FRAMES, MARKS, MANIFESTS, DEDUP_LOG, WRITERS
+from spark_stomp.journal.objects.journal import ObjectJournal
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ class TestTakeover:
             with pytest.raises(JournalInUse):
                 old.append([run_of(10, 5)])
         with pytest.raises(JournalInUse):
-            old.settle([Key("/queue/a", b"ID:1", b"d" * 16)])
+            old.settle([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
         old.commit(10)
         with pytest.raises(JournalInUse):
             old.trim(10)
@@ -141,7 +141,7 @@ class TestTakeover:
         filled(directory, 2)
 
         def opens_another(call: str, path: str) -> None:
-            if (call, path) == ("list", OPENINGS):
+            if (call, path) == ("list", MANIFESTS):
                 store.after = lambda call, path: None
                 object_journal(directory)
 
@@ -155,9 +155,9 @@ class TestTakeover:
         with pytest.raises(JournalDamaged, match="somebody deleted"):
             journal.append([run_of(10, 5)])
 
-    @pytest.mark.parametrize("folder", [OPENINGS, SETTLED])
+    @pytest.mark.parametrize("folder", [MANIFESTS, DEDUP_LOG])
     def test_what_always_vanishes_is_an_error(self, directory: Path, store: Busy, folder: str) -> None:
-        filled(directory, 2).settle([Key("/queue/a", b"ID:1", b"d" * 16)])
+        filled(directory, 2).settle([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
         store.before = refusing("get", folder, FileNotFoundError("gone"))
         with pytest.raises(JournalDamaged, match=f"{folder}.* keep vanishing"):
             store.journal()
@@ -172,7 +172,7 @@ class TestTakeover:
         filled(directory, 2).rest()
         for _ in range(5):
             object_journal(directory).rest()
-        assert [len(objects(directory, folder)) for folder in (WRITERS, OPENINGS, MARKS, FRAMES)] == [
+        assert [len(objects(directory, folder)) for folder in (WRITERS, MANIFESTS, MARKS, FRAMES)] == [
             1,
             1,
             0,
@@ -181,7 +181,7 @@ class TestTakeover:
 
     def test_what_is_somebody_elses_stays(self, directory: Path) -> None:
         filled(directory, 2)
-        for folder in (WRITERS, OPENINGS, MARKS, FRAMES, SETTLED):
+        for folder in (WRITERS, MANIFESTS, MARKS, FRAMES, DEDUP_LOG):
             (directory / folder / "_SUCCESS").touch()
             (directory / folder / "sub").mkdir()
         journal = object_journal(directory)
@@ -231,7 +231,7 @@ class TestFailures:
             sizes.append(os.fstat(descriptor).st_size)
             os.writev(descriptor, parts)
 
-        monkeypatch.setattr("spark_stomp.journal.blobs.write_fully", seen)
+        monkeypatch.setattr("spark_stomp.journal.objects.blobs.write_fully", seen)
         journal.append([run_of(0, 5)])
         assert sizes == [0, objects(directory)[0].stat().st_size]
 
@@ -255,7 +255,7 @@ class TestFailures:
             os.write(descriptor, b"half of")
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("spark_stomp.journal.blobs.write_fully", full)
+        monkeypatch.setattr("spark_stomp.journal.objects.blobs.write_fully", full)
         with pytest.raises(JournalUnwritable, match="No space left"):
             journal.append([run_of(5, 5)])
         monkeypatch.undo()
@@ -307,20 +307,20 @@ class TestCrash:
 
     def test_an_opening_that_was_not_finished_decides_nothing(self, directory: Path, store: Busy) -> None:
         filled(directory, 2)
-        store.after = refusing("put", OPENINGS, OSError("gone"))
+        store.after = refusing("put", MANIFESTS, OSError("gone"))
         with pytest.raises(JournalUnwritable):
             store.journal()
-        torn = objects(directory, OPENINGS)[-1]
+        torn = objects(directory, MANIFESTS)[-1]
         torn.write_bytes(torn.read_bytes()[:10])
         journal = object_journal(directory)
         assert bodies(journal.runs(0, 10)) == expected(0, 10)
         assert not torn.exists()
 
     def test_the_first_opening_of_all(self, directory: Path, store: Busy) -> None:
-        store.after = refusing("put", OPENINGS, OSError("gone"))
+        store.after = refusing("put", MANIFESTS, OSError("gone"))
         with pytest.raises(JournalUnwritable):
             store.journal()
-        objects(directory, OPENINGS)[0].write_bytes(b"")
+        objects(directory, MANIFESTS)[0].write_bytes(b"")
         assert object_journal(directory).append([run_of(0, 5)]) == [0]
 
     def test_what_was_deleted_and_comes_back_is_deleted_again(self, directory: Path) -> None:
@@ -437,7 +437,7 @@ class TestDamage:
     @pytest.mark.parametrize("how", ["missing", "damaged"])
     def test_it_is_not_known_which_journal_it_is(self, directory: Path, how: str) -> None:
         filled(directory)
-        opening = objects(directory, OPENINGS)[0]
+        opening = objects(directory, MANIFESTS)[0]
         if how == "missing":
             opening.unlink()
         else:
@@ -450,12 +450,12 @@ class TestDamage:
 
     def test_the_newest_of_two_openings_is_damaged(self, directory: Path) -> None:
         filled(directory, 2)
-        older = objects(directory, OPENINGS)[0]
+        older = objects(directory, MANIFESTS)[0]
         content = older.read_bytes()
         journal = object_journal(directory)
         journal.append([run_of(10, 5)])
         older.write_bytes(content)
-        damage(objects(directory, OPENINGS)[1], 30)
+        damage(objects(directory, MANIFESTS)[1], 30)
         with pytest.raises(JournalDamaged, match=r"is damaged: .*checksum.*messages \[10, 15\)"):
             object_journal(directory)
         assert object_journal(directory, tolerant=True).held(0, 15) == [(0, 10)]
@@ -463,7 +463,7 @@ class TestDamage:
     def test_a_newer_format_is_refused_by_name(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.journal.takeover._FORMAT", 9)
+        monkeypatch.setattr("spark_stomp.journal.objects.fencing._FORMAT", 9)
         filled(directory)
         monkeypatch.undo()
         with pytest.raises(JournalError, match="format 9"):
@@ -527,7 +527,7 @@ class TestRest:
         assert len(objects(directory, MARKS)) == 1
 
 
-KEYS = [Key("/queue/a", b"ID:%d" % number, b"d" * 16) for number in range(100)]
+KEYS = [MessageKey("/queue/a", b"ID:%d" % number, b"d" * 16) for number in range(100)]
 
 
 class TestSettled:
@@ -536,7 +536,7 @@ class TestSettled:
         for key in KEYS[:15]:
             old.settle([key])
         object_journal(directory)
-        assert len(objects(directory, SETTLED)) == 1
+        assert len(objects(directory, DEDUP_LOG)) == 1
         old.settle([KEYS[15]])
         assert sorted(object_journal(directory).settled) == sorted(KEYS[:16])
 
@@ -544,24 +544,24 @@ class TestSettled:
         journal = object_journal(directory)
         for key in KEYS:
             journal.settle([key])
-        assert len(objects(directory, SETTLED)) < 25
+        assert len(objects(directory, DEDUP_LOG)) < 25
         assert object_journal(directory).settled == KEYS
-        assert len(objects(directory, SETTLED)) == 1
+        assert len(objects(directory, DEDUP_LOG)) == 1
 
     def test_they_are_bounded_while_they_grow(self, directory: Path) -> None:
-        journal = object_journal(directory, most_settled=20)
+        journal = object_journal(directory, max_remembered=20)
         for key in KEYS:
             journal.settle([key])
-        kept = object_journal(directory, most_settled=1_000).settled
+        kept = object_journal(directory, max_remembered=1_000).settled
         assert kept == KEYS[-len(kept) :]
         assert 20 <= len(kept) < 50
-        assert object_journal(directory, most_settled=20).settled == KEYS[-20:]
+        assert object_journal(directory, max_remembered=20).settled == KEYS[-20:]
 
     def test_an_object_that_was_not_finished_is_left_out(self, directory: Path) -> None:
         journal = object_journal(directory)
         journal.settle(KEYS[:2])
         journal.settle(KEYS[2:4])
-        torn = objects(directory, SETTLED)[-1]
+        torn = objects(directory, DEDUP_LOG)[-1]
         torn.write_bytes(torn.read_bytes()[:-1])
         assert object_journal(directory).settled == KEYS[:2]
         assert not torn.exists()
@@ -573,7 +573,7 @@ class TestSettled:
         journal = object_journal(directory)
         journal.settle(KEYS[:2])
         journal.settle(KEYS[2:4])
-        first = objects(directory, SETTLED)[0]
+        first = objects(directory, DEDUP_LOG)[0]
         if how == "damaged":
             damage(first, 30)
         else:

@@ -6,7 +6,7 @@ import pytest
 
 from spark_stomp.errors import LocalProtocolError
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
-from spark_stomp.protocol.acks import ack_for, ack_handle, ack_headers, encode_acks, nack_for
+from spark_stomp.protocol.encoder import ack_for, ack_handle, ack_headers, encode_acks, nack_for
 
 MESSAGE = Frame("MESSAGE", (("subscription", "s"), ("message-id", "m"), ("ack", "a")))
 

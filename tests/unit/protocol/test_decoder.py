@@ -29,7 +29,7 @@ from spark_stomp.protocol import (
     encode_frame,
 )
 from spark_stomp.protocol.frames import Signal
-from spark_stomp.protocol.head import Head
+from spark_stomp.protocol.grammar import Head
 from spark_stomp.protocol.reader import FrameReader
 
 ALL = pytest.mark.parametrize("version", VERSIONS)

@@ -7,15 +7,15 @@ import re
 import pytest
 
 from spark_stomp.protocol import layouts
-from spark_stomp.protocol.layouts import Layout, LayoutBook
+from spark_stomp.protocol.layouts import Layout, LayoutCache
 
 
-def book() -> LayoutBook[str]:
+def book() -> LayoutCache[str]:
     """A book that keeps the names of its layouts."""
-    return LayoutBook(lambda layout: ",".join(layout.names))
+    return LayoutCache(lambda layout: ",".join(layout.names))
 
 
-def teach(pupil: LayoutBook[str], *names: str, times: int = 2) -> None:
+def teach(pupil: LayoutCache[str], *names: str, times: int = 2) -> None:
     for _ in range(times):
         pupil.saw("MESSAGE", tuple((name, "v") for name in names))
 

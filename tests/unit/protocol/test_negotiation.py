@@ -6,7 +6,7 @@ import pytest
 
 from spark_stomp.errors import VersionError
 from spark_stomp.protocol import ErrorReceived, Frame
-from spark_stomp.protocol.negotiation import check_refusal, client_version, server_version
+from spark_stomp.protocol.versions import check_refusal, client_version, server_version
 
 ALL = ("1.2", "1.1", "1.0")
 

@@ -4,7 +4,7 @@ import pytest
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
 from spark_stomp.protocol import ClientConfig, Frame
-from spark_stomp.protocol.requests import encode_connect, request, send_frame
+from spark_stomp.protocol.encoder import encode_connect, request, send_frame
 
 
 class TestConfig:

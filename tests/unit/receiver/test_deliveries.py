@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver.book import KeyBook
+from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Counts, Deliveries
-from spark_stomp.receiver.ledger import AckGroup
+from spark_stomp.receiver.ack_ledger import AckGroup
 
 
 class Query:
     """Two receivers of one query; handles and messages are made up as they are delivered."""
 
     def __init__(self) -> None:
-        self.book = KeyBook()
+        self.book = DedupIndex()
         self.first, self.second = Deliveries(1 << 20, self.book), Deliveries(1 << 20, self.book)
         for receiver in (self.first, self.second):
             receiver.connected(keyed=True)

@@ -8,7 +8,7 @@ import pytest
 from support.keys import key
 
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
-from spark_stomp.receiver.keys import IdRuns, frame_keys
+from spark_stomp.receiver.keys import IdsBySequence, frame_keys
 
 
 class TestFrameKeys:
@@ -51,7 +51,7 @@ class TestFrameKeys:
 
 
 def test_runs_of_ids() -> None:
-    runs = IdRuns()
+    runs = IdsBySequence()
     runs.add(0, [b"0", b"1", None])
     runs.add(5, [b"5", b"6"])
     assert runs.count(1, 6) == 2

@@ -22,8 +22,8 @@ from spark_stomp.errors import (
     LoginRefused,
     RangeUnavailable,
 )
-from spark_stomp.receiver import KeyBook, Receiver, ReceiverStatus
-from spark_stomp.source.fleet import receiver_settings
+from spark_stomp.receiver import DedupIndex, Receiver, ReceiverStatus
+from spark_stomp.source.receivers import receiver_settings
 
 QUEUE = "/queue/a"
 
@@ -255,7 +255,7 @@ class TestReconnect:
     @pytest.mark.rule("4.3")
     def test_a_message_that_moves_to_another_receiver_gives_no_second_row(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
-        book = KeyBook()
+        book = DedupIndex()
         settings = receiver_settings(source_options(devbroker.url))[0]
         first, second = Receiver(settings, book=book), Receiver(settings, book=book)
         first.start()

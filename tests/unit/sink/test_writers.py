@@ -15,8 +15,8 @@ from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection, SinkColumns
 from spark_stomp.sink.writers import Confirmed, StompRowStreamWriter
-from spark_stomp.source.look import look
-from spark_stomp.source.partitions import RowSettings
+from spark_stomp.source.batch_reader import look
+from spark_stomp.source.tasks import RowSettings
 
 QUEUE = "/queue/out"
 

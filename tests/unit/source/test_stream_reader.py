@@ -29,11 +29,11 @@ from spark_stomp.errors import (
 )
 from spark_stomp.schema import Projection
 from spark_stomp.source import runtime
-from spark_stomp.source.committer import Committer
-from spark_stomp.source.fleet import Fleet
+from spark_stomp.source.commits import Committer
+from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.stream_reader import StompStreamReader
-from spark_stomp.source.waiting import Mode
+from spark_stomp.source.planning import Mode
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(20)]
@@ -48,7 +48,7 @@ class Spark:
         self.reader = StompStreamReader(source_options(url, **options), Projection.of("body"))
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> ReceiverGroup:
         assert self.reader._runtime is not None
         return self.reader._runtime._fleet
 
@@ -247,7 +247,7 @@ class TestCheckpointNamed:
             raise CheckpointUnreadable("slow down")
 
         with monkeypatch.context() as broken:
-            broken.setattr("spark_stomp.source.committer._UNREADABLE_AT_MOST", 0.3)
+            broken.setattr("spark_stomp.source.commits._UNREADABLE_AT_MOST", 0.3)
             broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
             watcher = run.committer._watcher
             wait_until(lambda: not watcher.is_alive(), what="the end of the watch")
@@ -280,7 +280,7 @@ class TestCheckpointNamed:
     def test_another_querys_checkpoint_is_refused(
         self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.source.committer._OFFSET_LOG_WAIT", 0.3)
+        monkeypatch.setattr("spark_stomp.source.commits._OFFSET_LOG_WAIT", 0.3)
         runs.append(run := Spark(broker.url, checkpointLocation=tmp_path))
         start = run.reader.initialOffset()
         end = run.reader.latestOffset(start, None)
@@ -317,7 +317,7 @@ def test_the_end_without_evidence_acks_nothing_and_says_which_option_helps(
 def test_a_read_batch_without_evidence_is_said_once(
     broker: DevBroker, runs: list[Spark], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.source.committer._NO_EVIDENCE_AFTER", 0.3)
+    monkeypatch.setattr("spark_stomp.source.commits._NO_EVIDENCE_AFTER", 0.3)
     runs.append(run := Spark(broker.url))
     start = run.reader.initialOffset()
     with caplog.at_level(logging.WARNING, "spark_stomp"):

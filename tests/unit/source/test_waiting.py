@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.planner import Available, Limits
-from spark_stomp.source.waiting import SETTLE, SETTLE_AT_MOST, Decision, Mode, Situation, decide
+from spark_stomp.source.planning import Available, Limits
+from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX, Decision, Mode, Situation, decide
 
 STATUS = ReceiverStatus("e", True, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
 
@@ -58,8 +58,8 @@ class TestOnce:
         assert decided(Mode.ONCE, Case(silence=2.0)) is Decision.NOTHING_NEW
 
     def test_a_batch_is_cut_when_the_queue_falls_silent(self) -> None:
-        assert decided(Mode.ONCE, Case(new=3, silence=SETTLE / 2)) is Decision.WAIT
-        assert decided(Mode.ONCE, Case(new=3, silence=SETTLE)) is Decision.CUT
+        assert decided(Mode.ONCE, Case(new=3, silence=QUIET_PERIOD / 2)) is Decision.WAIT
+        assert decided(Mode.ONCE, Case(new=3, silence=QUIET_PERIOD)) is Decision.CUT
 
     def test_or_when_the_window_is_full_or_the_limit_met(self) -> None:
         assert decided(Mode.ONCE, Case(new=3, full=True)) is Decision.CUT
@@ -67,12 +67,12 @@ class TestOnce:
         assert decided(Mode.ONCE, Case(new=2), Limits(max_messages=3)) is Decision.WAIT
 
     def test_or_when_producers_never_pause(self) -> None:
-        assert decided(Mode.ONCE, Case(new=3, pending=SETTLE_AT_MOST / 2)) is Decision.WAIT
-        assert decided(Mode.ONCE, Case(new=3, pending=SETTLE_AT_MOST)) is Decision.CUT
+        assert decided(Mode.ONCE, Case(new=3, pending=QUIET_PERIOD_MAX / 2)) is Decision.WAIT
+        assert decided(Mode.ONCE, Case(new=3, pending=QUIET_PERIOD_MAX)) is Decision.CUT
 
     def test_a_minimum_does_not_keep_messages_from_the_only_batch(self) -> None:
         limits = Limits(min_messages=100, max_delay=900)
-        assert decided(Mode.ONCE, Case(new=3, silence=SETTLE), limits) is Decision.CUT
+        assert decided(Mode.ONCE, Case(new=3, silence=QUIET_PERIOD), limits) is Decision.CUT
 
 
 class TestDrain:
@@ -82,7 +82,7 @@ class TestDrain:
     @pytest.mark.rule("5.6")
     def test_ends_at_max_drain_time_even_with_messages(self) -> None:
         assert decided(Mode.DRAIN, Case(new=50, drain_left=0)) is Decision.NOTHING_NEW
-        assert decided(Mode.DRAIN, Case(new=50, silence=SETTLE, drain_left=0.1)) is Decision.CUT
+        assert decided(Mode.DRAIN, Case(new=50, silence=QUIET_PERIOD, drain_left=0.1)) is Decision.CUT
 
 
 @pytest.mark.rule("5.5")

@@ -11,12 +11,13 @@ import pytest
 from support.journals import bodies, frame, local_journal
 from support.waiting import wait_until
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.errors import JournalError, JournalUnwritable
 from spark_stomp.journal import JournalWriter, recover
-from spark_stomp.journal.local import LocalJournal
+from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import Deliveries, FrameRun, KeyBook
-from spark_stomp.receiver.ledger import AckGroup
+from spark_stomp.receiver import (Deliveries, DedupIndex)
+from spark_stomp.receiver.ack_ledger import AckGroup
 
 
 class Query:
@@ -25,7 +26,7 @@ class Query:
     def __init__(
         self, directory: Path, *, max_bytes: int = 1 << 30, ack_when_durable: bool = False, most: int = 100
     ) -> None:
-        self.book = KeyBook(journaled=True)
+        self.book = DedupIndex(journaled=True)
         self.journal = local_journal(directory, max_bytes)
         self.recovered = recover(self.journal, self.book, "message-id", most=most)
         self.receiver = Deliveries(1 << 20, self.book, "r", self.journal.runs)
@@ -149,7 +150,7 @@ def test_a_commit_that_overtakes_the_writer_counts(make: Make, monkeypatch: pyte
     query.deliver(0, 2)
     append = query.journal.append
 
-    def overtaken(runs: list[FrameRun]) -> list[int]:
+    def overtaken(runs: list[FrameBatch]) -> list[int]:
         positions = append(runs)
         query.writer.commit(query.journal.end)
         return positions
@@ -250,9 +251,9 @@ class TestRoom:
 
     @pytest.fixture(autouse=True)
     def small_segments(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 500)
-        monkeypatch.setattr("spark_stomp.journal.local._LARGEST_SEGMENT", 500)
-        monkeypatch.setattr("spark_stomp.journal.writer._GROUP_BYTES", 500)
+        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 500)
+        monkeypatch.setattr("spark_stomp.journal.local.journal._LARGEST_SEGMENT", 500)
+        monkeypatch.setattr("spark_stomp.source.journal_writer._GROUP_BYTES", 500)
 
     def filled(self, make: Make) -> Query:
         query = make(max_bytes=self.SMALL)
@@ -350,10 +351,10 @@ class TestThread:
     ) -> None:
         query = make(ack_when_durable=True)
 
-        def fails(journal: LocalJournal, run: FrameRun, committed: int) -> None:
+        def fails(journal: LocalJournal, run: FrameBatch, committed: int) -> None:
             raise raised
 
-        monkeypatch.setattr("spark_stomp.journal.segment.Segment.append", fails)
+        monkeypatch.setattr("spark_stomp.journal.local.segment.Segment.append", fails)
         query.deliver(0, 2)
         query.writer.start([query.receiver])
         wait_until(lambda: query.writer.failure is not None, 10, "the failure")
@@ -369,7 +370,7 @@ def test_a_write_that_outlives_the_stop_is_finished_and_the_journal_let_go(
     begun, go_on = threading.Event(), threading.Event()
     append = LocalJournal.append
 
-    def slow(journal: LocalJournal, runs: Sequence[FrameRun]) -> list[int]:
+    def slow(journal: LocalJournal, runs: Sequence[FrameBatch]) -> list[int]:
         begun.set()
         assert go_on.wait(20)
         return append(journal, runs)

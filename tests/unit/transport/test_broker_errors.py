@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.transport.refusals import without_secrets
+from spark_stomp.transport.broker_errors import without_secrets
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.dialects import PLAIN, Subscription, dialect_named
+from spark_stomp.brokers import PLAIN, Subscription, dialect_named
 from spark_stomp.errors import UnsupportedError
 
 

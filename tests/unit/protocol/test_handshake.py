@@ -4,11 +4,11 @@ import pytest
 
 from spark_stomp.errors import CommandTooLong, FrameSyntaxError
 from spark_stomp.protocol import HEARTBEAT, NEED_DATA, Frame, Limits
-from spark_stomp.protocol.opening import OpeningDecoder
+from spark_stomp.protocol.handshake import HandshakeDecoder
 
 
-def opening(*data: bytes, version: str = "1.2", lenient: bool = True) -> OpeningDecoder:
-    decoder = OpeningDecoder(version, Limits.before_connected(), lenient=lenient)
+def opening(*data: bytes, version: str = "1.2", lenient: bool = True) -> HandshakeDecoder:
+    decoder = HandshakeDecoder(version, Limits.before_connected(), lenient=lenient)
     for piece in data:
         decoder.receive_data(piece)
     return decoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.source.evidence import CommitEvidence
+from spark_stomp.source.commits import CommitEvidence
 from spark_stomp.source.offsets import INITIAL, Offset, Position
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from support.keys import key
 
-from spark_stomp.receiver.book import SETTLED, KeyBook, Place
-from spark_stomp.receiver.keys import Key
+from spark_stomp.framebatch import MessageKey
+from spark_stomp.receiver.dedup import COMMITTED, DedupIndex, HeldAt
 
 
 class Receiver:
@@ -17,12 +17,12 @@ class Receiver:
     def __init__(self) -> None:
         self.committed = 0
         self.pinned: list[int] = []
-        self.keys: dict[int, Key] = {}
+        self.keys: dict[int, MessageKey] = {}
 
     def pin(self, sequence: int) -> None:
         self.pinned.append(sequence)
 
-    def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[Key]:
+    def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
         assert [self.keys[at].id for at, _ in wanted] == [name for _, name in wanted]
         return [self.keys[at] for at, _ in wanted]
 
@@ -33,78 +33,78 @@ def receivers() -> list[Receiver]:
 
 
 @pytest.fixture
-def book(receivers: list[Receiver]) -> KeyBook:
-    made = KeyBook(most_settled=3)
+def book(receivers: list[Receiver]) -> DedupIndex:
+    made = DedupIndex(max_remembered=3)
     assert [made.enroll(receiver) for receiver in receivers] == [0, 1]
     return made
 
 
 class TestHeld:
-    def test_new_ids_are_held_until_they_are_dropped(self, book: KeyBook) -> None:
-        assert book.hold_new([b"1", b"2"], Place(0, 0))
-        assert book.hold_new([b"3"], Place(1, 0))
-        book.drop([b"1", b"2"], Place(0, 0))
+    def test_new_ids_are_held_until_they_are_dropped(self, book: DedupIndex) -> None:
+        assert book.hold_new([b"1", b"2"], HeldAt(0, 0))
+        assert book.hold_new([b"3"], HeldAt(1, 0))
+        book.drop([b"1", b"2"], HeldAt(0, 0))
         assert book.held == 1
-        assert book.hold_new([b"1", b"2"], Place(1, 1))
+        assert book.hold_new([b"1", b"2"], HeldAt(1, 1))
 
     @pytest.mark.parametrize("ids", [[b"4", b"1"], [b"4", b"4"], [b"4", None], [b"", b"4"], [None]])
     def test_known_repeated_or_missing_ids_need_a_closer_look(
-        self, book: KeyBook, ids: list[bytes | None]
+        self, book: DedupIndex, ids: list[bytes | None]
     ) -> None:
-        book.hold_new([b"1"], Place(0, 0))
-        assert not book.hold_new(ids, Place(1, 0))
+        book.hold_new([b"1"], HeldAt(0, 0))
+        assert not book.hold_new(ids, HeldAt(1, 0))
         assert book.held == 1
 
-    def test_settled_ids_too(self, book: KeyBook) -> None:
+    def test_settled_ids_too(self, book: DedupIndex) -> None:
         book.settle([key(b"1")])
-        assert not book.hold_new([b"1"], Place(0, 0))
+        assert not book.hold_new([b"1"], HeldAt(0, 0))
 
     def test_known_says_where_every_message_of_an_id_is(
-        self, book: KeyBook, receivers: list[Receiver]
+        self, book: DedupIndex, receivers: list[Receiver]
     ) -> None:
         receivers[0].keys = {7: key(b"1"), 8: key(b"2")}
         receivers[1].keys = {3: key(b"1", b"other")}
-        book.hold_new([b"1", b"2"], Place(0, 7))
-        book.hold(b"1", Place(1, 3))
+        book.hold_new([b"1", b"2"], HeldAt(0, 7))
+        book.hold(b"1", HeldAt(1, 3))
         book.settle([key(b"1", b"third")])
         assert book.known([b"1", b"9", None, b""]) == {
-            key(b"1"): Place(0, 7),
-            key(b"1", b"other"): Place(1, 3),
-            key(b"1", b"third"): SETTLED,
+            key(b"1"): HeldAt(0, 7),
+            key(b"1", b"other"): HeldAt(1, 3),
+            key(b"1", b"third"): COMMITTED,
         }
 
     def test_one_of_several_messages_with_an_id_is_dropped_alone(
-        self, book: KeyBook, receivers: list[Receiver]
+        self, book: DedupIndex, receivers: list[Receiver]
     ) -> None:
         receivers[1].keys = {0: key(b"1", b"b"), 1: key(b"1", b"c")}
-        book.hold_new([b"1", b"2"], Place(0, 0))
-        book.hold(b"1", Place(1, 0))
-        book.hold(b"1", Place(1, 1))
-        book.drop([b"1", b"2"], Place(0, 0))
-        assert set(book.known([b"1"]).values()) == {Place(1, 0), Place(1, 1)}
-        book.drop([b"1"], Place(1, 0))
-        assert set(book.known([b"1"]).values()) == {Place(1, 1)}
-        book.drop([b"1"], Place(1, 1))
+        book.hold_new([b"1", b"2"], HeldAt(0, 0))
+        book.hold(b"1", HeldAt(1, 0))
+        book.hold(b"1", HeldAt(1, 1))
+        book.drop([b"1", b"2"], HeldAt(0, 0))
+        assert set(book.known([b"1"]).values()) == {HeldAt(1, 0), HeldAt(1, 1)}
+        book.drop([b"1"], HeldAt(1, 0))
+        assert set(book.known([b"1"]).values()) == {HeldAt(1, 1)}
+        book.drop([b"1"], HeldAt(1, 1))
         assert book.held == 0
 
-    def test_marks_and_pins_are_those_of_the_receiver(self, book: KeyBook, receivers: list[Receiver]) -> None:
+    def test_marks_and_pins_are_those_of_the_receiver(self, book: DedupIndex, receivers: list[Receiver]) -> None:
         receivers[1].committed = 5
-        assert [book.committed(owner) for owner in (0, 1, SETTLED.owner)] == [0, 5, 0]
-        assert book.committed(SETTLED.owner) > SETTLED.sequence
-        book.pin(Place(1, 9))
+        assert [book.committed(owner) for owner in (0, 1, COMMITTED.owner)] == [0, 5, 0]
+        assert book.committed(COMMITTED.owner) > COMMITTED.sequence
+        book.pin(HeldAt(1, 9))
         assert (receivers[0].pinned, receivers[1].pinned) == ([], [9])
 
 
 class TestSettled:
-    def test_is_forgotten_once_its_ack_is_confirmed(self, book: KeyBook) -> None:
+    def test_is_forgotten_once_its_ack_is_confirmed(self, book: DedupIndex) -> None:
         book.settle([key(b"1"), None, key(b"1", b"other")])
         book.forget([key(b"1"), key(b"unknown")])
-        assert book.known([b"1"]) == {key(b"1", b"other"): SETTLED}
+        assert book.known([b"1"]) == {key(b"1", b"other"): COMMITTED}
         book.forget([key(b"1", b"other")])
-        assert book.hold_new([b"1"], Place(0, 0))
+        assert book.hold_new([b"1"], HeldAt(0, 0))
 
     @pytest.mark.rule("4.5")
-    def test_is_bounded_and_the_oldest_goes_first(self, book: KeyBook) -> None:
+    def test_is_bounded_and_the_oldest_goes_first(self, book: DedupIndex) -> None:
         book.settle([key(b"%d" % number) for number in range(5)])
         assert {found.id for found in book.known([b"%d" % number for number in range(5)])} == {
             b"2",
@@ -113,7 +113,7 @@ class TestSettled:
         }
 
 
-def test_what_is_at_risk_is_counted_once(book: KeyBook) -> None:
+def test_what_is_at_risk_is_counted_once(book: DedupIndex) -> None:
     book.put_at_risk(3)
     assert [book.take_at_risk(2), book.take_at_risk(2), book.take_at_risk(2)] == [2, 1, 0]
 
@@ -122,18 +122,18 @@ class TestJournaled:
     """With a journal confirmed keys are remembered: a broker that is killed may forget what it confirmed."""
 
     @pytest.fixture
-    def book(self) -> KeyBook:
-        return KeyBook(most_settled=3, journaled=True)
+    def book(self) -> DedupIndex:
+        return DedupIndex(max_remembered=3, journaled=True)
 
     @pytest.mark.rule("J.9")
-    def test_confirmed_is_still_known(self, book: KeyBook) -> None:
+    def test_confirmed_is_still_known(self, book: DedupIndex) -> None:
         book.settle([key(b"1")])
         book.forget([key(b"1")])
-        assert book.known([b"1"]) == {key(b"1"): SETTLED}
-        assert not book.hold_new([b"1"], Place(0, 0))
+        assert book.known([b"1"]) == {key(b"1"): COMMITTED}
+        assert not book.hold_new([b"1"], HeldAt(0, 0))
 
     @pytest.mark.rule("J.9")
-    def test_beyond_the_bound_confirmed_ones_go_first_and_uncounted(self, book: KeyBook) -> None:
+    def test_beyond_the_bound_confirmed_ones_go_first_and_uncounted(self, book: DedupIndex) -> None:
         book.settle([key(b"unconfirmed")])
         book.retire([key(b"1"), key(b"2"), key(b"3")])
         assert book.known([b"unconfirmed", b"1", b"2", b"3"]).keys() == {
@@ -146,7 +146,7 @@ class TestJournaled:
         assert book.known([b"unconfirmed"]) == {}
         assert (book.settled, book.evicted) == (3, 1)
 
-    def test_what_is_not_in_the_journal_yet_is_given_out_once(self, book: KeyBook) -> None:
+    def test_what_is_not_in_the_journal_yet_is_given_out_once(self, book: DedupIndex) -> None:
         book.settle([key(b"1")])
         book.forget([key(b"1")])
         book.retire([key(b"2"), None])
@@ -154,7 +154,7 @@ class TestJournaled:
         assert book.take_unsaved() == []
 
     def test_without_one_nothing_is_noted(self) -> None:
-        book = KeyBook()
+        book = DedupIndex()
         book.settle([key(b"1")])
         book.forget([key(b"1")])
         assert (book.known([b"1"]), book.take_unsaved(), book.settled) == ({}, [], 0)

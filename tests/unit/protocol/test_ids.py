@@ -3,18 +3,18 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
-from spark_stomp.protocol.names import ClientNames, Subscription
+from spark_stomp.protocol.ids import ClientIds, Subscription
 
 
 def test_new_receipts_avoid_what_is_awaited() -> None:
-    names = ClientNames()
+    names = ClientIds()
     names.await_receipt("r-1")
     assert names.new_receipt() == "r-2"
     assert names.new_receipt() == "r-3"
 
 
 def test_receipts_come_in_any_order_and_once() -> None:
-    names = ClientNames()
+    names = ClientIds()
     for receipt in ("a", "b", None):
         names.await_receipt(receipt)
     assert names.take_receipt("b") == "b"
@@ -26,7 +26,7 @@ def test_receipts_come_in_any_order_and_once() -> None:
 
 
 def test_an_awaited_receipt_is_not_asked_for_again() -> None:
-    names = ClientNames()
+    names = ClientIds()
     names.check_new_receipt(None)
     names.check_new_receipt("a")
     names.await_receipt("a")
@@ -35,7 +35,7 @@ def test_an_awaited_receipt_is_not_asked_for_again() -> None:
 
 
 def test_a_subscription_id_is_used_once() -> None:
-    names = ClientNames()
+    names = ClientIds()
     names.check_new_subscription("0")
     names.subscriptions["0"] = Subscription("/q", "auto")
     with pytest.raises(LocalProtocolError, match="used on this connection before"):
@@ -50,7 +50,7 @@ def test_a_subscription_id_is_used_once() -> None:
 
 
 def test_auto_subscriptions_are_not_acknowledged() -> None:
-    names = ClientNames()
+    names = ClientIds()
     names.subscriptions = {"a": Subscription("/q", "auto"), "c": Subscription("/q", "client")}
     names.acknowledged("c")
     with pytest.raises(LocalProtocolError, match="ack:auto"):
@@ -58,7 +58,7 @@ def test_auto_subscriptions_are_not_acknowledged() -> None:
 
 
 def test_transactions_are_unique_while_open() -> None:
-    names = ClientNames()
+    names = ClientIds()
     names.check_transaction(None)
     names.check_new_transaction("t")
     with pytest.raises(LocalProtocolError, match="no open transaction 't'"):

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.receiver.window import FrameRun, Window
+from spark_stomp.receiver.frame_store import (FrameStore)
 
-_opened: list[Window] = []
+_opened: list[FrameStore] = []
 
 
 @pytest.fixture(autouse=True)
@@ -19,9 +20,9 @@ def close_windows() -> Iterator[None]:
         _opened.pop().close()
 
 
-def filled(max_bytes: int = 1 << 20, blocks: int = 5) -> tuple[Window, list[bytes]]:
+def filled(max_bytes: int = 1 << 20, blocks: int = 5) -> tuple[FrameStore, list[bytes]]:
     """A window with ``blocks`` reads of three frames each, and those frames."""
-    window, frames = Window(max_bytes), []
+    window, frames = FrameStore(max_bytes), []
     _opened.append(window)
     for number in range(blocks):
         three = [b"MESSAGE\n\n%d.%d\0" % (number, index) + b"\n" * index for index in range(3)]
@@ -31,7 +32,7 @@ def filled(max_bytes: int = 1 << 20, blocks: int = 5) -> tuple[Window, list[byte
     return window, frames
 
 
-def content(runs: Iterable[FrameRun]) -> list[bytes]:
+def content(runs: Iterable[FrameBatch]) -> list[bytes]:
     frames = []
     for run in runs:
         begin = 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from support.keys import key
 
-from spark_stomp.receiver.remembered import Remembered
+from spark_stomp.receiver.dedup import RememberedKeys
 
 
 class TestRemembered:
     def test_the_oldest_go_first_whatever_was_taken_out(self) -> None:
-        remembered = Remembered()
+        remembered = RememberedKeys()
         keys = [key(b"%d" % number) for number in range(6)]
         remembered.add(keys)
         remembered.discard(keys[0])
@@ -20,7 +20,7 @@ class TestRemembered:
         assert len(remembered) == 0
 
     def test_an_id_may_mean_several_messages(self) -> None:
-        remembered = Remembered()
+        remembered = RememberedKeys()
         one, other, third = (key(b"1", body) for body in (b"a", b"b", b"c"))
         remembered.add([one, other, one])
         remembered.add([third])
@@ -32,7 +32,7 @@ class TestRemembered:
         assert (remembered.of(b"1"), remembered.has_any([b"1"])) == ([], False)
 
     def test_what_was_taken_out_and_came_again_is_the_youngest(self) -> None:
-        remembered = Remembered()
+        remembered = RememberedKeys()
         remembered.add([key(b"1"), key(b"2")])
         remembered.discard(key(b"1"))
         remembered.add([key(b"1")])
@@ -40,7 +40,7 @@ class TestRemembered:
         assert (remembered.of(b"1"), remembered.of(b"2")) == ([key(b"1")], [])
 
     def test_an_id_keeps_its_place_while_any_message_of_it_is_left(self) -> None:
-        remembered = Remembered()
+        remembered = RememberedKeys()
         remembered.add([key(b"1"), key(b"1", b"other"), key(b"2")])
         remembered.discard(key(b"1"))
         remembered.discard(key(b"1", b"unknown"))
@@ -48,7 +48,7 @@ class TestRemembered:
         assert (remembered.of(b"1"), remembered.of(b"2")) == ([], [key(b"2")])
 
     def test_forgetting_an_id_forgets_all_its_messages(self) -> None:
-        remembered = Remembered()
+        remembered = RememberedKeys()
         remembered.add([key(b"1"), key(b"1", b"other")])
         remembered.forget_oldest(1)
         remembered.add([key(b"1", b"third")])

@@ -15,8 +15,8 @@ from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import DestinationRefused
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection
-from spark_stomp.source.look import look
-from spark_stomp.source.partitions import RowSettings
+from spark_stomp.source.batch_reader import look
+from spark_stomp.source.tasks import RowSettings
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(25)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.dialects import dialect_for, dialect_named
-from spark_stomp.dialects.base import DIALECTS
+from spark_stomp.brokers import dialect_for, dialect_named
+from spark_stomp.brokers.dialect import DIALECTS
 from spark_stomp.errors import UnsupportedError
 
 

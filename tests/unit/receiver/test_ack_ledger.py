@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.receiver.book import SETTLED, Place
-from spark_stomp.receiver.keys import Key
-from spark_stomp.receiver.ledger import AckGroup, AckLedger, Acks
+from spark_stomp.framebatch import MessageKey
+from spark_stomp.receiver.dedup import COMMITTED, HeldAt
+from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 
-KEY = Key("/queue/a", b"id", b"")
+KEY = MessageKey("/queue/a", b"id", b"")
 MANY = 1_000
 
 
@@ -127,8 +127,8 @@ class TestAttached:
     @pytest.mark.rule("4.4")
     def test_handles_leave_when_their_place_is_committed(self) -> None:
         under_test = AckLedger(start=2)
-        under_test.attach(Place(1, 5), KEY, b"x")
-        under_test.attach(Place(1, 4), KEY, b"y")
+        under_test.attach(HeldAt(1, 5), KEY, b"x")
+        under_test.attach(HeldAt(1, 4), KEY, b"y")
         assert take(under_test, 2, others=4) == []
         assert not under_test.pending(2, lambda owner: 4)
         assert under_test.pending(2, lambda owner: 5)
@@ -140,26 +140,26 @@ class TestAttached:
     def test_several_deliveries_of_one_message_leave_together(self) -> None:
         under_test = AckLedger()
         for handle in (b"x", b"y", b"z"):
-            under_test.attach(Place(0, 0), KEY, handle)
+            under_test.attach(HeldAt(0, 0), KEY, handle)
         assert take(under_test, 0, others=1) == [b"x", b"y", b"z"]
 
     def test_what_is_committed_long_since_leaves_at_once(self) -> None:
         under_test = AckLedger()
-        under_test.attach(SETTLED, KEY, b"x")
+        under_test.attach(COMMITTED, KEY, b"x")
         assert take(under_test, 0) == [b"x"]
 
     @pytest.mark.parametrize("most", [1, 2, 3])
     def test_no_more_at_once_than_asked_for(self, most: int) -> None:
         under_test = AckLedger()
         for sequence in range(5):
-            under_test.attach(Place(0, sequence), KEY, b"%d" % sequence)
+            under_test.attach(HeldAt(0, sequence), KEY, b"%d" % sequence)
         taken = [take(under_test, 0, others=5, most=most) for _ in range(5)]
         assert max(map(len, taken)) <= most
         assert [handle for part in taken for handle in part] == [b"0", b"1", b"2", b"3", b"4"]
 
     def test_their_receipt_names_their_keys(self) -> None:
         under_test = AckLedger()
-        under_test.attach(SETTLED, KEY, b"x")
+        under_test.attach(COMMITTED, KEY, b"x")
         send(under_test, 0, "r")
         group = under_test.confirm("r")
         assert group is not None

@@ -16,15 +16,15 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from support.journals import bodies, run_of
 from support.stepped import Actor, Killed, SharedStore, Verdict
 
+from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
-from spark_stomp.files import Place
+from spark_stomp.locations import Location
 from spark_stomp.journal import JournalSettings
-from spark_stomp.journal.blobs import Blobs
-from spark_stomp.journal.objects import ObjectJournal
-from spark_stomp.receiver import FrameRun, Key
+from spark_stomp.journal.objects.blobs import Blobs
+from spark_stomp.journal.objects.journal import ObjectJournal
 
 MOST_ALIVE = 3
-PLACE = Place(fs.LocalFileSystem(), "/nowhere", "memory")
+PLACE = Location(fs.LocalFileSystem(), "/nowhere", "memory")
 FAULTS: list[Verdict] = ["fail", "unsure", "late", "die", "die after", "die late", "die torn"]
 
 
@@ -62,12 +62,12 @@ class Takeover(RuleBasedStateMachine):
         self.meaning: dict[int, str] = {}
         self.returned: dict[int, Writer] = {}
         # Keys whose frames may be gone, and who made them durable.
-        self.settled: list[tuple[Key, Writer]] = []
+        self.settled: list[tuple[MessageKey, Writer]] = []
         self.patches = [
-            mock.patch("spark_stomp.journal.takeover.secrets", SimpleNamespace(token_hex=self._random)),
-            mock.patch("spark_stomp.journal.objects.secrets", SimpleNamespace(token_hex=self._random)),
-            mock.patch("spark_stomp.journal.objects._SMALLEST_OBJECT", 250),
-            mock.patch("spark_stomp.journal.settled_objects._MERGED", 2),
+            mock.patch("spark_stomp.journal.objects.fencing.secrets", SimpleNamespace(token_hex=self._random)),
+            mock.patch("spark_stomp.journal.objects.journal.secrets", SimpleNamespace(token_hex=self._random)),
+            mock.patch("spark_stomp.journal.objects.journal._SMALLEST_OBJECT", 250),
+            mock.patch("spark_stomp.journal.objects.dedup_log._MERGED", 2),
         ]
         for patch in self.patches:
             patch.start()
@@ -152,7 +152,7 @@ class Takeover(RuleBasedStateMachine):
         self.committed = max(self.committed, position)
         journal.commit(position)
 
-        key = Key("/queue/a", b"%d" % len(self.settled), b"d" * 16)
+        key = MessageKey("/queue/a", b"%d" % len(self.settled), b"d" * 16)
 
         def clean() -> bool:
             first = journal.first
@@ -179,7 +179,7 @@ class Takeover(RuleBasedStateMachine):
 
     # --- what must hold
 
-    def _returned(self, writer: Writer, runs: list[FrameRun], positions: list[int]) -> None:
+    def _returned(self, writer: Writer, runs: list[FrameBatch], positions: list[int]) -> None:
         for run, first in zip(runs, positions, strict=True):
             for position, body in enumerate(bodies([run]), first):
                 assert position not in self.returned, f"{position} was given away twice"
@@ -229,7 +229,7 @@ class Takeover(RuleBasedStateMachine):
         self.writers.remove(writer)
         return writer
 
-    def _new_runs(self, counts: list[int]) -> Iterator[FrameRun]:
+    def _new_runs(self, counts: list[int]) -> Iterator[FrameBatch]:
         for count in counts:
             yield run_of(self.frames, count)
             self.frames += count

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from support.journals import damage
 
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.journal.settled import SettledFile, pack_keys, unpack_keys
-from spark_stomp.receiver import Key
+from spark_stomp.journal.local.dedup_log import DedupLog, pack_keys, unpack_keys
 
-KEYS = [Key("/queue/ä", b"ID:%d" % number, bytes([number]) * 16) for number in range(5)]
+KEYS = [MessageKey("/queue/ä", b"ID:%d" % number, bytes([number]) * 16) for number in range(5)]
 
 
-def opened(path: Path, most: int = 100, *, tolerant: bool = False) -> list[Key]:
-    return SettledFile(path, most, tolerant=tolerant).keys
+def opened(path: Path, most: int = 100, *, tolerant: bool = False) -> list[MessageKey]:
+    return DedupLog(path, most, tolerant=tolerant).keys
 
 
 def test_batches_come_back() -> None:
@@ -26,23 +26,23 @@ def test_batches_come_back() -> None:
 
 
 def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
-    file = SettledFile(tmp_path / "keys", 100, tolerant=False)
+    file = DedupLog(tmp_path / "keys", 100, tolerant=False)
     file.append(KEYS[:2])
     file.append(KEYS[2:])
     assert opened(tmp_path / "keys") == KEYS
     # Rewritten as one batch, and none twice.
-    SettledFile(tmp_path / "keys", 100, tolerant=False).append(KEYS[:1])
+    DedupLog(tmp_path / "keys", 100, tolerant=False).append(KEYS[:1])
     assert opened(tmp_path / "keys") == KEYS
 
 
 def test_beyond_the_bound_the_oldest_are_forgotten(tmp_path: Path) -> None:
-    SettledFile(tmp_path / "keys", 100, tolerant=False).append(KEYS)
+    DedupLog(tmp_path / "keys", 100, tolerant=False).append(KEYS)
     assert opened(tmp_path / "keys", most=2) == KEYS[-2:]
 
 
 def test_while_it_grows_the_oldest_go(tmp_path: Path) -> None:
     path = tmp_path / "keys"
-    file = SettledFile(path, 2, tolerant=False)
+    file = DedupLog(path, 2, tolerant=False)
     for _ in range(3):
         file.append(KEYS)
         assert file.keys == KEYS[-2:]
@@ -60,7 +60,7 @@ def test_with_a_full_disk_it_is_opened_all_the_same(
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("spark_stomp.journal.settled._write_synced", full)
+    monkeypatch.setattr("spark_stomp.journal.local.dedup_log._write_synced", full)
     assert opened(path, most=2) == KEYS[-2:]
     assert path.read_bytes() == pack_keys(KEYS)
     assert [one.name for one in tmp_path.iterdir()] == ["keys"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.journals import bodies, expected, local_journal, object_journal, run_of
 
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.errors import JournalTrimmed
 from spark_stomp.journal import Journal
-from spark_stomp.receiver import Key
 
 Open = Callable[[], Journal]
 
@@ -20,8 +20,8 @@ def open_journal(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Open]:
     """Opens the same journal again each time. Its segments or objects are small, as far as it may cut."""
-    monkeypatch.setattr("spark_stomp.journal.local._SMALLEST_SEGMENT", 600)
-    monkeypatch.setattr("spark_stomp.journal.objects._SMALLEST_OBJECT", 600)
+    monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
+    monkeypatch.setattr("spark_stomp.journal.objects.journal._SMALLEST_OBJECT", 600)
     opened: list[Journal] = []
 
     def one() -> Journal:
@@ -185,7 +185,7 @@ def test_skipped_positions_are_not_held(journal: Journal) -> None:
 
 @pytest.mark.rule("J.11")
 def test_settled_keys_outlive_the_run(open_journal: Open, journal: Journal) -> None:
-    key = Key("/queue/a", b"ID:1", b"d" * 16)
+    key = MessageKey("/queue/a", b"ID:1", b"d" * 16)
     journal.settle([key])
     journal.settle([])
     assert open_journal().settled == [key]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp.source.offsets import INITIAL, Offset, Position
-from spark_stomp.source.planner import Available, Limits, Range, choose_end, is_ready, plan, rotated, split
+from spark_stomp.source.planning import Available, Limits, Range, choose_end, is_ready, plan, rotated, split
 
 SIZE = 10
 

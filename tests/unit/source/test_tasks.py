@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.arrow import RowRules, decode_block
-from spark_stomp.receiver import FrameRun
 from spark_stomp.schema import Projection
 from spark_stomp.source import partitions
-from spark_stomp.source.partitions import gathered, joined
+from spark_stomp.source.tasks import gathered, joined
 
 
-def run(first: int, count: int, version: str = "1.2", size: int = 10) -> FrameRun:
+def run(first: int, count: int, version: str = "1.2", size: int = 10) -> FrameBatch:
     frames = [b"MESSAGE\nmessage-id:%d\n\n%b\0\n" % (first + index, b"x" * size) for index in range(count)]
     ends = [sum(map(len, frames[: index + 1])) - 1 for index in range(count)]
     # The EOL after the last frame leads the next run's first, as on the wire.
     data = b"".join(frames)[:-1]
-    return FrameRun(
+    return FrameBatch(
         data if first == 0 else b"\n" + data, _shifted(ends, first), first, 1_000 + first, version, "g", "r"
     )
 
