@@ -85,6 +85,7 @@ def emptied(broker: DevBroker, queue: str = QUEUE) -> None:
 
 
 class TestReplay:
+    @pytest.mark.rule("J.2")
     def test_the_rows_of_the_first_attempt_in_the_same_order(
         self, query: Query, devbroker: DevBroker
     ) -> None:
@@ -96,11 +97,17 @@ class TestReplay:
         query.run.commit()  # type: ignore[union-attr]
         emptied(devbroker)
 
+    @pytest.mark.rule("J.2")
     def test_and_nothing_else_gets_into_that_batch(self, query: Query, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, texts(0, 50))
-        query.begin().gather(50)
+        run = query.begin()
+        run.gather(50)
+        # Some of it is in the journal when the batch is planned again, and some is not.
+        devbroker.publish_many(QUEUE, texts(50, 10))
+        holdings = run.reader._runtime._holdings  # type: ignore[union-attr]
+        wait_until(lambda: holdings._journal.end == 60, 10, "the journal")
         query.end()
-        devbroker.publish_many(QUEUE, texts(50, 20))
+        devbroker.publish_many(QUEUE, texts(60, 10))
         run = query.begin()
         assert bodies(run.read()) == texts(0, 50)
         run.commit()
@@ -117,6 +124,7 @@ class TestReplay:
         assert bodies(query.again().take(30)) == texts(0, 30)
         query.end()
 
+    @pytest.mark.rule("J.8")
     def test_what_was_journaled_and_not_acked_is_served_once(
         self, query: Query, devbroker: DevBroker
     ) -> None:
@@ -130,6 +138,7 @@ class TestReplay:
         query.run.commit()  # type: ignore[union-attr]
         emptied(devbroker)
 
+    @pytest.mark.rule("J.2")
     def test_two_actions_see_the_same(self, query: Query, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, texts(0, 30))
         run = query.begin()
@@ -158,6 +167,7 @@ class TestRestartedOtherwise:
         run.commit()
         assert bodies(run.take(5)) == texts(10, 5)
 
+    @pytest.mark.rule("J.4")
     def test_with_a_fresh_checkpoint_reading_begins_at_the_committed_position(
         self, query: Query, devbroker: DevBroker
     ) -> None:
@@ -208,11 +218,13 @@ class TestRefused:
         query.end()
         return query
 
+    @pytest.mark.rule("J.13")
     def test_a_journal_that_was_moved_away(self, begun: Query, tmp_path: Path) -> None:
         begun.journal.rename(tmp_path / "elsewhere")
         with pytest.raises(JournalMissing, match="moved away or deleted"):
             begun.begin().read()
 
+    @pytest.mark.rule("J.13")
     def test_tolerated_it_goes_on_with_what_comes(
         self, begun: Query, devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -242,6 +254,7 @@ class TestRefused:
         query.journal.rename(tmp_path / "elsewhere")
         return query
 
+    @pytest.mark.rule("J.13")
     def test_a_first_batch_whose_journal_is_gone(self, orphan: Query, devbroker: DevBroker) -> None:
         connects = devbroker.connects
         for _ in range(2):
@@ -250,6 +263,7 @@ class TestRefused:
             orphan.end()
         assert devbroker.connects == connects
 
+    @pytest.mark.rule("J.13")
     def test_a_first_batch_whose_journal_is_no_longer_named(
         self, orphan: Query, devbroker: DevBroker
     ) -> None:
@@ -259,12 +273,14 @@ class TestRefused:
         orphan.end()
         assert devbroker.connects == connects
 
+    @pytest.mark.rule("J.13")
     def test_a_first_batch_whose_journal_is_gone_after_another_call(self, orphan: Query) -> None:
         run = orphan.begin()
         run.reader.latestOffset(run.reader.initialOffset(), None)
         with pytest.raises((JournalMissing, JournalMismatch)):
             run.read()
 
+    @pytest.mark.rule("J.13", "J.14")
     def test_damage_in_the_middle(self, begun: Query, caplog: pytest.LogCaptureFixture) -> None:
         (path,) = begun.journal.glob("*.segment")
         content = path.read_bytes()
@@ -276,12 +292,14 @@ class TestRefused:
         assert texts(10, 10)[2] not in bodies(run.read())
         assert "lost" in caplog.text
 
+    @pytest.mark.rule("J.13")
     def test_the_option_that_was_left_out_with_nothing_planned(self, begun: Query) -> None:
         begun.planned = None
         run = begun.begin(journal=None, ackAfter=None)
         with pytest.raises(JournalMissing, match="the option journal is not set"):
             run.reader.latestOffset(run._start, None)
 
+    @pytest.mark.rule("J.13")
     def test_the_journal_of_another_query(self, begun: Query, devbroker: DevBroker, tmp_path: Path) -> None:
         other = Query(devbroker, tmp_path / "other", ackAfter="journal")
         devbroker.publish_many(OTHER, texts(0, 3))
@@ -290,6 +308,7 @@ class TestRefused:
         with pytest.raises(JournalMismatch, match="another query"):
             begun.begin(journal=str(other.journal)).read()
 
+    @pytest.mark.rule("J.3", "J.13")
     def test_an_older_copy_of_the_journal(self, query: Query, devbroker: DevBroker, tmp_path: Path) -> None:
         devbroker.publish_many(QUEUE, texts(0, 10))
         run = query.begin()
@@ -318,6 +337,7 @@ class TestRefused:
         devbroker.publish_many(QUEUE, texts(20, 10))
         assert bodies(query.begin(failOnDataLoss="false").gather(10)) == texts(20, 10)
 
+    @pytest.mark.rule("J.13")
     def test_an_older_copy_of_the_journal_under_a_planned_batch(
         self, begun: Query, devbroker: DevBroker, tmp_path: Path
     ) -> None:
@@ -344,6 +364,7 @@ class TestRefused:
         left = [] if begun.options["ackAfter"] == "journal" else texts(20, 10)
         assert bodies(run.take(len(left) + 10)) == left + texts(30, 10)
 
+    @pytest.mark.rule("J.13")
     def test_an_older_copy_of_the_checkpoint(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -364,6 +385,7 @@ class TestRefused:
         with pytest.raises(JournalTrimmed, match="the checkpoint is an older copy"):
             run.reader.latestOffset(run._start, None)
 
+    @pytest.mark.rule("J.15")
     def test_a_second_query_on_the_same_journal(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -393,6 +415,7 @@ class TestBeyondTheUnackedWindow:
         emptied(devbroker)
         query.end()
 
+    @pytest.mark.rule("J.12")
     def test_at_the_journals_bound_everything_still_comes(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -418,6 +441,7 @@ def test_a_connection_cut_gives_no_second_row(query: Query, devbroker: DevBroker
     emptied(devbroker)
 
 
+@pytest.mark.rule("J.10")
 def test_acks_that_the_broker_never_saw_need_no_further_batch(devbroker: DevBroker, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     query = Query(devbroker, tmp_path, checkpointLocation=str(checkpoint))
@@ -452,6 +476,7 @@ def test_where_ids_are_not_stable_the_risk_of_second_rows_is_said(
     query.end()
 
 
+@pytest.mark.rule("1.9")
 def test_with_ack_after_journal_the_end_says_nothing_of_missing_evidence(
     devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

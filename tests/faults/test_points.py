@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import importlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from json.decoder import JSONDecoder
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.points import Points
+from support.points import Point, Points
 from support.processes import lives
 from support.waiting import wait_until
 
@@ -51,30 +58,34 @@ def run(points: Points | None, calls: int) -> tuple[int, int]:
         return process.returncode, len(printed.split())
 
 
-@pytest.mark.parametrize("where", ["json.decoder:JSONDecoder.decode@before", "json:dumps@after"])
+@pytest.mark.parametrize(
+    ("where", "function"), [(Point.before, JSONDecoder.decode), (Point.after, json.dumps)]
+)
 @pytest.mark.parametrize("action", ["kill", "kill-driver", "kill-session"])
-def test_the_third_call_is_the_last(tmp_path: Path, where: str, action: str) -> None:
-    points = Points(tmp_path, f"{where}#3={action}")
+def test_the_third_call_is_the_last(
+    tmp_path: Path, where: Callable[..., Point], function: Callable[..., Any], action: str
+) -> None:
+    points = Points(tmp_path, where(function, 3, action))
     assert run(points, 5) == (-signal.SIGKILL, 3)
     assert points.reached()
 
 
 def test_it_fires_once_over_all_restarts(tmp_path: Path) -> None:
-    points = Points(tmp_path, "json:dumps@before#5=kill")
+    points = Points(tmp_path, Point.before(json.dumps, 5, "kill"))
     assert run(points, 3) == (0, 3)
     assert run(points, 3) == (-signal.SIGKILL, 2)
     assert run(points, 9) == (0, 9)
 
 
 def test_points_of_one_function_share_a_count(tmp_path: Path) -> None:
-    points = Points(tmp_path, *(f"json:dumps@before#{nth}=kill" for nth in (1, 2, 3)))
+    points = Points(tmp_path, *(Point.before(json.dumps, nth, "kill") for nth in (1, 2, 3)))
     for _ in range(3):
         assert run(points, 9) == (-signal.SIGKILL, 1)
     assert run(points, 9) == (0, 9)
 
 
 def test_whoever_holds_goes_on_when_released(tmp_path: Path) -> None:
-    points = Points(tmp_path, "json:dumps@before#2=hold", "json:dumps@before#3=hold")
+    points = Points(tmp_path, *(Point.before(json.dumps, nth, "hold") for nth in (2, 3)))
     with program(points, 4) as process:
         for index in range(2):
             assert points.wait_reached(index) == process.pid
@@ -91,7 +102,7 @@ def test_without_the_variables_nothing_is_wrapped(tmp_path: Path) -> None:
 
 def test_kill_driver_spares_other_groups_of_the_session(tmp_path: Path) -> None:
     """As Spark's Python workers have a group of their own and a driver's JVM has not."""
-    points = Points(tmp_path / "points", "json:dumps@before#1=kill-driver")
+    points = Points(tmp_path / "points", Point.before(json.dumps, 1, "kill-driver"))
     leader = (
         "import os, subprocess, sys\n"
         f"child = subprocess.Popen([sys.executable, '-c', {PROGRAM!r}, '1'], preexec_fn=os.setpgrp)\n"
@@ -119,6 +130,57 @@ def test_kill_driver_spares_other_groups_of_the_session(tmp_path: Path) -> None:
         "json:dumps@before#1=sing",
     ],
 )
-def test_other_spellings_are_refused(tmp_path: Path, text: str) -> None:
+def test_other_spellings_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a point"):
-        Points(tmp_path, text)
+        Point.parse(text)
+
+
+def test_a_point_reads_as_it_is_written() -> None:
+    point = Point.after(JSONDecoder.decode, 3, "kill")
+    assert str(point) == "json.decoder:JSONDecoder.decode@after#3=kill"
+    assert Point.parse(str(point)) == point
+
+
+def test_a_function_that_nobody_can_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not name"):
+        Point.before(lambda: None, 1, "kill")
+
+
+TESTS = Path(__file__).parents[1]
+OTHERS = [path for path in sorted(TESTS.rglob("*.py")) if path != Path(__file__)]
+
+
+def points_of(path: Path) -> list[tuple[dict[str, str], str]]:
+    """The functions that points are made of there, each with where the names come from that are imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {
+        alias.asname or alias.name: f"{node.module}:{alias.name}"
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = [call for call in calls if ast.unparse(call.func) in ("Point.before", "Point.after")]
+    return [(imported, ast.unparse(call.args[0])) for call in made]
+
+
+@pytest.mark.parametrize(
+    ("imported", "function"),
+    [
+        pytest.param(*point, id=f"{path.relative_to(TESTS)} {point[1]}")
+        for path in OTHERS
+        for point in points_of(path)
+    ],
+)
+def test_every_point_of_the_suite_names_a_function(imported: dict[str, str], function: str) -> None:
+    """Also those that only a long run would come to."""
+    name, *attributes = function.split(".")
+    module, _, original = imported[name].partition(":")
+    found = functools.reduce(getattr, [original, *attributes], importlib.import_module(module))
+    assert Point.before(found, 1, "hold").qualname == found.__qualname__
+
+
+def test_no_point_is_written_by_hand() -> None:
+    spelled = re.compile(r"[\w.]+:[\w.]+@(before|after)#[1-9]")
+    found = [path.name for path in OTHERS if spelled.search(path.read_text(encoding="utf-8"))]
+    assert found == ["points.py"]

@@ -11,17 +11,21 @@ import pytest
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
 from support.driven import publish
-from support.engine import Engine, Query
+from support.engine import Engine, Query, Sink
 from support.matrix import MODES
-from support.points import Points
+from support.points import Point, Points
 from support.waiting import wait_until
+
+from spark_stomp.source.tasks import joined
+from spark_stomp.source.stream_reader import StompStreamReader
 
 # The two modes with a journal differ little here: the quick tests take one of them.
 _MODES = [pytest.param(mode, marks=[pytest.mark.soak] * (mode == "journal")) for mode in MODES]
 in_every_mode = pytest.mark.parametrize("mode", _MODES)
 with_a_journal = pytest.mark.parametrize("mode", _MODES[1:])
 
-SINK = "support.engine:Sink.write@after"
+KILLED = Point.after(Sink.write, 2, "kill-session")
+HELD = Point.after(Sink.write, 2, "hold")
 COUNT = 60
 
 
@@ -48,7 +52,7 @@ def query_of(engine: Engine, broker: Broker, tmp_path: Path) -> Iterator[Any]:
     """Makes queries, in a folder each, and ends them with the test."""
     made: list[Query] = []
 
-    def make(mode: str, queue: str, *points: str, folder: str = "query", **options: Any) -> Query:
+    def make(mode: str, queue: str, *points: Point, folder: str = "query", **options: Any) -> Query:
         place = tmp_path / folder
         further = {"exchangeHost": "127.0.0.1", "maxMessagesPerTrigger": 20, "destination": queue, **options}
         made.append(
@@ -86,11 +90,12 @@ def finish(query: Query, broker: Broker, queue: str, expected: list[str]) -> Non
     assert sorted(set(query.rows())) == sorted(expected)
 
 
+@pytest.mark.rule("3.1", "J.2")
 @pytest.mark.parametrize("mode", MODES)
 def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
     """The sink has the batch, the commit log lacks it: whatever the replay gives is skipped."""
     send(broker, queue, bodies())
-    query = killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
+    query = killed(query_of(mode, queue, KILLED))
     send(broker, queue, bodies(COUNT, 20))
     query.start()
     finish(query, broker, queue, bodies(0, COUNT + 20))
@@ -101,12 +106,13 @@ def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -
     assert len(query.rows()) - len(set(query.rows())) in ([20, 40] if mode == "plain" else [0])
 
 
+@pytest.mark.rule("J.2")
 @in_every_mode
 def test_a_replay_that_is_killed_is_the_same_again(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    query = query_of(mode, queue, *(f"{SINK}#{nth}=kill-session" for nth in (2, 3, 4)))
+    query = query_of(mode, queue, *(Point.after(Sink.write, nth, "kill-session") for nth in (2, 3, 4)))
     for _ in range(3):
         killed(query)
     query.start()
@@ -124,9 +130,9 @@ def test_a_reader_that_dies_between_two_halves_of_a_batch(
     for number, half in enumerate(halves):
         send(broker, half, bodies(number * COUNT))
     # Without a journal each half is a task; with one the batch is one, and dies in the middle of it.
-    point = "source.stream_reader:StompStreamReader.read@before#4" if mode == "plain" else ""
-    point = point or "framebatch:FrameBatch.join@after#2"
-    query = query_of(mode, f'["{halves[0]}", "{halves[1]}"]', f"spark_stomp.{point}=hold")
+    in_a_task, between_two = Point.after(joined, 2, "hold"), Point.before(StompStreamReader.read, 4, "hold")
+    point = between_two if mode == "plain" else in_a_task
+    query = query_of(mode, f'["{halves[0]}", "{halves[1]}"]', point)
     query.start()
     query.points.wait_reached()
     query.kill("reader")
@@ -141,7 +147,7 @@ def test_a_reader_that_dies_between_two_halves_of_a_batch(
 @in_every_mode
 def test_fewer_receivers(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
     send(broker, queue, bodies())
-    killed(query_of(mode, queue, f"{SINK}#2=kill-session", receivers=3))
+    killed(query_of(mode, queue, KILLED, receivers=3))
     after = query_of(mode, queue, receivers=1)
     after.start()
     finish(after, broker, queue, bodies())
@@ -153,7 +159,7 @@ def test_another_destination(mode: str, query_of: Any, broker: Broker, queue: st
     other = broker.new_queue()
     send(broker, queue, bodies())
     send(broker, other, bodies(COUNT))
-    killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
+    killed(query_of(mode, queue, KILLED))
     after = query_of(mode, other)
     after.start()
     wait_until(lambda: set(bodies(COUNT)) <= set(after.rows()), what="the rows of the new destination")
@@ -172,7 +178,7 @@ def test_a_journal_that_was_moved_away_is_refused_and_moved_back_goes_on(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    query = killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
+    query = killed(query_of(mode, queue, KILLED))
     journal, away = query.folder / "journal", query.folder / "away"
     journal.rename(away)
     left = broker.depth(queue)
@@ -204,7 +210,7 @@ def test_a_journal_that_the_options_no_longer_name_is_refused(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    query = killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
+    query = killed(query_of(mode, queue, KILLED))
     without = query_of("plain", queue)
     without.start()
     assert "[STOMP_JOURNAL_MISSING]" in without.wait_failed()
@@ -218,7 +224,7 @@ def test_a_journal_can_be_given_to_a_query_that_had_none(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    killed(query_of("plain", queue, f"{SINK}#2=kill-session"))
+    killed(query_of("plain", queue, KILLED))
     query = query_of(mode, queue)
     query.start()
     finish(query, broker, queue, bodies())
@@ -236,7 +242,7 @@ def test_a_copied_checkpoint_with_a_journal_that_is_in_use(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    query = query_of(mode, queue, f"{SINK}#2=hold")
+    query = query_of(mode, queue, HELD)
     query.start()
     query.points.wait_reached()
     copy = query_of(mode, queue, folder="copy", journal=query.options["journal"])
@@ -254,7 +260,7 @@ def test_a_copied_checkpoint_loses_nothing_that_is_not_in_its_sink(
 ) -> None:
     """The original ends in the middle of a batch; its copy goes on, with the sink as it was copied."""
     send(broker, queue, bodies())
-    query = killed(query_of(mode, queue, f"{SINK}#2=kill-session"))
+    query = killed(query_of(mode, queue, KILLED))
     further = {} if mode == "plain" else {"journal": query.options["journal"]}
     copy = query_of(mode, queue, folder="copy", **further)
     copied(query, copy)
@@ -268,7 +274,7 @@ def test_an_older_copy_of_the_checkpoint_is_served_or_refused(
     mode: str, query_of: Any, broker: Broker, queue: str
 ) -> None:
     send(broker, queue, bodies())
-    query = query_of(mode, queue, f"{SINK}#2=hold")
+    query = query_of(mode, queue, HELD)
     copy = query_of(mode, queue, folder="copy", journal=query.options["journal"])
     query.start()
     query.points.wait_reached()

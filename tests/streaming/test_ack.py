@@ -22,6 +22,7 @@ def everything_acked(broker: DevBroker, count: int = len(BODIES)) -> bool:
     return view.acked == count and view.depth == 0
 
 
+@pytest.mark.rule("5.1")
 def test_default_trigger_acks_an_idle_queues_only_batch(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -44,6 +45,7 @@ def test_available_now_acks_its_last_batch(spark: SparkSession, devbroker: DevBr
     assert [len(batch) for batch in seen.batches.values()] == [20, 20, 10]
 
 
+@pytest.mark.rule("1.5", "5.1")
 @pytest.mark.parametrize("trigger", [{"once": True}, {"processingTime": "30 seconds"}], ids=str)
 def test_with_the_checkpoint_named_no_further_call_is_needed(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path, trigger: dict[str, object]
@@ -57,6 +59,7 @@ def test_with_the_checkpoint_named_no_further_call_is_needed(
     assert sorted(seen.bodies) == sorted(BODIES)
 
 
+@pytest.mark.rule("1.1")
 def test_nothing_is_acked_while_its_batch_runs(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -76,6 +79,7 @@ def test_nothing_is_acked_while_its_batch_runs(
     assert acked_during == [10] * 5
 
 
+@pytest.mark.rule("1.1")
 def test_a_batch_that_fails_is_not_acked(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
     devbroker.publish_many(QUEUE, BODIES)
 
@@ -130,6 +134,7 @@ def test_available_now_before_42_comes_again_without_the_checkpoint(
     assert devbroker.queue(QUEUE).acked == 0
 
 
+@pytest.mark.rule("1.6")
 def test_a_location_that_is_not_the_querys_is_refused(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:

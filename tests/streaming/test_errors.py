@@ -125,6 +125,7 @@ def test_nobody_listening(spark: SparkSession, tmp_path: Path) -> None:
     assert "[STOMP_CONNECT_FAILED]" in failure(spark, url, tmp_path)
 
 
+@pytest.mark.rule("7.4")
 def test_a_frame_over_the_limit_stays_on_the_broker(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:

@@ -7,18 +7,20 @@ from pathlib import Path
 import pytest
 from support.drivers import START, SparkDriver
 from support.matrix import MODES
-from support.points import Points
+from support.points import Point, Points
+from support.spark import BatchFiles
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.source.stream_reader import StompStreamReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 QUEUE = "/queue/orders"
 BATCH = 20
-WORKER = "spark_stomp.source.stream_reader:StompStreamReader.read@before#2=kill"
-READER = "spark_stomp.source.stream_reader:StompStreamReader.partitions@after#5=kill"
-DRIVER = "support.spark:BatchFiles.write@after#8=kill-driver"
+WORKER = Point.before(StompStreamReader.read, 2, "kill")
+READER = Point.after(StompStreamReader.partitions, 5, "kill")
+DRIVER = Point.after(BatchFiles.write, 8, "kill-driver")
 
 
 @pytest.mark.parametrize(

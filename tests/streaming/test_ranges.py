@@ -18,6 +18,7 @@ QUEUE = "/queue/orders"
 BODIES = [b"order %03d" % number for number in range(200)]
 
 
+@pytest.mark.rule("2.1")
 def test_two_actions_in_one_batch_see_identical_rows(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -40,6 +41,7 @@ def test_two_actions_in_one_batch_see_identical_rows(
     assert seen[: len(BODIES)] == BODIES
 
 
+@pytest.mark.rule("2.1")
 def test_a_task_that_fails_once_gives_each_message_once(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def test_available_now_run_after_run_on_one_checkpoint(
     assert seen.bodies == bodies(0, 120)
 
 
+@pytest.mark.rule("3.1")
 def test_a_batch_that_failed_is_replayed_empty_and_its_messages_come_again(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:

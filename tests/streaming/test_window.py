@@ -69,6 +69,7 @@ def test_a_minimum_holds_back_and_the_delay_lets_go(
         running.wait(lambda: len(seen.bodies) == 60, timeout=20, what="the batch at the minimum")
 
 
+@pytest.mark.rule("5.2")
 def test_a_minimum_above_the_window_is_met_by_the_full_window(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_minimum_above_the_window_is_met_by_the_full_window(
         running.wait(lambda: len(seen.bodies) == 100, what="the backlog, window by window")
 
 
+@pytest.mark.rule("5.6")
 @drains
 def test_available_now_ends_while_producers_keep_sending(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path

@@ -36,7 +36,7 @@ from support.points import Point, Points, arm
 from support.processes import lives
 from support.waiting import wait_until
 
-__all__ = ["Engine", "Query", "rows_of"]
+__all__ = ["CommitLog", "Engine", "Query", "Sink", "rows_of"]
 
 _TASK_TRIES = 4
 _POLL = 0.01

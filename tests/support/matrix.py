@@ -16,11 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_stomp.arrow import OutgoingMessage
+from spark_stomp.journal.local.journal import LocalJournal
+from spark_stomp.journal.local.segment import Segment
 from spark_stomp.options import parse_sink_options
 from spark_stomp.sink.sender import Sender
+from spark_stomp.source.tasks import joined
+from spark_stomp.source.stream_reader import StompStreamReader
 from support.brokers import Broker, DevelopmentBroker
-from support.engine import Engine, Query
-from support.points import Points
+from support.engine import CommitLog, Engine, Query, Sink
+from support.points import Point, Points
 from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
 
@@ -57,17 +61,15 @@ MODES: dict[str, Callable[[Path], dict[str, str]]] = {
 """Mode -> its options, given the query's own folder."""
 
 _JOURNAL_MOMENTS = {
-    "during the journal write": "spark_stomp.journal.local.segment:Segment.append@after#2=hold",
-    "after the journal write, before the offer": (
-        "spark_stomp.journal.local.journal:LocalJournal.append@after#2=hold"
-    ),
+    "during the journal write": Point.after(Segment.append, 2, "hold"),
+    "after the journal write, before the offer": Point.after(LocalJournal.append, 2, "hold"),
 }
-MOMENTS = {
-    "before the fetch": "spark_stomp.source.stream_reader:StompStreamReader.read@before#2=hold",
-    "in the task": "spark_stomp.framebatch:FrameBatch.join@after#2=hold",
-    "after the sink wrote, before the commit log": "support.engine:Sink.write@after#2=hold",
-    "after the commit log, before the ACK": "support.engine:CommitLog.append@after#2=hold",
-    "between ACK and receipt": "",
+MOMENTS: dict[str, Point | None] = {
+    "before the fetch": Point.before(StompStreamReader.read, 2, "hold"),
+    "in the task": Point.after(joined, 2, "hold"),
+    "after the sink wrote, before the commit log": Point.after(Sink.write, 2, "hold"),
+    "after the commit log, before the ACK": Point.after(CommitLog.append, 2, "hold"),
+    "between ACK and receipt": None,
     **_JOURNAL_MOMENTS,
 }
 """Moment -> the point where the query is held then; without one the proxy holds the broker's answers."""
@@ -161,7 +163,7 @@ def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path, **further
     """
     queue = broker.new_queue()
     point = MOMENTS[cell.moment]
-    points = Points(folder / "points", *filter(None, [point]))
+    points = Points(folder / "points", *([point] if point else []))
     with FaultProxy(broker.port) as proxy:
         options = broker.options(
             destination=queue,

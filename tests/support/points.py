@@ -1,8 +1,8 @@
 """Points inside any function where a process stops or dies, without a line in the code that is tested.
 
-A point is written ``module:qualname@before#3=hold``: before (or ``after``) the third call of that
-function, in whichever process it comes, counted over all processes and restarts that share a folder. What
-happens there:
+A point is made of the function itself, ``Point.before(Sink.write, 3, "hold")``: before (or ``after``) the
+third call of that function, in whichever process it comes, counted over all processes and restarts that share
+a folder. Other processes are told of it as ``module:qualname@before#3=hold``. What happens there:
 
 - ``kill``: SIGKILL of that process;
 - ``kill-driver``: SIGKILL of the process group that began its session, that is of Spark's driver;
@@ -54,8 +54,29 @@ class Point:
     action: str
 
     @classmethod
+    def before(cls, function: Callable[..., Any], nth: int, action: str) -> Point:
+        """Before the ``nth`` call of ``function``, which other modules must be able to name."""
+        return cls._at(function, "before", nth, action)
+
+    @classmethod
+    def after(cls, function: Callable[..., Any], nth: int, action: str) -> Point:
+        """After the ``nth`` call of ``function``, if it returns."""
+        return cls._at(function, "after", nth, action)
+
+    @classmethod
+    def _at(cls, function: Callable[..., Any], when: str, nth: int, action: str) -> Point:
+        module, qualname = function.__module__, function.__qualname__
+        try:
+            named = functools.reduce(getattr, qualname.split("."), sys.modules[module])
+        except AttributeError:
+            named = None
+        if named is not function:
+            raise ValueError(f"{module}:{qualname} does not name {function!r}")
+        return cls.parse(f"{module}:{qualname}@{when}#{nth}={action}")
+
+    @classmethod
     def parse(cls, text: str) -> Point:
-        """ValueError for anything but the spelling above."""
+        """What :meth:`__str__` gives; ValueError for any other spelling."""
         found = _SPELLING.fullmatch(text)
         if found is None or found[5] not in _ACTIONS:
             raise ValueError(f"not a point: {text!r}; write module:qualname@before#1={'|'.join(_ACTIONS)}")
@@ -78,10 +99,10 @@ class Point:
 class Points:
     """A test's side: which points are armed, and what became of them. ``folder`` is theirs alone."""
 
-    def __init__(self, folder: Path, *points: str) -> None:
+    def __init__(self, folder: Path, *points: Point) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.points = [Point.parse(text) for text in points]
+        self.points = points
 
     def environment(self) -> dict[str, str]:
         """What to add to the environment of a process, and so of all its children."""

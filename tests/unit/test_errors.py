@@ -15,10 +15,12 @@ CLASSES = [getattr(errors, name) for name in errors.__all__]
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 class TestEveryError:
+    @pytest.mark.rule("7.3")
     def test_text_begins_with_its_code(self, cls: type[StompError]) -> None:
         assert str(cls("what was wrong")) == f"[{cls.code}] what was wrong"
         assert re.fullmatch(r"STOMP_[A-Z_]+", cls.code)
 
+    @pytest.mark.rule("7.3")
     def test_survives_pickling(self, cls: type[StompError]) -> None:
         again = pickle.loads(pickle.dumps(cls("what was wrong")))
         assert (type(again), str(again)) == (cls, str(cls("what was wrong")))

@@ -122,6 +122,7 @@ class TestSubscriptions:
         with pytest.raises(UnsupportedError, match=r"receivers = 3.*activemq.*/queue/Consumer"):
             self.check("activemq", "/topic/a", receivers=3, durable=True)
 
+    @pytest.mark.rule("7.5")
     def test_a_plain_topic_needs_consent_to_loss(self) -> None:
         self.check("activemq", "/topic/a", loss=True)
         for broker in ("activemq", "generic", "rabbitmq"):

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.errors import ExchangeError, RangeUnavailable
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, fetch, new_token
-from spark_stomp.framebatch import FrameBatch
-from spark_stomp.receiver.frame_store import FrameStore
+from spark_stomp.receiver.frame_store import (FrameStore)
 
 FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"
 
@@ -68,17 +68,20 @@ def test_the_token_is_not_shown(exchange: Exchange) -> None:
     assert exchange.server.address.token not in repr(exchange.server.address)
 
 
+@pytest.mark.rule("3.4")
 def test_a_freed_range_is_an_error_and_not_empty(exchange: Exchange) -> None:
     exchange.window.release(10)
     with pytest.raises(ExchangeError, match=r"STOMP_RANGE_UNAVAILABLE.*committed and freed"):
         list(fetch(exchange.server.address, RangeTicket("e", 5, 12)))
 
 
+@pytest.mark.rule("3.3")
 def test_an_unknown_epoch_is_an_error(exchange: Exchange) -> None:
     with pytest.raises(ExchangeError, match="epoch other"):
         list(fetch(exchange.server.address, RangeTicket("other", 0, 1)))
 
 
+@pytest.mark.rule("3.3")
 def test_less_than_the_whole_range_fails_the_task(
     exchange: Exchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +91,7 @@ def test_less_than_the_whole_range_fails_the_task(
         list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
 
 
+@pytest.mark.rule("3.3")
 def test_a_gap_fails_the_task(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = exchange.window.runs
     monkeypatch.setattr(exchange.window, "runs", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
@@ -95,6 +99,7 @@ def test_a_gap_fails_the_task(exchange: Exchange, monkeypatch: pytest.MonkeyPatc
         list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
 
 
+@pytest.mark.rule("3.3")
 def test_nobody_listening_is_an_error_that_names_the_address(exchange: Exchange) -> None:
     exchange.server.close()
     with pytest.raises(ExchangeError, match=f"127.0.0.1:{exchange.server.address.port}"):

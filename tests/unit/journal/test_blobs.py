@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.journals import bodies, expected, local_journal, object_journal, run_of
 
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.errors import JournalTrimmed
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import Journal
@@ -50,6 +51,7 @@ def fill(journal: Journal, groups: int = 10) -> Journal:
     return journal
 
 
+@pytest.mark.rule("J.3")
 def test_positions_are_dense_over_runs_and_openings(open_journal: Open, journal: Journal) -> None:
     assert journal.append([run_of(0, 3), run_of(3, 2, receiver="b")]) == [0, 3]
     assert journal.append([run_of(5, 1)]) == [5]
@@ -127,6 +129,7 @@ class TestTrim:
             list(journal.runs(45, 51))
         assert journal.held(0, 50) == [(journal.first, 50)]
 
+    @pytest.mark.rule("J.3")
     @pytest.mark.parametrize("appends", [0, 1])
     def test_the_next_position_is_never_forgotten(
         self, open_journal: Open, journal: Journal, appends: int
@@ -181,6 +184,7 @@ def test_skipped_positions_are_not_held(journal: Journal) -> None:
     assert journal.end == 105
 
 
+@pytest.mark.rule("J.11")
 def test_settled_keys_outlive_the_run(open_journal: Open, journal: Journal) -> None:
     key = MessageKey("/queue/a", b"ID:1", b"d" * 16)
     journal.settle([key])

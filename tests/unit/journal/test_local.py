@@ -18,7 +18,7 @@ from spark_stomp.errors import (
     JournalInUse,
     JournalUnwritable,
 )
-from spark_stomp.journal.local import segment as segment_module
+from spark_stomp.journal import segment as segment_module
 from spark_stomp.journal.local.journal import LocalJournal
 
 
@@ -76,6 +76,7 @@ def test_a_reader_keeps_the_files_that_are_deleted_meanwhile(
 class TestCrash:
     """Whatever was not synced may be missing or torn; what was may not."""
 
+    @pytest.mark.rule("J.14")
     def test_at_every_byte_behind_what_was_synced(self, directory: Path) -> None:
         filled(directory, groups=3)
         path = segments(directory)[0]
@@ -104,6 +105,7 @@ class TestCrash:
         assert reopened(directory).end == 10
         assert b"garbage" not in path.read_bytes()
 
+    @pytest.mark.rule("J.1", "J.14")
     def test_a_damaged_byte_that_was_synced_is_an_error(self, directory: Path) -> None:
         filled(directory, groups=3)
         path = segments(directory)[0]
@@ -158,6 +160,7 @@ class TestDamage:
         damage(paths[1], 400)
         return directory
 
+    @pytest.mark.rule("J.14")
     def test_it_says_what_is_lost(self, broken: Path) -> None:
         with pytest.raises(
             JournalDamaged, match=r"messages \[\d+, \d+\) of the journal are lost.*failOnDataLoss"
@@ -175,6 +178,7 @@ class TestDamage:
         ]
         assert "are lost" in caplog.text
 
+    @pytest.mark.rule("J.14")
     def test_what_is_damaged_is_left_as_it_is(self, broken: Path) -> None:
         path = segments(broken)[0]
         damage(path, path.stat().st_size - 1)
@@ -231,6 +235,7 @@ class TestDamage:
 
 
 class TestLock:
+    @pytest.mark.rule("J.15")
     def test_a_second_query_is_refused(self, directory: Path, journal: LocalJournal) -> None:
         with pytest.raises(JournalInUse, match="each needs one of its own"):
             local_journal(directory)

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from support.journals import bodies, damage, expected, object_journal, run_of
 
-from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
 from spark_stomp.framebatch import MessageKey
+from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
+from spark_stomp.locations import resolve
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.objects.blobs import Blobs, MountStore
+from spark_stomp.journal.objects.object_names import FRAMES, MARKS, MANIFESTS, DEDUP_LOG, WRITERS
 from spark_stomp.journal.objects.journal import ObjectJournal
-from spark_stomp.journal.objects.object_names import DEDUP_LOG, FRAMES, MANIFESTS, MARKS, WRITERS
-from spark_stomp.locations import resolve
 
 
 @pytest.fixture
@@ -92,6 +92,7 @@ def refusing(call: str, folder: str, error: OSError, times: int = 1 << 30) -> Ca
 
 
 class TestTakeover:
+    @pytest.mark.rule("J.15")
     def test_the_older_writer_stops_and_what_it_put_then_is_void(self, directory: Path) -> None:
         old = filled(directory, 2)
         new = object_journal(directory)
@@ -104,6 +105,7 @@ class TestTakeover:
         assert bodies(again.runs(0, 15)) == expected(0, 15)
         assert len(objects(directory)) == 3
 
+    @pytest.mark.rule("J.15")
     def test_it_stays_stopped(self, directory: Path) -> None:
         old = filled(directory, 2)
         object_journal(directory)
@@ -116,6 +118,7 @@ class TestTakeover:
         with pytest.raises(JournalInUse):
             old.trim(10)
 
+    @pytest.mark.rule("J.15")
     def test_the_older_one_deletes_nothing(self, directory: Path) -> None:
         old = filled(directory, 2)
         new = object_journal(directory)
@@ -187,6 +190,7 @@ class TestTakeover:
 
 
 class TestFailures:
+    @pytest.mark.rule("J.16")
     def test_a_put_that_failed_for_good_is_the_last(self, directory: Path, store: Busy) -> None:
         journal = store.journal()
         journal.append([run_of(0, 5)])
@@ -259,6 +263,7 @@ class TestFailures:
         assert bodies(again.runs(0, 5)) == expected(0, 5)
         assert again.append([run_of(5, 5)]) == [5]
 
+    @pytest.mark.rule("J.1")
     def test_frames_are_synced_before_they_have_positions(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -329,6 +334,7 @@ class TestCrash:
         assert (again.first, again.end) == (10, 20)
         assert not first.exists()
 
+    @pytest.mark.rule("J.16")
     def test_what_was_committed_is_told_before_it_is_deleted(self, directory: Path, store: Busy) -> None:
         filled(directory, 3)
         journal = store.journal()
@@ -387,6 +393,7 @@ class TestDamage:
         journal = object_journal(directory, tolerant=True)
         assert (journal.first, journal.committed, journal.end) == (20, 20, 20)
 
+    @pytest.mark.rule("J.14")
     @pytest.mark.parametrize("index", [0, 2, 3])
     def test_one_is_cut_off(self, directory: Path, index: int) -> None:
         filled(directory).rest()
@@ -494,6 +501,7 @@ class TestMemory:
         assert (journal._contents._raw_bytes, journal._contents._records) == (0, {})
 
 
+@pytest.mark.rule("J.11")
 def test_what_is_not_committed_is_not_deleted(directory: Path) -> None:
     journal = filled(directory)
     journal.commit(10)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.framebatch import MessageKey
-from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.dedup import COMMITTED, HeldAt
+from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 
 KEY = MessageKey("/queue/a", b"id", b"")
 MANY = 1_000
@@ -38,6 +38,7 @@ def send(under_test: AckLedger, committed: int, receipt: str) -> Acks:
     return acks
 
 
+@pytest.mark.rule("1.1")
 def test_takes_each_handle_once_and_in_order() -> None:
     under_test = ledger(3, 4, 2)
     assert take(under_test, 2) == handles(0, 2)
@@ -47,6 +48,7 @@ def test_takes_each_handle_once_and_in_order() -> None:
     assert under_test.sent == 9
 
 
+@pytest.mark.rule("1.1")
 def test_nothing_beyond_what_is_committed_leaves() -> None:
     under_test = ledger(5)
     assert take(under_test, 3) == handles(0, 3)
@@ -60,6 +62,7 @@ def test_no_more_at_once_than_asked_for() -> None:
     assert take(under_test, 5, most=2) == handles(4, 1)
 
 
+@pytest.mark.rule("1.10")
 def test_confirmed_grows_with_receipts_only() -> None:
     under_test = ledger(4)
     send(under_test, 4, "r1")
@@ -70,6 +73,7 @@ def test_confirmed_grows_with_receipts_only() -> None:
     assert (under_test.outstanding, under_test.pending(4, lambda owner: 0)) == (0, False)
 
 
+@pytest.mark.rule("1.10")
 def test_a_later_receipt_does_not_vouch_for_an_earlier_group() -> None:
     under_test = ledger(9)
     for upto, receipt in ((3, "a"), (6, "b"), (9, "c")):
@@ -120,6 +124,7 @@ class TestAnotherConnectionBefore:
 
 
 class TestAttached:
+    @pytest.mark.rule("4.4")
     def test_handles_leave_when_their_place_is_committed(self) -> None:
         under_test = AckLedger(start=2)
         under_test.attach(HeldAt(1, 5), KEY, b"x")
@@ -131,6 +136,7 @@ class TestAttached:
         assert take(under_test, 2, others=6) == [b"x"]
         assert take(under_test, 2, others=7) == []
 
+    @pytest.mark.rule("4.4")
     def test_several_deliveries_of_one_message_leave_together(self) -> None:
         under_test = AckLedger()
         for handle in (b"x", b"y", b"z"):

@@ -87,9 +87,7 @@ class TestHeld:
         book.drop([b"1"], HeldAt(1, 1))
         assert book.held == 0
 
-    def test_marks_and_pins_are_those_of_the_receiver(
-        self, book: DedupIndex, receivers: list[Receiver]
-    ) -> None:
+    def test_marks_and_pins_are_those_of_the_receiver(self, book: DedupIndex, receivers: list[Receiver]) -> None:
         receivers[1].committed = 5
         assert [book.committed(owner) for owner in (0, 1, COMMITTED.owner)] == [0, 5, 0]
         assert book.committed(COMMITTED.owner) > COMMITTED.sequence
@@ -105,6 +103,7 @@ class TestSettled:
         book.forget([key(b"1", b"other")])
         assert book.hold_new([b"1"], HeldAt(0, 0))
 
+    @pytest.mark.rule("4.5")
     def test_is_bounded_and_the_oldest_goes_first(self, book: DedupIndex) -> None:
         book.settle([key(b"%d" % number) for number in range(5)])
         assert {found.id for found in book.known([b"%d" % number for number in range(5)])} == {
@@ -126,12 +125,14 @@ class TestJournaled:
     def book(self) -> DedupIndex:
         return DedupIndex(max_remembered=3, journaled=True)
 
+    @pytest.mark.rule("J.9")
     def test_confirmed_is_still_known(self, book: DedupIndex) -> None:
         book.settle([key(b"1")])
         book.forget([key(b"1")])
         assert book.known([b"1"]) == {key(b"1"): COMMITTED}
         assert not book.hold_new([b"1"], HeldAt(0, 0))
 
+    @pytest.mark.rule("J.9")
     def test_beyond_the_bound_confirmed_ones_go_first_and_uncounted(self, book: DedupIndex) -> None:
         book.settle([key(b"unconfirmed")])
         book.retire([key(b"1"), key(b"2"), key(b"3")])

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Counts, Deliveries
+from spark_stomp.receiver.ack_ledger import AckGroup
 
 
 class Query:
@@ -58,6 +58,7 @@ def query() -> Iterator[Query]:
     made.second.close()
 
 
+@pytest.mark.rule("2.3", "2.4")
 def test_what_was_offered_stays_and_the_rest_is_discarded(query: Query) -> None:
     query.deliver(query.first, "a", "b", "c", "d")
     query.first.offer(2)
@@ -69,6 +70,7 @@ def test_what_was_offered_stays_and_the_rest_is_discarded(query: Query) -> None:
     assert rows(query.first) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.rule("2.4")
 def test_where_nothing_comes_again_everything_stays(query: Query) -> None:
     query.deliver(query.first, "a", "b")
     query.first.disconnected(redelivers=False)
@@ -76,6 +78,7 @@ def test_where_nothing_comes_again_everything_stays(query: Query) -> None:
     assert query.first.discards == 0
 
 
+@pytest.mark.rule("4.1")
 def test_old_handles_are_void_and_new_ones_are_acked(query: Query) -> None:
     query.deliver(query.first, "a", "b")
     query.first.offer(2)
@@ -88,6 +91,7 @@ def test_old_handles_are_void_and_new_ones_are_acked(query: Query) -> None:
     assert query.first.counts == Counts(redelivered=1, reattached=1)
 
 
+@pytest.mark.rule("4.3")
 def test_the_mark_of_redelivery_does_not_matter(query: Query) -> None:
     query.deliver(query.first, "a")
     handles = query.deliver(query.second, "a", again=False)
@@ -97,6 +101,7 @@ def test_the_mark_of_redelivery_does_not_matter(query: Query) -> None:
     assert query.acks(query.second) == handles
 
 
+@pytest.mark.rule("4.4")
 def test_every_live_handle_is_acked_on_its_own_connection(query: Query) -> None:
     one = query.deliver(query.first, "a")
     two = query.deliver(query.second, "a") + query.deliver(query.second, "a")
@@ -105,6 +110,7 @@ def test_every_live_handle_is_acked_on_its_own_connection(query: Query) -> None:
     assert (query.acks(query.first), query.acks(query.second)) == (one, two)
 
 
+@pytest.mark.rule("4.3")
 def test_twice_in_one_read_is_one_row(query: Query) -> None:
     handles = query.deliver(query.first, "a", "b", "a")
     assert rows(query.first) == ["a", "b"]
@@ -112,6 +118,7 @@ def test_twice_in_one_read_is_one_row(query: Query) -> None:
     assert sorted(query.acks(query.first)) == sorted([handles[0], handles[2]])
 
 
+@pytest.mark.rule("2.6")
 def test_a_frame_that_another_delivery_counts_on_is_not_discarded(query: Query) -> None:
     query.deliver(query.first, "a", "b")
     handles = query.deliver(query.second, "a", again=True)
@@ -121,6 +128,7 @@ def test_a_frame_that_another_delivery_counts_on_is_not_discarded(query: Query) 
     assert query.acks(query.second) == handles
 
 
+@pytest.mark.rule("4.5")
 def test_committed_and_unconfirmed_is_acked_again_and_dropped(query: Query) -> None:
     query.deliver(query.first, "a", "b")
     query.first.commit(2)
@@ -136,6 +144,7 @@ def test_committed_and_unconfirmed_is_acked_again_and_dropped(query: Query) -> N
     assert rows(query.second) == ["b"]
 
 
+@pytest.mark.rule("4.5")
 def test_committed_while_away_is_acked_when_it_comes_again(query: Query) -> None:
     query.deliver(query.first, "a")
     query.first.offer(1)
@@ -148,6 +157,7 @@ def test_committed_while_away_is_acked_when_it_comes_again(query: Query) -> None
     assert query.acks(query.first) == handles
 
 
+@pytest.mark.rule("4.5")
 def test_committed_before_it_comes_again_is_acked_when_it_does(query: Query) -> None:
     query.deliver(query.first, "a", "b")
     query.first.offer(2)
@@ -161,6 +171,7 @@ def test_committed_before_it_comes_again_is_acked_when_it_does(query: Query) -> 
     assert query.acks(query.first) == handles
 
 
+@pytest.mark.rule("4.5")
 def test_confirmed_is_forgotten(query: Query) -> None:
     query.deliver(query.first, "a")
     query.first.commit(1)
@@ -172,6 +183,7 @@ def test_confirmed_is_forgotten(query: Query) -> None:
     assert rows(query.first) == ["a"]
 
 
+@pytest.mark.rule("4.2")
 @pytest.mark.parametrize("settled", [False, True])
 def test_the_same_key_with_another_body_is_new_and_counted(query: Query, settled: bool) -> None:
     query.deliver(query.first, "a")
@@ -186,6 +198,7 @@ def test_the_same_key_with_another_body_is_new_and_counted(query: Query, settled
     assert rows(query.second) == ["other"]
 
 
+@pytest.mark.rule("4.6")
 def test_without_an_id_everything_is_new_and_counted(query: Query) -> None:
     query.deliver(query.first, "a", "", "", "")
     query.first.offer(3)

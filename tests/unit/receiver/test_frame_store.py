@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from spark_stomp.errors import RangeUnavailable
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.receiver.frame_store import FrameStore
+from spark_stomp.errors import RangeUnavailable
+from spark_stomp.receiver.frame_store import (FrameStore)
 
 _opened: list[FrameStore] = []
 
@@ -77,11 +77,13 @@ def test_runs_carry_sequence_time_and_version() -> None:
     assert {run.version for run in runs} == {"1.2"}
 
 
+@pytest.mark.rule("2.1")
 def test_reading_again_gives_the_same() -> None:
     window, _ = filled(max_bytes=30)
     assert content(window.runs(2, 13)) == content(window.runs(2, 13))
 
 
+@pytest.mark.rule("3.4")
 def test_released_frames_are_an_error_and_never_no_rows() -> None:
     window, frames = filled()
     window.release(4)
@@ -96,6 +98,7 @@ def test_frames_not_received_are_an_error() -> None:
         window.runs(10, 16)
 
 
+@pytest.mark.rule("3.4")
 def test_release_in_the_middle_of_a_read_is_an_error_there() -> None:
     window, _ = filled()
     runs = window.runs(0, 15)
@@ -119,6 +122,7 @@ def test_what_was_released_is_freed_in_whole_blocks() -> None:
     assert (window.memory_bytes, window.spilled_bytes) == (0, 0)
 
 
+@pytest.mark.rule("2.1")
 def test_what_was_not_released_is_not_freed() -> None:
     window, frames = filled()
     window.release(4)
@@ -150,6 +154,7 @@ def test_numbers_go_on_after_a_release() -> None:
     assert content(window.runs(15, 16)) == [b"MESSAGE\n\n\0"]
 
 
+@pytest.mark.rule("5.7")
 def test_memory_stays_within_the_bound_however_much_arrives() -> None:
     window, frames = filled(max_bytes=100, blocks=200)
     assert window.memory_bytes <= 100

@@ -12,10 +12,12 @@ from spark_stomp.receiver.keys import IdsBySequence, frame_keys
 
 
 class TestFrameKeys:
+    @pytest.mark.rule("4.2")
     def test_destination_id_and_body_make_the_key(self) -> None:
         assert key(b"1") == key(b"1")
         assert len({key(b"1"), key(b"2"), key(b"1", b"other"), key(b"1", destination="/other")}) == 4
 
+    @pytest.mark.rule("4.2")
     def test_headers_and_line_ends_are_not_part_of_it(self) -> None:
         data = b"\n\nMESSAGE\r\nredelivered:true\r\ndestination:/q\r\n\r\nbody\0\n"
         assert frame_keys(data, [len(data) - 1], [b"1"], "1.2") == [key(b"1")]

@@ -21,6 +21,7 @@ def learned(cap: PageLimitDetector, at: int = 400) -> bool:
 
 
 class TestForTheTimeBeing:
+    @pytest.mark.rule("5.3")
     def test_whole_pages_and_silence(self, cap: PageLimitDetector) -> None:
         assert cap.holds_back(200, quiet=1.0)
         assert cap.holds_back(600, quiet=1.0)
@@ -47,6 +48,7 @@ class TestForCertain:
         cap.acks_sent()
         assert cap.delivered(outstanding=400, now=5.0)
 
+    @pytest.mark.rule("5.3")
     def test_from_then_on_at_once(self, cap: PageLimitDetector) -> None:
         learned(cap)
         assert cap.holds_back(400, quiet=0.0)

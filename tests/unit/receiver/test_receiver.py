@@ -18,6 +18,7 @@ from spark_stomp.errors import (
     ConnectFailed,
     ConnectionLost,
     DestinationRefused,
+    LimitExceeded,
     LoginRefused,
     RangeUnavailable,
 )
@@ -41,6 +42,7 @@ def received(receiver: Receiver, count: int) -> None:
     wait_until(lambda: receiver.status().received >= count, what=f"{count} frames")
 
 
+@pytest.mark.rule("2.1")
 def test_frames_arrive_in_order_and_stay_readable(devbroker: DevBroker) -> None:
     devbroker.publish_many(QUEUE, [b"m%d" % number for number in range(100)])
     with receiving(devbroker.url) as receiver:
@@ -53,6 +55,7 @@ def test_frames_arrive_in_order_and_stay_readable(devbroker: DevBroker) -> None:
     assert devbroker.queue(QUEUE).acked == 0
 
 
+@pytest.mark.rule("1.1")
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) -> None:
     devbroker.publish_many(QUEUE, [b"m%d" % number for number in range(100)])
@@ -86,11 +89,13 @@ def test_the_end_acks_what_is_committed_and_says_goodbye(devbroker: DevBroker) -
     assert (devbroker.disconnects, devbroker.connections) == (1, 0)
 
 
+@pytest.mark.rule("2.2")
 def test_every_life_has_an_epoch_of_its_own(devbroker: DevBroker) -> None:
     settings = receiver_settings(source_options(devbroker.url))[0]
     assert len({Receiver(settings).epoch for _ in range(100)}) == 100
 
 
+@pytest.mark.rule("5.7")
 def test_beyond_the_memory_bound_frames_are_spilled_and_the_socket_is_read(devbroker: DevBroker) -> None:
     devbroker.publish_many(QUEUE, [b"x" * 1_000] * 9_000)
     with receiving(devbroker.url, maxBufferedBytes="100k") as receiver:
@@ -100,6 +105,7 @@ def test_beyond_the_memory_bound_frames_are_spilled_and_the_socket_is_read(devbr
         assert sum(len(run.ends) for run in receiver.runs(0, 9_000)) == 9_000
 
 
+@pytest.mark.rule("4.7")
 def test_missing_receipts_of_acks_mean_a_dead_connection(devbroker: DevBroker) -> None:
     devbroker.publish_many(QUEUE, [b"m"] * 5)
     devbroker.faults.withhold_receipts = ("ACK",)
@@ -111,6 +117,7 @@ def test_missing_receipts_of_acks_mean_a_dead_connection(devbroker: DevBroker) -
         assert receiver.status().failure is None
 
 
+@pytest.mark.rule("4.8")
 def test_a_refused_destination_is_the_receivers_failure() -> None:
     with (
         DevBroker(refuse=("/queue/forbidden",)) as broker,
@@ -119,6 +126,16 @@ def test_a_refused_destination_is_the_receivers_failure() -> None:
         wait_until(lambda: receiver.status().failure is not None, what="the failure")
         assert isinstance(receiver.status().failure, DestinationRefused)
         assert not receiver.status().subscribed
+
+
+@pytest.mark.rule("7.4")
+def test_a_frame_over_the_limit_is_a_failure_and_stays_on_the_broker(devbroker: DevBroker) -> None:
+    devbroker.publish_many(QUEUE, [b"m", b"x" * 100_000])
+    with receiving(devbroker.url, maxFrameBytes="50k") as receiver:
+        wait_until(lambda: receiver.status().failure is not None, what="the failure")
+        assert isinstance(receiver.status().failure, LimitExceeded)
+    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    assert devbroker.queue(QUEUE).depth == 2
 
 
 def again(receiver: Receiver, broker: DevBroker) -> None:
@@ -150,6 +167,7 @@ FIVE = [b"m0", b"m1", b"m2", b"m3", b"m4"]
 
 
 class TestReconnect:
+    @pytest.mark.rule("2.3", "4.3")
     def test_offered_messages_are_reattached_and_numbers_go_on(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
         with receiving(devbroker.url) as receiver:
@@ -164,6 +182,7 @@ class TestReconnect:
             wait_until(lambda: not receiver.status().acks_pending, what="the receipts")
             assert devbroker.connections == 1
 
+    @pytest.mark.rule("2.4")
     def test_messages_that_were_not_offered_are_discarded_and_come_again(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
         with receiving(devbroker.url) as receiver:
@@ -195,6 +214,7 @@ class TestReconnect:
             assert receiver.status().counts.dropped == 5
             assert receiver.status().received == 5
 
+    @pytest.mark.rule("4.5")
     def test_an_ack_that_was_lost_is_sent_again_and_gives_no_row(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
         with receiving(devbroker.url) as receiver:
@@ -209,6 +229,7 @@ class TestReconnect:
             wait_until(lambda: receiver.status().counts.dropped == 5, what="the redelivery")
             assert receiver.status().received == 5
 
+    @pytest.mark.rule("4.6")
     def test_without_an_id_what_was_offered_comes_as_second_rows_and_is_counted(
         self, devbroker: DevBroker
     ) -> None:
@@ -221,6 +242,7 @@ class TestReconnect:
             assert bodies(receiver, 0, 8) == [*FIVE[:3], *FIVE]
             assert figures(receiver.status()) == (5, 0, 0, 0, 3)
 
+    @pytest.mark.rule("4.6")
     def test_in_stomp_10_too_since_its_acks_are_cumulative(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
         with receiving(devbroker.url, acceptVersions="1.0") as receiver:
@@ -230,6 +252,7 @@ class TestReconnect:
             receiver.acknowledge(8)
             devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
 
+    @pytest.mark.rule("4.3")
     def test_a_message_that_moves_to_another_receiver_gives_no_second_row(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
         book = DedupIndex()
@@ -253,6 +276,7 @@ class TestReconnect:
             first.stop(4)
             second.stop(4)
 
+    @pytest.mark.rule("2.4")
     def test_a_topic_delivers_nothing_again_so_everything_is_kept(self, devbroker: DevBroker) -> None:
         with receiving(devbroker.url, "/topic/a", allowLoss="true") as receiver:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
@@ -261,6 +285,7 @@ class TestReconnect:
             again(receiver, devbroker)
             assert bodies(receiver, 0, 5) == FIVE
 
+    @pytest.mark.rule("4.8")
     def test_a_login_that_is_refused_now_ends_it_at_once(self) -> None:
         users = {"ada": "right"}
         with (
@@ -287,6 +312,7 @@ class TestReconnect:
                 assert isinstance(receiver.status().failure, ClientIdInUse)
         assert len(attempts) >= 2
 
+    @pytest.mark.rule("7.2")
     def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:
         with DevBroker() as broker:
             url = broker.url
@@ -310,6 +336,7 @@ class TestReconnect:
             assert isinstance(receiver.status().failure, ConnectionLost)
         assert devbroker.connects >= 2
 
+    @pytest.mark.rule("4.8")
     def test_a_broker_that_stays_away_ends_it_in_time(self) -> None:
         with DevBroker() as broker:
             broker.publish_many(QUEUE, FIVE)
@@ -343,6 +370,7 @@ class TestReconnect:
             assert bodies(receiver, 0, 6) == [b"from the first", *FIVE]
 
 
+@pytest.mark.rule("4.7")
 def test_receipts_that_keep_coming_are_patience_enough(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +390,7 @@ def test_receipts_that_keep_coming_are_patience_enough(
         assert receiver.status().failure is None
 
 
+@pytest.mark.rule("7.1")
 @pytest.mark.parametrize("host", ["broker..example.com", "x" * 64 + ".example.com"])
 def test_a_host_name_that_cannot_be_looked_up_is_a_failure_and_no_silence(host: str) -> None:
     with receiving(f"stomp://{host}:61613", connectTimeout="1s") as receiver:
@@ -369,6 +398,7 @@ def test_a_host_name_that_cannot_be_looked_up_is_a_failure_and_no_silence(host: 
         assert host in str(receiver.status().failure)
 
 
+@pytest.mark.rule("7.1")
 def test_what_nobody_expected_is_a_failure_and_no_silence(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

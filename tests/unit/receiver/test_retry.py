@@ -47,6 +47,7 @@ class TestDelays:
         assert retry.next_delay(10.0) is None
 
 
+@pytest.mark.rule("4.8")
 @pytest.mark.parametrize(
     ("cls", "worth_it"),
     [

@@ -46,6 +46,7 @@ def committed(checkpoint: Checkpoint, *ends: Offset) -> Offset | None:
     return checkpoint.committed_end(checkpoint.new_commits(), ends)
 
 
+@pytest.mark.rule("1.4")
 def test_a_planned_batch_is_not_committed_before_the_commit_log_has_it(log: Log) -> None:
     checkpoint = Checkpoint(str(log.root))
     log.plan(0, at(5).to_json())
@@ -78,6 +79,7 @@ def test_our_offset_is_found_as_a_string_in_json(log: Log) -> None:
     assert committed(checkpoint, at(5)) == at(5)
 
 
+@pytest.mark.rule("1.4")
 def test_another_querys_commits_prove_nothing(log: Log) -> None:
     checkpoint = Checkpoint(str(log.root))
     log.plan(0, Offset({"a": Position("other", 5)}).to_json())
@@ -86,6 +88,7 @@ def test_another_querys_commits_prove_nothing(log: Log) -> None:
     assert not checkpoint.holds(at(5))
 
 
+@pytest.mark.rule("1.4")
 def test_commits_of_earlier_runs_are_not_looked_at(log: Log) -> None:
     log.plan(7, at(5).to_json())
     log.commit(7)
@@ -116,6 +119,7 @@ def test_an_offset_log_entry_purged_meanwhile_is_no_error(log: Log) -> None:
     assert committed(checkpoint, at(5)) is None
 
 
+@pytest.mark.rule("1.7")
 def test_a_fence_bars_its_epoch_only(log: Log) -> None:
     old, new = Checkpoint(str(log.root)), Checkpoint(str(log.root))
     assert not old.fenced(["e1", "e2"])
@@ -148,6 +152,7 @@ def test_an_unknown_file_system_is_refused_by_name() -> None:
 
 
 class TestFileErrors:
+    @pytest.mark.rule("1.8")
     def test_a_batch_that_could_not_be_read_is_examined_again(
         self, log: Log, monkeypatch: pytest.MonkeyPatch
     ) -> None:

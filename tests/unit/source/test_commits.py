@@ -21,12 +21,14 @@ class Acks:
 
 
 class TestCalls:
+    @pytest.mark.rule("1.3")
     def test_planning_alone_proves_nothing(self) -> None:
         acks = Acks()
         acks.evidence.planned(at(5), now=0)
         assert acks.committed == []
         assert acks.evidence.unproved() == [at(5)]
 
+    @pytest.mark.rule("1.2")
     def test_commit_of_the_end(self) -> None:
         acks = Acks()
         acks.evidence.planned(at(5), now=0)
@@ -34,12 +36,14 @@ class TestCalls:
         assert acks.committed == [at(5)]
         assert acks.evidence.unproved() == []
 
+    @pytest.mark.rule("1.2")
     def test_start_of_latest_offset(self) -> None:
         acks = Acks()
         acks.evidence.planned(at(5), now=0)
         acks.evidence.latest_offset_called(at(5))
         assert acks.committed == [at(5)]
 
+    @pytest.mark.rule("1.3")
     def test_an_older_start_does_not_prove_the_newer_plan(self) -> None:
         acks = Acks()
         acks.evidence.planned(at(5), now=0)
@@ -51,12 +55,14 @@ class TestCalls:
 
 
 class TestBefore42:
+    @pytest.mark.rule("1.2")
     def test_latest_offset_after_partitions(self) -> None:
         acks = Acks()
         acks.evidence.planned(at(5), now=0)
         acks.evidence.latest_offset_called(None)
         assert acks.committed == [at(5)]
 
+    @pytest.mark.rule("1.3")
     def test_latest_offset_without_partitions_proves_nothing(self) -> None:
         acks = Acks()
         acks.evidence.latest_offset_called(None)
@@ -72,6 +78,7 @@ class TestBefore42:
 
 
 class TestCheckpoint:
+    @pytest.mark.rule("1.4")
     def test_where_it_is_named_calls_do_not_count(self) -> None:
         acks = Acks(call_evidence=False)
         acks.evidence.planned(at(5), now=0)
@@ -82,6 +89,7 @@ class TestCheckpoint:
         acks.evidence.checkpoint_committed(at(5))
         assert acks.committed == [at(5)]
 
+    @pytest.mark.rule("1.4")
     def test_a_newer_commit_covers_older_plans(self) -> None:
         acks = Acks(call_evidence=False)
         for sequence in (3, 5, 9):

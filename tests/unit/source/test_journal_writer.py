@@ -11,12 +11,12 @@ import pytest
 from support.journals import bodies, frame, local_journal
 from support.waiting import wait_until
 
-from spark_stomp.errors import JournalError, JournalUnwritable
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.errors import JournalError, JournalUnwritable
 from spark_stomp.journal import JournalWriter, recover
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import DedupIndex, Deliveries
+from spark_stomp.receiver import (Deliveries, DedupIndex)
 from spark_stomp.receiver.ack_ledger import AckGroup
 
 
@@ -85,6 +85,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     made[-1].close()
 
 
+@pytest.mark.rule("J.1")
 def test_what_came_is_durable_after_a_step_and_leaves_the_memory(make: Make) -> None:
     query = make()
     query.deliver(0, 3)
@@ -96,6 +97,7 @@ def test_what_came_is_durable_after_a_step_and_leaves_the_memory(make: Make) -> 
     assert not query.writer._step_once()
 
 
+@pytest.mark.rule("J.5")
 def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
     query = make()
     query.deliver(0, 2)
@@ -105,6 +107,7 @@ def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
     assert query.acks() == [b"h0"]
 
 
+@pytest.mark.rule("J.5")
 def test_with_ack_after_journal_it_is_and_not_before(make: Make) -> None:
     query = make(ack_when_durable=True)
     query.deliver(0, 2)
@@ -116,6 +119,7 @@ def test_with_ack_after_journal_it_is_and_not_before(make: Make) -> None:
     assert (query.book.held, query.receiver.window.oldest_position) == (0, None)
 
 
+@pytest.mark.rule("J.9")
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("ack_when_durable", [False, True])
 def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
@@ -140,6 +144,7 @@ def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
     assert (query.journal.end, query.receiver.counts.dropped) == (3, 3)
 
 
+@pytest.mark.rule("J.6")
 def test_a_commit_that_overtakes_the_writer_counts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     query = make()
     query.deliver(0, 2)
@@ -164,6 +169,7 @@ def test_a_commit_is_news_once(make: Make) -> None:
     assert not query.writer.commit(1)
 
 
+@pytest.mark.rule("J.7")
 def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
     query = make()
     query.deliver(0, 2)
@@ -181,6 +187,7 @@ def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
 
 
 class TestAfterARestart:
+    @pytest.mark.rule("J.8")
     def test_redelivered_and_not_committed_gives_no_second_row(self, make: Make) -> None:
         query = make()
         query.deliver(0, 3)
@@ -193,6 +200,7 @@ class TestAfterARestart:
         query.writer.commit(2)
         assert query.acks() == [b"again0", b"again1"]
 
+    @pytest.mark.rule("J.8")
     def test_redelivered_and_committed_is_acked_and_dropped(self, make: Make) -> None:
         query = make()
         query.deliver(0, 3)
@@ -205,6 +213,7 @@ class TestAfterARestart:
         assert query.acks() == [b"again0", b"again1"]
         assert (query.receiver.counts.dropped, query.receiver.counts.reattached) == (2, 1)
 
+    @pytest.mark.rule("J.8")
     def test_with_ack_after_journal_everything_there_is_acked_at_once(self, make: Make) -> None:
         query = make(ack_when_durable=True)
         query.deliver(0, 3)
@@ -256,6 +265,7 @@ class TestRoom:
             assert number < 1_000
         return query
 
+    @pytest.mark.rule("J.12")
     def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, make: Make) -> None:
         query = self.filled(make)
         assert query.journal.size <= self.SMALL
@@ -263,6 +273,7 @@ class TestRoom:
         assert not query.writer._step_once()
         assert query.acks() == []
 
+    @pytest.mark.rule("J.11")
     def test_a_commit_whose_acks_are_confirmed_makes_room(self, make: Make) -> None:
         query = self.filled(make)
         query.writer.commit(query.journal.end)
@@ -272,6 +283,7 @@ class TestRoom:
         assert query.writer._step_once()
         assert (query.writer.waiting, query.writer.full) == (0, False)
 
+    @pytest.mark.rule("J.11")
     def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make, tmp_path: Path) -> None:
         query = self.filled(make)
         end = query.journal.end
@@ -300,6 +312,7 @@ class TestRoom:
         query.writer._step_once()
         assert 0 < query.journal.first <= 4
 
+    @pytest.mark.rule("J.12")
     def test_a_bound_that_is_smaller_than_any_group_lets_one_through(self, make: Make) -> None:
         query = make(max_bytes=1)
         query.deliver(0)
@@ -325,6 +338,7 @@ class TestThread:
         query.close()
         assert make().journal.committed == 2
 
+    @pytest.mark.rule("7.1")
     @pytest.mark.parametrize(
         ("raised", "seen"),
         [

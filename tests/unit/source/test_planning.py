@@ -59,10 +59,12 @@ class TestChooseEnd:
         assert taken(available, end(INITIAL, available, both)) == {"a": 5}
         assert taken(available, end(INITIAL, available, Limits(max_messages=50, max_bytes=75))) == {"a": 7}
 
+    @pytest.mark.rule("5.4")
     def test_a_message_larger_than_the_limit_is_taken_alone(self) -> None:
         available = [Available("a", "ea", 0, 0), Available("b", "eb", 5, 9)]
         assert taken(available, end(INITIAL, available, Limits(max_bytes=3))) == {"a": 0, "b": 1}
 
+    @pytest.mark.rule("5.4", "6.1")
     @given(
         st.lists(st.integers(0, 50), min_size=1, max_size=5),
         st.none() | st.integers(1, 120),
@@ -110,10 +112,12 @@ class TestFairness:
         limits = Limits(max_bytes=1 << 20)
         assert self.served({"a": 9, "b": 9}, limits, {"a": 1 << 20, "b": 1 << 20}) == {"a", "b"}
 
+    @pytest.mark.rule("5.4")
     def test_more_receivers_than_messages_in_a_batch(self) -> None:
         limits = Limits(max_messages=2)
         assert self.served({"a": 9, "b": 9, "c": 9}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
 
+    @pytest.mark.rule("5.4")
     def test_the_quiet_ones_do_not_starve_the_busy_one(self) -> None:
         limits = Limits(max_messages=2)
         assert self.served({"a": 9_000, "b": 1, "c": 1}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
@@ -129,10 +133,12 @@ class TestIsReady:
         assert not is_ready([Available("a", "e", 0, 9)], self.limits, waited=0)
         assert is_ready([Available("a", "e", 0, 5), Available("b", "e", 0, 5)], self.limits, waited=0)
 
+    @pytest.mark.rule("5.2")
     def test_the_delay_ends_the_wait(self) -> None:
         assert not is_ready([Available("a", "e", 0, 1)], self.limits, waited=59)
         assert is_ready([Available("a", "e", 0, 1)], self.limits, waited=60)
 
+    @pytest.mark.rule("5.2")
     def test_a_full_window_ends_the_wait_since_no_more_can_come(self) -> None:
         assert is_ready([Available("a", "e", 0, 4, full=True)], self.limits, waited=0)
 
@@ -142,10 +148,12 @@ class TestIsReady:
 
 
 class TestPlan:
+    @pytest.mark.rule("6.1")
     def test_ranges_go_on_within_an_epoch(self) -> None:
         start, stop = Offset({"a": Position("e", 3)}), Offset({"a": Position("e", 9)})
         assert plan(start, stop) == [Range("a", "e", 3, 9)]
 
+    @pytest.mark.rule("3.2")
     def test_another_epoch_starts_at_zero(self) -> None:
         start, stop = Offset({"a": Position("old", 300)}), Offset({"a": Position("new", 9)})
         assert plan(start, stop) == [Range("a", "new", 0, 9)]
@@ -154,6 +162,7 @@ class TestPlan:
         start = Offset({"a": Position("e", 3), "b": Position("f", 1)})
         assert plan(start, Offset({"a": Position("e", 3)})) == []
 
+    @pytest.mark.rule("6.1")
     def test_from_the_beginning(self) -> None:
         assert plan(INITIAL, Offset({"b": Position("f", 2), "a": Position("e", 1)})) == [
             Range("a", "e", 0, 1),
@@ -161,6 +170,7 @@ class TestPlan:
         ]
 
 
+@pytest.mark.rule("6.1")
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 200))
 def test_split_covers_the_range_once(low: int, count: int, max_bytes: int) -> None:
     whole = Range("a", "e", low, low + count)

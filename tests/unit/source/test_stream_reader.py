@@ -28,12 +28,12 @@ from spark_stomp.errors import (
     SubscribeTimeout,
 )
 from spark_stomp.schema import Projection
-from spark_stomp.source import query
+from spark_stomp.source import runtime
 from spark_stomp.source.commits import Committer
-from spark_stomp.source.offsets import Offset
-from spark_stomp.source.planning import Mode
 from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.source.offsets import Offset
 from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.source.planning import Mode
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(20)]
@@ -86,6 +86,7 @@ def acked(broker: DevBroker, count: int) -> None:
     broker.wait_until(lambda: broker.queue(QUEUE).acked == count, what=f"{count} ACKs")
 
 
+@pytest.mark.rule("1.1", "1.2", "5.1", "6.2")
 def test_42_start_of_latest_offset_is_the_evidence(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url, maxMessagesPerTrigger=15))
     start = run.reader.initialOffset()
@@ -98,8 +99,10 @@ def test_42_start_of_latest_offset_is_the_evidence(broker: DevBroker, runs: list
     assert run.read(first, second) == BODIES[15:]
     assert run.reader.latestOffset(second, None) == second
     acked(broker, 20)
+    assert start == run.reader.initialOffset()
 
 
+@pytest.mark.rule("1.2", "5.1")
 def test_commit_is_evidence(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url))
     end = run.reader.latestOffset(run.reader.initialOffset(), None)
@@ -108,6 +111,7 @@ def test_commit_is_evidence(broker: DevBroker, runs: list[Spark]) -> None:
     acked(broker, 20)
 
 
+@pytest.mark.rule("1.2")
 def test_40_latest_offset_after_partitions_is_the_evidence(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url, maxMessagesPerTrigger=15))
     first = run.reader.latestOffset()
@@ -128,6 +132,7 @@ def test_40_the_first_call_waits_since_it_may_be_the_only_one(
     wait_until(lambda: run.reader.latestOffset() != run.reader.initialOffset(), what="an end")
 
 
+@pytest.mark.rule("3.1", "3.2")
 def test_40_after_a_restart_partitions_of_the_last_end_prove_nothing(
     broker: DevBroker, runs: list[Spark]
 ) -> None:
@@ -144,6 +149,7 @@ def test_40_after_a_restart_partitions_of_the_last_end_prove_nothing(
     assert new.read(end, following) == BODIES
 
 
+@pytest.mark.rule("2.1", "3.4")
 def test_a_range_can_be_read_again_until_it_is_committed(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url))
     start = run.reader.initialOffset()
@@ -154,6 +160,7 @@ def test_a_range_can_be_read_again_until_it_is_committed(broker: DevBroker, runs
         run.read(start, end)
 
 
+@pytest.mark.rule("6.3")
 def test_with_nothing_new_the_last_end_comes_back_byte_for_byte(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url))
     end = run.reader.latestOffset(run.reader.initialOffset(), None)
@@ -177,6 +184,7 @@ class TestCheckpointNamed:
         run.read(start, end)
         return run, start, end
 
+    @pytest.mark.rule("1.4")
     def test_calls_alone_are_not_enough(self, planned: Planned, broker: DevBroker) -> None:
         run, _, end = planned
         run.reader.commit(end)
@@ -184,11 +192,13 @@ class TestCheckpointNamed:
         run.reader.stop()
         assert broker.queue(QUEUE).acked == 0
 
+    @pytest.mark.rule("1.5", "5.1")
     @pytest.mark.usefixtures("planned")
     def test_the_commit_log_is_enough_without_any_call(self, broker: DevBroker, tmp_path: Path) -> None:
         log(tmp_path, "commits", 0, {})
         acked(broker, 20)
 
+    @pytest.mark.rule("1.5")
     def test_at_the_end_the_checkpoint_is_read_once_more(
         self, planned: Planned, broker: DevBroker, tmp_path: Path
     ) -> None:
@@ -197,6 +207,7 @@ class TestCheckpointNamed:
         run.reader.stop()
         assert broker.queue(QUEUE).acked == 20
 
+    @pytest.mark.rule("1.7")
     def test_a_fenced_reader_acks_nothing(
         self, planned: Planned, broker: DevBroker, runs: list[Spark], tmp_path: Path
     ) -> None:
@@ -208,6 +219,7 @@ class TestCheckpointNamed:
         old.reader.stop()
         assert broker.queue(QUEUE).acked == 0
 
+    @pytest.mark.rule("1.8")
     def test_a_file_system_that_fails_for_a_while_costs_nothing(
         self, planned: Planned, broker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -225,6 +237,24 @@ class TestCheckpointNamed:
             assert run.reader.latestOffset(end, None) == end
         acked(broker, 20)
 
+    @pytest.mark.rule("1.8")
+    def test_a_file_system_that_goes_on_failing_fails_the_query(
+        self, planned: Planned, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run, _, end = planned
+
+        def failing(*_: object) -> None:
+            raise CheckpointUnreadable("slow down")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("spark_stomp.source.commits._UNREADABLE_AT_MOST", 0.3)
+            broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
+            watcher = run.committer._watcher
+            wait_until(lambda: not watcher.is_alive(), what="the end of the watch")
+        with pytest.raises(CheckpointUnreadable, match="slow down"):
+            run.reader.latestOffset(end, None)
+        assert broker.queue(QUEUE).acked == 0
+
     def test_a_file_system_that_fails_at_the_end_does_not_keep_the_goodbye(
         self, planned: Planned, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -234,6 +264,7 @@ class TestCheckpointNamed:
             run.reader.stop()
         assert broker.disconnects == 1
 
+    @pytest.mark.rule("7.1")
     def test_a_watch_that_fails_unexpectedly_fails_the_query(
         self, planned: Planned, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -245,6 +276,7 @@ class TestCheckpointNamed:
         with pytest.raises(DeliveryError, match="no such thing was expected"):
             run.reader.latestOffset(end, None)
 
+    @pytest.mark.rule("1.6")
     def test_another_querys_checkpoint_is_refused(
         self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -266,6 +298,7 @@ def log(root: Path, name: str, batch: int, content: Json) -> None:
     (root / name / str(batch)).write_text("v1\n{}\n" + json.dumps(content))
 
 
+@pytest.mark.rule("1.3", "1.9")
 def test_the_end_without_evidence_acks_nothing_and_says_which_option_helps(
     broker: DevBroker, runs: list[Spark], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,6 +313,7 @@ def test_the_end_without_evidence_acks_nothing_and_says_which_option_helps(
     assert broker.queue(QUEUE).acked == 0
 
 
+@pytest.mark.rule("1.9")
 def test_a_read_batch_without_evidence_is_said_once(
     broker: DevBroker, runs: list[Spark], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +325,7 @@ def test_a_read_batch_without_evidence_is_said_once(
         wait_until(lambda: "checkpointLocation" in caplog.text, what="the warning")
 
 
+@pytest.mark.rule("7.1")
 def test_a_receiver_that_failed_is_an_error_and_not_no_data(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url, reconnectTimeout="500ms"))
     start = run.reader.initialOffset()
@@ -311,6 +346,7 @@ def test_while_the_connection_is_tried_again_nothing_is_new(broker: DevBroker, r
     assert run.reader.latestOffset(end, None) == end
 
 
+@pytest.mark.rule("2.3", "4.4")
 def test_a_batch_survives_its_connection_and_is_acked_on_the_next(
     broker: DevBroker, runs: list[Spark]
 ) -> None:
@@ -326,10 +362,11 @@ def test_a_batch_survives_its_connection_and_is_acked_on_the_next(
     assert run.reader.latestOffset(end, None) == end
 
 
+@pytest.mark.rule("2.5")
 def test_an_end_chosen_before_a_discard_is_chosen_again(
     broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choose_end, chosen = query.choose_end, []
+    choose_end, chosen = runtime.choose_end, []
 
     def break_in_between(*args: Any, **kwargs: Any) -> Offset:
         chosen.append(choose_end(*args, **kwargs))
@@ -339,7 +376,7 @@ def test_an_end_chosen_before_a_discard_is_chosen_again(
             wait_until(lambda: run.fleet.statuses()[0].received == 20, what="the redelivery")
         return chosen[-1]
 
-    monkeypatch.setattr(query, "choose_end", break_in_between)
+    monkeypatch.setattr(runtime, "choose_end", break_in_between)
     runs.append(run := Spark(broker.url))
     start = run.reader.initialOffset()
     end = run.reader.latestOffset(start, None)
@@ -348,6 +385,7 @@ def test_an_end_chosen_before_a_discard_is_chosen_again(
 
 
 class TestAvailableNow:
+    @pytest.mark.rule("5.5")
     def test_waits_for_the_next_connection(self, broker: DevBroker, runs: list[Spark]) -> None:
         runs.append(run := Spark(broker.url, idleTimeout="500ms"))
         run.reader._mode = Mode.DRAIN
@@ -357,6 +395,7 @@ class TestAvailableNow:
         assert run.reader.latestOffset(end, None) == end
         assert broker.queue(QUEUE).depth == 0
 
+    @pytest.mark.rule("7.1")
     def test_a_broker_that_stays_away_until_the_end_is_an_error(
         self, broker: DevBroker, runs: list[Spark]
     ) -> None:

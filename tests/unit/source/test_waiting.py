@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pytest
+
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.planning import (
-    QUIET_PERIOD,
-    QUIET_PERIOD_MAX,
-    Available,
-    Decision,
-    Limits,
-    Mode,
-    Situation,
-    decide,
-)
+from spark_stomp.source.planning import Available, Limits
+from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX, Decision, Mode, Situation, decide
 
 STATUS = ReceiverStatus("e", True, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
 
@@ -44,10 +38,12 @@ def decided(mode: Mode, case: Case, limits: Limits | None = None) -> Decision:
 
 
 class TestStreaming:
+    @pytest.mark.rule("5.2")
     def test_never_waits(self) -> None:
         assert decided(Mode.STREAMING, Case()) is Decision.NOTHING_NEW
         assert decided(Mode.STREAMING, Case(new=1, pending=0)) is Decision.CUT
 
+    @pytest.mark.rule("5.2")
     def test_a_minimum_holds_back_until_the_delay(self) -> None:
         limits = Limits(min_messages=5, max_delay=3)
         assert decided(Mode.STREAMING, Case(new=4, pending=2.9), limits) is Decision.NOTHING_NEW
@@ -56,6 +52,7 @@ class TestStreaming:
 
 
 class TestOnce:
+    @pytest.mark.rule("5.5")
     def test_no_news_needs_a_standing_silence(self) -> None:
         assert decided(Mode.ONCE, Case(silence=1.9)) is Decision.WAIT
         assert decided(Mode.ONCE, Case(silence=2.0)) is Decision.NOTHING_NEW
@@ -82,17 +79,20 @@ class TestDrain:
     def test_ends_when_idle(self) -> None:
         assert decided(Mode.DRAIN, Case(silence=2.0)) is Decision.NOTHING_NEW
 
+    @pytest.mark.rule("5.6")
     def test_ends_at_max_drain_time_even_with_messages(self) -> None:
         assert decided(Mode.DRAIN, Case(new=50, drain_left=0)) is Decision.NOTHING_NEW
         assert decided(Mode.DRAIN, Case(new=50, silence=QUIET_PERIOD, drain_left=0.1)) is Decision.CUT
 
 
+@pytest.mark.rule("5.5")
 def test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then() -> None:
     waiting = replace(STATUS, acks_pending=True)
     situation = replace(Case(silence=60.0).situation(), statuses=[STATUS, waiting])
     assert decide(Mode.DRAIN, Limits(), situation) is Decision.WAIT
 
 
+@pytest.mark.rule("5.5")
 def test_a_connection_that_is_tried_again_is_no_silence() -> None:
     away = replace(STATUS, subscribed=False)
     situation = replace(Case(silence=60.0).situation(), statuses=[STATUS, away])
