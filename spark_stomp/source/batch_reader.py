@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_stomp.arrow import decode_block
+from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.errors import StompError
 from spark_stomp.framebatch import FrameBatch
@@ -51,7 +51,7 @@ class StompBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, DestinationPartition)
         for block, dialect in look(self._options, partition.destination):
-            yield decode_block(block, self._rows.projection, self._rows.rules(dialect))
+            yield decode_frames(block, self._rows.projection, self._rows.rules(dialect))
 
 
 # MERGED from look.py: A look at a queue that consumes nothing: by browsing, or by reading and givin
