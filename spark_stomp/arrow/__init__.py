@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spark_stomp.arrow.decode import decode_block
+from spark_stomp.arrow.decode import RowRules, decode_frames
 from spark_stomp.arrow.encode import OutgoingMessage, outgoing_messages
-from spark_stomp.arrow.raw import RowRules
 
-__all__ = ["OutgoingMessage", "RowRules", "decode_block", "outgoing_messages"]
+__all__ = ["OutgoingMessage", "RowRules", "decode_frames", "outgoing_messages"]

@@ -1,55 +1,75 @@
 """Raw MESSAGE frames to Arrow record batches.
 
-Plain frames are read all at once, without a loop over frames or headers; odd ones by the frame decoder (see
-:mod:`spark_stomp.arrow.rows`). Both give the same rows.
+Nearly all frames take the fast path: they are read all at once, without a loop over frames or headers. The
+few that it cannot read take the exact path, the frame decoder. Both give the same rows. To follow a row:
+:mod:`spark_stomp.arrow.rows` chooses the path, :mod:`spark_stomp.arrow.columns` makes the columns.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow import columns
-from spark_stomp.arrow.headers import nulls
-from spark_stomp.arrow.raw import RowRules
 from spark_stomp.arrow.rows import Rows, read_rows
 from spark_stomp.arrow.text import Bodies, body_text
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.schema import Projection
 
-__all__ = ["decode_block"]
+__all__ = ["RowRules", "decode_frames"]
 
 
-def decode_block(block: FrameBatch, projection: Projection, rules: RowRules) -> pa.RecordBatch:
-    """The rows of a block in the schema of the projection, in the order of the frames.
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """How headers become columns: what the broker's dialect and the query's options say about it.
 
-    Takes what :class:`spark_stomp.protocol.FrameScanner` lets through, and computes only the columns of the
-    projection. Beside the result it needs memory of up to some ten times the header areas.
+    Attributes:
+        id_header: the header whose value is the ``stable_id``, its name unescaped; None if the broker has
+            none.
+        timestamp_unit: the unit of the ``timestamp`` header.
+        body_decode_errors: what an undecodable body gives if ``body`` is a string: an error, or null.
+        id_separator: the ``stable_id`` is what follows the last one in the header; None means all of it.
+    """
+
+    id_header: str | None
+    timestamp_unit: Literal["ms", "s"]
+    body_decode_errors: Literal["error", "null"] = "error"
+    id_separator: str | None = None
+
+
+def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) -> pa.RecordBatch:
+    """The rows of ``batch`` in the schema of the projection, in the order of the frames.
+
+    Takes what :class:`spark_stomp.protocol.FrameScanner` accepts, and computes only the columns of the
+    projection. Besides the result it needs memory of up to about ten times the header areas.
 
     Raises:
-        BodyDecodeError: ``body`` was asked for as a string, and one has none (unless the rules say null).
+        BodyDecodeError: ``body`` is a string, and one body cannot be decoded (unless the rules say null).
     """
     schema = projection.arrow_schema
-    if not len(block.ends):
+    if not len(batch.ends):
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-    rows = read_rows(block)
+    rows = read_rows(batch)
     arrays = []
     for field in schema:
-        constant = _constant(field, block)
-        arrays.append(_column(field, rows, rules, len(block.ends)) if constant is None else constant)
+        constant = _constant(field, batch)
+        arrays.append(_column(field, rows, rules, len(batch.ends)) if constant is None else constant)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _constant(field: pa.Field, block: FrameBatch) -> pa.Array | None:
-    """A column that does not depend on what the frames hold."""
-    rows = len(block.ends)
+def _constant(field: pa.Field, batch: FrameBatch) -> pa.Array | None:
+    """A column that does not depend on the frames' bytes; None if ``field`` does."""
+    rows = len(batch.ends)
     match field.name:
         case "received_at":
-            return pa.array(np.full(rows, block.received_at)).view(field.type)
+            return pa.array(np.full(rows, batch.received_at)).view(field.type)
         case "receiver":
-            return pa.repeat(block.receiver, rows)
+            return pa.repeat(batch.receiver, rows)
         case "sequence":
-            return pa.array(np.arange(block.first_sequence, block.first_sequence + rows))
+            return pa.array(np.arange(batch.first_sequence, batch.first_sequence + rows))
     return None
 
 
@@ -58,7 +78,7 @@ def _column(field: pa.Field, rows: Rows, rules: RowRules, count: int) -> pa.Arra
     match field.name:
         case "stable_id":
             if rules.id_header is None:
-                return nulls(count)
+                return columns.nulls(count)
             return columns.after_last(rows.column(rules.id_header), rules.id_separator)
         case "redelivered":
             return columns.redelivered(rows.column("redelivered"))

@@ -25,7 +25,7 @@ _COLUMNS = ("body", "destination", "content_type", "headers")
 class OutgoingMessage:
     """One message to send.
 
-    ``headers`` are those that the options and the row ask for, as text, not escaped; the sender adds its own.
+    ``headers`` are those of the options and the row, as text, not escaped; the sender adds its own.
     """
 
     destination: str
@@ -42,43 +42,43 @@ def outgoing_messages(
 ) -> Iterator[OutgoingMessage]:
     """The messages of a batch, in order.
 
-    Of headers with one name the row's ``content_type`` wins over the row's ``headers``, and those over
-    ``send_headers``.
+    If headers have the same name, the row's ``content_type`` wins over the row's ``headers``, and those win
+    over ``send_headers``.
 
     Args:
         batch: rows with the columns that ``columns`` names.
-        destination: the option of that name, which wins over the column; None where it is not set.
+        destination: the option of that name, which wins over the column; None if it is not set.
         send_headers: headers of every message.
 
     Raises:
         SinkRowError: a row has no body or no destination, or sets a header that it may not; names the row by
-            its place in the batch and its destination.
+            its number in the batch and its destination.
     """
     common = dict(send_headers)
     rows = zip(*(_values(batch, name, columns) for name in _COLUMNS), strict=True)
-    for place, (body, own_destination, content_type, own_headers) in enumerate(rows):
+    for number, (body, own_destination, content_type, own_headers) in enumerate(rows):
         target = destination or own_destination
         if body is None:
-            raise _refused(place, target, "its body is null")
+            raise _refused(number, target, "its body is null")
         if not target:
             raise _refused(
-                place, target, "it has no destination: set the option `destination`, or the column"
+                number, target, "it has no destination: set the option `destination`, or the column"
             )
         headers = common
         if own_headers or content_type is not None:
-            headers = _headers(common, own_headers or (), content_type, _Row(place, target))
+            headers = _headers(common, own_headers or (), content_type, _Row(number, target))
         yield OutgoingMessage(target, tuple(headers.items()), body)
 
 
 class _Row(NamedTuple):
     """Which row it is, for an error."""
 
-    place: int
+    number: int
     destination: str
 
 
 def _values(batch: pa.RecordBatch, name: str, columns: SinkColumns) -> Iterable[Any]:
-    """A column's values; nulls where the DataFrame does not have it."""
+    """A column's values; nulls if the DataFrame does not have it."""
     if name not in columns.columns:
         return repeat(None, batch.num_rows)
     column = batch.column(columns.columns.index(name))
@@ -101,5 +101,5 @@ def _headers(
     return headers
 
 
-def _refused(place: int, destination: str | None, reason: str) -> SinkRowError:
-    return SinkRowError(f"row {place} of the batch (destination {destination!r}) cannot be sent: {reason}")
+def _refused(number: int, destination: str | None, reason: str) -> SinkRowError:
+    return SinkRowError(f"row {number} of the batch (destination {destination!r}) cannot be sent: {reason}")

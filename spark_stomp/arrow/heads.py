@@ -1,7 +1,7 @@
-"""Where the header areas and the bodies of a block's frames lie.
+"""Where the header areas and the bodies of a batch's frames lie.
 
-A header area ends with the first empty line. Only an LF that directly follows an LF is looked for here: where
-a CR may end a line too (STOMP 1.2, "EOL"; the lenient dialect), areas with one are left to the exact decoder.
+A header area ends with the first empty line. Here that is an LF directly after an LF. If a CR may end a line
+too (STOMP 1.2, "EOL"; the lenient dialect), areas with a CR take the exact path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 NO_END = -1
-"""Stands for the end of a header area that has no empty line of the plain kind."""
+"""Stands for the end of a header area that has no LF directly after an LF."""
 
 _LF = 0x0A
 _LAST_LEADING = 0x20
@@ -43,14 +43,14 @@ _SCAN_MEAN = 2048
 """Bytes per frame above which finding each header's end is cheaper than finding every LF of the bodies."""
 
 _SCAN_TOTAL = 16 * 2**20
-"""Bytes of a block above which the positions of its LFs could take too much memory, and are counted first."""
+"""Bytes of a batch above which its LFs are counted first: their positions could take too much memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
     """Stretches of a buffer: stretch i is ``octets[starts[i]:stops[i]]``. They rise and do not overlap.
 
-    Of a block they are the frames, from the command to before the NUL; of a buffer made by :func:`compact`
+    Of a batch they are the frames, from the command to before the NUL; of a buffer made by :func:`compact`
     they are the header areas.
     """
 
@@ -63,21 +63,21 @@ class Area:
         return len(self.starts)
 
     def subset(self, rows: Ints) -> Area:
-        """The stretches at these places, which rise."""
+        """The stretches with these indices, which rise."""
         return Area(self.octets, self.buffer, self.starts[rows], self.stops[rows])
 
 
-def area_of(block: FrameBatch) -> Area:
-    """The frames of a block, without the EOLs (in the lenient dialect also NULs, blanks) that lead them."""
-    octets = np.frombuffer(block.data, np.uint8)
-    ends = np.asarray(block.ends, np.int64)
+def area_of(batch: FrameBatch) -> Area:
+    """The frames of a batch, without the EOLs (in the lenient dialect also NULs, blanks) before them."""
+    octets = np.frombuffer(batch.data, np.uint8)
+    ends = np.asarray(batch.ends, np.int64)
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
     _skip_leading(octets, starts)
-    return Area(octets, pa.py_buffer(block.data), starts, ends - 1)
+    return Area(octets, pa.py_buffer(batch.data), starts, ends - 1)
 
 
 def _skip_leading(octets: Bytes, starts: Ints) -> None:
-    """Move the starts past what leads the commands. No command begins with an octet as low as those."""
+    """Move the starts past what comes before the commands. No command begins with an octet as low as that."""
     starts += octets[starts] <= _LAST_LEADING  # the usual EOL after each frame: no need to pick out rows
     pending = np.flatnonzero(octets[starts] <= _LAST_LEADING)
     for _ in range(_SKIP_ROUNDS):
@@ -85,7 +85,7 @@ def _skip_leading(octets: Bytes, starts: Ints) -> None:
             return
         starts[pending] += 1
         pending = pending[octets[starts[pending]] <= _LAST_LEADING]
-    for row in pending.tolist():  # a long silence filled with heart-beats: rare
+    for row in pending.tolist():  # rare: many heart-beats in a row
         found = _LEADING.match(octets.data, int(starts[row]))
         starts[row] = found.end() if found else starts[row]
 
@@ -94,8 +94,8 @@ def line_feeds(octets: Bytes) -> Positions:
     """The positions of all LFs."""
     found = [np.empty(0, np.int32)]
     for begin in range(0, len(octets), _SCANNED):
-        places = np.flatnonzero(octets[begin : begin + _SCANNED] == _LF)
-        found.append(np.add(places, begin, dtype=np.int32, casting="unsafe"))
+        here = np.flatnonzero(octets[begin : begin + _SCANNED] == _LF)
+        found.append(np.add(here, begin, dtype=np.int32, casting="unsafe"))
     return np.concatenate(found)
 
 
@@ -107,7 +107,7 @@ def first_feeds(area: Area, lf: Positions) -> Ints:
 
 
 def _equally_far_apart(starts: Positions, lf: Positions) -> Ints | None:
-    """The same by the distance of the first two, if it is right: then nothing has to be searched."""
+    """The same without a search, if all are as far apart as the first two; None if they are not."""
     first, second = np.searchsorted(lf, starts[:2]).tolist() if len(starts) > 1 else (0, 0)
     step = second - first
     found = lf[first::step][: len(starts)] if step else lf[:0]
@@ -118,7 +118,7 @@ def _equally_far_apart(starts: Positions, lf: Positions) -> Ints | None:
 
 
 def lf_scan_pays(area: Area) -> bool:
-    """Whether to look for LFs in the whole block, rather than to look for each header's end first."""
+    """Whether to find all LFs of the batch, rather than each header area's end first."""
     size = len(area.octets)
     if size > _SCAN_MEAN * len(area):
         return False
@@ -126,7 +126,7 @@ def lf_scan_pays(area: Area) -> bool:
 
 
 def ends_by_lf(area: Area, lf: Positions, first: Ints) -> Ints:
-    """Where the header areas end, just after the empty line; :data:`NO_END` where one has none.
+    """Where the header areas end, just after the empty line; :data:`NO_END` for one without.
 
     Args:
         lf: the positions of all LFs of the buffer.
@@ -142,7 +142,7 @@ def ends_by_lf(area: Area, lf: Positions, first: Ints) -> Ints:
 
 
 def ends_by_search(area: Area) -> Ints:
-    """The same without the LFs: searches each frame as far as its empty line, and no further."""
+    """The same without the LFs: searches each frame up to its empty line only."""
     frames = pieces(pa.binary(), area.buffer, area.starts, area.stops)
     found = pc.find_substring(frames, b"\n\n").to_numpy(zero_copy_only=False)[::2]
     return np.where(found < 0, NO_END, area.starts + found + 2)

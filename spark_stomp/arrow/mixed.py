@@ -1,7 +1,7 @@
 """Headers of frames with any mixture of names.
 
-Works on header areas copied side by side. Of all LFs and colons in them, the one that follows a line's start
-is that line's separator; what names the lines have is told by Arrow's dictionary encoding.
+Works on header areas copied side by side. Of all LFs and colons in them, the first after a line's start
+separates that line's name from its value. Arrow's dictionary encoding finds which names the lines have.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_stomp.arrow.headers import HeaderLines, nulls
+from spark_stomp.arrow.columns import HeaderLines, nulls
+from spark_stomp.arrow.exact_path import ExactPathRules
 from spark_stomp.arrow.heads import Area
-from spark_stomp.arrow.oddity import ExactPathRules
 from spark_stomp.arrow.strings import Ints, pick, string_array
 
 __all__ = ["MixedHeaders", "mixed_headers"]
@@ -26,20 +26,20 @@ _COLON = 0x3A
 _NAME, _VALUE, _PARTS = 0, 2, 4  # a line's parts: the name, the colon, the value, the LF
 
 _COUNT_BY_TABLE = 64
-"""Up to so many names, repeats are looked for in a table of rows by names, which is quicker than sorting."""
+"""Up to so many names, repeats are found in a table of rows by names, which is faster than sorting."""
 
 
 class MixedHeaders:
-    """The headers of frames with different layouts; see :class:`spark_stomp.arrow.headers.Headers`."""
+    """The headers of frames with different layouts; see :class:`spark_stomp.arrow.rows.Headers`."""
 
-    def __init__(self, lines: _Lines, oddity: ExactPathRules) -> None:
+    def __init__(self, lines: _Lines, rules: ExactPathRules) -> None:
         self._lines = lines
-        self._oddity = oddity
+        self._rules = rules
         self._columns: dict[str, pa.Array] = {}
 
     @cached_property
     def _values(self) -> pa.Array:
-        return self._oddity.unescaped(self._lines.values)
+        return self._rules.unescaped(self._lines.values)
 
     def column(self, name: str) -> pa.Array:
         if name not in self._columns:
@@ -54,11 +54,11 @@ class MixedHeaders:
         found = np.flatnonzero(lines.codes == lines.dictionary.index(name))
         if len(found) == rows:
             return self._values.take(pa.array(found))
-        places = np.zeros(rows, np.int64)
+        taken = np.zeros(rows, np.int64)
         absent = np.ones(rows, bool)
-        places[lines.row_of[found]] = found
+        taken[lines.row_of[found]] = found
         absent[lines.row_of[found]] = False
-        return self._values.take(pa.array(places, mask=absent))
+        return self._values.take(pa.array(taken, mask=absent))
 
     def all_lines(self) -> HeaderLines:
         return HeaderLines(self._lines.offsets.astype(np.int32), self._lines.names, self._values)
@@ -69,7 +69,7 @@ class MixedHeaders:
 
 @dataclass(frozen=True)
 class _Lines:
-    """The header lines of all frames in order, none odd, none repeated; the values as on the wire."""
+    """The header lines of all frames in order, without repeats; the values as on the wire."""
 
     offsets: Ints
     names: pa.Array
@@ -80,7 +80,7 @@ class _Lines:
 
 
 class _Bounds(NamedTuple):
-    """Where header lines lie: for each frame its first line, for each line its frame and its limits."""
+    """Where header lines lie: for each frame its first line, for each line its frame and its bounds."""
 
     offsets: Ints
     row_of: Ints
@@ -90,28 +90,29 @@ class _Bounds(NamedTuple):
     broken: Ints  # lines without a colon
 
 
-def mixed_headers(heads: Area, oddity: ExactPathRules) -> tuple[MixedHeaders | None, Ints]:
+def mixed_headers(heads: Area, rules: ExactPathRules) -> tuple[MixedHeaders | None, Ints]:
     """Read the headers of frames whose header areas lie side by side.
 
     Returns:
-        The headers, and the rows that are odd. Where there are any, no headers: call again without them.
+        The headers, and the rows that need the exact path. If there are any, no headers: call again without
+        those rows.
     """
     bounds = _bounds(heads)
-    odd = np.zeros(len(heads), bool)
-    odd[bounds.row_of[bounds.broken]] = True
-    odd[np.searchsorted(heads.starts, oddity.cr_positions(heads.octets), side="right") - 1] = True
-    if odd.any():
-        return None, np.flatnonzero(odd)
+    exact = np.zeros(len(heads), bool)
+    exact[bounds.row_of[bounds.broken]] = True
+    exact[np.searchsorted(heads.starts, rules.cr_positions(heads.octets), side="right") - 1] = True
+    if exact.any():
+        return None, np.flatnonzero(exact)
     parts = _parts(heads, bounds)
     names, values = pick(parts, _NAME, _PARTS), pick(parts, _VALUE, _PARTS)
-    odd[bounds.row_of[oddity.odd_lines(names, values)]] = True
+    exact[bounds.row_of[rules.exact_lines(names, values)]] = True
     encoded = names.dictionary_encode()
     codes, dictionary = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
-    odd[_rows_with_repeats(bounds.row_of, codes, len(heads), len(dictionary))] = True
-    if odd.any():
-        return None, np.flatnonzero(odd)
+    exact[_rows_with_repeats(bounds.row_of, codes, len(heads), len(dictionary))] = True
+    if exact.any():
+        return None, np.flatnonzero(exact)
     lines = _Lines(bounds.offsets, names, values, bounds.row_of, codes, dictionary)
-    return MixedHeaders(lines, oddity), np.empty(0, np.int64)
+    return MixedHeaders(lines, rules), np.empty(0, np.int64)
 
 
 def _bounds(heads: Area) -> _Bounds:
@@ -125,7 +126,7 @@ def _bounds(heads: Area) -> _Bounds:
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
     row_of = np.repeat(np.arange(len(heads)), counts)
     before = np.arange(len(row_of)) + 2 * row_of  # the LF before each line: two more per area than lines
-    after_start = feeds[before] + 1  # the mark that follows the line's start: its colon, unless it has none
+    after_start = feeds[before] + 1  # the first mark in the line: its colon, unless it has none
     stops = positions[before + 1]
     colons = marks[after_start]
     return _Bounds(offsets, row_of, positions[before] + 1, colons, stops, np.flatnonzero(colons >= stops))

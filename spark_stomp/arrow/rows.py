@@ -1,39 +1,55 @@
-"""The frames of a block with their headers read, each in the cheapest way that is right for it.
+"""The frames of a batch with their headers read, each on the cheapest path that is right for it.
 
 1. Frames of one layout are read together (:mod:`spark_stomp.arrow.uniform`), for a few layouts.
-2. The rest is read as a mixture (:mod:`spark_stomp.arrow.mixed`).
-3. What is odd (:mod:`spark_stomp.arrow.oddity`) goes to the frame decoder (:mod:`spark_stomp.arrow.exact`).
+2. The rest is read as a mixture of layouts (:mod:`spark_stomp.arrow.mixed`).
+3. What the fast path (1 and 2) cannot read goes to the frame decoder (:mod:`spark_stomp.arrow.exact_path`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow import heads
-from spark_stomp.arrow.exact import ExactHeaders, exact_frames
-from spark_stomp.arrow.headers import HeaderLines, Headers, in_order
+from spark_stomp.arrow.columns import HeaderLines
+from spark_stomp.arrow.exact_path import ExactHeaders, ExactPathRules, exact_frames
 from spark_stomp.arrow.mixed import mixed_headers
-from spark_stomp.arrow.oddity import ExactPathRules
 from spark_stomp.arrow.strings import Ints, Positions, gather
 from spark_stomp.arrow.uniform import uniform_headers
 from spark_stomp.framebatch import FrameBatch
 
-__all__ = ["Rows", "read_rows"]
+__all__ = ["Headers", "Rows", "in_order", "read_rows"]
 
 _MOST_LAYOUTS = 4
-"""So many layouts are read one after another before the rest is taken for a mixture."""
+"""So many layouts are read one after another before the rest is read as a mixture."""
 
 _WORTHWHILE = 0.2
-"""And only as long as each is that of so large a share of the frames not yet read."""
+"""And only as long as each has so large a share of the frames not yet read."""
+
+
+class Headers(Protocol):
+    """The decoded headers of some messages, on whichever path they were read."""
+
+    def column(self, name: str) -> pa.Array:
+        """The first value of one header for each message; null if it is absent."""
+        ...
+
+    def first_lines(self) -> HeaderLines:
+        """The lines without repeats: the first wins (STOMP 1.2, "Repeated Header Entries")."""
+        ...
+
+    def all_lines(self) -> HeaderLines:
+        """The lines as sent, repeats included."""
+        ...
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Some frames of a block, read in one way; ``ends`` is where their header areas end in the block."""
+    """Some frames of a batch, read in one way; ``ends`` is where their header areas end in the batch."""
 
     rows: Ints
     headers: Headers
@@ -41,7 +57,7 @@ class _Part:
 
 
 class Rows:
-    """The headers and bodies of all frames of a block, in the block's order."""
+    """The headers and bodies of all frames of a batch, in their order; the methods of :class:`Headers`."""
 
     def __init__(self, area: heads.Area, parts: Sequence[_Part]) -> None:
         self._area = area
@@ -49,16 +65,13 @@ class Rows:
         self._order = _order(parts)
 
     def column(self, name: str) -> pa.Array:
-        """The first value of one header; null where it is absent."""
         columns = [part.headers.column(name) for part in self._parts]
         return columns[0] if self._order is None else pa.concat_arrays(columns).take(pa.array(self._order))
 
     def first_lines(self) -> HeaderLines:
-        """All header lines without repeats."""
         return self._in_order(lambda part: part.headers.first_lines())
 
     def all_lines(self) -> HeaderLines:
-        """All header lines."""
         return self._in_order(lambda part: part.headers.all_lines())
 
     def bodies(self) -> pa.Array:
@@ -73,8 +86,19 @@ class Rows:
         return lines[0] if self._order is None else in_order(lines, self._order)
 
 
+def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
+    """The lines of all messages: message i is number ``order[i]`` of all the parts' messages."""
+    counts = np.concatenate([np.diff(part.offsets) for part in parts])
+    starts = np.cumsum(counts) - counts
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[order])))
+    taken = pa.array(np.repeat(starts[order] - offsets[:-1], counts[order]) + np.arange(offsets[-1]))
+    names = pa.concat_arrays([part.names for part in parts]).take(taken)
+    values = pa.concat_arrays([part.values for part in parts]).take(taken)
+    return HeaderLines(offsets.astype(np.int32), names, values)
+
+
 def _order(parts: Sequence[_Part]) -> Ints | None:
-    """For each frame its place in the parts put one after another; None where there is one part."""
+    """For each frame its index in the parts put one after another; None if there is one part."""
     if len(parts) == 1:
         return None
     rows = np.concatenate([part.rows for part in parts])
@@ -83,39 +107,39 @@ def _order(parts: Sequence[_Part]) -> Ints | None:
     return order
 
 
-def read_rows(block: FrameBatch) -> Rows:
-    """Read the headers of a block's frames, of which there must be one at least."""
-    area, oddity = heads.area_of(block), ExactPathRules(block.version)
-    parts = _in_place(area, oddity) if heads.lf_scan_pays(area) else _copied_out(area, oddity)
+def read_rows(batch: FrameBatch) -> Rows:
+    """Read the headers of a batch's frames, of which there must be at least one."""
+    area, rules = heads.area_of(batch), ExactPathRules(batch.version)
+    parts = _in_place(area, rules) if heads.lf_scan_pays(area) else _copied_out(area, rules)
     return Rows(area, parts)
 
 
-def _in_place(area: heads.Area, oddity: ExactPathRules) -> list[_Part]:
-    """The header areas are read where they lie."""
+def _in_place(area: heads.Area, rules: ExactPathRules) -> list[_Part]:
+    """Read the header areas in the batch's own bytes."""
     lf = heads.line_feeds(area.octets)
     first = heads.first_feeds(area, lf)
-    parts = list(_by_layout(area, lf, first, oddity))
+    parts = list(_by_layout(area, lf, first, rules))
     rest = _rows_left(area, parts)
     if rest.size:
         ends = heads.ends_by_lf(area.subset(rest), lf, first[rest])
-        parts.extend(_as_mixture(area, rest, ends, oddity))
+        parts.extend(_as_mixture(area, rest, ends, rules))
     return parts
 
 
-def _copied_out(area: heads.Area, oddity: ExactPathRules) -> list[_Part]:
-    """The header areas are found, and copied side by side, before anything is read."""
+def _copied_out(area: heads.Area, rules: ExactPathRules) -> list[_Part]:
+    """Find the header areas and copy them side by side, then read the copy."""
     ends = heads.ends_by_search(area)
     plain = np.flatnonzero(ends != heads.NO_END)
     parts: list[_Part] = []
     if plain.size:
         compact = heads.compact(area.subset(plain), ends[plain])
         lf = heads.line_feeds(compact.octets)
-        for part in _by_layout(compact, lf, heads.first_feeds(compact, lf), oddity):
+        for part in _by_layout(compact, lf, heads.first_feeds(compact, lf), rules):
             rows = plain[part.rows]
             parts.append(_Part(rows, part.headers, ends[rows]))
     rest = _rows_left(area, parts)
     if rest.size:
-        parts.extend(_as_mixture(area, rest, ends[rest], oddity))
+        parts.extend(_as_mixture(area, rest, ends[rest], rules))
     return parts
 
 
@@ -127,11 +151,11 @@ def _rows_left(area: heads.Area, parts: Sequence[_Part]) -> Ints:
     return np.flatnonzero(left)
 
 
-def _by_layout(area: heads.Area, lf: Positions, first: Ints, oddity: ExactPathRules) -> Iterator[_Part]:
-    """The commonest layouts, each with its frames, as long as that is worth its while."""
+def _by_layout(area: heads.Area, lf: Positions, first: Ints, rules: ExactPathRules) -> Iterator[_Part]:
+    """The first layouts, each with its frames, as long as each has enough of them."""
     rest = np.arange(len(area))
     for _ in range(_MOST_LAYOUTS):
-        found = uniform_headers(area.subset(rest), lf, first[rest], oddity)
+        found = uniform_headers(area.subset(rest), lf, first[rest], rules)
         if found is None:
             return
         yield _Part(rest[found.rows], found.headers, found.ends)
@@ -140,25 +164,22 @@ def _by_layout(area: heads.Area, lf: Positions, first: Ints, oddity: ExactPathRu
         rest = np.delete(rest, found.rows)
 
 
-def _as_mixture(area: heads.Area, rows: Ints, ends: Ints, oddity: ExactPathRules) -> Iterator[_Part]:
-    """Frames of any layout: the plain ones in one part, the odd ones in another.
+def _as_mixture(area: heads.Area, rows: Ints, ends: Ints, rules: ExactPathRules) -> Iterator[_Part]:
+    """Frames of any layout: those of the fast path in one part, those of the exact path in another.
 
     Args:
         rows: which frames of the area.
         ends: where their header areas end.
     """
     plain = np.flatnonzero(ends != heads.NO_END)
-    while plain.size:  # three rounds at most: the odd areas are found first, then the odd lines
-        headers, odd = mixed_headers(heads.compact(area.subset(rows[plain]), ends[plain]), oddity)
+    while plain.size:  # three rounds at most: one finds areas for the exact path, the next finds lines
+        headers, exact = mixed_headers(heads.compact(area.subset(rows[plain]), ends[plain]), rules)
         if headers is not None:
             yield _Part(rows[plain], headers, ends[plain])
             break
-        plain = np.delete(plain, odd)
+        plain = np.delete(plain, exact)
     rest = np.delete(rows, plain)
     if rest.size:
-        yield _one_by_one(area.subset(rest), rest, oddity.version)
-
-
-def _one_by_one(area: heads.Area, rows: Ints, version: str) -> _Part:
-    frames = exact_frames(area, version)
-    return _Part(rows, ExactHeaders(frames), area.stops - np.array([len(frame.body) for frame in frames]))
+        frames = exact_frames(area.subset(rest), rules.version)
+        body_sizes = np.array([len(frame.body) for frame in frames])
+        yield _Part(rest, ExactHeaders(frames), area.stops[rest] - body_sizes)

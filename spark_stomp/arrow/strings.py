@@ -1,9 +1,9 @@
-"""Arrow strings made of, and taken apart into, numpy arrays: the tools of the vectorised decoder.
+"""Arrow strings made of, and taken apart into, numpy arrays: the tools of the fast path.
 
-An Arrow string array is a buffer of bytes and n + 1 rising offsets into it, so text that lies scattered over
-a block can be named without copying it: with the offsets ``start0, stop0, start1, stop1, ...`` every other
-element is a wanted piece and the rest are the gaps. One ``take`` then copies the wanted ones side by side, at
-about 10 ns each, which neither a loop in Python nor a gather by numpy comes near.
+An Arrow string array is a buffer of bytes and n + 1 rising offsets into it. So scattered text can be named
+without copying it: with the offsets ``start0, stop0, start1, stop1, ...`` every other element is a wanted
+piece and the others are the gaps. One ``take`` then copies the wanted pieces side by side, at about 10 ns
+each, many times as fast as a loop in Python or a gather by numpy.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = [
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
-Positions: TypeAlias = npt.NDArray[np.int32]  # a block is less than 2 GiB long
+Positions: TypeAlias = npt.NDArray[np.int32]  # a frame batch has less than 2 GiB
 
 _BACKSLASH = 0x5C
 
-# What the octet after a backslash stands for (STOMP 1.2, "Value Encoding"; in 1.1 the codec refuses \r).
+# What the octet after a backslash stands for (STOMP 1.2, "Value Encoding"; in 1.1 the scanner refuses \r).
 _MEANING = np.arange(256, dtype=np.uint8)
 _MEANING[[ord("c"), ord("n"), ord("r")]] = [ord(":"), ord("\n"), ord("\r")]
 
@@ -67,8 +67,8 @@ def gather(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.
     if count == 1:
         return pieces(kind, text, starts, stops)
     apart = pieces(kind, text, np.append(starts, stops[-1]), np.append(stops, stops[-1]))
-    # ``take`` makes room for so many octets as its indices times the mean of pieces and gaps give, and copies
-    # all of them again where they are more. Indices of an empty piece more make it enough at once.
+    # ``take`` allocates the mean length of pieces and gaps for each index. If that is too little, it copies
+    # everything again. Further indices, all of one empty piece, make it enough at once.
     mean = int(stops[-1] - starts[0]) // len(apart) or 1
     fillers = max(0, int((stops - starts).sum()) // mean + 1 - count)
     wanted = np.full(count + fillers, len(apart) - 1, np.int32)
@@ -90,7 +90,7 @@ def text_of(array: pa.Array) -> tuple[Bytes, Positions]:
 def unescape(strings: pa.Array) -> pa.Array:
     r"""The strings with ``\c``, ``\n``, ``\r`` and ``\\`` resolved (STOMP 1.1 and 1.2, "Value Encoding").
 
-    None of them may be null. The codec let only complete and defined escapes through: none spans two strings.
+    None of them may be null. The scanner accepts only complete and defined escapes: none spans two strings.
     """
     text, offsets = text_of(strings)
     dropped = text == _BACKSLASH
@@ -107,18 +107,18 @@ def unescape(strings: pa.Array) -> pa.Array:
     return string_array(strings.type, offsets - _counts_before(dropped, offsets), pa.py_buffer(kept))
 
 
-def _counts_before(flags: Flags, places: Positions) -> Positions:
-    """How many flags are set before each place.
+def _counts_before(flags: Flags, positions: Positions) -> Positions:
+    """How many flags are set before each position.
 
     Flags are counted by words of eight: multiplied by a one in each octet, a word holds in each octet the sum
-    of the octets up to it. That is several times as quick as a running sum of single flags, or a search.
+    of the octets up to it. That is several times as fast as a running sum of single flags, or a search.
     """
     octets = np.zeros(len(flags) // 8 * 8 + 8, np.uint8)
     octets[: len(flags)] = flags
     up_to = (octets.view("<u8") * np.uint64(0x0101010101010101)).view(np.uint8)
     in_word = up_to[7::8]
     before_word = np.cumsum(in_word, dtype=np.int32) - in_word
-    counts: Positions = before_word[places >> 3] + (up_to - octets)[places]
+    counts: Positions = before_word[positions >> 3] + (up_to - octets)[positions]
     return counts
 
 

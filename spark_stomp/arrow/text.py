@@ -1,4 +1,4 @@
-"""Bodies as text: decoded by the charset of the content type, UTF-8 where it names none."""
+"""Bodies as text: decoded by the charset of the content type, UTF-8 if it names none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Bodies", "body_text", "charset_of"]
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]*))""", re.IGNORECASE)
 
-# Codecs that Python has for its own use; no content type can mean them.
+# Codecs that Python has for its own use; no content type means them.
 _NOT_CHARSETS = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "mbcs", "oem"}
 )
@@ -25,7 +25,7 @@ _NOT_CHARSETS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """The bodies of some messages with what is needed to read them and to name them in an error."""
+    """The bodies of some messages, and what is needed to read them and to name them in an error."""
 
     octets: pa.Array
     content_types: pa.Array
@@ -34,7 +34,7 @@ class Bodies:
 
 
 def charset_of(content_type: str | None) -> str:
-    """The ``charset`` parameter of a content type (RFC 9110, 8.3.1), as sent; "utf-8" where there is none."""
+    """The ``charset`` parameter of a content type (RFC 9110, 8.3.1), as sent; "utf-8" if there is none."""
     found = _CHARSET.search(content_type) if content_type else None
     return (found.group(1) or found.group(2) or "utf-8") if found else "utf-8"
 
@@ -70,7 +70,7 @@ def _as_utf8(octets: pa.Array) -> pa.Array | None:
 def _one_by_one(
     bodies: Bodies, rows: Ints | None, text: pa.Array | None, on_error: Literal["error", "null"]
 ) -> pa.Array:
-    """The bodies as strings, decoded singly: the given rows, or all of them where ``text`` is no help."""
+    """The bodies as strings, decoded singly: these ``rows``, or all of them if ``text`` is None."""
     values: list[str | bytes | None] = (text if text is not None else bodies.octets).to_pylist()
     for row in range(len(values)) if rows is None else rows.tolist():
         try:
@@ -93,14 +93,14 @@ def _decode(octets: bytes, content_type: str | None) -> str:
         raise _Undecodable(f"its charset {charset!r} is unknown")
     try:
         text = octets.decode(codec)
-        text.encode()  # some codecs let lone surrogates through, which no string of Spark's can hold
+        text.encode()  # some codecs accept lone surrogates, which no string in Spark can hold
     except UnicodeError as error:
         raise _Undecodable(f"it is not valid {charset}: {error}") from error
     return text
 
 
 def _codec_name(charset: str) -> str | None:
-    """The name of Python's codec for a charset; None where it has none."""
+    """The name of Python's codec for a charset; None if it has none."""
     try:
         name = codecs.lookup(charset).name
     except (LookupError, ValueError):  # ValueError: a name that no codec can have

@@ -1,8 +1,8 @@
 """Headers of frames that have the same header names in the same order.
 
-That is what one producer behind one broker sends, and much cheaper to read than a mixture: the names are
-compared as one block of memory and written out as copies of the first frame's; header k of every frame is a
-strided pick. Escaped and repeated names cost nothing: they are the first frame's, resolved once.
+That is what one producer behind one broker sends, and it is much cheaper to read than a mixture: the names
+are compared as one piece of memory and written out as copies of the first frame's; header k of every frame is
+a strided pick. Escaped and repeated names cost nothing: they are the first frame's, resolved once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.headers import HeaderLines, nulls
+from spark_stomp.arrow.columns import HeaderLines, nulls
+from spark_stomp.arrow.exact_path import ExactPathRules
 from spark_stomp.arrow.heads import Area
-from spark_stomp.arrow.oddity import ExactPathRules
 from spark_stomp.arrow.strings import Bytes, Flags, Ints, Positions, pick, string_array, text_of
 
 __all__ = ["Uniform", "UniformHeaders", "uniform_headers"]
@@ -24,7 +24,7 @@ _NAME, _VALUE, _PARTS = 0, 1, 3  # a line's parts: the name with its colon, the 
 
 
 class UniformHeaders:
-    """The headers of frames with one layout; see :class:`spark_stomp.arrow.headers.Headers`."""
+    """The headers of frames with one layout; see :class:`spark_stomp.arrow.rows.Headers`."""
 
     def __init__(self, names: list[str], values: pa.Array, rows: int) -> None:
         """
@@ -52,10 +52,9 @@ class UniformHeaders:
     def first_lines(self) -> HeaderLines:
         if len(self._kept) == len(self._names):
             return self.all_lines()
-        places = np.arange(self._rows)[:, None] * len(self._names) + np.array(self._kept)
-        return self._lines(
-            [self._names[k] for k in self._kept], self._values.take(pa.array(places.reshape(-1)))
-        )
+        taken = np.arange(self._rows)[:, None] * len(self._names) + np.array(self._kept)
+        values = self._values.take(pa.array(taken.reshape(-1)))
+        return self._lines([self._names[k] for k in self._kept], values)
 
     def _lines(self, names: list[str], values: pa.Array) -> HeaderLines:
         offsets = np.arange(self._rows + 1, dtype=np.int32) * np.int32(len(names))
@@ -76,7 +75,7 @@ class Uniform(NamedTuple):
     ends: Ints
 
 
-def uniform_headers(area: Area, lf: Positions, first: Ints, oddity: ExactPathRules) -> Uniform | None:
+def uniform_headers(area: Area, lf: Positions, first: Ints, rules: ExactPathRules) -> Uniform | None:
     """Read the headers of those frames that have the layout of the first one.
 
     Args:
@@ -85,9 +84,10 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, oddity: ExactPathRul
         first: for each frame the index in ``lf`` of its first LF.
 
     Returns:
-        What was read, the first frame at least; None where that has no header, or where one of them is odd.
+        What was read, at least the first frame; None if that has no header, or if one of the frames needs
+        the exact path.
     """
-    raw_names = _layout(area, lf, int(first[0]), oddity)
+    raw_names = _layout(area, lf, int(first[0]), rules)
     if not raw_names:
         return None
     widths = np.array([len(name) for name in raw_names], np.int32)
@@ -101,10 +101,10 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, oddity: ExactPathRul
         rows, bounds = _where(rows, bounds, same)
         parts = _parts(area, bounds)
     values = pick(parts, _VALUE, _PARTS)
-    if oddity.in_values(values):
+    if rules.values_need_exact(values):
         return None
-    names = oddity.unescaped(pa.array([name[:-1].decode() for name in raw_names], pa.string())).to_pylist()
-    headers = UniformHeaders(names, oddity.unescaped(values), len(rows))
+    names = rules.unescaped(pa.array([name[:-1].decode() for name in raw_names], pa.string())).to_pylist()
+    headers = UniformHeaders(names, rules.unescaped(values), len(rows))
     return Uniform(rows, headers, bounds[:, -1, -1].astype(np.int64) + 2)
 
 
@@ -112,8 +112,8 @@ def _where(rows: Ints, bounds: Positions, keep: Flags) -> tuple[Ints, Positions]
     return (rows, bounds) if keep.all() else (rows[keep], bounds[keep])
 
 
-def _layout(area: Area, lf: Positions, first: int, oddity: ExactPathRules) -> list[bytes] | None:
-    """The first frame's names as on the wire, each with its colon; None where its lines are not plain."""
+def _layout(area: Area, lf: Positions, first: int, rules: ExactPathRules) -> list[bytes] | None:
+    """The first frame's names as on the wire, each with its colon; None if the frame needs the exact path."""
     feeds = lf[first : int(np.searchsorted(lf, lf.dtype.type(area.stops[0])))]
     empty = np.flatnonzero(np.diff(feeds) == 1)
     if not empty.size:
@@ -122,14 +122,14 @@ def _layout(area: Area, lf: Positions, first: int, oddity: ExactPathRules) -> li
     names = []
     for before, after in pairwise(bounds):
         name, colon, _ = area.octets[before + 1 : after].tobytes().partition(b":")
-        if not colon or oddity.in_name(name):
+        if not colon or rules.name_needs_exact(name):
             return None
         names.append(name + colon)
     return names
 
 
 def _feeds(lf: Positions, first: Ints, count: int) -> Positions:
-    """The first ``count`` LFs of each frame, a row each; a view where the frames have equally many LFs."""
+    """The first ``count`` LFs of each frame, a row each; a view if all frames have equally many LFs."""
     step = int(first[1] - first[0]) if len(first) > 1 else count
     if step >= count and np.array_equal(first, first[0] + step * np.arange(len(first))):
         shape, strides = (len(first), count), (step * lf.itemsize, lf.itemsize)
@@ -139,7 +139,7 @@ def _feeds(lf: Positions, first: Ints, count: int) -> Positions:
 
 
 def _bounds(feeds: Positions, widths: Positions) -> Positions:
-    """Of each frame's lines where the name begins, where the value begins and where the LF is."""
+    """For each line of each frame: where its name begins, where its value begins and where its LF is."""
     bounds = np.empty((len(feeds), len(widths), _PARTS), np.int32)
     np.add(feeds[:, :-2], 1, out=bounds[:, :, 0])
     np.add(bounds[:, :, 0], widths, out=bounds[:, :, 1])
@@ -152,10 +152,10 @@ def _fits(feeds: Positions, bounds: Positions, frame_stops: Ints) -> Flags:
     ends = feeds[:, -1]
     fit: Flags = (ends - feeds[:, -2] == 1) & (ends < frame_stops)
     rising = bounds.reshape(-1)
-    if (rising[:-1] <= rising[1:]).all():  # all of them, then; by frames is much slower
+    if (rising[:-1] <= rising[1:]).all():  # true of every frame then; asking each frame is much slower
         return fit
     names, values, stops = bounds[:, :, 0], bounds[:, :, 1], bounds[:, :, 2]
-    # A value that would begin beyond 2 GiB has become a negative number.
+    # The start of a value beyond 2 GiB has become a negative number.
     return fit & ((names <= values) & (values <= stops)).all(axis=1)
 
 
@@ -167,7 +167,7 @@ def _parts(area: Area, bounds: Positions) -> pa.Array:
 def _same_names(parts: pa.Array, expected: bytes, rows: int) -> Flags:
     """Which rows have the names expected; all of them have names of the same lengths."""
     text: Bytes = text_of(pick(parts, _NAME, _PARTS))[0]
-    if pa.py_buffer(text).equals(pa.py_buffer(expected * rows)):  # quicker than row by row
+    if pa.py_buffer(text).equals(pa.py_buffer(expected * rows)):  # faster than row by row
         return np.ones(rows, bool)
     same: Flags = (text.reshape(rows, -1) == np.frombuffer(expected, np.uint8)).all(axis=1)
     return same

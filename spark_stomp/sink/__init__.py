@@ -1,1 +1,1 @@
-"""The sink: rows become SEND frames, and a task succeeds only when the broker confirmed every one of them."""
+"""The sink: rows become SEND frames, and a task succeeds only if the broker confirmed every one of them."""

@@ -1,7 +1,7 @@
 """Sends messages over one connection, with a bounded number of them unconfirmed.
 
-Between two messages their source may compute for long. The connection lives on then: a pump sends what is
-queued, keeps the heart-beats up and takes in what the broker says.
+Spark may compute for a long time between two messages. Meanwhile a thread, the pump, keeps the connection
+alive: it sends what is queued, sends heart-beats and reads what the broker sends.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from spark_stomp.arrow import OutgoingMessage
@@ -16,35 +17,58 @@ from spark_stomp.brokers import dialect_for
 from spark_stomp.errors import ReceiptTimeout, StompError
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptReceived
-from spark_stomp.sink.pump import Pump
 from spark_stomp.transport import Connection, open_connection
 
 __all__ = ["Sender"]
 
 log = logging.getLogger(__name__)
 
-_GOODBYE = 5.0
-# While messages keep coming, they are sent in lots of this many, and the pump has nothing to do.
+_DISCONNECT_TIMEOUT = 5.0
+# While messages keep coming, they are sent in groups of this many, and the pump has nothing to do.
 _FLUSH_EVERY = 64
-# How often the pump looks, in seconds; so much later a message goes out at the most when no other follows.
+# How often the pump runs, in seconds: the longest that a message waits to be sent if no other follows.
 _TICK = 0.05
 
 
-class Sender:
-    """A connection that confirms: every SEND asks for a receipt.
+class Pump:
+    """Calls ``step`` again and again in a thread of its own.
 
-    One receipt for a whole window would be cheaper, but only says that the earlier frames were *received*
+    ``step`` takes its owner's lock. It returns the seconds to wait until the next call, or None to end. The
+    owner does the same work under the same lock and does not notify the pump, so it causes no wake-ups.
+    """
+
+    def __init__(self, step: Callable[[], float | None], name: str) -> None:
+        self._step = step
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when the last call of ``step`` has ended; the caller must not hold the owner's lock."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause: float | None = 0.0
+        while pause is not None and not self._stopping.wait(pause):
+            pause = self._step()
+
+
+class Sender:
+    """A connection on which every SEND asks for a receipt.
+
+    One receipt for many SENDs would be cheaper, but only says that the earlier frames were *received*
     (STOMP 1.2, "RECEIPT"): RabbitMQ confirms each SEND by itself and in any order. So each SEND has its own,
     and at most ``receiptWindow`` of them are outstanding.
 
-    One thread calls the methods. What breaks between two calls is raised by the next one.
+    One thread calls the methods. What fails between two calls is raised by the next one.
     """
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._connection: Connection | None = None
         self._dialect = dialect_for(None)
-        # Everything below is touched under this lock only, as the pump does it as well.
+        # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
         self._pump: Pump | None = None
         self._failure: StompError | None = None
@@ -71,13 +95,13 @@ class Sender:
         """
         connection = self._connected()
         with self._lock:
-            self._check()
+            self._raise_failure()
             if len(self._outstanding) >= self._options.receipt_window:
                 self._await_receipts(connection, self._options.receipt_window - 1)
             connection.require_open()
             self._queue(connection, message)
             if len(self._outstanding) % _FLUSH_EVERY == 0:
-                self._round(connection, 0)
+                self._poll(connection, 0)
 
     def finish(self) -> int:
         """Wait for every receipt, then DISCONNECT; returns how many messages the broker confirmed.
@@ -88,38 +112,38 @@ class Sender:
         if connection is None:
             return 0
         self._stop_pump()
-        self._check()
+        self._raise_failure()
         self._await_receipts(connection, 0)
         try:
-            connection.disconnect(_GOODBYE)
+            connection.disconnect(_DISCONNECT_TIMEOUT)
         except StompError as error:
-            # Every message is confirmed; sending them again because of the goodbye would only double them.
+            # Every message is confirmed. To fail here would only make Spark send all of them again.
             log.info("the sink did not end with an orderly DISCONNECT: %s", error)
         return self.confirmed
 
     def _queue(self, connection: Connection, message: OutgoingMessage) -> None:
         receipt = connection.session.new_receipt()
-        headers = message.headers + self._further_headers(message)
+        headers = message.headers + self._dialect_headers(message)
         connection.session.send(message.destination, message.body, headers=headers, receipt=receipt)
         if not self._outstanding:
             self._last_progress = time.monotonic()
         self._outstanding[receipt] = message.destination
         self._unflushed = True
 
-    def _further_headers(self, message: OutgoingMessage) -> tuple[tuple[str, str], ...]:
-        """What this broker needs to know of the destination, unless the row says it."""
+    def _dialect_headers(self, message: OutgoingMessage) -> tuple[tuple[str, str], ...]:
+        """The headers that this broker needs for the destination, without those that the row sets."""
         needed = self._dialect.send_headers(message.destination)
         if not needed:
             return ()
-        given = {name for name, _ in message.headers}
-        return tuple((name, value) for name, value in needed if name not in given)
+        own = {name for name, _ in message.headers}
+        return tuple((name, value) for name, value in needed if name not in own)
 
     def _connected(self) -> Connection:
         if self._connection is None:
             options = self._options.connection
             self._connection = open_connection(options)
             self._dialect = dialect_for(self._connection.session.server, options.broker)
-            self._pump = Pump(self._look_after, f"stomp-sender-{self._connection.peer}")
+            self._pump = Pump(self._keep_alive, f"stomp-sender-{self._connection.peer}")
         return self._connection
 
     def _stop_pump(self) -> None:
@@ -127,13 +151,13 @@ class Sender:
             self._pump.stop()
             self._pump = None
 
-    def _look_after(self) -> float | None:
-        """What the pump does: one round, unless the connection is over; returns when the next one is due."""
+    def _keep_alive(self) -> float | None:
+        """One step of the pump; the seconds until the next one, None if the connection has failed."""
         connection = self._connection
         assert connection is not None
         with self._lock:
             try:
-                self._round(connection, 0)
+                self._poll(connection, 0)
             except StompError as error:
                 self._failure = error
                 return None
@@ -141,27 +165,28 @@ class Sender:
             deadline = connection.session.deadline(now)
         return _TICK if deadline is None else max(0.0, min(_TICK, deadline - now))
 
-    def _check(self) -> None:
-        """Raise what broke while the pump looked after the connection."""
+    def _raise_failure(self) -> None:
+        """Raise what failed in the pump, if anything did."""
         if self._failure is not None:
             raise self._failure
 
     def _await_receipts(self, connection: Connection, most: int) -> None:
-        """Until at most ``most`` messages are unconfirmed, for ``receiptTimeout`` without progress.
+        """Wait until at most ``most`` messages are unconfirmed, ``receiptTimeout`` long without progress.
 
-        Only a look at the connection shows that nothing came: this thread may have been away for longer.
+        Time alone proves nothing, because this process may have stood still: receipts that have come are
+        read first.
         """
         while len(self._outstanding) > most:
             remaining = self._last_progress + self._options.receipt_timeout - time.monotonic()
-            if not self._round(connection, max(0.0, remaining)) and remaining <= 0:
+            if not self._poll(connection, max(0.0, remaining)) and remaining <= 0:
                 raise ReceiptTimeout(
                     f"{len(self._outstanding)} message(s), the first to {self._first_destination()}, were "
                     f"not confirmed by {connection.peer} within receiptTimeout "
                     f"({self._options.receipt_timeout:g}s); the batch is not written, and may be sent again"
                 )
 
-    def _round(self, connection: Connection, timeout: float) -> bool:
-        """Move bytes, for up to ``timeout`` seconds while there are none; whether anything moved."""
+    def _poll(self, connection: Connection, timeout: float) -> bool:
+        """Write and read; wait up to ``timeout`` seconds if there is nothing. Returns whether bytes moved."""
         events = connection.poll(timeout)
         self._handle(connection, events)
         flushed = self._unflushed and connection.written > self._written

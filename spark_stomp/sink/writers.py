@@ -28,13 +28,13 @@ _ROWS_PER_BATCH = 1_000
 
 @dataclass
 class Confirmed(WriterCommitMessage):
-    """What one task achieved: the broker confirmed ``messages`` messages."""
+    """The result of one task: the broker confirmed ``messages`` messages."""
 
     messages: int
 
 
 def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions) -> Confirmed:
-    """One task: send every row, and return only when every one was confirmed."""
+    """One task: send every row, and return once the broker confirmed every one."""
     with Sender(options) as sender:
         for batch in batches:
             rows = outgoing_messages(
@@ -46,7 +46,7 @@ def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, option
 
 
 class _Writer:
-    """What all writers share; picklable, no I/O before a task runs."""
+    """What all writers share; can be pickled, does no I/O before a task runs."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options
@@ -57,7 +57,7 @@ class _Writer:
 
 
 class StompBatchWriter(_Writer, DataSourceArrowWriter):
-    """``df.write.format("stomp")``. A task that is retried sends its rows again."""
+    """``df.write.format("stomp")``. A task that Spark retries sends its rows again."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Confirmed:
         return self._send(iterator)
@@ -70,7 +70,7 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
-    """``df.writeStream.format("stomp")``; used with Arrow batches from Spark 4.1 on."""
+    """``df.writeStream.format("stomp")``; takes Arrow batches from Spark 4.1 on."""
 
     def write(self, iterator: Iterator[Any]) -> Confirmed:
         return self._send(iterator)
@@ -83,7 +83,7 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
 
 
 class StompRowStreamWriter(StompStreamWriter):
-    """The stream writer of Spark 4.0, which hands over rows."""
+    """The stream writer for Spark 4.0, which hands over rows."""
 
     def write(self, iterator: Iterator[Row]) -> Confirmed:
         return self._send(_as_batches(iterator, self._columns))
@@ -100,7 +100,7 @@ def _as_batches(rows: Iterator[Row], columns: SinkColumns) -> Iterator[pa.Record
 
 
 def _arrow_value(value: Any) -> Any:
-    """A map as Arrow wants it: its pairs."""
+    """A map as Arrow takes it: a list of pairs."""
     return list(value.items()) if isinstance(value, dict) else value
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_stomp.arrow import decode_block
+from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.errors import StompError
 from spark_stomp.framebatch import FrameBatch
@@ -59,7 +59,7 @@ class StompBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, DestinationPartition)
         for block, dialect in browse(self._options, partition.destination):
-            yield decode_block(block, self._rows.projection, self._rows.rules(dialect))
+            yield decode_frames(block, self._rows.projection, self._rows.rules(dialect))
 
 
 def browse(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:

@@ -9,7 +9,7 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark_stomp.arrow import RowRules, decode_block
+from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
 from spark_stomp.framebatch import FrameBatch
@@ -50,7 +50,7 @@ def read_range(partition: FrameRange, settings: RowSettings) -> Iterator[pa.Reco
     """Fetch the frames of ``partition`` and decode them, one record batch for about a MiB of them."""
     for batches in gathered(fetch(partition.address, partition.ticket)):
         rules = settings.rules(dialect_named(batches[0].dialect))
-        yield decode_block(FrameBatch.join(batches), settings.projection, rules)
+        yield decode_frames(FrameBatch.join(batches), settings.projection, rules)
 
 
 def gathered(batches: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:

@@ -6,7 +6,7 @@ Compares, in rounds that take turns so that a busy machine slows all of them ali
 * ``decoder``: FrameDecoder, fed in pieces of 1 MiB as the transport reads them,
 * ``scanner``: FrameScanner, fed likewise, finding boundaries and what an ACK must name,
 * ``with ids``: the same, collecting stable ids too,
-* ``arrow``: decode_block of all default columns, headers map included.
+* ``arrow``: decode_frames of all default columns, headers map included.
 
 The first table holds what the goals are about: ten headers and a body of 235 octets. The others show long
 bodies, bodies that leave the quickest path, layouts that make the Arrow decoder work harder, and that the
@@ -34,7 +34,7 @@ from stomp.utils import parse_frame
 if importlib.util.find_spec("spark_stomp") is None:  # run by path in a checkout that is not installed
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from spark_stomp.arrow import RowRules, decode_block
+from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, FrameScanner, Limits, MessageBlock
 from spark_stomp.schema import Projection
@@ -136,7 +136,7 @@ def scanner_with_ids(load: Load) -> Callable[[], int]:
 
 def arrow(load: Load) -> Callable[[], int]:
     block = load.block()
-    return lambda: decode_block(block, COLUMNS, RULES).num_rows
+    return lambda: decode_frames(block, COLUMNS, RULES).num_rows
 
 
 CANDIDATES: dict[str, Callable[[Load], Callable[[], int]]] = {

@@ -102,14 +102,15 @@ class ReadyMadeReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         import numpy as np
 
-        from spark_stomp.arrow import FrameBatch, RowRules, decode_block
+        from spark_stomp.arrow import RowRules, decode_frames
+        from spark_stomp.framebatch import FrameBatch
         from spark_stomp.schema import Projection
 
         frame = HEAD % (1, 1) + BODY + b"\0"
         count = 1_000
         ends = np.arange(1, count + 1, dtype=np.int64) * len(frame)
         block = FrameBatch(frame * count, ends, 0, 0, "1.2", receiver="r")
-        batch = decode_block(block, Projection.of(), RowRules(None, "ms"))
+        batch = decode_frames(block, Projection.of(), RowRules(None, "ms"))
         for _ in range(partition.value // count):
             yield batch
 

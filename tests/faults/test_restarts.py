@@ -16,8 +16,8 @@ from support.matrix import MODES
 from support.points import Point, Points
 from support.waiting import wait_until
 
-from spark_stomp.source.tasks import joined
 from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.source.tasks import joined
 
 # The two modes with a journal differ little here: the quick tests take one of them.
 _MODES = [pytest.param(mode, marks=[pytest.mark.soak] * (mode == "journal")) for mode in MODES]

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_stomp.arrow.decode import decode_block
-from spark_stomp.arrow.raw import RowRules
+from spark_stomp.arrow.decode import RowRules, decode_frames
 from spark_stomp.arrow.text import charset_of
 from spark_stomp.errors import ProtocolError
 from spark_stomp.framebatch import FrameBatch
@@ -191,11 +190,11 @@ def check(stream: bytes, version: str) -> None:
     texts: list[str | None] = []
     for block in blocks:
         raw = FrameBatch(block.data, np.array(block.ends), len(rows), 7, version, receiver="epoch")
-        batch = decode_block(raw, EVERYTHING, RULES)
+        batch = decode_frames(raw, EVERYTHING, RULES)
         batch.validate(full=True)
         assert batch.schema.equals(EVERYTHING.arrow_schema)
         rows += batch.to_pylist()
-        texts += decode_block(raw, AS_TEXT, RULES).column("body").to_pylist()
+        texts += decode_frames(raw, AS_TEXT, RULES).column("body").to_pylist()
     frames = frames_of(stream, version)
     assert len(rows) == len(frames)
     for place, (row, frame) in enumerate(zip(rows, frames, strict=True)):

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from spark_stomp.framebatch import MessageKey
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import JournalSettings, open_journal

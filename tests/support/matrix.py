@@ -20,8 +20,8 @@ from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.local.segment import Segment
 from spark_stomp.options import parse_sink_options
 from spark_stomp.sink.sender import Sender
-from spark_stomp.source.tasks import joined
 from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.source.tasks import joined
 from support.brokers import Broker, DevelopmentBroker
 from support.engine import CommitLog, Engine, Query, Sink
 from support.points import Point, Points

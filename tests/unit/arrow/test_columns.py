@@ -6,8 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow.columns import after_last, header_list, header_map, redelivered, timestamps
-from spark_stomp.arrow.headers import HeaderLines
+from spark_stomp.arrow.columns import (
+    HeaderLines,
+    after_last,
+    header_list,
+    header_map,
+    nulls,
+    redelivered,
+    timestamps,
+)
 from spark_stomp.schema import Projection
 
 MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -85,3 +92,7 @@ class TestNested:
         assert column.type == kind
         assert column.to_pylist()[0] == [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]
         assert column.to_pylist()[1] == []
+
+
+def test_nulls_are_strings() -> None:
+    assert nulls(2).equals(pa.array([None, None], pa.string()))

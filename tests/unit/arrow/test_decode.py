@@ -1,16 +1,20 @@
-"""Blocks to record batches: columns, order, and that no more is done than asked for."""
+"""Frame batches to record batches: columns, order, and that no more is done than asked for."""
 
 from __future__ import annotations
 
 import datetime as dt
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow import RowRules, decode_block
+from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow import rows as module
 from spark_stomp.errors import BodyDecodeError
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.framebatch import Ends, FrameBatch
 from spark_stomp.schema import SOURCE_COLUMNS, Projection
 
 RULES = RowRules(id_header="JMSMessageID", timestamp_unit="s")
@@ -22,14 +26,14 @@ FRAME = (
 )
 
 
-def block(*frames: bytes, version: str = "1.2") -> FrameBatch:
+def frame_batch(*frames: bytes, version: str = "1.2") -> FrameBatch:
     ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
     received_at = int(RECEIVED.timestamp()) * 1_000_000 + RECEIVED.microsecond
     return FrameBatch(b"".join(frames), ends, 41, received_at, version, receiver="epoch-1")
 
 
 def test_every_column() -> None:
-    row = decode_block(block(FRAME % (1, 2, 3)), ALL, RULES).to_pylist()[0]
+    row = decode_frames(frame_batch(FRAME % (1, 2, 3)), ALL, RULES).to_pylist()[0]
     headers = [
         ("destination", "/queue/x"),
         ("message-id", "m-1"),
@@ -54,26 +58,36 @@ def test_every_column() -> None:
     }
 
 
-def test_an_empty_block_has_the_schema() -> None:
-    batch = decode_block(block(), ALL, RULES)
+def test_an_empty_frame_batch_has_the_schema() -> None:
+    batch = decode_frames(frame_batch(), ALL, RULES)
     assert batch.num_rows == 0
     assert batch.schema.equals(ALL.arrow_schema)
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array], ids=["list", "tuple", "array"])
+def test_ends_of_any_kind_and_a_time_for_each_frame(kind: Callable[[list[int]], Ends]) -> None:
+    first, second = FRAME % (1, 1, 1), FRAME % (2, 2, 2)
+    ends = kind([len(first), len(first + second)])
+    batch = FrameBatch(first + second, ends, 0, np.array([5, 7]), "1.2", receiver="epoch-1")
+    rows = decode_frames(batch, Projection.of("message_id", "received_at"), RULES)
+    assert rows.column("message_id").to_pylist() == ["m-1", "m-2"]
+    assert rows.column("received_at").cast(pa.int64()).to_pylist() == [5, 7]
+
+
 def test_the_projection_says_which_columns_and_in_what_order() -> None:
     chosen = Projection.of("sequence", "body", "message_id", body_as_string=True)
-    batch = decode_block(block(*(FRAME % (i, i, i) for i in range(3))), chosen, RULES)
+    batch = decode_frames(frame_batch(*(FRAME % (i, i, i) for i in range(3))), chosen, RULES)
     assert batch.schema.equals(chosen.arrow_schema)
     assert batch.to_pylist()[2] == {"sequence": 43, "body": "body 2", "message_id": "m-2"}
 
 
 def test_no_stable_id_without_a_header_for_it() -> None:
-    batch = decode_block(block(FRAME % (1, 2, 3)), Projection.of("stable_id"), RowRules(None, "ms"))
+    batch = decode_frames(frame_batch(FRAME % (1, 2, 3)), Projection.of("stable_id"), RowRules(None, "ms"))
     assert batch.to_pylist() == [{"stable_id": None}]
 
 
 @pytest.mark.parametrize("padding", [0, 5000], ids=["short bodies", "long bodies"])
-def test_odd_frames_keep_their_places(padding: int) -> None:
+def test_frames_of_the_exact_path_keep_their_order(padding: int) -> None:
     def frame(number: int) -> bytes:
         eol = b"\r\n" if number % 3 == 1 else b"\n"
         repeat = b"a:no" + eol if number % 5 == 2 else b""
@@ -90,13 +104,13 @@ def test_odd_frames_keep_their_places(padding: int) -> None:
         )
 
     chosen = Projection.of("headers", "body", "header_history")
-    rows = decode_block(block(*map(frame, range(30))), chosen, RULES).to_pylist()
+    rows = decode_frames(frame_batch(*map(frame, range(30))), chosen, RULES).to_pylist()
     assert [row["headers"] for row in rows] == [[("a", str(number))] for number in range(30)]
     assert [row["body"] for row in rows] == [b"%d" % number + b"x" * padding for number in range(30)]
     assert [len(row["header_history"]) for row in rows] == [2 if n % 5 == 2 else 1 for n in range(30)]
 
 
-def test_plain_frames_never_reach_the_frame_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_frames_never_take_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("decoded one by one")
 
@@ -107,7 +121,7 @@ def test_plain_frames_never_reach_the_frame_decoder(monkeypatch: pytest.MonkeyPa
     ]
     escaped = [frame.replace(b"m-", b"ID\\chost\\c") for frame in two_layouts]
     for frames in (one_layout, two_layouts, escaped):
-        assert decode_block(block(*frames), ALL, RULES).num_rows == 10
+        assert decode_frames(frame_batch(*frames), ALL, RULES).num_rows == 10
 
 
 def test_one_layout_never_needs_the_general_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,28 +131,34 @@ def test_one_layout_never_needs_the_general_way(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "mixed_headers", refuse)
     for body in (b"short", b"long" * 5000):
         frames = [(FRAME % (i, i, i))[:-1] + body + b"\0" for i in range(10)]
-        assert decode_block(block(*frames), ALL, RULES).num_rows == 10
+        assert decode_frames(frame_batch(*frames), ALL, RULES).num_rows == 10
 
 
-@pytest.mark.parametrize("odd", [b"", b"\r"])
-def test_an_undecodable_body_names_its_message(odd: bytes) -> None:
+@pytest.mark.parametrize("cr", [b"", b"\r"])
+def test_an_undecodable_body_names_its_message(cr: bytes) -> None:
     bad = (
-        (FRAME % (7, 7, 7))
-        .replace(b"body 7", b"\xff")
-        .replace(b"redelivered:true", b"redelivered:true" + odd)
+        (FRAME % (7, 7, 7)).replace(b"body 7", b"\xff").replace(b"redelivered:true", b"redelivered:true" + cr)
     )
     chosen = Projection.of("body", body_as_string=True)
     with pytest.raises(BodyDecodeError, match="'m-7' from '/queue/x'"):
-        decode_block(block(FRAME % (1, 1, 1), bad), chosen, RULES)
+        decode_frames(frame_batch(FRAME % (1, 1, 1), bad), chosen, RULES)
     rules = RowRules(None, "ms", "null")
-    assert decode_block(block(FRAME % (1, 1, 1), bad), chosen, rules).to_pylist() == [
+    assert decode_frames(frame_batch(FRAME % (1, 1, 1), bad), chosen, rules).to_pylist() == [
         {"body": "body 1"},
         {"body": None},
     ]
 
 
 def test_a_large_body_is_not_copied() -> None:
-    raw = block(b"MESSAGE\na:b\n\n" + b"x" * 100_000 + b"\0")
-    body = decode_block(raw, Projection.of("body"), RULES).column("body")
+    raw = frame_batch(b"MESSAGE\na:b\n\n" + b"x" * 100_000 + b"\0")
+    body = decode_frames(raw, Projection.of("body"), RULES).column("body")
     address = np.frombuffer(raw.data, np.uint8).ctypes.data
     assert address <= body.buffers()[2].address < address + len(raw.data)
+
+
+def test_rules_pickle_and_do_not_change() -> None:
+    rules = RowRules("message-id", "ms")
+    assert rules.body_decode_errors == "error"
+    assert pickle.loads(pickle.dumps(rules)) == rules
+    with pytest.raises(FrozenInstanceError):
+        rules.id_header = None  # type: ignore[misc]

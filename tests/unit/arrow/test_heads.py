@@ -19,7 +19,7 @@ from spark_stomp.arrow.heads import (
 from spark_stomp.framebatch import FrameBatch
 
 
-def block(*frames: bytes) -> FrameBatch:
+def frame_batch(*frames: bytes) -> FrameBatch:
     ends = np.cumsum([len(frame) for frame in frames])
     return FrameBatch(b"".join(frames), ends, 0, 0, "lenient", receiver="r")
 
@@ -34,7 +34,7 @@ class TestArea:
         "lead", [b"", b"\n", b"\r\n", b"\r\n\n\r\n", b"\0", b" \n", b"\n" * 31, b"\n" * 32, b"\r\n" * 5000]
     )
     def test_what_leads_is_skipped_and_the_nul_is_left_out(self, lead: bytes) -> None:
-        area = area_of(block(b"MESSAGE\n\na\0", lead + b"MESSAGE\n\nb\0", b"\nMESSAGE\n\n\0"))
+        area = area_of(frame_batch(b"MESSAGE\n\na\0", lead + b"MESSAGE\n\nb\0", b"\nMESSAGE\n\n\0"))
         assert stretches(area) == [b"MESSAGE\n\na", b"MESSAGE\n\nb", b"MESSAGE\n\n"]
 
     def test_a_memoryview_is_not_copied(self) -> None:
@@ -45,13 +45,13 @@ class TestArea:
         assert np.shares_memory(area.octets, np.frombuffer(data, np.uint8))
 
     def test_subset(self) -> None:
-        area = area_of(block(b"a\n\n\0", b"b\n\n\0", b"c\n\n\0"))
+        area = area_of(frame_batch(b"a\n\n\0", b"b\n\n\0", b"c\n\n\0"))
         assert stretches(area.subset(np.array([0, 2]))) == [b"a\n\n", b"c\n\n"]
 
 
 class TestEnds:
     AREA = area_of(
-        block(
+        frame_batch(
             b"MESSAGE\na:b\n\nbody\n\n\0",
             b"\nMESSAGE\n\n\n\0",
             b"MESSAGE\na:b\r\n\r\nno plain end\0",
@@ -83,13 +83,13 @@ class TestEnds:
 
 @pytest.mark.parametrize(("body", "pays"), [(235, True), (10_000, False)])
 def test_long_bodies_are_not_searched_for_lfs(body: int, pays: bool) -> None:
-    assert lf_scan_pays(area_of(block(*[b"MESSAGE\n\n" + b"x" * body + b"\0"] * 3))) is pays
+    assert lf_scan_pays(area_of(frame_batch(*[b"MESSAGE\n\n" + b"x" * body + b"\0"] * 3))) is pays
 
 
 @pytest.mark.parametrize(
     ("size", "step", "pays"), [(2**20, 2, True), (2**24 + 8, 8, True), (2**24 + 8, 7, False)]
 )
-def test_large_blocks_are_not_searched_for_lfs_where_they_are_many(size: int, step: int, pays: bool) -> None:
+def test_large_batches_are_not_searched_for_lfs_if_they_have_many(size: int, step: int, pays: bool) -> None:
     octets = np.zeros(size, np.uint8)
     octets[::step] = ord("\n")
     starts = np.arange(size // 64, dtype=np.int64) * 64

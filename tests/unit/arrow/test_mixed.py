@@ -6,23 +6,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_stomp.arrow.exact_path import ExactPathRules
 from spark_stomp.arrow.heads import Area
 from spark_stomp.arrow.mixed import MixedHeaders, mixed_headers
-from spark_stomp.arrow.oddity import ExactPathRules
 
 
 def read(*heads: bytes, version: str = "1.2") -> tuple[MixedHeaders | None, list[int]]:
     text = b"".join(heads)
     bounds = np.cumsum([0, *map(len, heads)])
     area = Area(np.frombuffer(text, np.uint8), pa.py_buffer(text), bounds[:-1], bounds[1:])
-    headers, odd = mixed_headers(area, ExactPathRules(version))
-    return headers, odd.tolist()
+    headers, exact = mixed_headers(area, ExactPathRules(version))
+    return headers, exact.tolist()
 
 
 def test_columns_and_lines() -> None:
-    headers, odd = read(b"MESSAGE\na:1\nb::x:\n\n", b"MESSAGE\n\n", b"MESSAGE\nb:\\c\\\\\nc:\n\n")
+    headers, exact = read(b"MESSAGE\na:1\nb::x:\n\n", b"MESSAGE\n\n", b"MESSAGE\nb:\\c\\\\\nc:\n\n")
     assert headers is not None
-    assert odd == []
+    assert exact == []
     assert headers.column("a").to_pylist() == ["1", None, None]
     assert headers.column("b").to_pylist() == [":x:", None, ":\\"]
     assert headers.column("zz").to_pylist() == [None] * 3
@@ -40,9 +40,9 @@ def test_a_header_that_all_have() -> None:
 
 
 def test_no_header_at_all() -> None:
-    headers, odd = read(b"MESSAGE\n\n", b"MESSAGE\n\n")
+    headers, exact = read(b"MESSAGE\n\n", b"MESSAGE\n\n")
     assert headers is not None
-    assert odd == []
+    assert exact == []
     assert headers.first_lines().offsets.tolist() == [0, 0, 0]
     assert headers.column("a").to_pylist() == [None, None]
 
@@ -58,11 +58,11 @@ def test_no_header_at_all() -> None:
         pytest.param("lenient", b"MESSAGE\n \nbody:1\n\n", id="an empty line with a blank"),
     ],
 )
-def test_odd_rows_are_named(version: str, head: bytes) -> None:
+def test_rows_that_need_the_exact_path_are_named(version: str, head: bytes) -> None:
     plain = b"MESSAGE\nb:1\n\n"
-    headers, odd = read(plain, head, plain, head, version=version)
+    headers, exact = read(plain, head, plain, head, version=version)
     assert headers is None
-    assert odd == [1, 3]
+    assert exact == [1, 3]
 
 
 def test_repeats_among_many_names() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_stomp.arrow.exact_path import ExactPathRules
 from spark_stomp.arrow.heads import Area, area_of, first_feeds, line_feeds
-from spark_stomp.arrow.oddity import ExactPathRules
 from spark_stomp.arrow.uniform import UniformHeaders, uniform_headers
 from spark_stomp.framebatch import FrameBatch
 
@@ -38,8 +38,8 @@ def test_columns_lines_and_bodies() -> None:
     assert bodies == [b"body", b""]
 
 
-def test_a_short_line_at_the_end_of_a_block_of_2_gib() -> None:
-    """Its name would end behind what 32 bits can say. The block is not made: its LFs are all that is read."""
+def test_a_short_line_at_the_end_of_2_gib() -> None:
+    """Its name would end beyond 32 bits. The bytes are not made: only the positions of their LFs are read."""
     name, end = b"n" * 30, 2**31 - 1
     octets = b"MESSAGE\n" + name + b":1\n\n\0"
     starts, stops = np.array([0, end - 24]), np.array([len(octets) - 1, end - 1])
@@ -96,12 +96,12 @@ def test_anything_else_is_not_uniform(second: bytes) -> None:
     assert read(second, first) is None
 
 
-def test_an_odd_value_is_not_uniform() -> None:
+def test_a_value_that_needs_the_exact_path_is_not_uniform() -> None:
     assert read(b"MESSAGE\na:x\n\n", b"MESSAGE\na: x\n\n", version="lenient") is None
     assert read(b"MESSAGE\na:x\n\n", b"MESSAGE\na: x\n\n") is not None
 
 
-def test_an_odd_name_is_not_uniform() -> None:
+def test_a_name_that_needs_the_exact_path_is_not_uniform() -> None:
     assert read(b"MESSAGE\nA:x\n\n", version="lenient") is None
     assert read(b"MESSAGE\nA:x\n\n") is not None
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.framebatch import FrameBatch
 from spark_stomp.errors import ExchangeError, RangeUnavailable
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, fetch, new_token
-from spark_stomp.receiver.frame_store import (FrameStore)
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.receiver.frame_store import FrameStore
 
 FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from support.journals import bodies, expected, local_journal, object_journal, run_of
 
-from spark_stomp.framebatch import MessageKey
 from spark_stomp.errors import JournalTrimmed
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import Journal

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from support.journals import bodies, damage, expected, object_journal, run_of
 
-from spark_stomp.framebatch import MessageKey
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
-from spark_stomp.locations import resolve
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.objects.blobs import Blobs, MountStore
-from spark_stomp.journal.objects.object_names import FRAMES, MARKS, MANIFESTS, DEDUP_LOG, WRITERS
 from spark_stomp.journal.objects.journal import ObjectJournal
+from spark_stomp.journal.objects.object_names import DEDUP_LOG, FRAMES, MANIFESTS, MARKS, WRITERS
+from spark_stomp.locations import resolve
 
 
 @pytest.fixture

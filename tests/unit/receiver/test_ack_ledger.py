@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.framebatch import MessageKey
-from spark_stomp.receiver.dedup import COMMITTED, HeldAt
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
+from spark_stomp.receiver.dedup import COMMITTED, HeldAt
 
 KEY = MessageKey("/queue/a", b"id", b"")
 MANY = 1_000

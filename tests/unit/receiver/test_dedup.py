@@ -87,7 +87,9 @@ class TestHeld:
         book.drop([b"1"], HeldAt(1, 1))
         assert book.held == 0
 
-    def test_marks_and_pins_are_those_of_the_receiver(self, book: DedupIndex, receivers: list[Receiver]) -> None:
+    def test_marks_and_pins_are_those_of_the_receiver(
+        self, book: DedupIndex, receivers: list[Receiver]
+    ) -> None:
         receivers[1].committed = 5
         assert [book.committed(owner) for owner in (0, 1, COMMITTED.owner)] == [0, 5, 0]
         assert book.committed(COMMITTED.owner) > COMMITTED.sequence

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Counts, Deliveries
-from spark_stomp.receiver.ack_ledger import AckGroup
 
 
 class Query:

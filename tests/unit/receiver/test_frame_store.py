@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from spark_stomp.framebatch import FrameBatch
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.receiver.frame_store import (FrameStore)
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.receiver.frame_store import FrameStore
 
 _opened: list[FrameStore] = []
 

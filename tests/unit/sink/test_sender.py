@@ -1,4 +1,4 @@
-"""The sender: success means that every message was confirmed, and no more are in doubt than allowed."""
+"""The sender: success means that every message was confirmed, and only so many are unconfirmed at a time."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_a_refusal_names_the_destination() -> None:
             sender.finish()
 
 
-def test_a_missing_goodbye_does_not_undo_what_was_confirmed(
+def test_a_failed_disconnect_does_not_undo_what_was_confirmed(
     devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.sink.sender._GOODBYE", 0.2)
+    monkeypatch.setattr("spark_stomp.sink.sender._DISCONNECT_TIMEOUT", 0.2)
     devbroker.faults.withhold_receipts = ("DISCONNECT",)
     with Sender(sink_options(devbroker.url)) as sender:
         sender.send(messages(1)[0])
@@ -74,7 +74,7 @@ def test_a_connection_that_breaks_is_no_success(devbroker: DevBroker) -> None:
 
 
 def pause(seconds: float) -> None:
-    """What a source does that computes for so long."""
+    """As Spark does while it computes for so long."""
     threading.Event().wait(seconds)
 
 
@@ -82,7 +82,7 @@ def pumps() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("stomp-sender")]
 
 
-class TestWhileTheSourceComputes:
+class TestWhileSparkComputes:
     def test_a_few_messages_are_sent_and_confirmed(self, devbroker: DevBroker) -> None:
         with Sender(sink_options(devbroker.url)) as sender:
             for message in messages(3):
@@ -175,7 +175,7 @@ class TestReceiptTimeout:
 
 
 class NoPump:
-    def __init__(self, *given: object) -> None:
+    def __init__(self, *_: object) -> None:
         pass
 
     def stop(self) -> None:

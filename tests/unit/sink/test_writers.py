@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Row
 from support.options import sink_options
 
-from spark_stomp.arrow import decode_block
+from spark_stomp.arrow import decode_frames
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
@@ -36,7 +36,7 @@ def standing(devbroker: DevBroker) -> list[tuple[bytes, dict[str, str]]]:
     rows = RowSettings(Projection.of("body", "headers"), None, "error")
     found: list[tuple[bytes, dict[str, str]]] = []
     for block, dialect in look(options, QUEUE):
-        batch = decode_block(block, rows.projection, rows.rules(dialect))
+        batch = decode_frames(block, rows.projection, rows.rules(dialect))
         found += [(row["body"], dict(row["headers"])) for row in batch.to_pylist()]
     return found
 

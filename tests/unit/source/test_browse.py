@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.arrow import decode_block
+from spark_stomp.arrow import decode_frames
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import DestinationRefused
@@ -28,7 +28,7 @@ def seen(devbroker: DevBroker, destination: str = QUEUE, **options: Any) -> list
     rows = RowSettings(Projection.of("body"), None, "error")
     bodies: list[bytes] = []
     for block, dialect in look(parsed, destination):
-        bodies += decode_block(block, rows.projection, rows.rules(dialect)).column("body").to_pylist()
+        bodies += decode_frames(block, rows.projection, rows.rules(dialect)).column("body").to_pylist()
     return bodies
 
 

@@ -11,12 +11,12 @@ import pytest
 from support.journals import bodies, frame, local_journal
 from support.waiting import wait_until
 
-from spark_stomp.framebatch import FrameBatch
 from spark_stomp.errors import JournalError, JournalUnwritable
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import JournalWriter, recover
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver import (Deliveries, DedupIndex)
+from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.ack_ledger import AckGroup
 
 

@@ -30,10 +30,10 @@ from spark_stomp.errors import (
 from spark_stomp.schema import Projection
 from spark_stomp.source import runtime
 from spark_stomp.source.commits import Committer
-from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.offsets import Offset
-from spark_stomp.source.stream_reader import StompStreamReader
 from spark_stomp.source.planning import Mode
+from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.source.stream_reader import StompStreamReader
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(20)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_stomp.arrow import RowRules, decode_block
+from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.schema import Projection
 from spark_stomp.source import tasks
@@ -26,7 +26,7 @@ def _shifted(ends: list[int], first: int) -> list[int]:
 def test_small_runs_become_one_block_and_rows_stay_exact() -> None:
     runs = [run(0, 3), run(3, 1), run(4, 2)]
     block = FrameBatch.join(runs)
-    batch = decode_block(
+    batch = decode_frames(
         block, Projection.of("message_id", "received_at", "sequence", "receiver"), RowRules(None, "ms")
     )
     assert batch.column("message_id").to_pylist() == [str(number) for number in range(6)]

@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 import pytest
 
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.planning import Available, Limits
-from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX, Decision, Mode, Situation, decide
+from spark_stomp.source.planning import (
+    QUIET_PERIOD,
+    QUIET_PERIOD_MAX,
+    Available,
+    Decision,
+    Limits,
+    Mode,
+    Situation,
+    decide,
+)
 
 STATUS = ReceiverStatus("e", True, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
 
