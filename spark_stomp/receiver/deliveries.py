@@ -23,12 +23,14 @@ from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.dedup import DedupIndex, HeldAt
 from spark_stomp.receiver.frame_store import FrameStore, ReadJournal
 from spark_stomp.receiver.keys import IdsBySequence, frame_keys
-from spark_stomp.receiver.marks import Marks
 from spark_stomp.receiver.settings import Counts
 
 __all__ = ["Deliveries", "Offer", "new_epoch", "offer"]
 
 _REDELIVERED = b"\nredelivered:true\n"
+
+# A known message that came once more: its key, where it is held, and its new handle.
+_Repeat = tuple[MessageKey, HeldAt, bytes]
 
 
 def new_epoch() -> str:
@@ -53,8 +55,8 @@ class Deliveries:
         read_journal: ReadJournal | None = None,
     ) -> None:
         self.epoch = new_epoch()
-        self._marks = Marks()
-        self.frames = FrameStore(max_bytes, self._marks, name, read_journal)
+        self.frames = FrameStore(max_bytes, name, read_journal)
+        self._marks = self.frames.marks
         self._index = DedupIndex() if index is None else index
         self._owner = self._index.register(self)
         self._ids = IdsBySequence()
@@ -114,12 +116,14 @@ class Deliveries:
                 # Closed meanwhile. It is un-acked, so it stays on the broker.
                 return
             self._count(redelivered=marked)
-            fresh = self._fresh(block, version, marked)
+            fresh, repeats = self._sort_out(block, version, marked)
             if fresh.ends:
                 batch = FrameBatch(
                     fresh.data, fresh.ends, self._marks.received, received_at, version, dialect
                 )
                 self._ledger.add(self.frames.append(batch), fresh.acks)
+            for repeat in repeats:
+                self._attach(*repeat)
 
     # --- ACKs
 
@@ -178,7 +182,6 @@ class Deliveries:
         with self._index.lock:
             if upto <= self._marks.released:
                 return False
-            self._marks.advance(committed=upto, kept=upto)
             self.frames.release(upto)
             self._remember_committed(min(upto, self._marks.live_from))
             if self._ledger is None:
@@ -266,26 +269,29 @@ class Deliveries:
 
     # --- what comes
 
-    def _fresh(self, block: MessageBlock, version: str, marked: int) -> MessageBlock:
-        """The messages of ``block`` that are new; the others are attached to what is held."""
+    def _sort_out(self, block: MessageBlock, version: str, marked: int) -> tuple[MessageBlock, list[_Repeat]]:
+        """The messages of ``block`` that are new, and those that are known."""
+        repeats: list[_Repeat] = []
         end = self._marks.received
         if not self._keyed:
             self._count(doubled=self._index.take_doubles(marked))
-            return block
+            return block, repeats
         if not self._index.add_new(block.ids, HeldAt(self._owner, end)):
-            block = self._without_known(block, version, marked)
+            block, repeats = self._compare(block, version, marked)
         self._ids.add(end, block.ids)
-        return block
+        return block, repeats
 
-    def _without_known(self, block: MessageBlock, version: str, marked: int) -> MessageBlock:
+    def _compare(self, block: MessageBlock, version: str, marked: int) -> tuple[MessageBlock, list[_Repeat]]:
+        """The same by comparing keys, if an id needs a closer look."""
         # An empty id names nothing.
         block = replace(block, ids=[name or None for name in block.ids])
         known = self._index.find(block.ids)
         names = {key[:2] for key in known}
         fresh: list[int] = []
+        repeats: list[_Repeat] = []
         for index, key in enumerate(frame_keys(block.data, block.ends, block.ids, version)):
             if key is not None and key in known:
-                self._attach(key, known[key], block.acks[index])
+                repeats.append((key, known[key], block.acks[index]))
                 continue
             if key is not None:
                 known[key] = HeldAt(self._owner, self._marks.received + len(fresh))
@@ -295,7 +301,7 @@ class Deliveries:
             fresh.append(index)
         nameless = sum(1 for index in fresh if block.ids[index] is None)
         self._count(doubled=self._index.take_doubles(min(marked, nameless)))
-        return block if len(fresh) == len(block.ends) else _selected(block, fresh)
+        return block if not repeats else _selected(block, fresh), repeats
 
     def _attach(self, key: MessageKey, held_at: HeldAt, handle: bytes) -> None:
         """A known message came once more: its new handle is ACKed with the held one."""

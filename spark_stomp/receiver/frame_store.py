@@ -51,17 +51,15 @@ class _Held:
 
 
 class FrameStore:
-    """The frames of one receiver. Thread-safe; ``marks`` say which are received, released and freed.
+    """The frames of one receiver. Thread-safe. ``marks`` say how far they are received, released, freed.
 
     ``max_bytes`` bounds what is held in memory; batches beyond it go to an unlinked temporary file. ``name``
     is the receiver's. ``read_journal`` reads the journal if there is one.
     """
 
-    def __init__(
-        self, max_bytes: int, marks: Marks, name: str = "", read_journal: ReadJournal | None = None
-    ) -> None:
+    def __init__(self, max_bytes: int, name: str = "", read_journal: ReadJournal | None = None) -> None:
+        self.marks = Marks()
         self._max_bytes = max_bytes
-        self._marks = marks
         self._name = name
         self._read_journal = read_journal
         self._lock = threading.Lock()
@@ -72,18 +70,18 @@ class FrameStore:
     @property
     def received(self) -> int:
         """The sequence number that the next frame will get."""
-        return self._marks.received
+        return self.marks.received
 
     @property
     def released(self) -> int:
         """Frames below this number were committed and may not be read any more."""
-        return self._marks.released
+        return self.marks.released
 
     @property
     def mean_bytes(self) -> float | None:
         """The mean size of all frames that ever came; None before the first."""
         with self._lock:
-            return self._index.total_bytes / self._marks.received if self._marks.received else None
+            return self._index.total_bytes / self.marks.received if self.marks.received else None
 
     @property
     def memory_bytes(self) -> int:
@@ -113,10 +111,10 @@ class FrameStore:
             return self._add(_Held(replace(batch, data=b"", ends=ends), position=batch.first_sequence))
 
     def _add(self, held: _Held) -> int:
-        first, ends = self._marks.received, held.batch.ends
+        first, ends = self.marks.received, held.batch.ends
         held.batch = replace(held.batch, first_sequence=first, receiver=self._name)
         self._index.append(first, len(ends), int(ends[-1]), held)
-        self._marks.advance(received=first + len(ends))
+        self.marks.advance(received=first + len(ends))
         return first
 
     # --- frames are read
@@ -139,7 +137,7 @@ class FrameStore:
             yield batch.part(low, high)
 
     def _require_readable(self, low: int, high: int) -> None:
-        released, received = self._marks.released, self._marks.received
+        released, received = self.marks.released, self.marks.received
         if low < released or high > received or low > high:
             raise RangeUnavailable(
                 f"frames [{low}, {high}) were asked for, but only [{released}, {received}) are held: "
@@ -178,7 +176,7 @@ class FrameStore:
         """The batches from frame ``low`` on, with which one begins: about ``max_bytes``, but at least one."""
         found: list[FrameBatch] = []
         with self._lock:
-            for piece in self._index.overlapping(low, self._marks.received):
+            for piece in self._index.overlapping(low, self.marks.received):
                 if found and (max_bytes := max_bytes - piece.size) < 0:
                     break
                 found.append(piece.item.load())
@@ -196,7 +194,7 @@ class FrameStore:
         """The number up to which all frames lie below ``position`` in the journal."""
         with self._lock:
             oldest = self._index.oldest
-            end = self._marks.received if oldest is None else oldest.first
+            end = self.marks.received if oldest is None else oldest.first
             for piece in self._index:
                 at = piece.item.position
                 if at is None or at >= position:
@@ -214,23 +212,24 @@ class FrameStore:
     # --- frames go
 
     def release(self, upto: int) -> None:
-        """Frames below ``upto`` are committed: nobody may read them any more."""
+        """Frames below ``upto`` are committed: they may be ACKed, and nobody may read them any more."""
         with self._lock:
-            self._marks.advance(released=min(upto, self._marks.received))
+            upto = min(upto, self.marks.received)
+            self.marks.advance(released=upto, committed=upto, kept=upto)
 
     def free(self, upto: int) -> None:
         """Frames below ``upto`` that were released are not needed any more; whole batches of them go."""
         with self._lock:
-            self._marks.advance(freed=min(upto, self._marks.released))
-            for held in self._index.free(self._marks.freed):
+            self.marks.advance(freed=min(upto, self.marks.released))
+            for held in self._index.free(self.marks.freed):
                 self._drop_data(held)
 
     def discard(self) -> None:
         """Forget the frames that need not be kept; their numbers will be given to others."""
         with self._lock:
-            for held in self._index.discard(self._marks.kept, _Held.cut):
+            for held in self._index.discard(self.marks.kept, _Held.cut):
                 self._drop_data(held)
-            self._marks.discard()
+            self.marks.discard()
 
     def close(self) -> None:
         """Give up the spill file."""

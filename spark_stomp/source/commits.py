@@ -117,10 +117,10 @@ class Committer:
     def start(self) -> None:
         self._watcher.start()
 
-    def raise_failure(self) -> None:
-        """Raise what ended the watcher."""
-        if self._failure is not None:
-            raise self._failure
+    @property
+    def failure(self) -> StompError | None:
+        """The error that ended the watcher."""
+        return self._failure
 
     # --- what Spark calls
 

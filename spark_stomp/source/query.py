@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from spark_stomp.errors import SubscribeTimeout
+from spark_stomp.errors import StompError, SubscribeTimeout
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import ReceiverStatus
@@ -43,11 +43,16 @@ _CHECK_AGAIN = 0.05
 
 @dataclass(frozen=True)
 class QueryStatus:
-    """A snapshot of a running query. ``figures`` are the counters that the exchange tells."""
+    """A snapshot of a running query.
+
+    ``figures`` are the counters that the exchange tells, ``epochs`` those whose frames are held; ``failure``
+    is the error that the next call of Spark's will raise.
+    """
 
     receivers: list[ReceiverStatus]
     figures: dict[str, Any]
     epochs: frozenset[str]
+    failure: StompError | None
 
 
 class QueryRuntime:
@@ -84,7 +89,8 @@ class QueryRuntime:
 
     def status(self) -> QueryStatus:
         """What the receivers and the journal are doing now; may be called from any thread."""
-        return QueryStatus(self._receivers.statuses(), self._receivers.figures(), self._backlog.epochs)
+        receivers = self._receivers
+        return QueryStatus(receivers.statuses(), receivers.figures(), self._backlog.epochs, self._failure)
 
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.
@@ -242,6 +248,11 @@ class QueryRuntime:
                 self._receivers.stop(_SHUTDOWN)
         self._sigterm.uninstall()
 
+    @property
+    def _failure(self) -> StompError | None:
+        return self._receivers.failure or self._committer.failure
+
     def _raise_failure(self) -> None:
-        self._receivers.raise_failure()
-        self._committer.raise_failure()
+        failure = self._failure
+        if failure is not None:
+            raise failure

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_stomp.errors import OptionError
+from spark_stomp.errors import OptionError, StompError
 from spark_stomp.exchange import ExchangeServer, exchange_host, new_token
 from spark_stomp.journal import JournalSettings, open_journal
 from spark_stomp.options import SourceOptions
@@ -105,12 +105,11 @@ class ReceiverGroup:
     def statuses(self) -> list[ReceiverStatus]:
         return [receiver.status() for receiver in self._receivers]
 
-    def raise_failure(self) -> None:
-        """Raise what ended a receiver or the backlog, if anything did."""
-        failures = [self.backlog.failure, *(status.failure for status in self.statuses())]
-        for failure in failures:
-            if failure is not None:
-                raise failure
+    @property
+    def failure(self) -> StompError | None:
+        """The error that ended a receiver or the backlog, if anything did."""
+        failures = (self.backlog.failure, *(status.failure for status in self.statuses()))
+        return next(filter(None, failures), None)
 
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""

@@ -20,7 +20,7 @@ from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
 
 __all__ = ["RECEIVERS", "Fate", "Query", "Side", "body_of", "counts", "frames_of", "receivers"]
 
@@ -60,19 +60,19 @@ class Fate(enum.Enum):
 class Side:
     """One receiver: what is under test, and what it showed to Spark."""
 
-    def __init__(self, book: DedupIndex) -> None:
-        self.deliveries = Deliveries(200, book)
+    def __init__(self, index: DedupIndex) -> None:
+        self.deliveries = Deliveries(200, index)
         self.link: Link | None = None
         self.offered: list[bytes] = []
         self.committed = 0
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        return [frame for run in self.deliveries.window.runs(low, high) for frame in frames_of(run)]
+        return [frame for batch in self.deliveries.frames.batches(low, high) for frame in frames_of(batch)]
 
 
-def frames_of(run: FrameBatch) -> list[bytes]:
-    bounds = [0, *run.ends]
-    return [bytes(run.data[low:high]) for low, high in pairwise(bounds)]
+def frames_of(batch: FrameBatch) -> list[bytes]:
+    bounds = [0, *batch.ends]
+    return [bytes(batch.data[low:high]) for low, high in pairwise(bounds)]
 
 
 def body_of(frame: bytes) -> bytes:
@@ -82,8 +82,8 @@ def body_of(frame: bytes) -> bytes:
 class Query(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.book = DedupIndex()
-        self.sides = [Side(self.book) for _ in range(RECEIVERS)]
+        self.index = DedupIndex()
+        self.sides = [Side(self.index) for _ in range(RECEIVERS)]
         self.ready: list[Message] = []
         self.published: list[Message] = []
         self.delivered: set[int] = set()
@@ -227,9 +227,8 @@ class Query(RuleBasedStateMachine):
     def offer(self, at: int, most: int) -> None:
         side = self.sides[at]
         low = len(side.offered)
-        high = min(side.deliveries.window.end, low + most)
-        with self.book.lock:
-            side.deliveries.offer(high)
+        high = min(side.deliveries.frames.received, low + most)
+        assert offer([Offer(side.deliveries, high, side.deliveries.discards)])
         side.offered += side.frames(low, high)
 
     @rule(at=receivers, most=counts)
@@ -246,9 +245,9 @@ class Query(RuleBasedStateMachine):
     @invariant()
     def the_memory_is_that_of_what_is_held(self) -> None:
         for side in self.sides:
-            window = side.deliveries.window
-            assert window.end >= len(side.offered)
-            assert window.released == side.committed
+            frames = side.deliveries.frames
+            assert frames.received >= len(side.offered)
+            assert frames.released == side.committed
 
     def teardown(self) -> None:
         try:
@@ -276,9 +275,9 @@ class Query(RuleBasedStateMachine):
             assert side.link is not None
             assert not side.link.unacked
             assert not side.deliveries.acks_pending
-            assert side.deliveries.outstanding == 0
-            assert (side.deliveries.window.memory_bytes, side.deliveries.window.spilled_bytes) == (0, 0)
-        assert self.book.held == 0
+            assert side.deliveries.unacked == 0
+            assert (side.deliveries.frames.memory_bytes, side.deliveries.frames.spilled_bytes) == (0, 0)
+        assert self.index.held == 0
 
     def _run_dry(self) -> None:
         for at in range(RECEIVERS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,26 +17,23 @@ from spark_stomp.receiver.frame_store import FrameStore
 FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"
 
 
-def window() -> FrameStore:
+def frame_store() -> FrameStore:
     made = FrameStore(max_bytes=200)
     for number in range(20):
         frame = FRAME % number
-        made.append(
-            frame * 2, [len(frame), 2 * len(frame)], received_at=number, version="1.2", dialect="generic"
-        )
+        made.append(FrameBatch(frame * 2, [len(frame), 2 * len(frame)], 0, number, "1.2", "generic"))
     return made
 
 
 class Exchange:
     def __init__(self) -> None:
-        self.window = window()
-        self.served: list[RangeTicket] = []
-        self.server = ExchangeServer("127.0.0.1", new_token(), self.read, dict, self.served.append)
+        self.store = frame_store()
+        self.server = ExchangeServer("127.0.0.1", new_token(), self.read, dict)
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         if ticket.epoch != "e":
             raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
-        return self.window.runs(ticket.low, ticket.high)
+        return self.store.batches(ticket.low, ticket.high)
 
 
 @pytest.fixture
@@ -43,25 +41,40 @@ def exchange() -> Iterator[Exchange]:
     made = Exchange()
     yield made
     made.server.close()
-    made.window.close()
+    made.store.close()
 
 
 def test_a_range_arrives_as_it_was_received(exchange: Exchange) -> None:
-    runs = list(fetch(exchange.server.address, RangeTicket("e", 3, 40)))
-    expected = list(exchange.window.runs(3, 40))
-    assert [bytes(run.data) for run in runs] == [bytes(run.data) for run in expected]
-    assert [list(run.ends) for run in runs] == [list(run.ends) for run in expected]
-    assert [(r.first_sequence, r.received_at, r.version, r.dialect) for r in runs] == [
+    batches = list(fetch(exchange.server.address, RangeTicket("e", 3, 40)))
+    expected = list(exchange.store.batches(3, 40))
+    assert [bytes(batch.data) for batch in batches] == [bytes(batch.data) for batch in expected]
+    assert [list(batch.ends) for batch in batches] == [list(batch.ends) for batch in expected]
+    assert [(r.first_sequence, r.received_at, r.version, r.dialect) for r in batches] == [
         (r.first_sequence, r.received_at, r.version, r.dialect) for r in expected
     ]
-    assert exchange.served == [RangeTicket("e", 3, 40)]
 
 
 def test_a_wrong_token_gets_nothing(exchange: Exchange) -> None:
     address = ExchangeAddress("127.0.0.1", exchange.server.address.port, new_token())
     with pytest.raises(ExchangeError, match="token is missing or wrong"):
         list(fetch(address, RangeTicket("e", 0, 1)))
-    assert exchange.served == []
+
+
+def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(exchange: Exchange) -> None:
+    first, second, gone = RangeTicket("e", 0, 4), RangeTicket("e", 4, 8), RangeTicket("other", 0, 1)
+    exchange.server.expect([first, second])
+    list(fetch(exchange.server.address, first))
+    with pytest.raises(ExchangeError):
+        list(fetch(exchange.server.address, gone))
+    assert exchange.server.read_at is None
+    before = time.monotonic()
+    list(fetch(exchange.server.address, second))
+    read_at = exchange.server.read_at
+    assert read_at is not None and before <= read_at <= time.monotonic()
+    list(fetch(exchange.server.address, first))
+    assert exchange.server.read_at == read_at
+    exchange.server.expect([first])
+    assert exchange.server.read_at is None
 
 
 def test_the_token_is_not_shown(exchange: Exchange) -> None:
@@ -70,7 +83,7 @@ def test_the_token_is_not_shown(exchange: Exchange) -> None:
 
 @pytest.mark.rule("3.4")
 def test_a_freed_range_is_an_error_and_not_empty(exchange: Exchange) -> None:
-    exchange.window.release(10)
+    exchange.store.release(10)
     with pytest.raises(ExchangeError, match=r"STOMP_RANGE_UNAVAILABLE.*committed and freed"):
         list(fetch(exchange.server.address, RangeTicket("e", 5, 12)))
 
@@ -85,16 +98,16 @@ def test_an_unknown_epoch_is_an_error(exchange: Exchange) -> None:
 def test_less_than_the_whole_range_fails_the_task(
     exchange: Exchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = exchange.window.runs
-    monkeypatch.setattr(exchange.window, "runs", lambda low, high: whole(low, high - 2))
+    whole = exchange.store.batches
+    monkeypatch.setattr(exchange.store, "batches", lambda low, high: whole(low, high - 2))
     with pytest.raises(ExchangeError, match=r"up to 10 of \[4, 12\)"):
         list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
 
 
 @pytest.mark.rule("3.3")
 def test_a_gap_fails_the_task(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = exchange.window.runs
-    monkeypatch.setattr(exchange.window, "runs", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
+    whole = exchange.store.batches
+    monkeypatch.setattr(exchange.store, "batches", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
     with pytest.raises(ExchangeError, match=r"up to 6 of \[4, 12\)"):
         list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
 

@@ -26,7 +26,7 @@ def ledger(*counts: int) -> AckLedger:
 
 
 def take(under_test: AckLedger, committed: int, others: int = 0, most: int = MANY) -> list[bytes]:
-    """What is due where ``committed`` is this receiver's mark and ``others`` that of all owners."""
+    """What is due if ``committed`` is this receiver's mark and ``others`` that of all owners."""
     acks = under_test.take(committed, lambda owner: 0 if owner < 0 else others, most)
     return [] if acks is None else acks.handles
 
@@ -67,10 +67,10 @@ def test_confirmed_grows_with_receipts_only() -> None:
     under_test = ledger(4)
     send(under_test, 4, "r1")
     assert (under_test.confirmed, under_test.next_deadline) == (0, 4.0)
-    assert (under_test.outstanding, under_test.pending(4, lambda owner: 0)) == (4, True)
+    assert (under_test.unacked, under_test.pending(4, lambda owner: 0)) == (4, True)
     assert under_test.confirm("r1")
     assert (under_test.confirmed, under_test.next_deadline) == (4, None)
-    assert (under_test.outstanding, under_test.pending(4, lambda owner: 0)) == (0, False)
+    assert (under_test.unacked, under_test.pending(4, lambda owner: 0)) == (0, False)
 
 
 @pytest.mark.rule("1.10")
@@ -95,7 +95,7 @@ def test_a_second_receipt_counts_nothing_twice() -> None:
     send(under_test, 2, "b")
     under_test.confirm("b")
     under_test.confirm("b")
-    assert under_test.outstanding == 1
+    assert under_test.unacked == 1
 
 
 class TestAnotherConnectionBefore:

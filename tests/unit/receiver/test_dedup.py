@@ -1,4 +1,4 @@
-"""The key book: the quick way and the closer look, and nothing left behind."""
+"""The dedup index: the quick way and the closer look, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -33,130 +33,130 @@ def receivers() -> list[Receiver]:
 
 
 @pytest.fixture
-def book(receivers: list[Receiver]) -> DedupIndex:
+def index(receivers: list[Receiver]) -> DedupIndex:
     made = DedupIndex(max_remembered=3)
-    assert [made.enroll(receiver) for receiver in receivers] == [0, 1]
+    assert [made.register(receiver) for receiver in receivers] == [0, 1]
     return made
 
 
 class TestHeld:
-    def test_new_ids_are_held_until_they_are_dropped(self, book: DedupIndex) -> None:
-        assert book.hold_new([b"1", b"2"], HeldAt(0, 0))
-        assert book.hold_new([b"3"], HeldAt(1, 0))
-        book.drop([b"1", b"2"], HeldAt(0, 0))
-        assert book.held == 1
-        assert book.hold_new([b"1", b"2"], HeldAt(1, 1))
+    def test_new_ids_are_held_until_they_are_dropped(self, index: DedupIndex) -> None:
+        assert index.add_new([b"1", b"2"], HeldAt(0, 0))
+        assert index.add_new([b"3"], HeldAt(1, 0))
+        index.remove([b"1", b"2"], HeldAt(0, 0))
+        assert index.held == 1
+        assert index.add_new([b"1", b"2"], HeldAt(1, 1))
 
     @pytest.mark.parametrize("ids", [[b"4", b"1"], [b"4", b"4"], [b"4", None], [b"", b"4"], [None]])
     def test_known_repeated_or_missing_ids_need_a_closer_look(
-        self, book: DedupIndex, ids: list[bytes | None]
+        self, index: DedupIndex, ids: list[bytes | None]
     ) -> None:
-        book.hold_new([b"1"], HeldAt(0, 0))
-        assert not book.hold_new(ids, HeldAt(1, 0))
-        assert book.held == 1
+        index.add_new([b"1"], HeldAt(0, 0))
+        assert not index.add_new(ids, HeldAt(1, 0))
+        assert index.held == 1
 
-    def test_settled_ids_too(self, book: DedupIndex) -> None:
-        book.settle([key(b"1")])
-        assert not book.hold_new([b"1"], HeldAt(0, 0))
+    def test_committed_ids_too(self, index: DedupIndex) -> None:
+        index.remember_unconfirmed([key(b"1")])
+        assert not index.add_new([b"1"], HeldAt(0, 0))
 
     def test_known_says_where_every_message_of_an_id_is(
-        self, book: DedupIndex, receivers: list[Receiver]
+        self, index: DedupIndex, receivers: list[Receiver]
     ) -> None:
         receivers[0].keys = {7: key(b"1"), 8: key(b"2")}
         receivers[1].keys = {3: key(b"1", b"other")}
-        book.hold_new([b"1", b"2"], HeldAt(0, 7))
-        book.hold(b"1", HeldAt(1, 3))
-        book.settle([key(b"1", b"third")])
-        assert book.known([b"1", b"9", None, b""]) == {
+        index.add_new([b"1", b"2"], HeldAt(0, 7))
+        index.add(b"1", HeldAt(1, 3))
+        index.remember_unconfirmed([key(b"1", b"third")])
+        assert index.find([b"1", b"9", None, b""]) == {
             key(b"1"): HeldAt(0, 7),
             key(b"1", b"other"): HeldAt(1, 3),
             key(b"1", b"third"): COMMITTED,
         }
 
     def test_one_of_several_messages_with_an_id_is_dropped_alone(
-        self, book: DedupIndex, receivers: list[Receiver]
+        self, index: DedupIndex, receivers: list[Receiver]
     ) -> None:
         receivers[1].keys = {0: key(b"1", b"b"), 1: key(b"1", b"c")}
-        book.hold_new([b"1", b"2"], HeldAt(0, 0))
-        book.hold(b"1", HeldAt(1, 0))
-        book.hold(b"1", HeldAt(1, 1))
-        book.drop([b"1", b"2"], HeldAt(0, 0))
-        assert set(book.known([b"1"]).values()) == {HeldAt(1, 0), HeldAt(1, 1)}
-        book.drop([b"1"], HeldAt(1, 0))
-        assert set(book.known([b"1"]).values()) == {HeldAt(1, 1)}
-        book.drop([b"1"], HeldAt(1, 1))
-        assert book.held == 0
+        index.add_new([b"1", b"2"], HeldAt(0, 0))
+        index.add(b"1", HeldAt(1, 0))
+        index.add(b"1", HeldAt(1, 1))
+        index.remove([b"1", b"2"], HeldAt(0, 0))
+        assert set(index.find([b"1"]).values()) == {HeldAt(1, 0), HeldAt(1, 1)}
+        index.remove([b"1"], HeldAt(1, 0))
+        assert set(index.find([b"1"]).values()) == {HeldAt(1, 1)}
+        index.remove([b"1"], HeldAt(1, 1))
+        assert index.held == 0
 
     def test_marks_and_pins_are_those_of_the_receiver(
-        self, book: DedupIndex, receivers: list[Receiver]
+        self, index: DedupIndex, receivers: list[Receiver]
     ) -> None:
         receivers[1].committed = 5
-        assert [book.committed(owner) for owner in (0, 1, COMMITTED.owner)] == [0, 5, 0]
-        assert book.committed(COMMITTED.owner) > COMMITTED.sequence
-        book.pin(HeldAt(1, 9))
+        assert [index.committed(owner) for owner in (0, 1, COMMITTED.owner)] == [0, 5, 0]
+        assert index.committed(COMMITTED.owner) > COMMITTED.sequence
+        index.pin(HeldAt(1, 9))
         assert (receivers[0].pinned, receivers[1].pinned) == ([], [9])
 
 
-class TestSettled:
-    def test_is_forgotten_once_its_ack_is_confirmed(self, book: DedupIndex) -> None:
-        book.settle([key(b"1"), None, key(b"1", b"other")])
-        book.forget([key(b"1"), key(b"unknown")])
-        assert book.known([b"1"]) == {key(b"1", b"other"): COMMITTED}
-        book.forget([key(b"1", b"other")])
-        assert book.hold_new([b"1"], HeldAt(0, 0))
+class TestCommitted:
+    def test_is_forgotten_once_its_ack_is_confirmed(self, index: DedupIndex) -> None:
+        index.remember_unconfirmed([key(b"1"), None, key(b"1", b"other")])
+        index.confirm([key(b"1"), key(b"unknown")])
+        assert index.find([b"1"]) == {key(b"1", b"other"): COMMITTED}
+        index.confirm([key(b"1", b"other")])
+        assert index.add_new([b"1"], HeldAt(0, 0))
 
     @pytest.mark.rule("4.5")
-    def test_is_bounded_and_the_oldest_goes_first(self, book: DedupIndex) -> None:
-        book.settle([key(b"%d" % number) for number in range(5)])
-        assert {found.id for found in book.known([b"%d" % number for number in range(5)])} == {
+    def test_is_bounded_and_the_oldest_goes_first(self, index: DedupIndex) -> None:
+        index.remember_unconfirmed([key(b"%d" % number) for number in range(5)])
+        assert {found.id for found in index.find([b"%d" % number for number in range(5)])} == {
             b"2",
             b"3",
             b"4",
         }
 
 
-def test_what_is_at_risk_is_counted_once(book: DedupIndex) -> None:
-    book.put_at_risk(3)
-    assert [book.take_at_risk(2), book.take_at_risk(2), book.take_at_risk(2)] == [2, 1, 0]
+def test_what_is_at_risk_is_counted_once(index: DedupIndex) -> None:
+    index.expect_doubles(3)
+    assert [index.take_doubles(2), index.take_doubles(2), index.take_doubles(2)] == [2, 1, 0]
 
 
 class TestJournaled:
     """With a journal confirmed keys are remembered: a broker that is killed may forget what it confirmed."""
 
     @pytest.fixture
-    def book(self) -> DedupIndex:
+    def index(self) -> DedupIndex:
         return DedupIndex(max_remembered=3, journaled=True)
 
     @pytest.mark.rule("J.9")
-    def test_confirmed_is_still_known(self, book: DedupIndex) -> None:
-        book.settle([key(b"1")])
-        book.forget([key(b"1")])
-        assert book.known([b"1"]) == {key(b"1"): COMMITTED}
-        assert not book.hold_new([b"1"], HeldAt(0, 0))
+    def test_confirmed_is_still_known(self, index: DedupIndex) -> None:
+        index.remember_unconfirmed([key(b"1")])
+        index.confirm([key(b"1")])
+        assert index.find([b"1"]) == {key(b"1"): COMMITTED}
+        assert not index.add_new([b"1"], HeldAt(0, 0))
 
     @pytest.mark.rule("J.9")
-    def test_beyond_the_bound_confirmed_ones_go_first_and_uncounted(self, book: DedupIndex) -> None:
-        book.settle([key(b"unconfirmed")])
-        book.retire([key(b"1"), key(b"2"), key(b"3")])
-        assert book.known([b"unconfirmed", b"1", b"2", b"3"]).keys() == {
+    def test_beyond_the_bound_confirmed_ones_go_first_and_uncounted(self, index: DedupIndex) -> None:
+        index.remember_unconfirmed([key(b"unconfirmed")])
+        index.remember_confirmed([key(b"1"), key(b"2"), key(b"3")])
+        assert index.find([b"unconfirmed", b"1", b"2", b"3"]).keys() == {
             key(b"unconfirmed"),
             key(b"2"),
             key(b"3"),
         }
-        assert (book.settled, book.evicted) == (3, 0)
-        book.settle([key(b"4"), key(b"5"), key(b"6")])
-        assert book.known([b"unconfirmed"]) == {}
-        assert (book.settled, book.evicted) == (3, 1)
+        assert (index.remembered, index.evicted) == (3, 0)
+        index.remember_unconfirmed([key(b"4"), key(b"5"), key(b"6")])
+        assert index.find([b"unconfirmed"]) == {}
+        assert (index.remembered, index.evicted) == (3, 1)
 
-    def test_what_is_not_in_the_journal_yet_is_given_out_once(self, book: DedupIndex) -> None:
-        book.settle([key(b"1")])
-        book.forget([key(b"1")])
-        book.retire([key(b"2"), None])
-        assert book.take_unsaved() == [key(b"1"), key(b"2")]
-        assert book.take_unsaved() == []
+    def test_what_is_not_in_the_journal_yet_is_given_out_once(self, index: DedupIndex) -> None:
+        index.remember_unconfirmed([key(b"1")])
+        index.confirm([key(b"1")])
+        index.remember_confirmed([key(b"2"), None])
+        assert index.take_unwritten() == [key(b"1"), key(b"2")]
+        assert index.take_unwritten() == []
 
     def test_without_one_nothing_is_noted(self) -> None:
-        book = DedupIndex()
-        book.settle([key(b"1")])
-        book.forget([key(b"1")])
-        assert (book.known([b"1"]), book.take_unsaved(), book.settled) == ({}, [], 0)
+        index = DedupIndex()
+        index.remember_unconfirmed([key(b"1")])
+        index.confirm([key(b"1")])
+        assert (index.find([b"1"]), index.take_unwritten(), index.remembered) == ({}, [], 0)

@@ -9,15 +9,16 @@ import pytest
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.deliveries import Counts, Deliveries
+from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
+from spark_stomp.receiver.settings import Counts
 
 
 class Query:
     """Two receivers of one query; handles and messages are made up as they are delivered."""
 
     def __init__(self) -> None:
-        self.book = DedupIndex()
-        self.first, self.second = Deliveries(1 << 20, self.book), Deliveries(1 << 20, self.book)
+        self.index = DedupIndex()
+        self.first, self.second = Deliveries(1 << 20, self.index), Deliveries(1 << 20, self.index)
         for receiver in (self.first, self.second):
             receiver.connected(keyed=True)
         self.handles = 0
@@ -44,9 +45,13 @@ class Query:
         return acks.handles
 
 
+def offered(receiver: Deliveries, upto: int) -> bool:
+    return offer([Offer(receiver, upto, receiver.discards)])
+
+
 def rows(receiver: Deliveries) -> list[str]:
-    low, high = receiver.committed, receiver.window.end
-    data = b"".join(bytes(run.data) for run in receiver.window.runs(low, high))
+    low, high = receiver.committed, receiver.frames.received
+    data = b"".join(bytes(batch.data) for batch in receiver.frames.batches(low, high))
     return [frame.split(b"\n\n")[1].decode() for frame in data.split(b"\0")[:-1]]
 
 
@@ -61,7 +66,7 @@ def query() -> Iterator[Query]:
 @pytest.mark.rule("2.3", "2.4")
 def test_what_was_offered_stays_and_the_rest_is_discarded(query: Query) -> None:
     query.deliver(query.first, "a", "b", "c", "d")
-    query.first.offer(2)
+    assert offered(query.first, 2)
     query.first.disconnected(redelivers=True)
     assert rows(query.first) == ["a", "b"]
     assert query.first.discards == 1
@@ -81,7 +86,7 @@ def test_where_nothing_comes_again_everything_stays(query: Query) -> None:
 @pytest.mark.rule("4.1")
 def test_old_handles_are_void_and_new_ones_are_acked(query: Query) -> None:
     query.deliver(query.first, "a", "b")
-    query.first.offer(2)
+    assert offered(query.first, 2)
     query.first.disconnected(redelivers=True)
     query.first.connected(keyed=True)
     new = query.deliver(query.first, "a", again=True)
@@ -96,7 +101,7 @@ def test_the_mark_of_redelivery_does_not_matter(query: Query) -> None:
     query.deliver(query.first, "a")
     handles = query.deliver(query.second, "a", again=False)
     assert rows(query.second) == []
-    query.first.offer(1)
+    assert offered(query.first, 1)
     query.first.commit(1)
     assert query.acks(query.second) == handles
 
@@ -134,7 +139,7 @@ def test_committed_and_unconfirmed_is_acked_again_and_dropped(query: Query) -> N
     query.first.commit(2)
     query.acks(query.first)
     query.first.disconnected(redelivers=True)
-    assert (query.first.window.memory_bytes, query.book.held) == (0, 0)
+    assert (query.first.frames.memory_bytes, query.index.held) == (0, 0)
     handles = query.deliver(query.second, "b", again=True)
     assert rows(query.second) == []
     assert query.second.counts == Counts(redelivered=1, dropped=1)
@@ -147,7 +152,7 @@ def test_committed_and_unconfirmed_is_acked_again_and_dropped(query: Query) -> N
 @pytest.mark.rule("4.5")
 def test_committed_while_away_is_acked_when_it_comes_again(query: Query) -> None:
     query.deliver(query.first, "a")
-    query.first.offer(1)
+    assert offered(query.first, 1)
     query.first.disconnected(redelivers=True)
     query.first.commit(1)
     assert not query.first.acks_pending
@@ -160,12 +165,12 @@ def test_committed_while_away_is_acked_when_it_comes_again(query: Query) -> None
 @pytest.mark.rule("4.5")
 def test_committed_before_it_comes_again_is_acked_when_it_does(query: Query) -> None:
     query.deliver(query.first, "a", "b")
-    query.first.offer(2)
+    assert offered(query.first, 2)
     query.first.disconnected(redelivers=True)
     query.first.connected(keyed=True)
     query.first.commit(2)
     assert query.acks(query.first) == []
-    assert (query.book.held, query.first.window.memory_bytes) == (0, 0)
+    assert (query.index.held, query.first.frames.memory_bytes) == (0, 0)
     handles = query.deliver(query.first, "a", "b", again=True)
     assert rows(query.first) == []
     assert query.acks(query.first) == handles
@@ -178,17 +183,17 @@ def test_confirmed_is_forgotten(query: Query) -> None:
     query.acks(query.first, "r")
     assert query.first.acks_pending
     query.first.confirm("r")
-    assert (query.book.held, query.first.window.memory_bytes, query.first.acks_pending) == (0, 0, False)
+    assert (query.index.held, query.first.frames.memory_bytes, query.first.acks_pending) == (0, 0, False)
     query.deliver(query.first, "a")
     assert rows(query.first) == ["a"]
 
 
 @pytest.mark.rule("4.2")
-@pytest.mark.parametrize("settled", [False, True])
-def test_the_same_key_with_another_body_is_new_and_counted(query: Query, settled: bool) -> None:
+@pytest.mark.parametrize("committed", [False, True])
+def test_the_same_key_with_another_body_is_new_and_counted(query: Query, committed: bool) -> None:
     query.deliver(query.first, "a")
-    query.first.offer(1)
-    if settled:
+    assert offered(query.first, 1)
+    if committed:
         query.first.commit(1)
         query.first.disconnected(redelivers=True)
     query.deliver(query.second, "a", body="other")
@@ -201,27 +206,27 @@ def test_the_same_key_with_another_body_is_new_and_counted(query: Query, settled
 @pytest.mark.rule("4.6")
 def test_without_an_id_everything_is_new_and_counted(query: Query) -> None:
     query.deliver(query.first, "a", "", "", "")
-    query.first.offer(3)
+    assert offered(query.first, 3)
     query.first.disconnected(redelivers=True)
     query.first.connected(keyed=True)
     query.deliver(query.first, "a", "", "", "", again=True)
-    assert query.first.window.end == 6
+    assert query.first.frames.received == 6
     assert query.first.counts == Counts(redelivered=4, reattached=1, doubled=2)
 
 
-def test_outstanding_is_what_the_broker_holds_against_us(query: Query) -> None:
+def test_unacked_is_what_the_broker_holds_against_us(query: Query) -> None:
     query.deliver(query.first, "a", "b", "c")
-    query.first.offer(2)
-    assert query.first.outstanding == 3
+    assert offered(query.first, 2)
+    assert query.first.unacked == 3
     query.first.disconnected(redelivers=True)
     query.first.connected(keyed=True)
-    assert query.first.outstanding == 0
+    assert query.first.unacked == 0
     query.deliver(query.first, "a", "b", "c", again=True)
-    assert query.first.outstanding == 3
+    assert query.first.unacked == 3
     query.first.commit(1)
     query.acks(query.first, "r")
     query.first.confirm("r")
-    assert query.first.outstanding == 2
+    assert query.first.unacked == 2
 
 
 def test_what_a_closed_receiver_held_is_new_elsewhere(query: Query) -> None:

@@ -17,7 +17,7 @@ def learned(cap: PageLimitDetector, at: int = 400) -> bool:
     cap.watch(at, 1.0)
     cap.acks_sent()
     cap.acks_confirmed(now=5.0)
-    return cap.delivered(outstanding=100, now=5.1)
+    return cap.delivered(unacked=100, now=5.1)
 
 
 class TestForTheTimeBeing:
@@ -46,7 +46,7 @@ class TestForCertain:
     def test_also_before_the_receipt(self, cap: PageLimitDetector) -> None:
         cap.watch(400, 1.0)
         cap.acks_sent()
-        assert cap.delivered(outstanding=400, now=5.0)
+        assert cap.delivered(unacked=400, now=5.0)
 
     @pytest.mark.rule("5.3")
     def test_from_then_on_at_once(self, cap: PageLimitDetector) -> None:
@@ -57,22 +57,22 @@ class TestForCertain:
 
     def test_not_where_they_come_without_room_being_made(self, cap: PageLimitDetector) -> None:
         cap.watch(400, 1.0)
-        assert not cap.delivered(outstanding=401, now=5.0)
+        assert not cap.delivered(unacked=401, now=5.0)
         cap.acks_sent()
         cap.acks_confirmed(now=6.0)
-        assert not cap.delivered(outstanding=10, now=6.1)
+        assert not cap.delivered(unacked=10, now=6.1)
 
     def test_not_where_they_come_later(self, cap: PageLimitDetector) -> None:
         cap.watch(400, 1.0)
         cap.acks_sent()
         cap.acks_confirmed(now=5.0)
-        assert not cap.delivered(outstanding=10, now=5.3)
+        assert not cap.delivered(unacked=10, now=5.3)
         assert cap.learned is None
 
     def test_until_the_broker_sends_more(self, cap: PageLimitDetector) -> None:
         learned(cap)
-        assert not cap.delivered(outstanding=400, now=7.0)
+        assert not cap.delivered(unacked=400, now=7.0)
         assert cap.learned == 400
-        cap.delivered(outstanding=401, now=7.1)
+        cap.delivered(unacked=401, now=7.1)
         assert cap.learned is None
         assert not cap.holds_back(401, quiet=0.0)

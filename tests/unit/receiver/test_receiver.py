@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from support.options import source_options
+from support.receivers import LoneReceiver
 from support.tcp import tcp_server
 from support.waiting import wait_until
 
@@ -22,15 +23,14 @@ from spark_stomp.errors import (
     LoginRefused,
     RangeUnavailable,
 )
-from spark_stomp.receiver import DedupIndex, Receiver, ReceiverStatus
-from spark_stomp.source.receivers import receiver_settings
+from spark_stomp.receiver import DedupIndex, ReceiverStatus
 
 QUEUE = "/queue/a"
 
 
 @contextmanager
-def receiving(url: str, destination: str = QUEUE, **options: object) -> Iterator[Receiver]:
-    receiver = Receiver(receiver_settings(source_options(url, destination, **options))[0])
+def receiving(url: str, destination: str = QUEUE, **options: object) -> Iterator[LoneReceiver]:
+    receiver = LoneReceiver(source_options(url, destination, **options))
     receiver.start()
     try:
         yield receiver
@@ -38,7 +38,7 @@ def receiving(url: str, destination: str = QUEUE, **options: object) -> Iterator
         receiver.stop(4)
 
 
-def received(receiver: Receiver, count: int) -> None:
+def received(receiver: LoneReceiver, count: int) -> None:
     wait_until(lambda: receiver.status().received >= count, what=f"{count} frames")
 
 
@@ -47,11 +47,11 @@ def test_frames_arrive_in_order_and_stay_readable(devbroker: DevBroker) -> None:
     devbroker.publish_many(QUEUE, [b"m%d" % number for number in range(100)])
     with receiving(devbroker.url) as receiver:
         received(receiver, 100)
-        data = b"".join(bytes(run.data) for run in receiver.runs(0, 100))
+        data = b"".join(bytes(batch.data) for batch in receiver.frames.batches(0, 100))
         assert [data.index(b"\n\nm%d\0" % number) for number in range(100)] == sorted(
             data.index(b"\n\nm%d\0" % number) for number in range(100)
         )
-        assert data == b"".join(bytes(run.data) for run in receiver.runs(0, 100))
+        assert data == b"".join(bytes(batch.data) for batch in receiver.frames.batches(0, 100))
     assert devbroker.queue(QUEUE).acked == 0
 
 
@@ -65,7 +65,7 @@ def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) 
         wait_until(lambda: receiver.status().acked == 37, what="the receipts")
         assert devbroker.queue(QUEUE).acked == 37
         with pytest.raises(RangeUnavailable):
-            receiver.runs(36, 40)
+            receiver.frames.batches(36, 40)
         receiver.acknowledge(20)
         assert receiver.status().committed == 37
     assert devbroker.bodies(QUEUE) == [b"m%d" % number for number in range(37, 100)]
@@ -91,8 +91,8 @@ def test_the_end_acks_what_is_committed_and_says_goodbye(devbroker: DevBroker) -
 
 @pytest.mark.rule("2.2")
 def test_every_life_has_an_epoch_of_its_own(devbroker: DevBroker) -> None:
-    settings = receiver_settings(source_options(devbroker.url))[0]
-    assert len({Receiver(settings).epoch for _ in range(100)}) == 100
+    options = source_options(devbroker.url)
+    assert len({LoneReceiver(options).deliveries.epoch for _ in range(100)}) == 100
 
 
 @pytest.mark.rule("5.7")
@@ -101,8 +101,8 @@ def test_beyond_the_memory_bound_frames_are_spilled_and_the_socket_is_read(devbr
     with receiving(devbroker.url, maxBufferedBytes="100k") as receiver:
         received(receiver, 9_000)
         # One read, of at most 4 MiB and what was left of the read before, is kept however small the bound.
-        assert receiver.window.memory_bytes <= 6 << 20
-        assert sum(len(run.ends) for run in receiver.runs(0, 9_000)) == 9_000
+        assert receiver.frames.memory_bytes <= 6 << 20
+        assert sum(len(batch.ends) for batch in receiver.frames.batches(0, 9_000)) == 9_000
 
 
 @pytest.mark.rule("4.7")
@@ -138,7 +138,7 @@ def test_a_frame_over_the_limit_is_a_failure_and_stays_on_the_broker(devbroker: 
     assert devbroker.queue(QUEUE).depth == 2
 
 
-def again(receiver: Receiver, broker: DevBroker) -> None:
+def again(receiver: LoneReceiver, broker: DevBroker) -> None:
     """Break the connection and wait for the next one."""
     before = receiver.status().reconnects
     broker.drop_connections()
@@ -148,13 +148,13 @@ def again(receiver: Receiver, broker: DevBroker) -> None:
     )
 
 
-def offer(receiver: Receiver, upto: int) -> None:
+def offer(receiver: LoneReceiver, upto: int) -> None:
     received(receiver, upto)
-    receiver.deliveries.offer(upto)
+    receiver.offer(upto)
 
 
-def bodies(receiver: Receiver, low: int, high: int) -> list[bytes]:
-    frames = b"".join(bytes(run.data) for run in receiver.runs(low, high)).split(b"\0")[:-1]
+def bodies(receiver: LoneReceiver, low: int, high: int) -> list[bytes]:
+    frames = b"".join(bytes(batch.data) for batch in receiver.frames.batches(low, high)).split(b"\0")[:-1]
     return [frame.split(b"\n\n", 1)[1] for frame in frames]
 
 
@@ -255,9 +255,9 @@ class TestReconnect:
     @pytest.mark.rule("4.3")
     def test_a_message_that_moves_to_another_receiver_gives_no_second_row(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
-        book = DedupIndex()
-        settings = receiver_settings(source_options(devbroker.url))[0]
-        first, second = Receiver(settings, book=book), Receiver(settings, book=book)
+        index = DedupIndex()
+        options = source_options(devbroker.url)
+        first, second = LoneReceiver(options, index), LoneReceiver(options, index)
         first.start()
         offer(first, 5)
         second.start()
@@ -340,7 +340,7 @@ class TestReconnect:
     def test_a_broker_that_stays_away_ends_it_in_time(self) -> None:
         with DevBroker() as broker:
             broker.publish_many(QUEUE, FIVE)
-            receiver = Receiver(receiver_settings(source_options(broker.url, reconnectTimeout="1s"))[0])
+            receiver = LoneReceiver(source_options(broker.url, reconnectTimeout="1s"))
             receiver.start()
             offer(receiver, 5)
         wait_until(lambda: not receiver.status().subscribed, what="the loss")
@@ -353,7 +353,7 @@ class TestReconnect:
 
     def test_the_end_does_not_wait_for_the_next_attempt(self) -> None:
         with DevBroker() as broker:
-            receiver = Receiver(receiver_settings(source_options(broker.url))[0])
+            receiver = LoneReceiver(source_options(broker.url))
             receiver.start()
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
         begun = time.monotonic()

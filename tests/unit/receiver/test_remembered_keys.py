@@ -12,11 +12,11 @@ class TestRemembered:
         remembered = RememberedKeys()
         keys = [key(b"%d" % number) for number in range(6)]
         remembered.add(keys)
-        remembered.discard(keys[0])
-        remembered.discard(keys[3])
-        assert remembered.forget_oldest(2) == 2
+        remembered.remove(keys[0])
+        remembered.remove(keys[3])
+        assert remembered.evict_oldest(2) == 2
         assert [name for name in (b"0", b"1", b"2", b"3", b"4", b"5") if remembered.of(name)] == [b"4", b"5"]
-        assert remembered.forget_oldest(5) == 2
+        assert remembered.evict_oldest(5) == 2
         assert len(remembered) == 0
 
     def test_an_id_may_mean_several_messages(self) -> None:
@@ -25,31 +25,31 @@ class TestRemembered:
         remembered.add([one, other, one])
         remembered.add([third])
         assert remembered.of(b"1") == [one, other, third]
-        remembered.discard(one)
+        remembered.remove(one)
         assert remembered.of(b"1") == [other, third]
-        remembered.discard(other)
-        remembered.discard(third)
+        remembered.remove(other)
+        remembered.remove(third)
         assert (remembered.of(b"1"), remembered.has_any([b"1"])) == ([], False)
 
     def test_what_was_taken_out_and_came_again_is_the_youngest(self) -> None:
         remembered = RememberedKeys()
         remembered.add([key(b"1"), key(b"2")])
-        remembered.discard(key(b"1"))
+        remembered.remove(key(b"1"))
         remembered.add([key(b"1")])
-        remembered.forget_oldest(1)
+        remembered.evict_oldest(1)
         assert (remembered.of(b"1"), remembered.of(b"2")) == ([key(b"1")], [])
 
     def test_an_id_keeps_its_place_while_any_message_of_it_is_left(self) -> None:
         remembered = RememberedKeys()
         remembered.add([key(b"1"), key(b"1", b"other"), key(b"2")])
-        remembered.discard(key(b"1"))
-        remembered.discard(key(b"1", b"unknown"))
-        remembered.forget_oldest(1)
+        remembered.remove(key(b"1"))
+        remembered.remove(key(b"1", b"unknown"))
+        remembered.evict_oldest(1)
         assert (remembered.of(b"1"), remembered.of(b"2")) == ([], [key(b"2")])
 
     def test_forgetting_an_id_forgets_all_its_messages(self) -> None:
         remembered = RememberedKeys()
         remembered.add([key(b"1"), key(b"1", b"other")])
-        remembered.forget_oldest(1)
+        remembered.evict_oldest(1)
         remembered.add([key(b"1", b"third")])
         assert remembered.of(b"1") == [key(b"1", b"third")]

@@ -30,7 +30,7 @@ def test_a_backlog_that_never_empties_does_not_grow(spill: SpillFile) -> None:
     for number in range(1_000):
         waiting.append(spill.put(b"x" * 300))
         if number >= 5:
-            waiting.pop(0).release()
+            waiting.pop(0).free()
         assert spill.on_disk <= 4_000
     assert spill.in_use == 5 * 300
     assert waiting[0].load() == b"x" * 300

@@ -24,14 +24,14 @@ class TestCalls:
     @pytest.mark.rule("1.3")
     def test_planning_alone_proves_nothing(self) -> None:
         acks = Acks()
-        acks.evidence.planned(at(5), now=0)
+        acks.evidence.planned(at(5))
         assert acks.committed == []
         assert acks.evidence.unproved() == [at(5)]
 
     @pytest.mark.rule("1.2")
     def test_commit_of_the_end(self) -> None:
         acks = Acks()
-        acks.evidence.planned(at(5), now=0)
+        acks.evidence.planned(at(5))
         acks.evidence.commit_called(at(5))
         assert acks.committed == [at(5)]
         assert acks.evidence.unproved() == []
@@ -39,26 +39,25 @@ class TestCalls:
     @pytest.mark.rule("1.2")
     def test_start_of_latest_offset(self) -> None:
         acks = Acks()
-        acks.evidence.planned(at(5), now=0)
+        acks.evidence.planned(at(5))
         acks.evidence.latest_offset_called(at(5))
         assert acks.committed == [at(5)]
 
     @pytest.mark.rule("1.3")
     def test_an_older_start_does_not_prove_the_newer_plan(self) -> None:
         acks = Acks()
-        acks.evidence.planned(at(5), now=0)
-        acks.evidence.planned(at(9), now=1)
+        acks.evidence.planned(at(5))
+        acks.evidence.planned(at(9))
         acks.evidence.latest_offset_called(at(5))
         assert acks.committed == [at(5)]
         assert acks.evidence.unproved() == [at(9)]
-        assert acks.evidence.unproved_since() == 1
 
 
 class TestBefore42:
     @pytest.mark.rule("1.2")
     def test_latest_offset_after_partitions(self) -> None:
         acks = Acks()
-        acks.evidence.planned(at(5), now=0)
+        acks.evidence.planned(at(5))
         acks.evidence.latest_offset_called(None)
         assert acks.committed == [at(5)]
 
@@ -71,7 +70,7 @@ class TestBefore42:
 
     def test_one_plan_is_proved_once(self) -> None:
         acks = Acks()
-        acks.evidence.planned(at(5), now=0)
+        acks.evidence.planned(at(5))
         acks.evidence.latest_offset_called(None)
         acks.evidence.latest_offset_called(None)
         assert acks.committed == [at(5)]
@@ -81,7 +80,7 @@ class TestCheckpoint:
     @pytest.mark.rule("1.4")
     def test_where_it_is_named_calls_do_not_count(self) -> None:
         acks = Acks(call_evidence=False)
-        acks.evidence.planned(at(5), now=0)
+        acks.evidence.planned(at(5))
         acks.evidence.commit_called(at(5))
         acks.evidence.latest_offset_called(at(5))
         acks.evidence.latest_offset_called(None)
@@ -93,7 +92,7 @@ class TestCheckpoint:
     def test_a_newer_commit_covers_older_plans(self) -> None:
         acks = Acks(call_evidence=False)
         for sequence in (3, 5, 9):
-            acks.evidence.planned(at(sequence), now=sequence)
+            acks.evidence.planned(at(sequence))
         acks.evidence.checkpoint_committed(at(5))
         assert acks.evidence.unproved() == [at(9)]
 
@@ -101,10 +100,9 @@ class TestCheckpoint:
 @pytest.mark.parametrize("call_evidence", [True, False])
 def test_planning_an_end_twice_counts_once(call_evidence: bool) -> None:
     acks = Acks(call_evidence=call_evidence)
-    acks.evidence.planned(at(5), now=0)
-    acks.evidence.planned(at(5), now=3)
+    acks.evidence.planned(at(5))
+    acks.evidence.planned(at(5))
     assert acks.evidence.unproved() == [at(5)]
-    assert acks.evidence.unproved_since() == 0
 
 
 def test_the_start_of_a_query_is_harmless_evidence() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -15,16 +16,24 @@ from spark_stomp.source.planning import Available, Limits, Range, choose_end, is
 SIZE = 10
 
 
-def bytes_between(name: str, low: int, high: int) -> int:
-    return (high - low) * SIZE
+class EqualSizes:
+    """All messages of one receiver have the same size."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+
+    def bytes_between(self, name: str, low: int, high: int) -> int:
+        return (high - low) * self._sizes[name]
+
+    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
+        return min(high, low + max_bytes // self._sizes[name])
 
 
-def end_within(name: str, low: int, high: int, max_bytes: int) -> int:
-    return min(high, low + max_bytes // SIZE)
+SIZES = EqualSizes(defaultdict(lambda: SIZE))
 
 
 def end(start: Offset, available: Sequence[Available], limits: Limits) -> Offset:
-    return choose_end(start, available, limits, bytes_between=bytes_between, end_within=end_within)
+    return choose_end(start, available, limits, SIZES)
 
 
 def taken(available: Sequence[Available], chosen: Offset) -> dict[str, int]:
@@ -98,8 +107,7 @@ class TestFairness:
                 INITIAL,
                 rotated(available, turn),
                 limits,
-                bytes_between=lambda name, low, high: (high - low) * sizes[name],
-                end_within=lambda name, low, high, most: min(high, low + most // sizes[name]),
+                EqualSizes(sizes),
             )
             found |= {name for name, _ in chosen}
         return found
@@ -174,7 +182,7 @@ class TestPlan:
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 200))
 def test_split_covers_the_range_once(low: int, count: int, max_bytes: int) -> None:
     whole = Range("a", "e", low, low + count)
-    parts = split(whole, end_within, max_bytes)
+    parts = split(whole, SIZES, max_bytes)
     assert parts[0].low == whole.low
     assert parts[-1].high == whole.high
     assert all(left.high == right.low for left, right in itertools.pairwise(parts))

@@ -28,11 +28,10 @@ from spark_stomp.errors import (
     SubscribeTimeout,
 )
 from spark_stomp.schema import Projection
-from spark_stomp.source import runtime
-from spark_stomp.source.commits import Committer
+from spark_stomp.source import query
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import Mode
-from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.source.query import QueryStatus
 from spark_stomp.source.stream_reader import StompStreamReader
 
 QUEUE = "/queue/a"
@@ -48,14 +47,10 @@ class Spark:
         self.reader = StompStreamReader(source_options(url, **options), Projection.of("body"))
 
     @property
-    def fleet(self) -> ReceiverGroup:
-        assert self.reader._runtime is not None
-        return self.reader._runtime._fleet
-
-    @property
-    def committer(self) -> Committer:
-        assert self.reader._runtime is not None
-        return self.reader._runtime._committer
+    def status(self) -> QueryStatus:
+        status = self.reader.status()
+        assert status is not None
+        return status
 
     def read(self, start: Json, end: Json) -> list[bytes]:
         partitions = self.reader.partitions(start, end)
@@ -249,8 +244,7 @@ class TestCheckpointNamed:
         with monkeypatch.context() as broken:
             broken.setattr("spark_stomp.source.commits._UNREADABLE_AT_MOST", 0.3)
             broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
-            watcher = run.committer._watcher
-            wait_until(lambda: not watcher.is_alive(), what="the end of the watch")
+            wait_until(lambda: run.status.failure, what="the end of the watch")
         with pytest.raises(CheckpointUnreadable, match="slow down"):
             run.reader.latestOffset(end, None)
         assert broker.queue(QUEUE).acked == 0
@@ -271,8 +265,7 @@ class TestCheckpointNamed:
         run, _, end = planned
         with monkeypatch.context() as broken:
             broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", unexpected)
-            watcher = run.committer._watcher
-            wait_until(lambda: not watcher.is_alive(), what="the end of the watch")
+            wait_until(lambda: run.status.failure, what="the end of the watch")
         with pytest.raises(DeliveryError, match="no such thing was expected"):
             run.reader.latestOffset(end, None)
 
@@ -341,7 +334,7 @@ def test_while_the_connection_is_tried_again_nothing_is_new(broker: DevBroker, r
     end = run.reader.latestOffset(start, None)
     broker.faults.withhold_receipts = ("SUBSCRIBE",)
     broker.drop_connections()
-    wait_until(lambda: not run.fleet.statuses()[0].subscribed, what="the loss")
+    wait_until(lambda: not run.status.receivers[0].subscribed, what="the loss")
     assert run.read(start, end) == BODIES
     assert run.reader.latestOffset(end, None) == end
 
@@ -366,17 +359,17 @@ def test_a_batch_survives_its_connection_and_is_acked_on_the_next(
 def test_an_end_chosen_before_a_discard_is_chosen_again(
     broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choose_end, chosen = runtime.choose_end, []
+    choose_end, chosen = query.choose_end, []
 
     def break_in_between(*args: Any, **kwargs: Any) -> Offset:
         chosen.append(choose_end(*args, **kwargs))
         if len(chosen) == 1:
             broker.drop_connections()
-            wait_until(lambda: run.fleet.statuses()[0].discards == 1, what="the discard")
-            wait_until(lambda: run.fleet.statuses()[0].received == 20, what="the redelivery")
+            wait_until(lambda: run.status.receivers[0].discards == 1, what="the discard")
+            wait_until(lambda: run.status.receivers[0].received == 20, what="the redelivery")
         return chosen[-1]
 
-    monkeypatch.setattr(runtime, "choose_end", break_in_between)
+    monkeypatch.setattr(query, "choose_end", break_in_between)
     runs.append(run := Spark(broker.url))
     start = run.reader.initialOffset()
     end = run.reader.latestOffset(start, None)
