@@ -1,4 +1,4 @@
-"""A look takes nothing away: browsing where the broker can, giving everything back where it cannot."""
+"""A batch read takes nothing away: it browses if the broker can, and else gives everything back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import DestinationRefused
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection
-from spark_stomp.source.batch_reader import look
+from spark_stomp.source.batch_reader import browse
 from spark_stomp.source.tasks import RowSettings
 
 QUEUE = "/queue/a"
@@ -27,7 +27,7 @@ def seen(devbroker: DevBroker, destination: str = QUEUE, **options: Any) -> list
     parsed = parse_batch_options({**given, **{key: str(value) for key, value in options.items()}})
     rows = RowSettings(Projection.of("body"), None, "error")
     bodies: list[bytes] = []
-    for block, dialect in look(parsed, destination):
+    for block, dialect in browse(parsed, destination):
         bodies += decode_frames(block, rows.projection, rows.rules(dialect)).column("body").to_pylist()
     return bodies
 
@@ -66,7 +66,7 @@ def test_a_message_that_only_looks_like_the_end_of_a_browse(devbroker: DevBroker
     assert seen(devbroker) == [b"browser:end", b"after"]
 
 
-def test_a_look_that_costs_a_delivery_says_so(devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_read_that_costs_a_delivery_says_so(devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
     devbroker.publish_many(QUEUE, BODIES)
     with caplog.at_level(logging.WARNING, "spark_stomp"):
         seen(devbroker, broker="generic")
@@ -76,14 +76,14 @@ def test_a_look_that_costs_a_delivery_says_so(devbroker: DevBroker, caplog: pyte
         assert not caplog.records
 
 
-def test_a_look_that_was_cut_off_says_so(devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_read_that_was_cut_off_says_so(devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
     devbroker.publish_many(QUEUE, BODIES)
     with caplog.at_level(logging.WARNING, "spark_stomp"):
         seen(devbroker, maxMessages=10)
     assert "cut off after maxMessages (10)" in caplog.text
 
 
-def test_producers_that_never_pause_do_not_keep_a_look_open(
+def test_producers_that_never_pause_do_not_keep_a_batch_read_open(
     devbroker: DevBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     over = threading.Event()

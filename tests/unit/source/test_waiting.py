@@ -18,7 +18,7 @@ from spark_stomp.source.planning import (
     decide,
 )
 
-STATUS = ReceiverStatus("e", True, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
+STATUS = ReceiverStatus("r", "e", True, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
 
 
 @dataclass
