@@ -36,8 +36,6 @@ log = logging.getLogger(__name__)
 _SHUTDOWN = 4.0
 _TASK_BYTES = 32 << 20
 _LOOK_AGAIN = 0.05
-# As in Spark's Kafka source: a minimum holds a batch back no longer than this.
-_DEFAULT_DELAY = 900.0
 
 
 class QueryRuntime:
@@ -52,7 +50,7 @@ class QueryRuntime:
             max_messages=options.max_messages_per_trigger,
             max_bytes=options.max_bytes_per_trigger,
             min_messages=options.min_messages_per_trigger,
-            max_delay=_DEFAULT_DELAY if options.max_trigger_delay is None else options.max_trigger_delay,
+            max_delay=options.max_trigger_delay,
         )
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
         self._fleet = ReceiverGroup(options, self._served)

@@ -160,7 +160,15 @@ class TestTree:
     def test_nothing_refers_to_a_place_outside(self) -> None:
         # Written so that this file does not find itself.
         outside = re.compile(r"(?<![\w.}])/(?:work|home|root|Users|farm)/|" + r"\.\./" + "shared")
-        patterns = ("*", ".ci/*", "conf/*", "notebooks/*.ipynb", "spark_stomp/**/*.py", "tests/**/*.py")
+        patterns = (
+            "*",
+            ".ci/*",
+            "conf/*",
+            "docs/*.md",
+            "notebooks/*.ipynb",
+            "spark_stomp/**/*.py",
+            "tests/**/*.py",
+        )
         texts = [path for pattern in patterns for path in ROOT.glob(pattern) if is_text(path)]
         assert len(texts) > 50
         assert offenders(lambda path: outside.findall(path.read_text(encoding="utf-8")), texts) == {}
@@ -176,7 +184,7 @@ class TestTree:
             "spark_stomp.egg-info",
         }
         folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
-        assert folders - made == {"conf", "notebooks", "spark_stomp", "tests"}
+        assert folders - made == {"conf", "docs", "notebooks", "spark_stomp", "tests"}
 
 
 def is_text(path: Path) -> bool:
