@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from spark_stomp.errors import SinkRowError
+from spark_stomp.protocol.encoder import SEND_OWNS
 from spark_stomp.schema import SinkColumns
 
-__all__ = ["RESERVED_HEADERS", "OutgoingMessage", "outgoing_messages"]
-
-RESERVED_HEADERS = frozenset({"content-length", "destination", "receipt", "transaction"})
-"""Headers of a SEND frame that the connector sets itself; a row that sets one is refused."""
+__all__ = ["OutgoingMessage", "outgoing_messages"]
 
 _CONTENT_TYPE = "content-type"
 _COLUMNS = ("body", "destination", "content_type", "headers")
@@ -92,7 +90,7 @@ def _headers(
     """The headers of one message; raises SinkRowError for a name that a row may not set."""
     headers = dict(common)
     for name, value in own:
-        if not name or name.lower() in RESERVED_HEADERS:
+        if not name or name.lower() in SEND_OWNS:
             raise _refused(*row, f"it sets the header {name!r}, which only the connector may set")
         if value is not None:
             headers[name] = value

@@ -2,23 +2,27 @@
 
 ::
 
-    values        texts to values: durations, sizes, JSON headers ...
+    kinds         texts to values: durations, sizes, JSON headers ...
     endpoint      the addresses in ``url``
-    declared      OPTIONS: key, scope, kind of value, default, meaning
-    model         the frozen results
-    given         what Spark handed over: unknown, misplaced and malformed options
-    contradictions  options that make no sense together
+    fields        how a dataclass field carries the option that fills it
+    definitions   the dataclasses: each option with key, scope, kind of value, default, meaning
+    raw_options   what Spark handed over: unknown, misplaced and malformed options
+    rules         options that make no sense together
     parsing       parse_source_options, parse_batch_options, parse_sink_options
-    table         the README's table
 
 Keys are camelCase in documents and matched without regard to case, as Spark hands them over in lower case.
 """
 
-from spark_stomp.options.definitions import OPTIONS, Option
+from spark_stomp.options.definitions import (
+    OPTIONS,
+    ConnectionOptions,
+    SinkOptions,
+    SourceOptions,
+    TlsOptions,
+)
 from spark_stomp.options.endpoint import Endpoint
-from spark_stomp.options.model import ConnectionOptions, SinkOptions, SourceOptions, TlsOptions
+from spark_stomp.options.fields import Option
 from spark_stomp.options.parsing import parse_batch_options, parse_sink_options, parse_source_options
-from spark_stomp.options.table import render_table
 
 __all__ = [
     "OPTIONS",
@@ -31,5 +35,4 @@ __all__ = [
     "parse_batch_options",
     "parse_sink_options",
     "parse_source_options",
-    "render_table",
 ]

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+W = TypeVar("W", bound=str)
 Headers = tuple[tuple[str, str], ...]
 Names = tuple[str, ...]
 
@@ -118,14 +119,14 @@ def integer(least: int) -> Kind[int]:
     return Kind(parse, f"whole number ≥ {least}")
 
 
-def choice(*words: str) -> Kind[str]:
+def choice(*words: W) -> Kind[W]:
     """One of ``words``; case does not matter."""
 
-    def parse(raw: str) -> str:
-        word = raw.strip().lower()
-        if word not in words:
-            raise ValueError(f"must be one of {', '.join(words)}")
-        return word
+    def parse(raw: str) -> W:
+        for word in words:
+            if word == raw.strip().lower():
+                return word
+        raise ValueError(f"must be one of {', '.join(words)}")
 
     return Kind(parse, " / ".join(f"`{word}`" for word in words))
 

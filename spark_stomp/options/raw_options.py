@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeVar, cast
+from typing import Final
 
-from spark_stomp.options.definitions import OPTIONS, Option, Scope
+from spark_stomp.options.definitions import OPTIONS
 from spark_stomp.options.endpoint import ENDPOINTS, without_credentials
+from spark_stomp.options.fields import Option, Scope
 
 __all__ = ["RawOptions"]
-
-T = TypeVar("T")
 
 # Spark itself adds these to what the user gave; they say nothing about STOMP.
 _ADDED_BY_SPARK: Final[dict[Scope, frozenset[str]]] = {
@@ -35,10 +34,10 @@ _PLACES: Final[dict[Scope, str]] = {
 
 
 class RawOptions:
-    """The values of all options of one scope; ``problems`` lists what is wrong with what was given.
+    """The values of all options of one scope; ``problems`` lists what is wrong with the texts.
 
-    ``given[OPTION]`` is the parsed value, or the default where it is absent, malformed or of another scope.
-    Of a required option that is missing it is None; ``problems`` says so then.
+    ``raw[option]`` is the parsed value, or the default if it is absent, malformed or of another scope.
+    ``key in raw`` is whether it was given, well-formed or not.
     """
 
     def __init__(self, options: Mapping[str, str], scope: Scope) -> None:
@@ -49,11 +48,15 @@ class RawOptions:
         self._values = {option.key: self._read(option) for option in self._known.values()}
         self.problems.extend(self._unknown())
 
-    def __contains__(self, option: Option[Any]) -> bool:
-        return option.key.lower() in self._raw
+    def __contains__(self, key: str) -> bool:
+        return self.takes(key) and key.lower() in self._raw
 
-    def __getitem__(self, option: Option[T]) -> T:
-        return cast("T", self._values.get(option.key, option.default_value))
+    def __getitem__(self, option: Option) -> object:
+        return self._values[option.key] if self.takes(option.key) else option.default_value
+
+    def takes(self, key: str) -> bool:
+        """Whether the scope has an option ``key``."""
+        return key.lower() in self._known
 
     def _with_path(self, raw: dict[str, str]) -> dict[str, str]:
         """Move ``path`` (from ``load(x)`` and ``save(x)``) and ``paths`` (from ``load([x, y])``) over."""
@@ -66,14 +69,14 @@ class RawOptions:
                 )
         return raw
 
-    def _read(self, option: Option[Any]) -> object:
+    def _read(self, option: Option) -> object:
         raw = self._raw.get(option.key.lower())
         if raw is None:
             if option.required:
                 self.problems.append(f"{option.key} is required: {option.meaning}")
             return option.default_value
         try:
-            value = option.parse(raw)
+            value: object = option.parse(raw)
         except ValueError as error:
             self.problems.append(f"{_shown(option, raw)} {error}")
             return option.default_value
@@ -97,14 +100,14 @@ class RawOptions:
         return f"; did you mean {self._known[nearest[0]].key}?" if nearest else ""
 
 
-def _shown(option: Option[Any], raw: str) -> str:
-    """The option with its value, or without it where the value may be a secret."""
+def _shown(option: Option, raw: str) -> str:
+    """The option with its value, or without it if the value may be a secret."""
     if option.secret or not option.kind.shown:
         return option.key
     shown = without_credentials(raw) if option.kind is ENDPOINTS or "@" in raw or "://" in raw else raw
     return f"{option.key} = {shown!r}"
 
 
-def _where(options: list[Option[Any]]) -> str:
+def _where(options: list[Option]) -> str:
     scopes = frozenset[Scope]().union(*(option.scopes for option in options))
     return " and ".join(words for scope, words in _PLACES.items() if scope in scopes)

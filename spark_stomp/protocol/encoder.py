@@ -25,6 +25,9 @@ from spark_stomp.protocol.versions import (
 )
 
 __all__ = [
+    "CONNECT_OWNS",
+    "REQUEST_OWNS",
+    "SEND_OWNS",
     "ClientConfig",
     "Headers",
     "ack_for",
@@ -137,14 +140,15 @@ def _refuse(command: str, name: str, what: str) -> NoReturn:
 
 Headers: TypeAlias = Iterable[tuple[str, str]]
 
-_CONNECT_OWNS = frozenset(
+# Headers that the connector sets itself, by the frame: further headers must not hold them.
+CONNECT_OWNS = frozenset(
     {"accept-version", "host", "login", "passcode", "username", "heart-beat", "receipt", "content-length"}
 )
-_OWNS = frozenset(
+REQUEST_OWNS = frozenset(
     {"id", "destination", "ack", "subscription", "message-id", "transaction", "receipt", "content-length"}
 )
 # A SEND may carry headers of these names to its consumers; on other frames they would steer the broker.
-_SEND_OWNS = frozenset({"destination", "transaction", "receipt", "content-length"})
+SEND_OWNS = frozenset({"destination", "transaction", "receipt", "content-length"})
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,7 @@ class ClientConfig:
         validate_versions(self.accept_versions)
         if min(self.heartbeat) < 0 or self.receive_margin < 0:
             raise LocalProtocolError("heart-beats (ms) and their margin cannot be negative")
-        _refuse_owned("CONNECT", _CONNECT_OWNS, self.connect_headers)
+        _refuse_owned("CONNECT", CONNECT_OWNS, self.connect_headers)
 
     @property
     def lenient(self) -> bool:
@@ -230,7 +234,7 @@ def request(
         LocalProtocolError: ``headers`` names one that the protocol gives a meaning.
     """
     extra = tuple(headers)
-    _refuse_owned(command, _OWNS, extra)
+    _refuse_owned(command, REQUEST_OWNS, extra)
     return Frame(
         command, _present(own) + extra + _present((("transaction", transaction), ("receipt", receipt)))
     )
@@ -259,7 +263,7 @@ def send_frame(
         raise LocalProtocolError("SEND needs a destination")
     extra = tuple(headers)
     if extra:
-        _refuse_owned("SEND", _SEND_OWNS, extra)
+        _refuse_owned("SEND", SEND_OWNS, extra)
     common: tuple[tuple[str, str], ...] = ()
     if transaction is not None:
         common = (("transaction", transaction),)

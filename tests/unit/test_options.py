@@ -5,21 +5,26 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.docs import options_table
 
 from spark_stomp.errors import OptionError
 from spark_stomp.options import (
     OPTIONS,
+    ConnectionOptions,
     Endpoint,
     Option,
+    SinkOptions,
+    SourceOptions,
+    TlsOptions,
     parse_batch_options,
     parse_sink_options,
     parse_source_options,
-    render_table,
 )
 from spark_stomp.options.kinds import DURATION, HEADERS, SIZE, format_duration, format_size
 from spark_stomp.protocol import Limits
@@ -62,7 +67,7 @@ class TestDefaults:
         assert (options.idle_timeout, options.max_drain_time) == (2.0, 3600.0)
         assert (options.ack_after, options.ack_receipt_timeout, options.journal) == ("commit", 30.0, None)
         assert (options.max_messages_per_trigger, options.min_messages_per_trigger) == (None, None)
-        assert (options.max_trigger_delay, options.max_bytes_per_trigger) == (None, None)
+        assert (options.max_trigger_delay, options.max_bytes_per_trigger) == (900.0, None)
         assert options.max_buffered_bytes == 256 << 20
         assert (options.fail_on_data_loss, options.allow_loss) == (True, False)
         assert (options.body_decode_errors, options.id_header, options.exchange_host) == ("error", None, None)
@@ -469,6 +474,8 @@ class TestHeaders:
             ("secretConnectHeaders", "login", "login"),
             ("subscribeHeaders", "selector", "selector"),
             ("subscribeHeaders", "ack", "the connector sets it"),
+            ("subscribeHeaders", "transaction", "the connector sets it"),
+            ("connectHeaders", "content-length", "the connector sets it"),
         ],
     )
     def test_headers_with_an_owner(self, option: str, header: str, remedy: str) -> None:
@@ -560,18 +567,28 @@ class TestNotes:
 
 
 class TestDeclarations:
+    @pytest.mark.parametrize("cls", [ConnectionOptions, TlsOptions, SourceOptions, SinkOptions])
+    def test_no_field_has_a_default_of_its_own(self, cls: type[Any]) -> None:
+        for field in fields(cls):
+            assert field.default is field.default_factory is MISSING
+        with pytest.raises(TypeError):
+            cls()
+
+    def test_one_option_can_be_varied(self) -> None:
+        assert replace(sink(), receipt_window=5) == sink(receiptWindow="5")
+
     def test_one_declaration_for_a_key_in_a_scope(self) -> None:
         places = [(option.key.lower(), scope) for option in OPTIONS for scope in option.scopes]
         assert len(places) == len(set(places))
 
     @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
-    def test_complete(self, option: Option[Any]) -> None:
+    def test_complete(self, option: Option) -> None:
         assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", option.key)
         assert option.scopes and option.kind.allowed and option.meaning.endswith(".")
         assert not (option.required and option.default)
 
     def test_the_table_has_a_row_for_each(self) -> None:
-        rows = render_table().splitlines()
+        rows = options_table().splitlines()
         assert len(rows) == 2 + len(OPTIONS)
         assert {row.count("|") for row in rows} == {6}
-        assert "| `receiptTimeout` | sink | duration > 0" in render_table()
+        assert "| `receiptTimeout` | sink | duration > 0" in options_table()

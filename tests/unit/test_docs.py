@@ -1,11 +1,12 @@
-"""The README says what the code says."""
+"""README.md and docs/ say what the code says."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from support.readme import README, refreshed
+from support.docs import README, pages
 
 from spark_stomp import errors
 from spark_stomp.errors import StompError
@@ -14,14 +15,16 @@ from spark_stomp.options import OPTIONS
 TEXT = README.read_text(encoding="utf-8")
 
 
-def test_its_tables_are_fresh() -> None:
-    # `python tests/support/readme.py` rewrites them.
-    assert refreshed(TEXT) == TEXT
+@pytest.mark.parametrize(("path", "text"), pages().items(), ids=lambda value: getattr(value, "name", ""))
+def test_a_generated_page_is_fresh(path: Path, text: str) -> None:
+    # `python tests/support/docs.py` writes it.
+    assert path.read_text(encoding="utf-8") == text
 
 
-def test_a_missing_table_is_noticed() -> None:
-    with pytest.raises(ValueError, match="options"):
-        refreshed(TEXT.replace("<!-- options -->", ""))
+def test_every_link_of_the_readme_leads_to_a_file() -> None:
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", TEXT)
+    assert "docs/options.md" in links
+    assert [link for link in links if not (README.parent / link).exists()] == []
 
 
 def test_every_option_in_a_code_block_exists() -> None:

@@ -1,0 +1,125 @@
+"""Declares an option on the dataclass field that it fills, and fills such classes.
+
+::
+
+    @dataclass(frozen=True, kw_only=True)
+    class SinkOptions:
+        receipt_timeout: float = option("receiptTimeout", SINK, TIMEOUT, "30s", "Longest wait for a receipt.")
+
+To Python the field has no default: whoever makes a ``SinkOptions`` must give it a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, TypeVar, cast
+
+from spark_stomp.options.kinds import Kind
+
+__all__ = [
+    "BATCH",
+    "EVERYWHERE",
+    "READS",
+    "SINK",
+    "SOURCE",
+    "Option",
+    "Scope",
+    "filled",
+    "group",
+    "option",
+    "optional",
+    "options_of",
+    "required",
+]
+
+T = TypeVar("T")
+Scope = Literal["source", "batch", "sink"]
+
+SOURCE: Final[frozenset[Scope]] = frozenset({"source"})
+BATCH: Final[frozenset[Scope]] = frozenset({"batch"})
+SINK: Final[frozenset[Scope]] = frozenset({"sink"})
+READS: Final = SOURCE | BATCH
+EVERYWHERE: Final = READS | SINK
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes:
+        scopes: who takes it: ``source`` (``readStream``), ``batch`` (``read``), ``sink`` (``write`` and
+            ``writeStream``).
+        default: text as a user would write it, or None.
+        note: replaces the default in the documentation if it depends on other options.
+        required: must be given; has no default.
+        secret: its value appears in no error and no ``repr``.
+        pending: why any other value than the default is refused, if it is.
+        in_repr: False keeps the value out of the ``repr`` only.
+    """
+
+    key: str
+    scopes: frozenset[Scope]
+    kind: Kind[Any]
+    default: str | None
+    meaning: str
+    note: str = ""
+    required: bool = False
+    secret: bool = False
+    pending: str = ""
+    in_repr: bool = True
+
+    def parse(self, raw: str) -> Any:
+        """The value of ``raw``; ValueError with the reason alone if it has none."""
+        return self.kind.parse(raw)
+
+    @property
+    def default_value(self) -> Any:
+        """The parsed default, or None; of a required option, all of which take several values, no value."""
+        if self.required:
+            return ()
+        return None if self.default is None else self.kind.parse(self.default)
+
+
+def required(key: str, scopes: frozenset[Scope], kind: Kind[T], meaning: str) -> T:
+    """A field whose option must be given."""
+    return cast("T", _field(Option(key, scopes, kind, None, meaning, note="required", required=True)))
+
+
+def option(key: str, scopes: frozenset[Scope], kind: Kind[T], default: str, meaning: str, **more: Any) -> T:
+    """A field that always has a value; ``more`` as in :class:`Option`."""
+    return cast("T", _field(Option(key, scopes, kind, default, meaning, **more)))
+
+
+def optional(key: str, scopes: frozenset[Scope], kind: Kind[T], meaning: str, **more: Any) -> T | None:
+    """A field that is None unless its option is given; ``more`` as in :class:`Option`."""
+    return cast("T | None", _field(Option(key, scopes, kind, None, meaning, **more)))
+
+
+def _field(option: Option) -> Any:
+    return field(metadata={"option": option}, repr=option.in_repr and not option.secret)
+
+
+def group(cls: type[T]) -> T:
+    """A field that holds the options of another class."""
+    return cast("T", field(metadata={"group": cls}))
+
+
+def options_of(cls: type[Any]) -> Iterator[Option]:
+    """The options that ``cls`` and the groups in it hold, in order."""
+    for part in fields(cls):
+        if "group" in part.metadata:
+            yield from options_of(part.metadata["group"])
+        elif "option" in part.metadata:
+            yield part.metadata["option"]
+
+
+def filled(cls: type[T], value_of: Callable[[Option], object], **others: object) -> T:
+    """A ``cls`` whose options have the values that ``value_of`` gives; ``others`` are its other fields."""
+    values: dict[str, object] = {}
+    for part in fields(cast("Any", cls)):
+        if "group" in part.metadata:
+            values[part.name] = filled(part.metadata["group"], value_of)
+        elif "option" in part.metadata:
+            values[part.name] = value_of(part.metadata["option"])
+    return cls(**values, **others)
