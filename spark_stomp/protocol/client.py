@@ -43,7 +43,7 @@ from spark_stomp.protocol.events import (
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
 from spark_stomp.protocol.handshake import ClientConfig, HandshakeDecoder, encode_connect
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer, negotiate_heartbeat, parse_heartbeat
-from spark_stomp.protocol.ids import ClientIds, Subscription
+from spark_stomp.protocol.ids import ClientIds, OpenSubscription
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.session import Session
 from spark_stomp.protocol.states import CLIENT_TABLE, ClientState, Local, Machine, Remote
@@ -130,7 +130,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         self._ids.check_new_subscription(subscription_id)
         own = (("id", subscription_id), ("destination", destination), ("ack", ack))
         self._queue(Local.SUBSCRIBE, request("SUBSCRIBE", own, headers=headers, receipt=receipt), receipt)
-        self._ids.subscriptions[subscription_id] = Subscription(destination, ack)
+        self._ids.subscriptions[subscription_id] = OpenSubscription(destination, ack)
 
     def unsubscribe(self, subscription_id: str, *, headers: Headers = (), receipt: str | None = None) -> None:
         """Queue UNSUBSCRIBE. Messages that the broker has sent already still arrive."""

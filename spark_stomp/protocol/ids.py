@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["ClientIds", "Subscription"]
+__all__ = ["ClientIds", "OpenSubscription"]
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class OpenSubscription:
     """An open subscription and how its messages are acknowledged."""
 
     destination: str
@@ -26,7 +26,7 @@ class ClientIds:
     __slots__ = ("_past_subscriptions", "_receipt_number", "receipts", "subscriptions", "transactions")
 
     def __init__(self) -> None:
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, OpenSubscription] = {}
         self.transactions: set[str] = set()
         self.receipts: set[str] = set()
         self._past_subscriptions: set[str] = set()
@@ -70,7 +70,7 @@ class ClientIds:
                 f"the subscription id {subscription_id!r} was used on this connection before"
             )
 
-    def subscription(self, subscription_id: str) -> Subscription:
+    def subscription(self, subscription_id: str) -> OpenSubscription:
         """The open subscription of this id."""
         found = self.subscriptions.get(subscription_id)
         if found is None:

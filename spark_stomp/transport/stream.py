@@ -1,7 +1,7 @@
 """A non-blocking byte stream.
 
-Errors of the operating system and of TLS become this project's errors in this package: nothing above it catches
-``OSError``.
+Errors of the operating system and of TLS become this project's errors in this package; nothing above it
+catches ``OSError``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
-from spark_stomp.protocol.ids import ClientIds, Subscription
+from spark_stomp.protocol.ids import ClientIds, OpenSubscription
 
 
 def test_new_receipts_avoid_what_is_awaited() -> None:
@@ -37,7 +37,7 @@ def test_an_awaited_receipt_is_not_asked_for_again() -> None:
 def test_a_subscription_id_is_used_once() -> None:
     ids = ClientIds()
     ids.check_new_subscription("0")
-    ids.subscriptions["0"] = Subscription("/q", "auto")
+    ids.subscriptions["0"] = OpenSubscription("/q", "auto")
     with pytest.raises(LocalProtocolError, match="used on this connection before"):
         ids.check_new_subscription("0")
     ids.end_subscription("0")
@@ -51,7 +51,7 @@ def test_a_subscription_id_is_used_once() -> None:
 
 def test_auto_subscriptions_are_not_check_wants_acks() -> None:
     ids = ClientIds()
-    ids.subscriptions = {"a": Subscription("/q", "auto"), "c": Subscription("/q", "client")}
+    ids.subscriptions = {"a": OpenSubscription("/q", "auto"), "c": OpenSubscription("/q", "client")}
     ids.check_wants_acks("c")
     with pytest.raises(LocalProtocolError, match="ack:auto"):
         ids.check_wants_acks("a")
