@@ -1,4 +1,4 @@
-"""What a broker adds to the protocol: one :class:`Dialect` each, chosen by :func:`dialect_for`."""
+"""What each kind of broker adds to the protocol: a :class:`Dialect`, chosen by :func:`dialect_for`."""
 
 from spark_stomp.brokers.dialect import Dialect, dialect_for, dialect_named
 from spark_stomp.brokers.durable import PLAIN, Subscription

@@ -1,7 +1,7 @@
-"""The dialect of a broker: data, no behaviour beyond turning options into headers.
+"""The dialect of each kind of broker: facts, and the headers and refusals that follow from them.
 
-A dialect is chosen from the ``server`` header of CONNECTED, or by the ``broker`` option where a broker hides
-that header. Nothing here opens a connection; the receiver and the sink ask their dialect what to send.
+The ``server`` header of CONNECTED tells which dialect it is, or the option ``broker`` if the broker hides
+that header. Nothing here opens a connection. docs/brokers.md says how to add a broker.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ __all__ = ["DIALECTS", "Dialect", "dialect_for", "dialect_named"]
 
 Headers = tuple[tuple[str, str], ...]
 
-
-# What a message is taken to need on the wire before any was seen. Too high costs memory, and maxBufferedBytes
-# bounds that; too low would cost throughput.
+# The assumed size of a frame before the first came. Too high costs memory, which maxBufferedBytes limits; too
+# low would cost throughput.
 _ASSUMED_FRAME_BYTES = 4096
-# Brokers read the window as a signed 32-bit number.
+# Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
 
 
@@ -31,31 +30,28 @@ class Dialect:
 
     Attributes
     ----------
-    name : the value of the ``broker`` option.
-    server_prefix : how CONNECTED's ``server`` header begins, in lower case; None never matches.
-    prefetch_header : SUBSCRIBE header that bounds the un-acked messages; None where there is none.
-    window_header : SUBSCRIBE header that bounds the bytes of un-acked MESSAGE frames; None without.
-    page_size : the broker stops at a multiple of so many un-acked messages by default, whatever prefetch was
-        asked for; None where it does not.
-    id_header : MESSAGE header that names a message and survives redelivery; None where none does.
-    id_separator : the part of ``id_header`` up to and with this names the delivery; None where all names the
-        message.
+    name : the value of the option ``broker``.
+    server_prefix : the beginning of CONNECTED's ``server`` header, in lower case; None matches no server.
+    prefetch_header : SUBSCRIBE header that limits the un-acked messages; None if there is none.
+    window_header : SUBSCRIBE header that limits the bytes of un-acked MESSAGE frames; None if there is none.
+    page_size : by default the broker sends no more un-acked messages than a multiple of this, whatever the
+        prefetch; None if it has no such limit.
+    id_header : MESSAGE header that names a message and stays the same when it is delivered again; None if
+        there is none.
+    id_separator : what stands in ``id_header`` up to and including this names the delivery, only the rest the
+        message; None if the whole value names the message.
     timestamp_unit : unit of the ``timestamp`` header of a MESSAGE.
-    own_timestamp : True where ``timestamp`` is when the broker took the message, whatever its producer said.
-    selectors : False where the broker does not select by the ``selector`` header.
-    browse_headers : SUBSCRIBE headers that look at a queue without consuming; None where it cannot browse.
-    queue_prefixes : destinations known to be queues, where several consumers share the messages.
-    queue_subscribe_headers, queue_send_headers : what SUBSCRIBE and SEND need beside the destination, so that
-        the broker takes it for a queue.
-    topic_prefixes : destinations known to be topics: nobody keeps messages for an absent consumer.
-    durable_topics : how the broker keeps a topic's messages all the same; None where that is not known.
-    one_connection_per_client : True where no two connections may bear the same ``client-id``.
-    redelivery_limit : deliveries after which the broker drops or dead-letters a message by default; None
-        where it delivers again and again.
-    unsubscribe_returns : True where what UNSUBSCRIBE gives back does not count as delivered.
-    nack_requeues : True where a NACKed message is delivered again. Elsewhere it is dead-lettered or lost.
-    transactional_ack : True where ACKs of an aborted transaction did not happen.
-    duplicate_header : SEND header by which the broker drops a message that it already has; None without.
+    selectors : False if the broker ignores the ``selector`` header.
+    browse_headers : SUBSCRIBE headers that show a queue without consuming it; None if it cannot be browsed.
+    queue_prefixes : destinations that are queues: several consumers share the messages.
+    queue_subscribe_headers, queue_send_headers : headers of SUBSCRIBE and SEND without which the broker does
+        not treat such a destination as a queue.
+    topic_prefixes : destinations that are topics: no messages are kept for an absent consumer.
+    durable_topics : how the broker keeps a topic's messages all the same; None if that is not known.
+    one_connection_per_client : True if only one connection at a time may have a ``client-id``.
+    redelivery_limit : by default the broker drops or dead-letters a message after so many deliveries; None if
+        it has no such limit.
+    unsubscribe_returns : True if messages returned by UNSUBSCRIBE do not count as delivered.
     """
 
     name: str
@@ -66,7 +62,6 @@ class Dialect:
     id_header: str | None = None
     id_separator: str | None = None
     timestamp_unit: Literal["ms", "s"] = "ms"
-    own_timestamp: bool = False
     selectors: bool = True
     browse_headers: Headers | None = None
     queue_prefixes: tuple[str, ...] = ("/queue/",)
@@ -77,9 +72,6 @@ class Dialect:
     one_connection_per_client: bool = False
     redelivery_limit: int | None = None
     unsubscribe_returns: bool = False
-    nack_requeues: bool = False
-    transactional_ack: bool = False
-    duplicate_header: str | None = None
 
     def subscribe_headers(
         self,
@@ -89,9 +81,9 @@ class Dialect:
         frame_bytes: float | None = None,
         max_bytes: int | None = None,
     ) -> Headers:
-        """Headers of SUBSCRIBE that let at most ``prefetch`` messages be un-acked at a time.
+        """Headers of SUBSCRIBE that limit the un-acked messages to ``prefetch``.
 
-        Where the broker counts bytes, see :meth:`window_bytes`.
+        For a broker that counts bytes see :meth:`window_bytes`.
         """
         headers = self.queue_subscribe_headers if self.is_queue(destination) else ()
         if self.prefetch_header is not None:
@@ -104,11 +96,11 @@ class Dialect:
     def window_bytes(
         self, prefetch: int, *, frame_bytes: float | None = None, max_bytes: int | None = None
     ) -> int | None:
-        """The window to ask for where the broker counts bytes; None where it counts messages.
+        """The consumer window to ask for, in bytes; None if the broker counts messages.
 
-        ``frame_bytes`` is the mean size of the MESSAGE frames that came so far, None before the first; the
-        broker charges a message with the size of its frame. ``max_bytes`` bounds the result.
-        A broker sends while any of the window is left, so even the smallest lets one message through.
+        ``frame_bytes`` is the mean size of the MESSAGE frames so far, None before the first; the broker
+        counts the size of each frame. ``max_bytes`` limits the result. The broker sends while any of the
+        window is left, so even the smallest window lets one message through.
         """
         if self.window_header is None:
             return None
@@ -116,24 +108,23 @@ class Dialect:
         return min(wanted, _MAX_WINDOW, wanted if max_bytes is None else max_bytes)
 
     def send_headers(self, destination: str) -> Headers:
-        """Headers of SEND without which the broker would not keep the message for a queue's consumers."""
+        """Headers that SEND needs so that the broker keeps the message for the consumers of a queue."""
         return self.queue_send_headers if destination.startswith(self.queue_prefixes) else ()
 
     def stable_id(self, raw: bytes) -> bytes:
-        """The part of the ``id_header`` that stays the same over redelivery, from its value on the wire."""
+        """The part of ``id_header``'s raw value that stays the same when the message is delivered again."""
         return raw if self.id_separator is None else raw.rpartition(self.id_separator.encode())[2]
 
     def is_queue(self, destination: str) -> bool:
-        """Whether several receivers on ``destination`` are known to share its messages."""
+        """Whether several receivers of ``destination`` share its messages."""
         return destination.startswith(self.queue_prefixes)
 
     def is_topic(self, destination: str) -> bool:
-        """Whether nobody keeps what is published to ``destination`` while no subscriber is there."""
+        """Whether messages to ``destination`` are lost while no subscriber is connected."""
         return destination.startswith(self.topic_prefixes)
 
     def redelivers(self, destination: str, *, durable: bool) -> bool:
-        """Whether the broker keeps what was delivered from ``destination`` and not ACKed, and delivers it
-        again. ``durable``: the subscription has a name."""
+        """Whether the broker delivers again what was not ACKed. ``durable``: the subscription has a name."""
         return durable or not self.is_topic(destination)
 
     def subscription(
@@ -144,10 +135,10 @@ class Dialect:
         client_id: str | None = None,
         selector: str | None = None,
     ) -> Subscription:
-        """Which subscription of the broker's to ask for.
+        """What SUBSCRIBE asks for.
 
-        Raises UnsupportedError where ``durable_name`` is given and the broker cannot keep ``destination``
-        under such a name, or need not.
+        Raises UnsupportedError if ``durable_name`` is set and the broker cannot keep ``destination`` under
+        that name, or need not.
         """
         if durable_name is None:
             return PLAIN
@@ -167,10 +158,10 @@ class Dialect:
     def check_subscription(
         self, destination: str, headers: Headers, *, receivers: int, durable: bool, allow_loss: bool
     ) -> None:
-        """Raise UnsupportedError where this subscription could not keep the delivery contract.
+        """Raise UnsupportedError if this subscription could not keep the delivery contract.
 
-        ``receivers`` subscribe to ``destination`` side by side, with these further SUBSCRIBE headers;
-        ``durable``: to a subscription with a name.
+        ``receivers`` subscribe to ``destination`` in parallel, with ``headers`` besides the dialect's own.
+        ``durable``: the subscription has a name.
         """
         self.check_selector(headers)
         self._check_headers(destination, headers)
@@ -184,8 +175,16 @@ class Dialect:
                 "allowLoss = true"
             )
 
+    def check_selector(self, headers: Headers) -> None:
+        """Raise UnsupportedError if SUBSCRIBE has a selector and the broker would ignore it."""
+        if not self.selectors and any(name == "selector" for name, _ in headers):
+            raise UnsupportedError(
+                f"selector is given, but this broker ({self.name}) does not select: every message would "
+                "come. Filter the rows instead, or bind a queue to what you want"
+            )
+
     def check_client_id(self, client_id: str | None, connections: int) -> None:
-        """Raise UnsupportedError where so many connections of one query may not bear ``client_id``."""
+        """Raise UnsupportedError if so many connections of one query may not share ``client_id``."""
         if client_id is not None and connections > 1 and self.one_connection_per_client:
             raise UnsupportedError(
                 f"clientId = {client_id} is given, and this query has {connections} connections (receivers "
@@ -194,11 +193,11 @@ class Dialect:
             )
 
     def _check_headers(self, destination: str, headers: Headers) -> None:
-        asking = None if self.durable_topics is None else self.durable_topics.asking_header
-        given = {name for name, value in headers if value not in ("", "false")}
-        if asking in given and self.is_topic(destination):
+        durable = None if self.durable_topics is None else self.durable_topics.deciding_header
+        used = {name for name, value in headers if value not in ("", "false")}
+        if durable in used and self.is_topic(destination):
             raise UnsupportedError(
-                f"subscribeHeaders has {asking}, which the option durableName sets on this broker "
+                f"subscribeHeaders has {durable}, which the option durableName sets on this broker "
                 f"({self.name}), with all that belongs to it"
             )
 
@@ -216,21 +215,13 @@ class Dialect:
                 f"on this broker ({self.name}). Use receivers = 1{self.durable_topics.alternative}"
             )
 
-    def check_selector(self, headers: Headers) -> None:
-        """Raise UnsupportedError where SUBSCRIBE asks for a selection that this broker does not make."""
-        if not self.selectors and any(name == "selector" for name, _ in headers):
-            raise UnsupportedError(
-                f"selector is given, but this broker ({self.name}) does not select: every message would "
-                "come. Filter the rows instead, or bind a queue to what you want"
-            )
-
     def end_of_browse(self, browser: str | None) -> bool:
-        """Whether a MESSAGE whose ``browser`` header is ``browser`` ends a browse."""
+        """Whether a MESSAGE with this ``browser`` header ends a browse."""
         return self.browse_headers is not None and browser == "end"
 
 
 # Ordered: Artemis announces itself as "ActiveMQ-Artemis/...", which "ActiveMQ" would match as well.
-# What is said here of RabbitMQ, ActiveMQ and Artemis is proved by tests/interop/test_dialects.py.
+# tests/interop/test_dialects.py proves these facts on RabbitMQ, ActiveMQ and Artemis.
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(
         name="devbroker",
@@ -240,38 +231,32 @@ DIALECTS: tuple[Dialect, ...] = (
         selectors=False,
         browse_headers=(("browser", "true"),),
         durable_topics=DurableTopics("durable-subscription-name", shared=True),
-        nack_requeues=True,
-        transactional_ack=True,
     ),
     Dialect(
         name="rabbitmq",
         server_prefix="rabbitmq",
         prefetch_header="prefetch-count",
         timestamp_unit="s",
-        # It passes over the header and delivers everything.
+        # It ignores the header and delivers everything.
         selectors=False,
         queue_prefixes=("/queue/", "/amq/queue/"),
         topic_prefixes=("/topic/", "/temp-topic/", "/exchange/"),
-        # The queue of the subscription is named by destination and id, and dies with its connection unless
-        # auto-delete is turned off as well.
+        # Destination and id name the subscription's queue, which ends with its connection unless auto-delete
+        # is off as well.
         durable_topics=DurableTopics(
             headers=(("durable", "true"), ("auto-delete", "false")), shared=True, forbidden="@@"
         ),
-        nack_requeues=True,
-        # Kept back until COMMIT and then replayed one by one: gone with ABORT, but not all or nothing.
-        transactional_ack=True,
     ),
     Dialect(
         name="artemis",
         server_prefix="activemq-artemis",
         window_header="consumer-window-size",
-        # "consumer,message": another consumer, another prefix.
+        # "consumer,message": the first part changes with the consumer.
         id_header="message-id",
         id_separator=",",
-        own_timestamp=True,
-        # "browser:true" is not known there: the messages would be consumed.
+        # It ignores "browser:true" and would consume the messages.
         browse_headers=None,
-        # Without these a destination is an address that keeps nothing, unless the acceptor has prefixes.
+        # Without these the destination is an address that keeps nothing, unless the acceptor has prefixes.
         queue_subscribe_headers=(("subscription-type", "ANYCAST"),),
         queue_send_headers=(("destination-type", "ANYCAST"),),
         durable_topics=DurableTopics(
@@ -279,20 +264,16 @@ DIALECTS: tuple[Dialect, ...] = (
         ),
         redelivery_limit=10,
         unsubscribe_returns=True,
-        # NACK acknowledges, and an ACK in a transaction takes effect at once: neither gives anything back.
-        nack_requeues=False,
-        transactional_ack=False,
-        duplicate_header="_AMQ_DUPL_ID",
     ),
     Dialect(
         name="activemq",
         server_prefix="activemq",
         prefetch_header="activemq.prefetchSize",
-        # The destination policy's maxPageSize.
+        # maxPageSize of the destination policy.
         page_size=200,
         id_header="message-id",
         browse_headers=(("browser", "true"),),
-        # Without a client id the broker takes the header and keeps nothing.
+        # Without a client id the broker accepts the header and keeps nothing.
         durable_topics=DurableTopics(
             "activemq.subscriptionName",
             needs_client_id=True,
@@ -300,25 +281,22 @@ DIALECTS: tuple[Dialect, ...] = (
             "(/queue/Consumer.NAME.VirtualTopic.TOPIC)",
         ),
         one_connection_per_client=True,
-        # To the dead letter queue.
-        nack_requeues=False,
-        transactional_ack=True,
     ),
     Dialect(name="generic"),
 )
 
 
 def dialect_named(name: str) -> Dialect:
-    """The dialect of that name; KeyError for a name that options validation would have refused."""
+    """The dialect of that name. Raises KeyError; the option ``broker`` allows only known names."""
     return {dialect.name: dialect for dialect in DIALECTS}[name]
 
 
 def dialect_for(server: str | None, broker: str = "auto") -> Dialect:
-    """The dialect for CONNECTED's ``server`` header, unless the ``broker`` option already names one."""
+    """The dialect that the option ``broker`` names, or else the one of CONNECTED's ``server`` header."""
     if broker != "auto":
         return dialect_named(broker)
-    announced = (server or "").lower()
+    product = (server or "").lower()
     for dialect in DIALECTS:
-        if dialect.server_prefix is not None and announced.startswith(dialect.server_prefix):
+        if dialect.server_prefix is not None and product.startswith(dialect.server_prefix):
             return dialect
     return dialect_named("generic")

@@ -1,8 +1,7 @@
 """Durable topic subscriptions: how a broker is told to keep a topic's messages under a name.
 
-STOMP has no words for it, so each broker has its own, and each wants to know the subscriber in its own way.
-The option ``durableName`` names the subscription on all of them, together with ``clientId`` where that is
-given or needed.
+STOMP does not define them, so each broker has its own headers and its own way to name the subscriber. The
+options ``durableName`` and, if set or needed, ``clientId`` name the subscription on all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _PLAIN_ID = "0"
 
 @dataclass(frozen=True)
 class Subscription:
-    """The ``id`` of a SUBSCRIBE frame, and the headers that say which subscription of the broker it is."""
+    """The ``id`` of a SUBSCRIBE frame, and the headers that name the broker's subscription."""
 
     id: str
     headers: Headers = ()
@@ -37,14 +36,14 @@ class DurableTopics:
 
     Attributes
     ----------
-    name_header : SUBSCRIBE header with the name; None where the subscription's ``id`` is the name.
+    name_header : SUBSCRIBE header with the name; None if the subscription's ``id`` is the name.
     headers : further SUBSCRIBE headers.
-    needs_client_id : True where a subscription belongs to a ``client-id``; without one it is not durable.
-    shared : True where several connections may have the subscription at a time and share its messages.
-    alternative : how several receivers share a topic's messages where ``shared`` is False.
-    by_name_alone : True where the broker goes by the names alone: subscribing to another topic, or with
-        another selector, goes on with the old ones. Both are made a part of the name then.
-    forbidden : what a name must not contain.
+    needs_client_id : True if the subscription is durable only with a ``client-id``.
+    shared : True if several connections can have the subscription at a time and share its messages.
+    alternative : end of an error text: how several receivers can share a topic if ``shared`` is False.
+    by_name_alone : True if the broker compares only the names: a subscription to another topic, or with
+        another selector, would go on with the old ones. Both are then made a part of the name.
+    forbidden : text that a name must not contain.
     """
 
     name_header: str | None = None
@@ -56,8 +55,8 @@ class DurableTopics:
     forbidden: str | None = None
 
     @property
-    def asking_header(self) -> str:
-        """The SUBSCRIBE header that makes the difference between a durable subscription and another one."""
+    def deciding_header(self) -> str:
+        """The SUBSCRIBE header that makes a subscription durable."""
         return self.name_header or self.headers[0][0]
 
     def subscription(
@@ -65,7 +64,7 @@ class DurableTopics:
     ) -> Subscription:
         """The subscription ``name`` of ``client_id`` to ``destination``.
 
-        Raises UnsupportedError where a client id is missing, or the broker could not take the name.
+        Raises UnsupportedError if a client id is missing, or the broker does not accept the name.
         """
         if self.needs_client_id and client_id is None:
             raise UnsupportedError(

@@ -14,7 +14,8 @@ from spark_stomp.options.definitions import ConnectionOptions, SinkOptions, Sour
 from spark_stomp.options.fields import options_of
 from spark_stomp.options.kinds import Headers, format_duration, format_size
 from spark_stomp.options.raw_options import RawOptions
-from spark_stomp.protocol.encoder import CONNECT_OWNS, REQUEST_OWNS, SEND_OWNS
+from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
+from spark_stomp.protocol.handshake import CONNECT_OWNS
 
 __all__ = ["contradictions", "notes"]
 

@@ -1,23 +1,22 @@
 """The STOMP core: octets in, events and octets out. No socket, no thread, no clock.
 
-``frames``    the frame and the two signals           ``limits``   how large a frame may be
-``grammar``   what differs between versions           ``encoder``  frames to octets
-``head``      command and header lines                ``reader``   the exact reading of one frame
-``buffer``    what was received and not yet read      ``layouts``  header layouts worth a quick path
-``decoder``   octets to frames                        ``scanner``  octets to blocks of raw MESSAGE frames
-``runs``      how the scanner finds many at once
+``frames``     the frame, two signals, limits        ``versions``   what each version has; negotiation
+``grammar``    how each version is read and written  ``heartbeat``  its header and its deadlines
+``encoder``    frames to octets; a client's frames   ``ids``        ids in use on a client connection
 
-``client``, ``server``  the two halves of a session   ``session``      what they share
-``states``    their transition tables                 ``events``       what they tell
-``requests``  the frames a client sends               ``acks``         what an ACK names, per version
-``names``     ids in use on a connection              ``heartbeat``    its header and its deadlines
-``versions``, ``negotiation``  agreeing on a version  ``opening``      the first frame, before that
+``buffer``     octets received and not read yet      ``layouts``    header layouts that keep coming back
+``reader``     the exact reading of one frame        ``runs``       finds many frames of one layout at once
+``decoder``    octets to frames                      ``scanner``    octets to blocks of raw MESSAGE frames
+
+``handshake``  CONNECT, and the first frame          ``states``     the transition tables of both halves
+``client``, ``server``  the two halves of a session  ``session``    what they share
+``events``     what they report
 """
 
 from spark_stomp.errors import ProtocolError
 from spark_stomp.protocol.client import ClientConnection
 from spark_stomp.protocol.decoder import FrameDecoder
-from spark_stomp.protocol.encoder import ClientConfig, ack_for, ack_handle, encode_frame, nack_for
+from spark_stomp.protocol.encoder import encode_frame
 from spark_stomp.protocol.events import (
     Connected,
     ConnectRequested,
@@ -32,6 +31,7 @@ from spark_stomp.protocol.events import (
 )
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
 from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
+from spark_stomp.protocol.handshake import ClientConfig
 from spark_stomp.protocol.heartbeat import negotiate_heartbeat, parse_heartbeat
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.server import ServerConfig, ServerConnection
@@ -63,11 +63,8 @@ __all__ = [
     "ServerConnection",
     "ServerEvent",
     "ServerState",
-    "ack_for",
-    "ack_handle",
     "encode_frame",
     "escape",
-    "nack_for",
     "negotiate_heartbeat",
     "parse_heartbeat",
     "unescape",

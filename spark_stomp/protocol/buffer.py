@@ -1,7 +1,7 @@
-"""What was received and not read yet, at a cost linear in what arrives, however it is split.
+"""What was received and not read yet, at a cost linear in the octets, however they are split.
 
-Nothing is searched here. Readers keep their own offsets, relative to ``start``, and those stay valid while
-more data joins: what has been searched once need not be searched again.
+Nothing is searched here. Readers keep their own offsets, relative to ``start``. These stay valid while more
+data joins, so nothing needs to be searched twice.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 __all__ = ["ReceiveBuffer"]
 
 SMALL_PIECE: Final = 4096
-"""Octets below which pieces are joined as they come: kept as objects they would take many times the room."""
+"""Octets below which pieces are joined as they come; many small objects would take far more memory."""
 
 
 class ReceiveBuffer:
-    """Octets in two parts: ``data`` that a reader looks at, and the pieces that have arrived since.
+    """Octets in two parts: ``data``, which a reader reads, and the pieces that have arrived since.
 
     ``data[start:]`` is unread. ``data`` is ``bytes`` as long as that is cheap (slices of it need no second
     copy) and a ``bytearray`` while one frame trickles in.
@@ -47,15 +47,14 @@ class ReceiveBuffer:
         pieces[-1] += data
 
     def pull(self, wanted: int = 0) -> bool:
-        """Add to ``data`` what has arrived; False where nothing has.
+        """Add to ``data`` what has arrived; False if nothing has.
 
-        The unread tail is copied only where it is not longer than what joins it, or once, into a growing
-        ``bytearray``, or once when all is there that was wanted: each octet is copied a constant number of
-        times.
+        Each octet is copied a constant number of times: the unread tail only if it is not longer than what
+        joins it, or once into a growing ``bytearray``, or once when all that was wanted is there.
 
         Args:
             wanted: for how many unread octets the reader waited, if it knew. A rest that is shorter than that
-                is left for the next time, so that ``data`` is what was wanted, and need not be cut.
+                is left for the next time, so that ``data`` is exactly what was wanted and needs no cut.
         """
         pieces = self._pieces
         if not pieces:
@@ -74,7 +73,7 @@ class ReceiveBuffer:
         return True
 
     def _cut(self, spare: int) -> bytes:
-        """Take the last ``spare`` octets away again, where they are a part of the last piece."""
+        """Remove and return the last ``spare`` octets if they are a part of the last piece."""
         last = self._pieces[-1]
         if not 0 < spare < len(last):
             return b""
@@ -91,7 +90,7 @@ class ReceiveBuffer:
         self._waiting = 0
 
     def consume(self, count: int) -> None:
-        """Count the next ``count`` octets as read; what follows a trickled frame becomes ``bytes`` again."""
+        """Mark ``count`` octets as read. What follows becomes ``bytes`` again if it was a ``bytearray``."""
         self.start += count
         if isinstance(self.data, bytearray):
             self.data = bytes(memoryview(self.data)[self.start :])

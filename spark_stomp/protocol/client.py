@@ -9,11 +9,10 @@
     while (event := connection.next_event()) is not NEED_DATA:
         ...
 
-Two rules for whoever pumps bytes: hand over what is readable before calling ``tick`` (else a late thread is
-taken
-for a silent broker), and call ``tick`` no later than ``deadline`` says.
+Two rules for the caller: hand over what is readable before calling ``tick``, or a broker looks silent because
+our own thread was late; and call ``tick`` no later than at ``deadline``.
 
-The class is not thread-safe: one lock around it is enough, events are handled outside.
+The class is not thread-safe. One lock around it is enough; events are handled outside.
 """
 
 from __future__ import annotations
@@ -24,11 +23,9 @@ from typing import Literal
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import (
-    ClientConfig,
     Headers,
     ack_headers,
     encode_acks,
-    encode_connect,
     encode_frame,
     request,
     send_frame,
@@ -44,9 +41,9 @@ from spark_stomp.protocol.events import (
     ReceiptReceived,
 )
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
-from spark_stomp.protocol.handshake import HandshakeDecoder
+from spark_stomp.protocol.handshake import ClientConfig, HandshakeDecoder, encode_connect
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer, negotiate_heartbeat, parse_heartbeat
-from spark_stomp.protocol.ids import ClientIds, Subscription
+from spark_stomp.protocol.ids import ClientIds, OpenSubscription
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.session import Session
 from spark_stomp.protocol.states import CLIENT_TABLE, ClientState, Local, Machine, Remote
@@ -59,7 +56,7 @@ from spark_stomp.protocol.versions import (
     has_nack,
 )
 
-__all__ = ["ClientConfig", "ClientConnection"]
+__all__ = ["ClientConnection"]
 
 _HEARTBEAT_EVENT = HeartbeatReceived()
 _OVER = frozenset({ClientState.CLOSED, ClientState.FAILED})
@@ -68,36 +65,31 @@ _OVER = frozenset({ClientState.CLOSED, ClientState.FAILED})
 class ClientConnection(Session[ClientState, Local, Remote]):
     """One session with a broker, from CONNECT to its end. Not reusable.
 
-    Every method that sends raises LocalProtocolError, and queues nothing, when the state or the version does
-    not allow it, and FrameEncodeError (one of those) when the version cannot carry the frame.
+    Every method that sends raises LocalProtocolError, and queues nothing, if the state or the version does
+    not allow it, and FrameEncodeError (one of those) if the version cannot carry the frame.
     """
 
     def __init__(self, config: ClientConfig) -> None:
         super().__init__(
             Machine(CLIENT_TABLE, ClientState.IDLE, ClientState.FAILED),
-            HandshakeDecoder(config.opening_version, Limits.before_connected(), lenient=config.lenient),
+            HandshakeDecoder(config.connect_version, Limits.before_connected(), lenient=config.lenient),
             beating=frozenset({ClientState.CONNECTED}),
             listening=frozenset({ClientState.CONNECTED, ClientState.DISCONNECTING}),
         )
         self._config = config
-        self._names = ClientIds()
-        self._goodbye: str | None = None
+        self._ids = ClientIds()
+        self._disconnect_receipt: str | None = None
         self.server: str | None = None
         self.session: str | None = None
 
-    @property
-    def pending_receipts(self) -> frozenset[str]:
-        """The receipts that were asked for and have not come."""
-        return frozenset(self._names.receipts)
-
     def new_receipt(self) -> str:
-        """An id that no other receipt of this connection bears."""
-        return self._names.new_receipt()
+        """An id that no other receipt of this connection has."""
+        return self._ids.new_receipt()
 
     def collect_ids(self, id_header: str) -> None:
-        """Have blocks of messages carry the raw value of this header as stable id, from the next block on.
+        """Collect the raw value of this header as stable id, from the next block of messages on.
 
-        Which header survives redelivery is known only once CONNECTED has said which broker this is; call it
+        Which header survives redelivery depends on the broker, which is known from CONNECTED on. Call it
         before the first SUBSCRIBE.
 
         Raises:
@@ -135,20 +127,20 @@ class ClientConnection(Session[ClientState, Local, Remote]):
             )
         if not destination:
             raise LocalProtocolError("SUBSCRIBE needs a destination")
-        self._names.check_new_subscription(subscription_id)
+        self._ids.check_new_subscription(subscription_id)
         own = (("id", subscription_id), ("destination", destination), ("ack", ack))
         self._queue(Local.SUBSCRIBE, request("SUBSCRIBE", own, headers=headers, receipt=receipt), receipt)
-        self._names.subscriptions[subscription_id] = Subscription(destination, ack)
+        self._ids.subscriptions[subscription_id] = OpenSubscription(destination, ack)
 
     def unsubscribe(self, subscription_id: str, *, headers: Headers = (), receipt: str | None = None) -> None:
-        """Queue UNSUBSCRIBE. Messages under way may still arrive."""
+        """Queue UNSUBSCRIBE. Messages that the broker has sent already still arrive."""
         self._machine.check(Local.UNSUBSCRIBE)
-        subscription = self._names.subscription(subscription_id)
-        # A lenient broker may not know ids; it then goes by the destination.
+        subscription = self._ids.subscription(subscription_id)
+        # A lenient broker may not know ids; it then finds the subscription by its destination.
         destination = subscription.destination if self.version == LENIENT else None
         own = (("id", subscription_id), ("destination", destination))
         self._queue(Local.UNSUBSCRIBE, request("UNSUBSCRIBE", own, headers=headers, receipt=receipt), receipt)
-        self._names.end_subscription(subscription_id)
+        self._ids.end_subscription(subscription_id)
 
     def send(
         self,
@@ -162,7 +154,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
     ) -> None:
         """Queue SEND (see :func:`~spark_stomp.protocol.encoder.send_frame` for ``content_length``)."""
         self._machine.check(Local.SEND)
-        self._names.check_transaction(transaction)
+        self._ids.check_transaction(transaction)
         frame = send_frame(
             destination,
             body,
@@ -182,7 +174,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         transaction: str | None = None,
         receipt: str | None = None,
     ) -> None:
-        """Queue ACK. ``handle`` is what ``ack_handle`` finds in the MESSAGE."""
+        """Queue ACK. ``handle`` is the MESSAGE's ``ack`` header in 1.2, its ``message-id`` before that."""
         self._acknowledge(Local.ACK, subscription_id, handle, headers, transaction, receipt)
 
     def nack(
@@ -204,25 +196,25 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         """Queue one ACK per handle, in bulk.
 
         Args:
-            handles: as ``MessageBlock.acks`` has them: raw, still escaped.
-            receipt: asked for by the last of them.
+            handles: as in ``MessageBlock.acks``: raw, still escaped.
+            receipt: asked for with the last ACK.
         """
         self._machine.check(Local.ACK)
-        self._names.acknowledged(subscription_id)
+        self._ids.check_wants_acks(subscription_id)
         if not handles:
             if receipt is not None:
                 raise LocalProtocolError("no ACK to ask a receipt for")
             return
-        self._names.check_new_receipt(receipt)
+        self._ids.check_new_receipt(receipt)
         self._out.append(encode_acks(subscription_id, handles, self._negotiated, receipt=receipt))
-        self._names.await_receipt(receipt)
+        self._ids.await_receipt(receipt)
 
     def begin(self, transaction: str, *, receipt: str | None = None) -> None:
         """Queue BEGIN."""
         self._machine.check(Local.BEGIN)
-        self._names.check_new_transaction(transaction)
+        self._ids.check_new_transaction(transaction)
         self._queue(Local.BEGIN, request("BEGIN", (), transaction=transaction, receipt=receipt), receipt)
-        self._names.transactions.add(transaction)
+        self._ids.transactions.add(transaction)
 
     def commit(self, transaction: str, *, receipt: str | None = None) -> None:
         """Queue COMMIT."""
@@ -233,9 +225,9 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         self._end_transaction(Local.ABORT, transaction, receipt)
 
     def disconnect(self, receipt: str | None = None) -> None:
-        """Queue DISCONNECT, the last frame we send. With a receipt, Disconnected follows it."""
+        """Queue DISCONNECT, the last frame we send. Disconnected follows when its receipt comes."""
         self._queue(Local.DISCONNECT, request("DISCONNECT", (), receipt=receipt), receipt)
-        self._goodbye = receipt
+        self._disconnect_receipt = receipt
 
     def _acknowledge(
         self,
@@ -247,8 +239,8 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         receipt: str | None,
     ) -> None:
         self._machine.check(step)
-        self._names.acknowledged(subscription_id)
-        self._names.check_transaction(transaction)
+        self._ids.check_wants_acks(subscription_id)
+        self._ids.check_transaction(transaction)
         if not handle:
             raise LocalProtocolError("a message without message-id cannot be acknowledged")
         own = ack_headers(subscription_id, handle, self._negotiated)
@@ -257,16 +249,16 @@ class ClientConnection(Session[ClientState, Local, Remote]):
 
     def _end_transaction(self, step: Local, transaction: str, receipt: str | None) -> None:
         self._machine.check(step)
-        self._names.check_transaction(transaction)
+        self._ids.check_transaction(transaction)
         self._queue(step, request(step.value, (), transaction=transaction, receipt=receipt), receipt)
-        self._names.transactions.discard(transaction)
+        self._ids.transactions.discard(transaction)
 
     def _queue(self, step: Local, frame: Frame, receipt: str | None) -> None:
-        """Nothing of what may fail here leaves a trace: the receipt and the bytes are noted last."""
-        self._names.check_new_receipt(receipt)
+        """Encode and queue a frame. If that fails nothing has changed: receipt and bytes are noted last."""
+        self._ids.check_new_receipt(receipt)
         data = encode_frame(frame, self._negotiated)
         self._machine.local(step)
-        self._names.await_receipt(receipt)
+        self._ids.await_receipt(receipt)
         self._out.append(data)
 
     # --- what comes
@@ -287,7 +279,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
 
     def _read_event(self) -> Event | Literal[Signal.NEED_DATA]:
         if self.state in _OVER:
-            # After ERROR, or after the receipt of DISCONNECT, nothing counts any more.
+            # After ERROR, and after the receipt of DISCONNECT, nothing more is read.
             return NEED_DATA
         event = self._source.next_event()
         if isinstance(event, MessageBlock):
@@ -316,17 +308,17 @@ class ClientConnection(Session[ClientState, Local, Remote]):
 
     def _read_receipt(self, frame: Frame) -> Event:
         receipt = frame.get("receipt-id")
-        goodbye = self._goodbye is not None and receipt == self._goodbye
-        self._machine.remote(Remote.GOODBYE if goodbye else Remote.RECEIPT)
-        receipt = self._names.take_receipt(receipt)
-        return Disconnected() if goodbye else ReceiptReceived(receipt)
+        last = self._disconnect_receipt is not None and receipt == self._disconnect_receipt
+        self._machine.remote(Remote.DISCONNECT_RECEIPT if last else Remote.RECEIPT)
+        receipt = self._ids.take_receipt(receipt)
+        return Disconnected() if last else ReceiptReceived(receipt)
 
     def _read_error(self, frame: Frame) -> Event:
         connecting = self.state is ClientState.CONNECTING
         self._machine.remote(Remote.ERROR)
         event = ErrorReceived(frame)
         if connecting:
-            check_refusal(self._config.accept_versions, event)
+            check_refusal(self._config.accept_versions, frame.get("version"), event.message)
         return event
 
     def _read_connected(self, frame: Frame) -> Event:
@@ -351,7 +343,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
 
     @property
     def _negotiated(self) -> str:
-        return self.version or self._config.opening_version
+        return self.version or self._config.connect_version
 
 
 _READERS: Mapping[str, Callable[[ClientConnection, Frame], Event]] = {

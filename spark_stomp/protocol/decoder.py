@@ -1,9 +1,9 @@
 """Octets to frames.
 
-Frames whose header layout is known take the quick path: one regular expression over a window of the buffer
-finds the lines of a frame, and checks that cost no loop prove that nothing in it needs a closer look. Small
-frames that lie whole in the window are swept up by a single ``findall`` and given out one by one. Everything
-else is read by ``FrameReader``, which alone decides what is refused.
+Frames whose header layout is known take the quick path: a part of the buffer is held as text, one regular
+expression finds the lines of a frame in it, and checks without a loop prove that nothing needs a closer look.
+Small frames that lie whole in the text are swept up by a single ``findall`` and returned one by one.
+Everything else is read by ``FrameReader``, which alone decides what is refused.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from spark_stomp.errors import FrameSyntaxError, RemoteProtocolError
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
-from spark_stomp.protocol.grammar import Grammar, plain_text
+from spark_stomp.protocol.grammar import Grammar, unescape_text
 from spark_stomp.protocol.layouts import LENGTH, Layout, LayoutCache
 from spark_stomp.protocol.reader import FrameReader, Span
 
 __all__ = ["FrameDecoder"]
 
-WINDOW: Final = 8192
-"""Octets of the buffer held as text at a time; heads that do not fit take the exact path."""
-SMALL_WINDOW: Final = 1024
-"""The same where bodies are so large that a window holds one head only."""
+TEXT_SIZE: Final = 8192
+"""Octets of the buffer held as text at a time. Heads that do not fit take the exact path."""
+SMALL_TEXT: Final = 1024
+"""The same if bodies are so large that the text holds one head only."""
 LEAST_REACH: Final = 256
-"""Octets that are swept however often that was in vain."""
+"""The fewest octets of a sweep, whatever the sweeps before it found."""
 PAUSE: Final = 16
-"""Frames that are read singly after a sweep found a body with a NUL, or another oddity, in front."""
+"""Frames read one by one after a sweep could not use its first frame (a NUL in the body, say)."""
 _new_frame = tuple.__new__
 """Frame(...) at half its cost."""
 
@@ -37,17 +37,17 @@ _Event: TypeAlias = Frame | Literal[Signal.HEARTBEAT]
 class _QuickLayout(NamedTuple):
     match: Callable[[str, int], re.Match[str] | None]
     sweep: Callable[[str, int, int], list[tuple[str, ...]]]
-    """For each frame the headers' values, the body, the EOLs behind its NUL, and nothing; in the end, with
-    nothing else, the octets that are no such frame."""
+    """Gives a tuple per frame: the headers' values, the body, the EOLs after its NUL, and "". In a last tuple
+    only the last part is not empty: the rest, which is no such frame."""
     command: str
     names: tuple[str, ...]
     length_at: int | None
     size: int
-    """Octets of a frame beside what the groups hold."""
+    """Octets of a frame outside its groups."""
 
 
 class FrameDecoder(FrameReader):
-    """Decodes one direction of a STOMP connection, lazily: no event depends on what comes behind it.
+    """Decodes one direction of a STOMP connection, lazily: no event depends on what follows it.
 
     Args:
         version: one of ``VERSIONS``.
@@ -59,32 +59,32 @@ class FrameDecoder(FrameReader):
     def __init__(self, version: str, limits: Limits | None = None) -> None:
         super().__init__(version, limits)
         self._layouts: LayoutCache[_QuickLayout] = LayoutCache(self._compile)
-        self._window = ""
-        self._window_at = 0
-        self._window_of: bytes | bytearray = b""
-        self._window_plain = True
-        self._ready: list[_Event] = []  # swept up and not given out, the next one last
+        self._text = ""
+        self._text_at = 0
+        self._text_source: bytes | bytearray = b""
+        self._text_is_plain = True
+        self._ready: list[_Event] = []  # swept up and not returned yet, the next one last
         self._pause = 0  # frames to be read singly before the next sweep
-        self._swept: list[tuple[str, ...]] = []  # what they were made of: the octets in front of buffer.start
+        self._swept: list[tuple[str, ...]] = []  # what they were made of: the octets before buffer.start
         self._settings_changed()
 
     def _settings_changed(self) -> None:
-        """A layout was learned from a frame that was fine under the settings of its time."""
+        """Forget the layouts: their frames were accepted under the old settings."""
         self._take_back()
         limits = self._limits
         self._layouts.clear()
-        self._window_of = b""
-        self._window_size = self._widest = min(WINDOW, limits.max_header_line)
+        self._text_source = b""
+        self._text_size = self._largest_text = min(TEXT_SIZE, limits.max_header_line)
         self._quick_size = min(limits.max_frame, limits.max_body)
-        self._reach = min(WINDOW, self._quick_size)
+        self._reach = min(TEXT_SIZE, self._quick_size)
         self._with_body = self._grammar.with_body
 
     def next_event(self) -> Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
-        """The next frame; HEARTBEAT for each EOL between frames; NEED_DATA where nothing is complete.
+        """The next frame; HEARTBEAT for each EOL between frames; NEED_DATA if nothing is complete.
 
         Raises:
-            RemoteProtocolError: bad octets or a limit was reached, after every frame in front of it was
-                returned; and again on every later call.
+            RemoteProtocolError: bad octets, or a limit was reached. Raised after every frame before it was
+                returned, and again on every later call.
         """
         if self._ready:
             return self._ready.pop()
@@ -125,67 +125,67 @@ class FrameDecoder(FrameReader):
     # -- the quick path
 
     def _quick_event(self) -> _Event | None:
-        """A frame of a known layout, or an EOL; None where the exact path must say what comes next."""
+        """A frame of a known layout, or an EOL; None if the exact path must read what comes next."""
         buffer, known = self._buffer, self._layouts.known
-        if buffer.data is not self._window_of or not 0 <= buffer.start - self._window_at < len(self._window):
-            self._place_window()
+        if buffer.data is not self._text_source or not 0 <= buffer.start - self._text_at < len(self._text):
+            self._load_text()
         while True:
-            window, place = self._window, buffer.start - self._window_at
-            if window.startswith("\n", place):
+            text, at = self._text, buffer.start - self._text_at
+            if text.startswith("\n", at):
                 buffer.start += 1
                 return HEARTBEAT
-            # Within so many octets no frame is too large, and behind the last NUL none is complete.
-            stop = window.rfind("\0", place, place + self._reach) + 1
+            # No frame within the reach is too large, and none is complete after its last NUL.
+            stop = text.rfind("\0", at, at + self._reach) + 1
             if not stop:
                 self._reach_further()
             elif self._pause:
                 self._pause -= 1
-            elif self._sweep(place, stop):
+            elif self._sweep(at, stop):
                 return self._ready.pop()
-            if stop or not self._is_late(place):
-                match = known[0].match(window, place) or self._match_other(place)
+            if stop or not self._is_late(at):
+                match = known[0].match(text, at) or self._match_other(at)
                 if match is not None:
                     return self._quick_frame(known[0], match)
-                if len(window) == self._widest and not self._is_late(place):
+                if len(text) == self._largest_text and not self._is_late(at):
                     return None
-            if not self._more_behind():
+            if not self._more_follows():
                 return None
-            self._move_window(self._widest)
+            self._decode_text(self._largest_text)
 
-    def _match_other(self, place: int) -> re.Match[str] | None:
-        """The head at ``place`` if its layout is another than the one used last; that comes to the front."""
+    def _match_other(self, at: int) -> re.Match[str] | None:
+        """Match the head at ``at`` with the other layouts; the one that fits comes to the front."""
         for rank, layout in enumerate(self._layouts.known[1:], start=1):
-            match = layout.match(self._window, place)
+            match = layout.match(self._text, at)
             if match is not None:
                 self._layouts.used(rank)
                 return match
         return None
 
-    def _sweep(self, place: int, stop: int) -> bool:
-        """Read those frames in front that are of the layout used last, small and plainly fine."""
-        window, layout = self._window, self._layouts.known[0]
-        stop += window.startswith("\n", stop)
-        found = layout.sweep(window, place, stop)
+    def _sweep(self, at: int, stop: int) -> bool:
+        """Read the next frames as long as they are small, plainly fine and of the layout used last."""
+        text, layout = self._text, self._layouts.known[0]
+        stop += text.startswith("\n", stop)
+        found = layout.sweep(text, at, stop)
         if rest := found[-1][-1]:
             found.pop()
             stop -= len(rest)
-        # Bodies hold no NUL here, so that one too many stands in a head.
-        plain = window.count("\0", place, stop) == len(found)
+        # Bodies hold no NUL here, so one too many must be in a head.
+        plain = text.count("\0", at, stop) == len(found)
         count = self._take_swept(layout, found) if plain else 0
         if count < len(found):
             self._pause = 0 if count else PAUSE
             del found[count:]
-            stop = place + sum([_octets(layout, groups) for groups in found])
-            # What is found in vain stays in proportion to what is not.
-            self._reach = min(max(stop - place, LEAST_REACH), self._quick_size)
+            stop = at + sum([_octets(layout, groups) for groups in found])
+            # What is swept and not used stays in proportion to what is.
+            self._reach = min(max(stop - at, LEAST_REACH), self._quick_size)
         else:
             self._reach_further()
         self._swept = found
-        self._buffer.start = self._window_at + stop
+        self._buffer.start = self._text_at + stop
         return count > 0
 
     def _take_swept(self, layout: _QuickLayout, found: list[tuple[str, ...]]) -> int:
-        """Have the frames that were found ready, up to the first that needs a closer look; how many are."""
+        """Make events of the frames found, up to the first that needs the exact path; returns how many."""
         command, names, length_at = layout.command, layout.names, layout.length_at
         ready, width = self._ready, len(layout.names)
         count = 0
@@ -194,7 +194,7 @@ class FrameDecoder(FrameReader):
             if length_at is not None and int(groups[length_at]) != len(body):
                 break
             values = groups
-            if not self._window_plain:
+            if not self._text_is_plain:
                 try:
                     values = _proper_values(groups[:width], command, self._grammar)
                 except (FrameSyntaxError, UnicodeDecodeError):
@@ -208,54 +208,54 @@ class FrameDecoder(FrameReader):
         return count
 
     def _take_back(self) -> None:
-        """Go back to the first octet that no event was given for. The layout used last is still in front."""
-        left, place = len(self._ready), self._buffer.start
+        """Go back to the octets of the events in ``_ready``. The layout used last is still at the front."""
+        left, at = len(self._ready), self._buffer.start
         self._ready.clear()
         while left:
             groups = self._swept.pop()
             beats = len(groups[-2])
             if left <= beats:
-                place -= left
+                at -= left
                 break
-            place -= _octets(self._layouts.known[0], groups)
+            at -= _octets(self._layouts.known[0], groups)
             left -= 1 + beats
-        self._buffer.start = place
+        self._buffer.start = at
 
     def _reach_further(self) -> None:
-        self._reach = min(2 * self._reach, WINDOW, self._quick_size)
+        self._reach = min(2 * self._reach, TEXT_SIZE, self._quick_size)
 
-    def _more_behind(self) -> bool:
-        """Whether the window ends before the data does."""
-        return self._window_at + len(self._window) < len(self._window_of)
+    def _more_follows(self) -> bool:
+        """Whether the data goes on after the text."""
+        return self._text_at + len(self._text) < len(self._text_source)
 
-    def _is_late(self, place: int) -> bool:
-        """Whether a window that begins at ``place`` would show much more."""
-        return place > len(self._window) // 2 and self._more_behind()
+    def _is_late(self, at: int) -> bool:
+        """Whether a text that begins at ``at`` would hold much more of the data."""
+        return at > len(self._text) // 2 and self._more_follows()
 
-    def _place_window(self) -> None:
-        """Have the window show what comes next."""
+    def _load_text(self) -> None:
+        """Make the text begin at the next octet to read."""
         buffer = self._buffer
-        # A body that jumps far over a window says that a small one costs less. (The place may also lie in
-        # front of the window: single octets come again as the very same object.)
-        jumped = buffer.start - self._window_at >= len(self._window) + SMALL_WINDOW
-        small = jumped and buffer.data is self._window_of
-        self._move_window(min(SMALL_WINDOW, self._widest) if small else self._window_size)
+        # If a body ends far after the text, a small text costs less. (``start`` may also be before the text:
+        # single octets come again as the very same object.)
+        jumped = buffer.start - self._text_at >= len(self._text) + SMALL_TEXT
+        small = jumped and buffer.data is self._text_source
+        self._decode_text(min(SMALL_TEXT, self._largest_text) if small else self._text_size)
 
-    def _move_window(self, size: int) -> None:
+    def _decode_text(self, size: int) -> None:
         buffer = self._buffer
-        self._window_size = size
-        self._window_of = buffer.data
-        self._window_at = buffer.start
-        self._window = window = buffer.data[buffer.start : buffer.start + size].decode("latin-1")
-        self._window_plain = window.isascii() and "\\" not in window and "\r" not in window
+        self._text_size = size
+        self._text_source = buffer.data
+        self._text_at = buffer.start
+        self._text = text = buffer.data[buffer.start : buffer.start + size].decode("latin-1")
+        self._text_is_plain = text.isascii() and "\\" not in text and "\r" not in text
 
     def _quick_frame(self, layout: _QuickLayout, match: re.Match[str]) -> Frame | None:
-        """The frame whose head matched; None where it is not all here, or not plainly fine."""
+        """The frame whose head matched; None if it is not complete, or not plainly fine."""
         command, names, length_at = layout.command, layout.names, layout.length_at
         buffer = self._buffer
         data, start = buffer.data, buffer.start
         values = match.groups()
-        body = self._window_at + match.end()
+        body = self._text_at + match.end()
         if length_at is None:
             length = None
             end = data.find(b"\0", body)
@@ -264,7 +264,7 @@ class FrameDecoder(FrameReader):
             end = body + length
         if end - start >= self._quick_size or "\0" in match[0] or (length and command not in self._with_body):
             return None
-        if not self._window_plain:
+        if not self._text_is_plain:
             try:
                 values = _proper_values(values, command, self._grammar)
             except (FrameSyntaxError, UnicodeDecodeError):
@@ -281,22 +281,22 @@ class FrameDecoder(FrameReader):
     def _compile(self, layout: Layout) -> _QuickLayout:
         head = layout.pattern(frozenset(range(len(layout.names))))
         body = r"([^\0]*)" if layout.command in self._grammar.with_body else "()"
-        # The second branch takes all that is left where a frame does not match, so that none behind it does.
+        # The second branch takes the whole rest if a frame does not match, so no later frame does.
         sweep = re.compile(rf"{head}{body}\0(\n*)|((?s:.+))").findall
         size = len(layout.command) + sum([len(name) + 2 for name in layout.names]) + 3
-        match, length_at = re.compile(head).match, layout.place(LENGTH)
+        match, length_at = re.compile(head).match, layout.position(LENGTH)
         return _QuickLayout(match, sweep, layout.command, layout.names, length_at, size)
 
 
 def _octets(layout: _QuickLayout, groups: tuple[str, ...]) -> int:
-    """How many octets a swept frame has, the EOLs behind it included."""
+    """How many octets a swept frame has, the EOLs after it included."""
     return layout.size + sum(map(len, groups))
 
 
 def _proper_values(values: tuple[str, ...], command: str, grammar: Grammar) -> tuple[str, ...]:
     """Header values decoded and unescaped, from octets that were read as Latin-1.
 
-    Raises FrameSyntaxError or UnicodeDecodeError where the exact path has to look.
+    Raises FrameSyntaxError or UnicodeDecodeError if the exact path has to read them.
     """
     text = "".join(values)
     if "\r" in text:
@@ -304,5 +304,5 @@ def _proper_values(values: tuple[str, ...], command: str, grammar: Grammar) -> t
     if not text.isascii():
         values = tuple([value if value.isascii() else value.encode("latin-1").decode() for value in values])
     if "\\" in text and command not in grammar.raw:
-        values = tuple([plain_text(value, grammar) if "\\" in value else value for value in values])
+        values = tuple([unescape_text(value, grammar) if "\\" in value else value for value in values])
     return values

@@ -1,45 +1,40 @@
-"""Frames to octets (STOMP 1.2, "STOMP Frames", "Value Encoding", "Body").
+"""Frames to octets, and the frames that a client sends (STOMP 1.2, "STOMP Frames", "Value Encoding", "Body").
 
-Nothing that would be read back as something else is written: that is how header injection starts. The
-headers go out as given and in order; one thing is added, a last ``content-length`` where the body holds a NUL
-and the frame names no length, because no reader could find such a frame's end.
+Nothing is written that a reader would take for something else: that is how header injection starts. Headers
+go out in their order. One is added: a last ``content-length`` if the body holds a NUL and the frame declares
+no length, because no reader could find the end of such a frame.
+
+Each frame of a client has headers that only the arguments set. A caller's further headers may not name one of
+them: the first of repeated headers wins, so they would have no effect, or a different one on each peer.
+
+An ACK or NACK names a MESSAGE (STOMP 1.0 "ACK"; 1.1 and 1.2 "ACK", "NACK") in 1.0 by its ``message-id``, in
+1.1 by that and ``subscription``, in 1.2 by its ``ack`` header, as ``id``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
-from spark_stomp.protocol.frames import Frame, HeaderPairs, Limits
+from spark_stomp.protocol.frames import Frame, HeaderPairs
 from spark_stomp.protocol.grammar import Grammar, escape, grammar_of
-from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, heartbeat_header
-from spark_stomp.protocol.versions import (
-    LENIENT,
-    accept_version_header,
-    has_heartbeats,
-    has_nack,
-    validate_versions,
-)
 
 __all__ = [
-    "CONNECT_OWNS",
     "REQUEST_OWNS",
     "SEND_OWNS",
-    "ClientConfig",
     "Headers",
-    "ack_for",
-    "ack_handle",
     "ack_headers",
+    "check_extra_headers",
     "encode_acks",
-    "encode_connect",
     "encode_frame",
-    "nack_for",
+    "present",
     "request",
     "send_frame",
 ]
+
+Headers: TypeAlias = Iterable[tuple[str, str]]
 
 _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
 
@@ -73,7 +68,7 @@ def encode_frame(frame: Frame, version: str) -> bytes:
 
 
 def _raw_lines(command: str, headers: HeaderPairs) -> list[str]:
-    """Header lines of a frame without escapes: what would need one cannot be said at all."""
+    """Header lines of a frame without escapes: what would need one is refused."""
     for name, value in headers:
         if not name or ":" in name:
             _refuse(command, name, "a name that is empty or holds a colon")
@@ -85,8 +80,9 @@ def _raw_lines(command: str, headers: HeaderPairs) -> list[str]:
 
 
 def _escaped_lines(command: str, headers: HeaderPairs, grammar: Grammar) -> list[str]:
+    """Header lines of a frame whose names and values are escaped."""
     lines = [f"{name}:{value}" for name, value in headers]
-    if _plain("\n".join(lines), len(lines)):
+    if _need_no_escape("\n".join(lines), len(lines)):
         return lines
     lines = [f"{_escaped(name, grammar)}:{_escaped(value, grammar)}" for name, value in headers]
     for line, (name, _) in zip(lines, headers, strict=True):
@@ -100,8 +96,8 @@ def _escaped_lines(command: str, headers: HeaderPairs, grammar: Grammar) -> list
     return lines
 
 
-def _plain(text: str, lines: int) -> bool:
-    """Whether these header lines go out as they are: asked of all together, as most frames need no more."""
+def _need_no_escape(text: str, lines: int) -> bool:
+    """Whether these header lines can go out as they are: checked all at once, as most of them can."""
     return (
         text.count(":") == lines
         and text.count("\n") == lines - 1
@@ -121,103 +117,28 @@ def _escaped(text: str, grammar: Grammar) -> str:
 
 
 def _declares_length(frame: Frame, grammar: Grammar) -> bool:
-    """Whether the frame has a ``content-length``; the first one must be right."""
+    """Whether the frame has a ``content-length``; the first one must be the body's length."""
     for name, value in frame.headers:
         if name == "content-length" or (grammar.lenient and name.lower() == "content-length"):
             if not _DIGITS.fullmatch(value) or int(value) != len(frame.body):
-                said = f"content-length of {frame.command} is {value[:24]!r}"
-                raise FrameEncodeError(f"{said}, but the body has {len(frame.body)} octets")
+                raise FrameEncodeError(
+                    f"content-length of {frame.command} is {value[:24]!r}, "
+                    f"but the body has {len(frame.body)} octets"
+                )
             return True
     return False
 
 
 def _refuse(command: str, name: str, what: str) -> NoReturn:
-    """Values are not quoted: they may be secret."""
+    """Raise FrameEncodeError. It does not quote the value, which may be secret."""
     raise FrameEncodeError(f"header {name[:40]!r} of {command} holds {what}")
 
 
-# MERGED from requests.py: Builds the frames that a client sends: the headers the protocol gives the
-
-Headers: TypeAlias = Iterable[tuple[str, str]]
-
-# Headers that the connector sets itself, by the frame: further headers must not hold them.
-CONNECT_OWNS = frozenset(
-    {"accept-version", "host", "login", "passcode", "username", "heart-beat", "receipt", "content-length"}
-)
 REQUEST_OWNS = frozenset(
     {"id", "destination", "ack", "subscription", "message-id", "transaction", "receipt", "content-length"}
 )
-# A SEND may carry headers of these names to its consumers; on other frames they would steer the broker.
+# A SEND may carry the other names to its consumers; on other frames they would change what the broker does.
 SEND_OWNS = frozenset({"destination", "transaction", "receipt", "content-length"})
-
-
-@dataclass(frozen=True)
-class ClientConfig:
-    """How to connect.
-
-    Args:
-        accept_versions: what to offer; ``"lenient"`` among them also sends ``username`` beside ``login`` and
-            takes a CONNECTED without version for the lenient dialect.
-        host: the virtual host (required by STOMP 1.1 and 1.2; 1.0 brokers ignore it).
-        login: user name, None = not sent.
-        passcode: password, None = not sent.
-        heartbeat: (what we can send, what we would like to receive) in ms; 0 = none.
-        connect_headers: further headers of CONNECT.
-        limits: for everything received after CONNECTED; what comes before it has lower ones.
-        id_header: the header whose raw value the scanner collects as stable id.
-        scan: leave MESSAGE frames as bytes (``MessagesScanned``).
-        receive_margin: how much later than promised the broker's heart-beat may come, as a part of its
-            interval.
-
-    Raises:
-        LocalProtocolError: a version, a heart-beat or a header that cannot be sent.
-    """
-
-    accept_versions: tuple[str, ...] = ("1.2", "1.1", "1.0")
-    host: str = "/"
-    login: str | None = None
-    passcode: str | None = field(default=None, repr=False)
-    heartbeat: tuple[int, int] = NO_HEARTBEAT
-    connect_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    limits: Limits = field(default_factory=Limits)
-    id_header: str | None = None
-    scan: bool = False
-    receive_margin: float = 1.0
-
-    def __post_init__(self) -> None:
-        validate_versions(self.accept_versions)
-        if min(self.heartbeat) < 0 or self.receive_margin < 0:
-            raise LocalProtocolError("heart-beats (ms) and their margin cannot be negative")
-        _refuse_owned("CONNECT", CONNECT_OWNS, self.connect_headers)
-
-    @property
-    def lenient(self) -> bool:
-        """Whether the lenient dialect is offered."""
-        return LENIENT in self.accept_versions
-
-    @property
-    def opening_version(self) -> str:
-        """The grammar of CONNECT and of the answer to it: the highest version offered."""
-        return max((version for version in self.accept_versions if version != LENIENT), default=LENIENT)
-
-
-def encode_connect(config: ClientConfig) -> bytes:
-    """The bytes of CONNECT (STOMP 1.2, "CONNECT or STOMP Frame"; never the STOMP command, which 1.0 lacks).
-
-    Raises:
-        FrameEncodeError: a header that CONNECT cannot carry; the text names it and quotes no value.
-    """
-    version = config.opening_version
-    candidates = (
-        ("accept-version", accept_version_header(config.accept_versions)),
-        ("host", config.host),
-        ("username", config.login if config.lenient else None),
-        ("login", config.login),
-        ("passcode", config.passcode),
-        ("heart-beat", heartbeat_header(config.heartbeat) if has_heartbeats(version) else None),
-    )
-    headers = _present(candidates) + config.connect_headers
-    return encode_frame(Frame("CONNECT", headers), version)
 
 
 def request(
@@ -231,12 +152,12 @@ def request(
     """A frame without body: ``own`` headers first (None = absent), then the caller's, then the common ones.
 
     Raises:
-        LocalProtocolError: ``headers`` names one that the protocol gives a meaning.
+        LocalProtocolError: ``headers`` names one of ``REQUEST_OWNS``.
     """
     extra = tuple(headers)
-    _refuse_owned(command, REQUEST_OWNS, extra)
+    check_extra_headers(command, REQUEST_OWNS, extra)
     return Frame(
-        command, _present(own) + extra + _present((("transaction", transaction), ("receipt", receipt)))
+        command, present(own) + extra + present((("transaction", transaction), ("receipt", receipt)))
     )
 
 
@@ -252,9 +173,8 @@ def send_frame(
     """A SEND frame (STOMP 1.2, "SEND").
 
     Args:
-        content_length: add the header; ActiveMQ Classic makes a text message of what comes without it. A
-        body with
-            a NUL gets it in any case.
+        content_length: add the header. ActiveMQ Classic makes a text message of a frame without it. A body
+            with a NUL gets it in any case.
 
     Raises:
         LocalProtocolError: no destination, or ``headers`` names one that the arguments set.
@@ -263,8 +183,8 @@ def send_frame(
         raise LocalProtocolError("SEND needs a destination")
     extra = tuple(headers)
     if extra:
-        _refuse_owned("SEND", SEND_OWNS, extra)
-    common: tuple[tuple[str, str], ...] = ()
+        check_extra_headers("SEND", SEND_OWNS, extra)
+    common: HeaderPairs = ()
     if transaction is not None:
         common = (("transaction", transaction),)
     if receipt is not None:
@@ -274,11 +194,13 @@ def send_frame(
     return Frame("SEND", (("destination", destination), *extra, *common), body)
 
 
-def _present(candidates: Iterable[tuple[str, str | None]]) -> tuple[tuple[str, str], ...]:
+def present(candidates: Iterable[tuple[str, str | None]]) -> HeaderPairs:
+    """The headers that have a value."""
     return tuple((name, value) for name, value in candidates if value is not None)
 
 
-def _refuse_owned(command: str, owned: frozenset[str], headers: Headers) -> None:
+def check_extra_headers(command: str, owned: frozenset[str], headers: Headers) -> None:
+    """Raise LocalProtocolError if ``headers`` names one that only the arguments may set."""
     clash = sorted({name for name, _ in headers} & owned)
     if clash:
         raise LocalProtocolError(
@@ -286,57 +208,19 @@ def _refuse_owned(command: str, owned: frozenset[str], headers: Headers) -> None
         )
 
 
-# MERGED from acks.py: What an ACK or NACK names, per version (STOMP 1.0 "ACK"; 1.1 and 1.2 "ACK", "
-
-
-def ack_handle(message: Frame, version: str) -> str:
-    """What an ACK of this MESSAGE has to name.
-
-    Leniency: a 1.2 broker that sends no ``ack`` header is answered with its ``message-id``, for the sake of
-    brokers that took 1.2 over without it.
-
-    Raises:
-        LocalProtocolError: the message has nothing to name.
-    """
-    handle = message.get("ack") if version == "1.2" else None
-    if handle is None:
-        handle = message.get("message-id")
-    if not handle:
-        raise LocalProtocolError("this message cannot be acknowledged: it has no message-id")
-    return handle
-
-
-def ack_headers(subscription_id: str | None, handle: str, version: str) -> tuple[tuple[str, str], ...]:
-    """The headers that name a message in an ACK or NACK of ``version``."""
+def ack_headers(subscription_id: str, handle: str, version: str) -> HeaderPairs:
+    """The headers by which an ACK or NACK names a message."""
     if version == "1.2":
         return (("id", handle),)
-    if version == "1.1" and subscription_id is not None:
-        return (("message-id", handle), ("subscription", subscription_id))
     if version == "1.1":
-        raise LocalProtocolError("in STOMP 1.1 an acknowledgement names its subscription, and there is none")
+        return (("message-id", handle), ("subscription", subscription_id))
     return (("message-id", handle),)
-
-
-def ack_for(message: Frame, version: str) -> Frame:
-    """The ACK frame for a MESSAGE frame."""
-    return Frame("ACK", ack_headers(message.get("subscription"), ack_handle(message, version), version))
-
-
-def nack_for(message: Frame, version: str) -> Frame:
-    """The NACK frame for a MESSAGE frame.
-
-    Raises:
-        LocalProtocolError: the version has no NACK.
-    """
-    if not has_nack(version):
-        raise LocalProtocolError(f"STOMP {version} has no NACK")
-    return Frame("NACK", ack_headers(message.get("subscription"), ack_handle(message, version), version))
 
 
 def encode_acks(
     subscription_id: str, handles: Sequence[bytes], version: str, *, receipt: str | None = None
 ) -> bytes:
-    """The bytes of one ACK per handle, in order; built by joins, without a frame per message.
+    """The octets of one ACK per handle, in order; built by joins, without a frame per message.
 
     Args:
         subscription_id: the subscription that delivered them (named in 1.1 only).
@@ -348,15 +232,15 @@ def encode_acks(
     """
     if not handles:
         return b""
-    head, tail = _around(subscription_id, version)
+    head, tail = _ack_parts(subscription_id, version)
     body = (tail + b"\n\0" + head).join(handles)
-    _check_joined(body, handles, head.count(b"\n") + tail.count(b"\n") + 1)
+    _check_handles(body, handles, head.count(b"\n") + tail.count(b"\n") + 1)
     receipt_line = b"" if receipt is None else b"receipt:" + escape(receipt, version).encode() + b"\n"
     return b"".join((head, body, tail, receipt_line, b"\n\0"))
 
 
-def _around(subscription_id: str, version: str) -> tuple[bytes, bytes]:
-    """What stands before and after the handle in an ACK, up to the end of its last header line."""
+def _ack_parts(subscription_id: str, version: str) -> tuple[bytes, bytes]:
+    """The octets of an ACK before and after its handle, up to the end of its last header line."""
     if version == "1.2":
         return b"ACK\nid:", b"\n"
     if version == "1.1":
@@ -364,8 +248,8 @@ def _around(subscription_id: str, version: str) -> tuple[bytes, bytes]:
     return b"ACK\nmessage-id:", b"\n"
 
 
-def _check_joined(body: bytes, handles: Sequence[bytes], lines: int) -> None:
-    """Refuse what a handle must not hold: counting over all of them at once costs next to nothing."""
+def _check_handles(body: bytes, handles: Sequence[bytes], lines: int) -> None:
+    """Refuse what a handle must not hold; counting over all of them at once costs next to nothing."""
     gaps = len(handles) - 1
     if b"" in handles:
         raise LocalProtocolError("a message without message-id cannot be acknowledged")

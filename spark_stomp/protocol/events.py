@@ -1,4 +1,4 @@
-"""What a session tells its user. Events are immutable and hold no secret in their ``repr``."""
+"""What a session reports. Events are immutable, and their ``repr`` holds no secret."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ErrorReceived:
 
     @property
     def receipt_id(self) -> str | None:
-        """The receipt asked for by the frame that failed, where the broker says so."""
+        """The receipt that the failed frame asked for; None if the broker does not name it."""
         return self.frame.get("receipt-id")
 
 
@@ -82,8 +82,8 @@ class ErrorReceived:
 class Disconnected:
     """The session is over.
 
-    ``confirmed``: it ended in order, with the receipt of DISCONNECT (for a server: after DISCONNECT). False:
-    the bytes just ended; what that means is for the transport to say.
+    ``confirmed``: in order, with the receipt of DISCONNECT (server half: after DISCONNECT). False: the bytes
+    ended without one; the transport knows why.
     """
 
     confirmed: bool = True
@@ -98,7 +98,7 @@ class HeartbeatReceived:
 class ConnectRequested:
     """Server half: a client asks to connect; answer with ``accept`` or ``error``.
 
-    ``heartbeat`` is the client's own (can send, would like) in ms; ``headers`` are all of CONNECT's.
+    ``heartbeat`` is the client's (can send, would like) in ms; ``headers`` are all headers of CONNECT.
     """
 
     login: str | None

@@ -1,6 +1,7 @@
-"""The frame, and the two things a decoder may say instead of giving one.
+"""The frame, what a decoder returns if it has none, and how large a frame may be.
 
 STOMP 1.2, "STOMP Frames": a command, header entries in order (a name may repeat) and a body of octets.
+STOMP 1.2, "Size Limits".
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ __all__ = ["HEARTBEAT", "NEED_DATA", "Frame", "HeaderPairs", "Limits", "Signal"]
 
 HeaderPairs: TypeAlias = tuple[tuple[str, str], ...]
 
+_KIB = 1024
+_MIB = 1024 * _KIB
+
 
 class Frame(NamedTuple):
-    """One STOMP frame. Immutable; a named tuple, because none of Python's records is cheaper to make.
+    """One STOMP frame. Immutable; a named tuple, since that is the cheapest record to make.
 
     ``headers`` are pairs in the order of the wire, unescaped, repeats kept; ``body`` is never decoded.
     """
@@ -44,41 +48,35 @@ class Frame(NamedTuple):
 
 
 class Signal(enum.Enum):
-    """What a decoder answers when it has no frame to give."""
+    """What a decoder returns if it has no frame."""
 
     HEARTBEAT = "heart-beat"
     """One end of line between two frames (STOMP 1.2, "Heart-beating")."""
     NEED_DATA = "need data"
-    """Nothing more can be said before more octets arrive."""
+    """Nothing is complete; more octets must arrive first."""
 
 
 HEARTBEAT: Final[Literal[Signal.HEARTBEAT]] = Signal.HEARTBEAT
 NEED_DATA: Final[Literal[Signal.NEED_DATA]] = Signal.NEED_DATA
 
 
-# MERGED from limits.py: How much a peer may send before it is refused (STOMP 1.2, "Size Limits").
-
-KIB = 1024
-MIB = 1024 * KIB
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Upper bounds on one frame. All are octets, except ``max_headers``; each has its own error class.
+    """The most that a peer may send in one frame: octets, except ``max_headers``. Each has its error class.
 
     Raises:
-        LocalProtocolError: a limit is not a positive whole number (0 is fine for headers and body).
+        LocalProtocolError: a limit is not a whole number from 1 on (0 on for headers and body).
     """
 
     max_command: int = 64
     """The command line, without its LF. -> CommandTooLong"""
-    max_header_line: int = 64 * KIB
+    max_header_line: int = 64 * _KIB
     """One header line as sent (escaped), without its LF. -> HeaderLineTooLong"""
     max_headers: int = 1_000
     """Header lines in one frame. -> TooManyHeaders"""
-    max_body: int = 128 * MIB
+    max_body: int = 128 * _MIB
     """The body. -> BodyTooLarge"""
-    max_frame: int = 256 * MIB
+    max_frame: int = 256 * _MIB
     """The frame from its command to its NUL, both included. -> FrameTooLarge"""
 
     def __post_init__(self) -> None:
@@ -92,5 +90,5 @@ class Limits:
 
     @classmethod
     def before_connected(cls) -> Limits:
-        """For a peer that has not proved who it is: what CONNECT, CONNECTED and a first ERROR need."""
-        return cls(max_header_line=8 * KIB, max_headers=100, max_body=64 * KIB, max_frame=256 * KIB)
+        """For a peer that is not logged in yet: enough for CONNECT, CONNECTED and a first ERROR."""
+        return cls(max_header_line=8 * _KIB, max_headers=100, max_body=64 * _KIB, max_frame=256 * _KIB)

@@ -1,4 +1,4 @@
-"""What differs between the STOMP versions, declared once.
+"""How frames of each STOMP version are read and written, declared once, and the reading of a frame's head.
 
 =========================  =========  =====================  =====================  =======================
 rule                       1.0        1.1                    1.2                    lenient
@@ -14,18 +14,20 @@ empty header name          read       refused                refused            
 case of commands, names    significant  significant          significant            folded
 =========================  =========  =====================  =====================  =======================
 
-Specification sections: 1.2 "Augmented BNF", "Value Encoding", "Body", "CONNECT or STOMP Frame"; 1.0 "Client
-Commands". Deliberate leniencies in the strict versions, and whom they serve:
+Specification sections: 1.2 "Augmented BNF", "Value Encoding", "Body", "Header content-length", "CONNECT or
+STOMP Frame"; 1.0 "Client Commands". Deliberate leniencies in the strict versions, and whom they serve:
 
 - A raw ``:`` in a header value is read. CONNECTED is never escaped, and ActiveMQ sends ``session:ID:host-1``.
 - 1.0 headers are read as UTF-8: the document names no charset and every broker sends UTF-8.
 - STOMP is treated as CONNECT in everything, so its headers are not escaped either (1.2, "CONNECT or STOMP
   Frame": to be handled in the same manner).
-- Padding of 1.0 values is kept: the document's examples have it, some brokers trim it, and a codec that
-  trimmed could not give back what was sent. Who serves such a peer trims above the codec.
+- Padding of 1.0 values is kept: the document's examples have it and some brokers trim it, but a codec that
+  trimmed could not reproduce what was sent. A server of such peers trims above the codec.
 
-``lenient`` is the dialect of peers that predate 1.1 or follow no version closely. It has no escapes because
-those peers write none, so that a value such as ``C:\\new`` is what it looks like.
+``lenient`` is the dialect of peers that are older than 1.1 or follow no version closely. It has no escapes
+because those peers write none: a value such as ``C:\\new`` means what it looks like.
+
+Nothing here knows the buffer: lines come in complete.
 """
 
 from __future__ import annotations
@@ -46,10 +48,11 @@ __all__ = [
     "content_length",
     "escape",
     "grammar_of",
-    "no_body",
+    "no_body_error",
     "parse_header",
-    "plain_headers",
+    "parse_plain_headers",
     "unescape",
+    "unescape_text",
     "without_line_end",
 ]
 
@@ -79,7 +82,7 @@ _ESCAPES_1_2: Final = {**_ESCAPES_1_1, "\r": "\\r"}
 
 @dataclass(frozen=True)
 class Grammar:
-    """The rules of one version. Compared by identity in practice: there are four."""
+    """The rules of one version. There are four objects, so they can be compared by identity."""
 
     version: str
     commands: frozenset[str]
@@ -91,14 +94,14 @@ class Grammar:
     raw: frozenset[str]
     """The commands whose headers are never escaped."""
     escapes: Mapping[str, str]
-    """Character -> what stands for it on the wire."""
+    """Character -> its escape on the wire."""
     crlf: bool = False
     """CR LF also ends a line, and no other CR may stand in one."""
     lenient: bool = False
     empty_names: bool = False
     """A header line may begin with its colon."""
     unescapes: Mapping[str, str] = field(init=False)
-    """Second character of an escape -> what it stands for."""
+    """Second character of an escape -> the character that is meant."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unescapes", {wire[1]: text for text, wire in self.escapes.items()})
@@ -137,8 +140,7 @@ def grammar_of(version: str) -> Grammar:
 def escape(text: str, version: str) -> str:
     """``text`` as it stands in a header of ``version`` (STOMP 1.2, "Value Encoding").
 
-    What the version has no escape for is left alone: whether it may stand there at all is the encoder's
-    question.
+    A character for which the version has no escape stays; the encoder refuses what may not be in a header.
     """
     escapes = grammar_of(version).escapes
     # The backslash comes first in the tables, so that no escape is escaped again.
@@ -148,7 +150,7 @@ def escape(text: str, version: str) -> str:
 
 
 def unescape(raw: bytes | str, version: str) -> str:
-    """The text that ``raw`` stands for in a header of ``version``.
+    """The text that ``raw`` in a header of ``version`` means.
 
     Raises:
         FrameSyntaxError: an escape that the version does not define (1.1 and 1.2: fatal), or invalid UTF-8.
@@ -158,20 +160,20 @@ def unescape(raw: bytes | str, version: str) -> str:
         text = raw if isinstance(raw, str) else raw.decode()
     except UnicodeDecodeError:
         raise FrameSyntaxError("a header is not valid UTF-8") from None
-    return plain_text(text, grammar) if grammar.escapes else text
+    return unescape_text(text, grammar) if grammar.escapes else text
 
 
 _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 
 
-def plain_text(text: str, grammar: Grammar) -> str:
+def unescape_text(text: str, grammar: Grammar) -> str:
     """``text`` without its escapes, in one pass from left to right; raises as ``unescape`` does."""
     if text.count("\\") == text.count("\\c"):
         # Only colons, as in the ids of ActiveMQ: every backslash has its c.
         return text.replace("\\c", ":")
     unescapes = grammar.unescapes
 
-    def plain(match: re.Match[str]) -> str:
+    def meaning(match: re.Match[str]) -> str:
         try:
             return unescapes[match[1]]
         except KeyError:
@@ -179,10 +181,8 @@ def plain_text(text: str, grammar: Grammar) -> str:
                 f"undefined escape {match[0]!r} in a header (STOMP {grammar.version})"
             ) from None
 
-    return _ESCAPE.sub(plain, text)
+    return _ESCAPE.sub(meaning, text)
 
-
-# MERGED from head.py: The head of a frame: its lines one by one, many at once, and what its content
 
 _DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
 _NEGATIVE: Final = re.compile(r"-[0-9]+", re.ASCII)
@@ -192,31 +192,31 @@ _SAFE_DIGITS: Final = 18
 
 @dataclass(slots=True)
 class Head:
-    """A frame whose command line was read. Its grammar and limits are those in force at that moment."""
+    """The head of a frame whose command line was read, under the grammar and limits in force at that time."""
 
     command: str
     grammar: Grammar
     limits: Limits
     after_crlf: bool = False
-    """The command line ended in CR LF, so that the blank line is likely to do so too."""
+    """The command line ended in CR LF, so the blank line probably does too."""
     headers: list[tuple[str, str]] = field(default_factory=list)
     complete: bool = False
     length: int | None = None
 
-    def place(self) -> str:
-        """What a message calls the header line that is being read."""
+    def line_name(self) -> str:
+        """The header line that is being read, as error texts name it."""
         return f"header line {len(self.headers) + 1} of {self.command}"
 
 
 def without_line_end(line: bytes, grammar: Grammar) -> bytes:
-    """What the grammar counts to the line end beside the LF is cut off."""
+    """The line without what the grammar counts to its end beside the LF."""
     if grammar.crlf and line.endswith(b"\r"):
         return line[:-1]
     return line.rstrip(b" \r") if grammar.lenient else line
 
 
-def plain_headers(region: bytes, head: Head) -> list[tuple[str, str]] | None:
-    """The headers of whole lines in which nothing needs a closer look; None where something does."""
+def parse_plain_headers(region: bytes, head: Head) -> list[tuple[str, str]] | None:
+    """The headers of some whole lines; None if one of them needs :func:`parse_header`."""
     grammar = head.grammar
     if grammar.lenient or (b"\\" in region and head.command not in grammar.raw):
         return None
@@ -235,30 +235,33 @@ def plain_headers(region: bytes, head: Head) -> list[tuple[str, str]] | None:
 
 
 def parse_header(line: bytes, head: Head) -> tuple[str, str]:
-    """One header line, unescaped. Messages name its place, not its text: that may be secret."""
+    """Name and value of one header line, unescaped.
+
+    Raises FrameSyntaxError. It names the number of the line, not the text, which may be secret.
+    """
     grammar = head.grammar
     try:
         name, colon, value = line.decode().partition(":")
     except UnicodeDecodeError:
-        raise FrameSyntaxError(f"{head.place()} is not valid UTF-8") from None
+        raise FrameSyntaxError(f"{head.line_name()} is not valid UTF-8") from None
     if not colon:
-        raise FrameSyntaxError(f"{head.place()} has no colon")
+        raise FrameSyntaxError(f"{head.line_name()} has no colon")
     if not name and not grammar.empty_names:
-        raise FrameSyntaxError(f"{head.place()} has an empty name")
+        raise FrameSyntaxError(f"{head.line_name()} has an empty name")
     if grammar.crlf and b"\r" in line:
-        raise FrameSyntaxError(f"{head.place()} holds a CR")
+        raise FrameSyntaxError(f"{head.line_name()} holds a CR")
     if grammar.lenient:
         return name.lower(), value.lstrip(" ")
     if b"\\" in line and head.command not in grammar.raw:
-        return plain_text(name, grammar), plain_text(value, grammar)
+        return unescape_text(name, grammar), unescape_text(value, grammar)
     return name, value
 
 
 def content_length(head: Head) -> int | None:
-    """The body's length as the first ``content-length`` has it; None where the frame declares none.
+    """The body's length by the first ``content-length``; None if the frame declares none.
 
-    STOMP 1.2, "Header content-length". The lenient dialect passes over one that is no number, as RabbitMQ
-    does; a negative one is refused by all (it has been a way into brokers).
+    STOMP 1.2, "Header content-length". The lenient dialect ignores one that is no number, as RabbitMQ does.
+    All refuse a negative one, which has been used to attack brokers.
     """
     value = next((value for name, value in head.headers if name == "content-length"), None)
     if value is None:
@@ -269,7 +272,7 @@ def content_length(head: Head) -> int | None:
         raise FrameSyntaxError(f"content-length of {head.command} is not a number: {value[:24]!r}")
     digits = value.lstrip("0") or "0"
     if digits != "0" and head.command not in head.grammar.with_body:
-        raise no_body(head)
+        raise no_body_error(head)
     if len(digits) > _SAFE_DIGITS or int(digits) > head.limits.max_body:
         raise BodyTooLarge(
             f"content-length {digits[:24]} of {head.command} is over {head.limits.max_body} octets"
@@ -277,5 +280,6 @@ def content_length(head: Head) -> int | None:
     return int(digits)
 
 
-def no_body(head: Head) -> FrameSyntaxError:
+def no_body_error(head: Head) -> FrameSyntaxError:
+    """The error for a body on a command that may have none."""
     return FrameSyntaxError(f"a {head.command} frame has no body in STOMP {head.grammar.version}")

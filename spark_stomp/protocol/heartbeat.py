@@ -20,17 +20,17 @@ __all__ = [
 
 NO_HEARTBEAT = (0, 0)
 
-# Two unsigned decimal numbers without sign, space or gap. 18 digits hold any interval that means something.
+# Two decimal numbers without sign or space. 18 digits hold any interval that makes sense.
 _HEADER = re.compile(r"([0-9]{1,18}),([0-9]{1,18})\Z")
 
-# A beat goes out after this part of the interval: some peers (ActiveMQ Classic) give no grace for the way.
+# A beat goes out after this part of the interval: some peers (ActiveMQ Classic) allow no delay on the way.
 _SEND_AFTER = 0.6
 
 
 def parse_heartbeat(value: str | None) -> tuple[int, int]:
-    """The two numbers of a ``heart-beat`` header: what its sender can do and what it would like, in ms.
+    """The two numbers of a ``heart-beat`` header: what its sender can send and would like to get, in ms.
 
-    A missing header means ``0,0``.
+    None, a missing header, means ``0,0``.
 
     Raises:
         RemoteProtocolError: the value is not two unsigned numbers with a comma between them.
@@ -56,7 +56,7 @@ def interval(can_send: int, wants: int) -> int:
 
 
 def negotiate_heartbeat(ours: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, int]:
-    """What both headers mean together for us: (send every .. ms, expect something every .. ms); 0 = never."""
+    """What both headers mean for us: (send every .. ms, expect something every .. ms); 0 = never."""
     return interval(ours[0], theirs[1]), interval(theirs[0], ours[1])
 
 
@@ -66,8 +66,8 @@ class HeartbeatTimer:
     Args:
         intervals: negotiated (send, receive) intervals in ms, as :func:`negotiate_heartbeat` gives them.
         now: the time both directions start from.
-        margin: how much later than promised a sign of life may come, as a part of the receive interval
-            (1.0 = twice the interval). The specification asks receivers for such a margin.
+        margin: how much later than promised bytes may come, as a part of the receive interval (1.0 = twice
+            the interval). The specification asks receivers for such a margin.
     """
 
     __slots__ = ("_last_received", "_last_sent", "_receive_within", "_send_after", "intervals")
@@ -80,15 +80,15 @@ class HeartbeatTimer:
         self._last_received = now
 
     def sent(self, now: float) -> None:
-        """Bytes left at ``now``; any frame serves as a beat."""
+        """Bytes were sent at ``now``; any frame counts as a beat."""
         self._last_sent = now
 
     def received(self, now: float) -> None:
-        """Bytes came at ``now``; every byte is a sign of life, whole frame or not."""
+        """Bytes came at ``now``; every byte counts as a beat, whole frame or not."""
         self._last_received = now
 
     def deadline(self, *, sending: bool = True) -> float | None:
-        """When to look again at the latest; None when neither direction beats.
+        """The next time at which something is due; None if neither direction beats.
 
         ``sending=False`` leaves our own beats out.
         """
@@ -100,11 +100,11 @@ class HeartbeatTimer:
         return min(times, default=None)
 
     def beat_due(self, now: float) -> bool:
-        """Whether something has to be sent now to keep our promise."""
+        """Whether a beat must be sent now."""
         return bool(self._send_after) and now >= self._last_sent + self._send_after
 
     def check(self, now: float) -> None:
-        """Raise HeartbeatLost when the peer has been silent beyond its interval and the margin."""
+        """Raise HeartbeatLost if the peer was silent for longer than its interval and the margin."""
         silence = now - self._last_received
         if self._receive_within and silence >= self._receive_within:
             raise HeartbeatLost(

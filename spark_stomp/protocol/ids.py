@@ -1,4 +1,7 @@
-"""The ids in use on one client connection: subscriptions, transactions, receipts."""
+"""The ids in use on one client connection: subscriptions, transactions, receipts.
+
+What a caller may not do raises LocalProtocolError.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from dataclasses import dataclass
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["ClientIds", "Subscription"]
+__all__ = ["ClientIds", "OpenSubscription"]
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class OpenSubscription:
     """An open subscription and how its messages are acknowledged."""
 
     destination: str
@@ -18,19 +21,19 @@ class Subscription:
 
 
 class ClientIds:
-    """Keeps ids unique where the specification asks for it, and matches receipts in any order."""
+    """Keeps ids unique as the specification asks, and matches receipts in any order."""
 
     __slots__ = ("_past_subscriptions", "_receipt_number", "receipts", "subscriptions", "transactions")
 
     def __init__(self) -> None:
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, OpenSubscription] = {}
         self.transactions: set[str] = set()
         self.receipts: set[str] = set()
         self._past_subscriptions: set[str] = set()
         self._receipt_number = 0
 
     def new_receipt(self) -> str:
-        """An id that no receipt awaited now bears, nor any that this method gave before."""
+        """An id that no awaited receipt has, and that this method has not returned before."""
         while True:
             self._receipt_number += 1
             receipt = f"r-{self._receipt_number}"
@@ -48,16 +51,17 @@ class ClientIds:
             self.receipts.add(receipt)
 
     def take_receipt(self, receipt: str | None) -> str:
-        """The peer sent this receipt; it may send each once, and none that was not asked for."""
+        """The peer sent this receipt. Raises RemoteProtocolError if it is not awaited (any more)."""
         if receipt not in self.receipts:
             raise RemoteProtocolError(f"a RECEIPT for {receipt!r}, which was not asked for")
         self.receipts.discard(receipt)
         return receipt
 
     def check_new_subscription(self, subscription_id: str) -> None:
-        """Refuse an id that any subscription of this connection bears or bore.
+        """Refuse an id that any subscription of this connection has or had.
 
-        An ended one counts too: its last messages may still be under way (STOMP 1.2, "SUBSCRIBE id Header").
+        The id of an ended one may not return: its last messages may still arrive (STOMP 1.2, "SUBSCRIBE id
+        Header").
         """
         if not subscription_id:
             raise LocalProtocolError("a subscription needs an id")
@@ -66,14 +70,14 @@ class ClientIds:
                 f"the subscription id {subscription_id!r} was used on this connection before"
             )
 
-    def subscription(self, subscription_id: str) -> Subscription:
+    def subscription(self, subscription_id: str) -> OpenSubscription:
         """The open subscription of this id."""
         found = self.subscriptions.get(subscription_id)
         if found is None:
             raise LocalProtocolError(f"there is no subscription {subscription_id!r} on this connection")
         return found
 
-    def acknowledged(self, subscription_id: str) -> None:
+    def check_wants_acks(self, subscription_id: str) -> None:
         """Refuse an ACK or NACK on a subscription whose messages need none."""
         if self.subscription(subscription_id).ack == "auto":
             raise LocalProtocolError(
@@ -81,15 +85,15 @@ class ClientIds:
             )
 
     def end_subscription(self, subscription_id: str) -> None:
-        """The subscription is over; its id stays taken."""
+        """Close the subscription; its id stays taken."""
         del self.subscriptions[subscription_id]
         self._past_subscriptions.add(subscription_id)
 
     def check_new_transaction(self, transaction: str) -> None:
         """Refuse the id of an open transaction.
 
-        Ids of ended ones may come again although the specification would rather not have it: brokers forget
-        them, and remembering them all would make memory grow with the life of the connection.
+        Ids of ended ones may return, although the specification advises against it: brokers forget them, and
+        memory would grow with the life of the connection if all were remembered.
         """
         if not transaction or transaction in self.transactions:
             raise LocalProtocolError(f"the transaction {transaction!r} is open already, or no id")

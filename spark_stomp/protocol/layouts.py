@@ -2,8 +2,8 @@
 
 Brokers send the headers of one subscription in one order, so the names of a frame's headers, in order, are
 nearly always those of the frame before. One compiled expression with these names in it recognises such a head
-several times faster than any reading that asks where the names end. A layout is only ever learned from a
-frame that the exact reader let through.
+several times faster than a search for the end of each name. A layout is only learned from a frame that the
+exact reader accepted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MAX_KNOWN: Final = 8
 MAX_NAMES: Final = 64
 MAX_CANDIDATES: Final = 64
 COMPILE_EVERY: Final = 256
-"""Sightings of unknown layouts that pay for one more compilation (about 0.5 ms) once the book is full."""
+"""Sightings of unknown layouts that pay for one more compilation (about 0.5 ms) once the cache is full."""
 ANY_NUMBER: Final = "*+" if sys.version_info >= (3, 11) else "*"
-"""So many as there are. What is matched need not be given back, which is quicker where it can be said."""
+"""Any number of times; possessive, hence without backtracking, if Python has that."""
 _PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 """Printable ASCII without a colon or a backslash: the same in every version, escaped or not."""
 
@@ -37,32 +37,32 @@ class Layout(NamedTuple):
     command: str
     names: tuple[str, ...]
 
-    def place(self, name: str) -> int | None:
-        """Where the header that counts (the first of its name) stands; None where there is none."""
+    def position(self, name: str) -> int | None:
+        """The index of the first header called ``name``, which is the one that counts; None without one."""
         return self.names.index(name) if name in self.names else None
 
     def pattern(self, captured: frozenset[int]) -> str:
-        """Matches a head of this layout through its blank line, with a group for each captured line's value.
+        """An expression for a head of this layout, blank line included; ``captured`` values are groups.
 
-        Values may hold anything but LF, so what matched must still be checked for NUL, CR, escapes and
-        character set. The first content-length is only matched where ``int`` can take it.
+        Values may be anything without LF, so a match must still be checked for NUL, CR, escapes and
+        character set. The first content-length must be a number that ``int`` can take.
         """
-        length_at = self.place(LENGTH)
+        length_at = self.position(LENGTH)
         lines = [f"{self.command}\n"]
-        for place, name in enumerate(self.names):
-            value = "[0-9]{1,18}" if place == length_at else f".{ANY_NUMBER}"
+        for position, name in enumerate(self.names):
+            value = "[0-9]{1,18}" if position == length_at else f".{ANY_NUMBER}"
             lines.append(
-                f"{re.escape(name)}:({value})\n" if place in captured else f"{re.escape(name)}:{value}\n"
+                f"{re.escape(name)}:({value})\n" if position in captured else f"{re.escape(name)}:{value}\n"
             )
         return "".join(lines) + "\n"
 
 
 class LayoutCache(Generic[T]):
-    """The few layouts in use, the latest used first, each as what ``compile_layout`` makes of it.
+    """The few layouts in use, the last used first, each compiled by ``compile_layout``.
 
-    A layout enters the book when it is seen for the second time. What a peer that varies its headers can make
-    us spend is bounded: the book is small, and once it is full a newcomer must be preceded by
-    ``COMPILE_EVERY`` frames of unknown layout.
+    A layout enters when it is seen for the second time. A peer that varies its headers cannot make us compile
+    without bound: the cache is small, and once it is full a new layout needs ``COMPILE_EVERY`` frames of
+    unknown layout before it.
     """
 
     def __init__(self, compile_layout: Callable[[Layout], T]) -> None:
@@ -72,11 +72,11 @@ class LayoutCache(Generic[T]):
         self._candidates: set[Layout] = set()
         self._credit = 0
 
-    def used(self, place: int) -> None:
-        """Move ``known[place]`` to the front."""
-        if place:
-            self.known.insert(0, self.known.pop(place))
-            self._layouts.insert(0, self._layouts.pop(place))
+    def used(self, rank: int) -> None:
+        """Move ``known[rank]`` to the front."""
+        if rank:
+            self.known.insert(0, self.known.pop(rank))
+            self._layouts.insert(0, self._layouts.pop(rank))
 
     def clear(self) -> None:
         """Forget everything: the version or the limits changed."""
@@ -85,7 +85,7 @@ class LayoutCache(Generic[T]):
         self._candidates.clear()
 
     def saw(self, command: str, headers: HeaderPairs) -> None:
-        """A frame with these headers was read by the exact reader."""
+        """The exact reader accepted a frame with these headers."""
         layout = Layout(command, tuple([name for name, _ in headers]))
         if layout in self._layouts or len(headers) > MAX_NAMES:
             return

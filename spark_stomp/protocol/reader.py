@@ -1,10 +1,10 @@
-"""The exact reading of one frame: line by line, resumable at any octet, limits checked as early as can be.
+"""The exact reading of one frame: line by line, resumable at any octet, limits checked as early as possible.
 
-This is the one place that decides what is a frame. The decoder and the scanner have quicker paths for frames
-that are plainly fine, and come here with all others, so they cannot disagree about what is refused.
+Only this module decides what is a frame. The decoder and the scanner have quicker paths for frames that are
+plainly fine and use this one for all others, so they cannot disagree about what is refused.
 
-What is found does not depend on how the input was split: an error is raised at the first octet that settles
-it, and not before everything in front of it was read. Sections: STOMP 1.2 "Augmented BNF", "Size Limits",
+The result does not depend on how the input was split: an error is raised at the first octet that proves it,
+after everything before it was read. Sections: STOMP 1.2 "Augmented BNF", "Size Limits",
 "Header content-length", "Body".
 """
 
@@ -28,9 +28,9 @@ from spark_stomp.protocol.grammar import (
     Head,
     content_length,
     grammar_of,
-    no_body,
+    no_body_error,
     parse_header,
-    plain_headers,
+    parse_plain_headers,
     without_line_end,
 )
 
@@ -47,11 +47,11 @@ class Span(NamedTuple):
     headers: HeaderPairs
     body_start: int
     body_end: int
-    """Where the frame's NUL stands."""
+    """The offset of the frame's NUL."""
 
 
 class FrameReader:
-    """What decoder and scanner share: the buffer, the settings, the exact path and the memory of an error."""
+    """Shared by decoder and scanner: buffer, settings, the exact path, and the error that ended it."""
 
     def __init__(self, version: str, limits: Limits | None = None) -> None:
         self._buffer = ReceiveBuffer()
@@ -60,9 +60,9 @@ class FrameReader:
         self._error: RemoteProtocolError | None = None
         self._head: Head | None = None
         self._cursor = 0  # the next octet of this frame to read, relative to the buffer's start
-        self._searched = 0  # no line end (or NUL, in a body) before this; 0 where no frame was begun
-        self._stalled = False  # the last answer was NEED_DATA
-        self._wanted = 0  # and stays so while fewer octets than these are unread
+        self._searched = 0  # no line end (or NUL, in a body) before this; 0 if no frame was begun
+        self._stalled = False  # the last result was NEED_DATA
+        self._wanted = 0  # and is again while fewer octets than these are unread
 
     @property
     def version(self) -> str:
@@ -93,15 +93,15 @@ class FrameReader:
             self._buffer.append(data)
 
     def take_buffer(self) -> bytes:
-        """Hand over everything that no event was given for; nothing is left here afterwards.
+        """Hand over everything after the last event; the reader is empty afterwards.
 
-        A frame that was begun is handed over from its first octet.
+        A frame that was begun is handed over from its first octet on.
         """
         self._forget_progress()
         return self._buffer.take()
 
     def _fail(self, error: RemoteProtocolError) -> None:
-        """Remember ``error`` for every later call; what was received is of no use any more."""
+        """Remember ``error`` for every later call, and discard what was received."""
         self._error = error
         self.take_buffer()
 
@@ -115,7 +115,7 @@ class FrameReader:
         self._stalled = False
 
     def _consume(self, count: int) -> None:
-        """The first ``count`` unread octets are dealt with; what follows is a new frame or an EOL."""
+        """Remove the first ``count`` unread octets. What follows is a new frame or an EOL."""
         self._forget_progress()
         self._buffer.consume(count)
 
@@ -127,11 +127,11 @@ class FrameReader:
         return False
 
     def _pull(self) -> bool:
-        """Look at what has arrived since; False where nothing has.
+        """Add what has arrived since; False if nothing has.
 
-        Where the buffer found it cheap to join the new octets to a partial head, that head is read again
-        from its first octet, because whole heads have a quicker way. It was no longer than what joined it, so
-        the cost stays linear. A frame begun under other settings keeps them.
+        If the buffer could join the new octets to a partial head cheaply, that head is read again from its
+        first octet, because whole heads are read more quickly. It was not longer than what joined it, so the
+        cost stays linear. A frame begun under other settings keeps them.
         """
         buffer, wanted = self._buffer, self._wanted
         if len(buffer) < wanted or not buffer.pull(wanted):
@@ -145,12 +145,12 @@ class FrameReader:
         return True
 
     def _enter_body(self, command: str, headers: HeaderPairs, length: int | None, body_start: int) -> None:
-        """Go on with the body of a frame whose head a quicker way has read and found fine."""
+        """Go on with the body of a frame whose head a quicker path has read and accepted."""
         self._head = Head(command, self._grammar, self._limits, False, list(headers), True, length)
         self._cursor = self._searched = body_start
 
     def _read_span(self) -> Span | Literal[Signal.HEARTBEAT] | None:
-        """The next frame, an EOL between frames (consumed), or None where more data is needed.
+        """The next frame, an EOL between frames (consumed), or None if more data is needed.
 
         A frame stays in the buffer until ``_consume``. Raises RemoteProtocolError.
         """
@@ -172,7 +172,7 @@ class FrameReader:
     # -- between frames, and the command line
 
     def _skip_to_frame(self) -> Literal[True, Signal.HEARTBEAT] | None:
-        """True once a command line was read; HEARTBEAT for one EOL in front of it."""
+        """True once a command line was read; HEARTBEAT for one EOL before it."""
         buffer, grammar = self._buffer, self._grammar
         while buffer.start < len(buffer.data):
             first = buffer.data[buffer.start]
@@ -183,7 +183,7 @@ class FrameReader:
                 return self._read_crlf()
             if first or not grammar.lenient:
                 return self._read_command()
-            # RabbitMQ, stomp-php and stompman pass over NULs between frames, so lenient peers may send them.
+            # RabbitMQ, stomp-php and stompman ignore NULs between frames, so lenient peers may send them.
             self._consume(1)
         return None
 
@@ -216,16 +216,16 @@ class FrameReader:
     # -- lines
 
     def _read_line(self, limits: Limits, longest: int, too_long: type[LimitExceeded]) -> bytes | None:
-        """The next line without its LF. A NUL in it, or too many octets, is fatal as soon as seen."""
+        """The next line without its LF, None if it is not complete. Raises at once on a NUL or a limit."""
         data, start = self._buffer.data, self._buffer.start
         begin = start + self._cursor
         room = limits.max_frame - self._cursor - 1
-        window = begin + min(longest, room) + 1
-        end = data.find(b"\n", start + self._searched, window)
-        if data.find(b"\0", start + self._searched, window if end < 0 else end) >= 0:
+        stop = begin + min(longest, room) + 1
+        end = data.find(b"\n", start + self._searched, stop)
+        if data.find(b"\0", start + self._searched, stop if end < 0 else end) >= 0:
             raise FrameSyntaxError("a NUL stands before the blank line that ends the headers")
         if end < 0:
-            if len(data) >= window:
+            if len(data) >= stop:
                 raise _too_large(limits, longest, room, too_long)
             self._searched = len(data) - start
             return None
@@ -233,19 +233,19 @@ class FrameReader:
         return bytes(data[begin:end])
 
     def _read_lines_at_once(self, head: Head) -> None:
-        """Read the header lines that lie here complete, where no line can be too long and none holds a NUL.
+        """Read all header lines that are complete, if none of them can be too long and none holds a NUL.
 
-        What it reads it reads as the line by line way would; it only saves the searches for each line.
+        The result is the same as line by line; it only saves the search for each line.
         """
         data, begin = self._buffer.data, self._buffer.start + self._cursor
-        window = begin + min(head.limits.max_header_line, head.limits.max_frame - self._cursor - 1)
-        end = data.find(b"\n\r\n" if head.after_crlf else b"\n\n", begin, window)
+        stop = begin + min(head.limits.max_header_line, head.limits.max_frame - self._cursor - 1)
+        end = data.find(b"\n\r\n" if head.after_crlf else b"\n\n", begin, stop)
         if end < 0:
-            end = data.rfind(b"\n", begin, window)
+            end = data.rfind(b"\n", begin, stop)
         region = bytes(data[begin:end]) if end >= 0 else b"\0"
         if b"\0" in region:
             return
-        headers = plain_headers(region, head)
+        headers = parse_plain_headers(region, head)
         if headers is not None and len(head.headers) + len(headers) <= head.limits.max_headers:
             head.headers += headers
             self._cursor = self._searched = self._cursor + len(region) + 1
@@ -271,7 +271,7 @@ class FrameReader:
     # -- the body
 
     def _check_declared_size(self, head: Head) -> None:
-        """Before any of the body is waited for."""
+        """Refuse a frame that will be too large before waiting for its body."""
         if head.length is not None and self._cursor + head.length + 1 > head.limits.max_frame:
             raise _too_large(head.limits, head.length, -1, FrameTooLarge)
 
@@ -290,24 +290,24 @@ class FrameReader:
         return Span(head.command, tuple(head.headers), self._cursor, end - start)
 
     def _find_nul(self, head: Head) -> int | None:
-        """Where a frame of no declared length ends."""
+        """Where a frame without declared length ends; None if its NUL has not arrived."""
         data, start, limits = self._buffer.data, self._buffer.start, head.limits
         longest = limits.max_body if head.command in head.grammar.with_body else 0
         room = limits.max_frame - self._cursor - 1
-        window = start + self._cursor + min(longest, room) + 1
-        end = data.find(b"\0", start + self._searched, window)
+        stop = start + self._cursor + min(longest, room) + 1
+        end = data.find(b"\0", start + self._searched, stop)
         if end >= 0:
             return end
-        if len(data) >= window:
+        if len(data) >= stop:
             if longest <= room and head.command not in head.grammar.with_body:
-                raise no_body(head)
+                raise no_body_error(head)
             raise _too_large(limits, longest, room, BodyTooLarge)
         self._searched = len(data) - start
         return None
 
 
 def _too_large(limits: Limits, longest: int, room: int, error: type[LimitExceeded]) -> LimitExceeded:
-    """Which of the two bounds was hit: ``longest`` for the part, or ``room`` that the frame has left."""
+    """The error for the lower of two bounds: ``longest`` for the part, ``room`` that the frame has left."""
     if longest <= room:
         return error(f"more than {longest} octets")
     return FrameTooLarge(f"a frame of more than {limits.max_frame} octets")

@@ -1,12 +1,12 @@
 r"""Runs of raw MESSAGE frames of one header layout at the front of a buffer.
 
-Two ways find the same frames. A sweep splits a whole window at the heads, each with the NUL before it, in one
-regular expression without a step in Python per frame; it ends each body at its first NUL, and so finds only
-frames whose content-length says the same. A walk matches head by head and jumps over each body: right where
-bodies hold NULs, and quicker where they are long.
+Two ways find the same frames. A sweep splits many octets at the heads, each with the NUL before it, by one
+regular expression without a step in Python per frame. It ends each body at its first NUL, so it finds only
+frames whose content-length agrees. A walk matches head by head and jumps over each body: right if bodies hold
+NULs, and quicker if they are long.
 
-What either finds has heads of the layout and bodies that end in a NUL. Whether there is anything in the heads
-that needs a closer look is for the caller to say, who says it of a whole run at once.
+Both find frames with heads of the layout and a NUL after the body. The caller checks whether anything in the
+heads needs a closer look, for a whole run at once.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ __all__ = ["Run", "RunFinder", "RunLayout", "compile_run", "sweep", "walk"]
 
 FIRST_RUN: Final = 16
 LONGEST_RUN: Final = 512
-WINDOW: Final = 128 << 10
-"""Octets that a sweep takes at most: what it finds is still in the processor's cache when it is checked."""
+SWEEP_SIZE: Final = 128 << 10
+"""The most octets of a sweep: they are still in the processor's cache when what was found is checked."""
 MOST_NUMBERS: Final = 1024
 SMALL: Final = 1024
-"""Octets per frame up to which looking at each costs less than what a walk spends on a frame."""
+"""Octets per frame up to which a sweep costs less than a walk."""
 WALKS: Final = 16
-"""Runs that are walked after a sweep found nothing where there was something to find."""
+"""Runs that are walked after a sweep missed what a walk found."""
 
 
 class RunLayout(NamedTuple):
-    """How to find the frames of a layout; ``*_at`` are group numbers, None where it has no such header."""
+    """How to find the frames of a layout; ``*_at`` are group numbers, None if it has no such header."""
 
     head: re.Pattern[bytes]
     """EOLs and a head, with the groups that ``*_at`` number."""
     boundary: re.Pattern[bytes]
-    """The NUL of the frame before, and the same in a group of its own, the first; or all that is left."""
+    """The NUL of the frame before, then ``head`` as the first group; or the whole rest."""
     length_at: int | None
     ack_at: int | None
     id_at: int | None
 
 
 class Run(NamedTuple):
-    """Consecutive frames: columns, of which ``acks`` and ``ids`` are empty where there is no such header.
+    """Consecutive frames as columns; ``acks`` and ``ids`` are empty if the layout has no such header.
 
-    ``heads`` have the EOLs in front of them; ``ends`` are offsets in the buffer's data.
+    ``heads`` include the EOLs before them; ``ends`` are offsets in the buffer's data.
     """
 
     heads: Sequence[bytes]
@@ -57,25 +57,25 @@ class Run(NamedTuple):
 
 
 def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | None) -> RunLayout:
-    """What finds the frames of ``layout``; an ACK names the first of ``ack_headers`` that it has."""
-    ack_at = next((place for name in ack_headers if (place := layout.place(name)) is not None), None)
-    id_at = None if id_header is None else layout.place(id_header)
-    length_at = layout.place(LENGTH)
-    places = sorted({place for place in (ack_at, id_at, length_at) if place is not None})
-    head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(places))}".encode()
-    # One octet in front, which is searched for without a step of a match. The second branch takes all that is
-    # left where a frame does not match, so that none behind it does.
+    """Compile ``layout``; an ACK names the first of ``ack_headers`` that it has."""
+    ack_at = next((position for name in ack_headers if (position := layout.position(name)) is not None), None)
+    id_at = None if id_header is None else layout.position(id_header)
+    length_at = layout.position(LENGTH)
+    positions = sorted({position for position in (ack_at, id_at, length_at) if position is not None})
+    head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(positions))}".encode()
+    # It begins with one fixed octet, which ``re`` finds quickly. The second branch takes the whole rest if a
+    # frame does not match, so no later frame does.
     boundary = rb"\0(?:(%b)|(?s:.*))" % head
-    group = {place: number for number, place in enumerate(places, start=1)}
+    group = {position: number for number, position in enumerate(positions, start=1)}
     numbers = (None if at is None else group[at] for at in (length_at, ack_at, id_at))
     return RunLayout(re.compile(head), re.compile(boundary), *numbers)
 
 
 class RunFinder:
-    """Finds runs, each as long as the ones before it proved worth while.
+    """Finds runs, each as long as the ones before it make worth while.
 
-    What is found in vain stays in proportion to what is not: a run grows by what the ones before it gave, and
-    shrinks to the distance between frames that need a closer look.
+    What is found and not used stays in proportion to what is: a run grows while the ones before it were used
+    whole, and shrinks to the distance between frames that need a closer look.
     """
 
     def __init__(self) -> None:
@@ -85,15 +85,15 @@ class RunFinder:
         self._walks = 0  # still to come before the next sweep
 
     def find(self, layout: RunLayout, data: bytes, start: int, largest: int) -> Run:
-        """Complete frames from ``start`` on, each of at most ``largest`` octets; none where none is there."""
+        """Complete frames from ``start`` on, each of at most ``largest`` octets; maybe none."""
         after_nul = start > 0 and not data[start - 1]
         swept = after_nul and self._size <= SMALL and not self._walks
         if swept:
-            window = min(self._length * self._size, WINDOW, largest)
-            run = sweep(layout, data, start, start + window, self._numbers)
+            reach = min(self._length * self._size, SWEEP_SIZE, largest)
+            run = sweep(layout, data, start, start + reach, self._numbers)
             if run.heads:
                 return run
-        # The first frame of what was received may follow no NUL; the one behind it does.
+        # The first frame of what was received may follow no NUL; the next one does.
         run = walk(layout, data, start, self._length if after_nul else 1, largest)
         if run.heads:
             self._walks = WALKS if swept else max(0, self._walks - 1)
@@ -111,11 +111,10 @@ class RunFinder:
 
 
 def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Numbers) -> Run:
-    """The frames from ``start``, which follows a NUL, that end before ``stop``, up to the first whose body
-    holds a NUL."""
-    # From that NUL to the last: a frame that is cut off would be matched in vain.
+    """The frames from ``start``, which follows a NUL, to ``stop``, up to the first with a NUL in its body."""
+    # From that NUL to the last one: what follows is not complete.
     octets = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
-    # What stands in front of the first match (nothing), then for each match its groups, and what follows it.
+    # What precedes the first match (nothing), then for each match its groups and what follows it.
     found: list[bytes] = layout.boundary.split(octets)
     width = layout.boundary.groups + 1
     if found[-width:][0] is None:
@@ -134,7 +133,7 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
 
 
 class Numbers(dict[bytes, int]):
-    """How many octets a body and its NUL have, by its content-length as sent; remembered, within bounds."""
+    """Size of a body with its NUL by its content-length as sent; a bounded cache."""
 
     def __missing__(self, digits: bytes) -> int:
         if len(self) >= MOST_NUMBERS:
@@ -144,10 +143,10 @@ class Numbers(dict[bytes, int]):
 
 
 def _agreed(expected: list[int], sizes: list[int]) -> int:
-    """How many of the first bodies have the size, with their NUL, that their content-length gives."""
+    """How many of the first sizes are as expected."""
     if expected == sizes:
         return len(sizes)
-    return next(place for place, size in enumerate(sizes) if size != expected[place])
+    return next(position for position, size in enumerate(sizes) if size != expected[position])
 
 
 def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int) -> Run:

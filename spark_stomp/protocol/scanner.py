@@ -1,8 +1,8 @@
-"""Octets to blocks of raw MESSAGE frames: where each ends, what an ACK of it must name, its stable id.
+"""Octets to blocks of raw MESSAGE frames: where each ends, what its ACK must name, and its stable id.
 
-For the receiver, which keeps frames as they are and decodes none. Frames of one header layout are found in
-runs (``runs``), whose heads are then checked together. Whatever is not plainly fine is read by
-``FrameReader``, so scanner and decoder accept and refuse the same input.
+For the receiver, which keeps frames as they are and decodes none. Frames of one header layout are found many
+at once (``runs``), and their heads are checked together. ``FrameReader`` reads what is not plainly fine, so
+scanner and decoder accept and refuse the same input.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class MessageBlock:
 
     data: bytes
     ends: list[int]
-    """Offsets in ``data`` just after each frame's NUL; frame i lies in ``data[ends[i - 1]:ends[i]]``."""
+    """Offsets in ``data`` just after each frame's NUL; frame i is ``data[ends[i - 1]:ends[i]]``."""
     acks: list[bytes]
-    """What an ACK must name, raw as on the wire: the ``ack`` header in 1.2 (``message-id`` where a peer sends
-    none), ``message-id`` in the others; ``b""`` where it is missing."""
+    """What an ACK must name, raw as on the wire: the ``ack`` header in 1.2 (leniency: ``message-id`` if a
+    broker sends none), ``message-id`` before that; ``b""`` if it is missing."""
     ids: list[bytes | None]
-    """The stable id header's raw value; None where it is absent or none was asked for."""
+    """The raw value of the stable id header; None if it is absent or none was asked for."""
 
 
 @dataclass(slots=True)
-class _Gathering:
-    """A block in the making: finished parts, and a span of the buffer's octets that still grows."""
+class _BlockBuilder:
+    """Builds a block of finished parts and a span of the buffer's octets that still grows."""
 
     parts: list[bytes | memoryview] = field(default_factory=list)
     size: int = 0
@@ -52,9 +52,9 @@ class _Gathering:
     ids: list[bytes | None] = field(default_factory=list)
 
     def extend(self, source: bytes | bytearray, begin: int, ends: list[int]) -> None:
-        """Take frames of ``source``, the first from ``begin`` and each to one of ``ends``.
+        """Add frames of ``source``: the first begins at ``begin``, and each ends at one of ``ends``.
 
-        What lies between them and the frames before, in the same ``source``, are EOLs.
+        Between them and earlier frames of the same ``source`` are only EOLs.
         """
         if source is not self.source:
             self._finish_part()
@@ -72,7 +72,7 @@ class _Gathering:
         self.source, self.begin = b"", self.end
 
     def _part(self) -> bytes | memoryview:
-        """The span: copied only where its source may change."""
+        """The octets of the span, copied only if their source may change."""
         if isinstance(self.source, bytearray):
             return bytes(memoryview(self.source)[self.begin : self.end])
         whole = self.end - self.begin == len(self.source)
@@ -101,7 +101,7 @@ class FrameScanner(FrameReader):
         self._settings_changed()
 
     def _settings_changed(self) -> None:
-        """The version says what an ACK names, and how a header's name is escaped."""
+        """Derive from the version what an ACK names and how the names of headers are escaped."""
         version, id_header = self.version, self._id_header
         self._layouts.clear()
         # STOMP 1.2 "ACK": by ack. 1.1 and 1.0 "ACK": by message-id.
@@ -123,30 +123,30 @@ class FrameScanner(FrameReader):
     def next_event(self) -> MessageBlock | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """All MESSAGE frames up to the next other frame, or to the end of what was received, as one block.
 
-        Other frames come decoded, in their place between blocks. HEARTBEAT is one EOL that stands outside a
-        block; EOLs within or right after a block are not reported one by one.
+        Other frames come decoded, between the blocks. HEARTBEAT is one EOL outside a block; EOLs in a block
+        or right after it are not reported.
 
         Raises:
-            RemoteProtocolError: exactly where FrameDecoder would raise it, after everything in front of it
-                was returned; and again on every later call.
+            RemoteProtocolError: exactly when FrameDecoder would raise it, after everything before it was
+                returned; and again on every later call.
         """
         if self._stalled and self._still_stalled():
             return NEED_DATA
         self._raise_error()
-        gathering = _Gathering()
-        event = self._gather(gathering)
-        if gathering.ends:
-            return gathering.block()
+        builder = _BlockBuilder()
+        event = self._fill_block(builder)
+        if builder.ends:
+            return builder.block()
         self._raise_error()
         if isinstance(event, Span):
             return self._take_frame(event)
         return event
 
-    def _gather(self, gathering: _Gathering) -> Span | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
-        """Gather MESSAGE frames until something else comes; an error is remembered, not raised."""
+    def _fill_block(self, builder: _BlockBuilder) -> Span | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+        """Collect MESSAGE frames until something else comes; an error is remembered, not raised."""
         while True:
             if not self._searched:
-                self._scan_runs(gathering)
+                self._scan_runs(builder)
             try:
                 event = self._read_span()
             except RemoteProtocolError as error:
@@ -157,10 +157,10 @@ class FrameScanner(FrameReader):
                     self._stalled = True
                     return NEED_DATA
             elif event is HEARTBEAT:
-                if not gathering.ends:
+                if not builder.ends:
                     return HEARTBEAT
             elif event.command == "MESSAGE":
-                self._take_message(event, gathering)
+                self._take_message(event, builder)
             else:
                 return event
 
@@ -171,15 +171,15 @@ class FrameScanner(FrameReader):
         self._consume(span.body_end + 1)
         return Frame(span.command, span.headers, body)
 
-    def _take_message(self, span: Span, gathering: _Gathering) -> None:
+    def _take_message(self, span: Span, builder: _BlockBuilder) -> None:
         buffer, grammar = self._buffer, self._grammar
         head = buffer.peek(0, span.body_start)
-        gathering.extend(buffer.data, buffer.start, [buffer.start + span.body_end + 1])
+        builder.extend(buffer.data, buffer.start, [buffer.start + span.body_end + 1])
         self._consume(span.body_end + 1)
         handles = (_raw_value(head, name, grammar) for name in self._raw_ack_headers)
         ack = next((handle for handle in handles if handle is not None), b"")
-        gathering.acks.append(ack)
-        gathering.ids.append(
+        builder.acks.append(ack)
+        builder.ids.append(
             None if self._raw_id_header is None else _raw_value(head, self._raw_id_header, grammar)
         )
         if span.headers and b"\r" not in head and not grammar.lenient:
@@ -187,14 +187,14 @@ class FrameScanner(FrameReader):
 
     # -- the quick path
 
-    def _scan_runs(self, gathering: _Gathering) -> None:
-        """Gather frames of known layouts as long as there are any at the front of the buffer."""
-        while any(self._scan_run(rank, gathering) for rank in range(len(self._layouts.known))):
+    def _scan_runs(self, builder: _BlockBuilder) -> None:
+        """Collect frames of known layouts as long as the next one is of these."""
+        while any(self._scan_run(rank, builder) for rank in range(len(self._layouts.known))):
             pass
         self._scan_head()
 
     def _scan_head(self) -> None:
-        """Where the frame in front is of a known layout and only its body is not all here, read its head."""
+        """Read the next head if it is of a known layout and only its body is not complete."""
         data, limits = self._buffer.data, self._limits
         for layout in self._layouts.known:
             match = layout.head.match(data, self._buffer.start)
@@ -202,36 +202,37 @@ class FrameScanner(FrameReader):
                 head = match[0].lstrip(b"\n")
                 length = None if layout.length_at is None else int(match[layout.length_at])
                 size = len(head) + (length or 0)
-                if self._plain([head]) and size < min(limits.max_frame, limits.max_body):
+                if self._count_plain([head]) and size < min(limits.max_frame, limits.max_body):
                     self._buffer.start = match.end() - len(head)
                     self._enter_body("MESSAGE", (), length, len(head))
                 return
 
-    def _scan_run(self, rank: int, gathering: _Gathering) -> bool:
-        """Gather a run of the layout at ``rank``; False where the frame in front is not plainly of it."""
+    def _scan_run(self, rank: int, builder: _BlockBuilder) -> bool:
+        """Collect a run of the layout at ``rank``; False if the next frame is not plainly of it."""
         data, start = self._buffer.data, self._buffer.start
         layout = self._layouts.known[rank]
         if not isinstance(data, bytes) or start >= len(data):
             return False
         run = self._runs.find(layout, data, start, min(self._limits.max_frame, self._limits.max_body))
-        count = self._plain(run.heads)
+        count = self._count_plain(run.heads)
         self._runs.learn(run, start, count)
         if not count:
             return False
-        gathering.extend(data, start, run.ends[:count])
-        gathering.acks += [b""] * count if layout.ack_at is None else run.acks[:count]
-        gathering.ids += [None] * count if layout.id_at is None else run.ids[:count]
+        builder.extend(data, start, run.ends[:count])
+        builder.acks += [b""] * count if layout.ack_at is None else run.acks[:count]
+        builder.ids += [None] * count if layout.id_at is None else run.ids[:count]
         self._buffer.start = run.ends[count - 1]
         self._layouts.used(rank)
         return True
 
-    def _plain(self, heads: Sequence[bytes]) -> int:
-        """How many of the first heads are fine beyond doubt: checked together, one by one only where odd."""
+    def _count_plain(self, heads: Sequence[bytes]) -> int:
+        """How many of the first heads are plainly fine: checked together, one by one only if that fails."""
         longest, together = self._limits.max_header_line, b"".join(heads)
         if self._is_plain(together) and (len(together) <= longest or max(map(len, heads)) <= longest):
             return len(heads)
-        odd = (place for place, head in enumerate(heads) if len(head) > longest or not self._is_plain(head))
-        return next(odd)
+        return next(
+            count for count, head in enumerate(heads) if len(head) > longest or not self._is_plain(head)
+        )
 
     def _is_plain(self, head: bytes) -> bool:
         """No NUL, no CR, only escapes that the version defines, valid UTF-8."""
@@ -251,7 +252,7 @@ class FrameScanner(FrameReader):
         """Whether every backslash belongs to an escape that the version defines."""
         _, *after = head.split(b"\\")
         if b"" in after:
-            # A pair of backslashes is one escape, from the left; what is left must begin another each.
+            # A pair of backslashes is one escape, from the left; each of the rest must begin another.
             _, *after = head.replace(b"\\\\", b"").split(b"\\")
         return {octets[:1] for octets in after} <= self._escaped
 
@@ -260,7 +261,7 @@ class FrameScanner(FrameReader):
 
 
 def _raw_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
-    """The value of the first header called ``wanted``, both as on the wire; None where there is none."""
+    """The value of the first header called ``wanted``, both as on the wire; None if there is none."""
     if grammar.lenient:
         return _raw_folded_value(head, wanted, grammar)
     begin = head.find(b"\n%b:" % wanted)
@@ -271,6 +272,7 @@ def _raw_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
 
 
 def _raw_folded_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
+    """The same in the lenient dialect, which ignores the case of names."""
     for line in head.split(b"\n"):
         key, colon, value = without_line_end(line, grammar).partition(b":")
         if colon and key.decode().lower().encode() == wanted:

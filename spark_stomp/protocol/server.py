@@ -1,8 +1,8 @@
 """The server half of a session: bytes in, events and bytes out. No socket, no thread, no clock.
 
-Events are ConnectRequested, then the client's frames themselves (their headers checked as the version
-requires), then Disconnected. A client that breaks the protocol gets its ERROR by itself: ``next_event``
-raises, and ``data_to_send`` has the frame to send before closing.
+Events are ConnectRequested, then the client's frames (checked for the headers that the version requires),
+then Disconnected. If the client breaks the protocol, ``next_event`` raises and an ERROR is queued: send it,
+then close.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ServerConfig:
         versions: what is supported; ``"lenient"`` among them also takes the lenient dialect.
         server: CONNECTED's ``server`` header, "name/version"; None = none.
         heartbeat: (what we can send, what we would like to receive) in ms; 0 = none.
-        limits: for everything after CONNECT; CONNECT itself has lower ones.
+        limits: for everything after CONNECT; lower ones hold for CONNECT.
         receive_margin: how much later than promised the client's heart-beat may come, as a part of its
             interval.
     """
@@ -124,12 +124,12 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
         self._out.append(data)
 
     def message(self, headers: Headers, body: bytes) -> None:
-        """Queue a MESSAGE frame; all its headers are the caller's, ``content-length`` too."""
+        """Queue a MESSAGE frame. All headers are the caller's, ``content-length`` too."""
         self._machine.check(ServerLocal.MESSAGE)
         self._out.append(encode_frame(Frame("MESSAGE", tuple(headers), body), self._chosen))
 
     def message_raw(self, data: bytes) -> None:
-        """Queue a MESSAGE frame that was encoded before, in the version agreed on."""
+        """Queue a MESSAGE frame that is encoded already, in the negotiated version."""
         self._machine.check(ServerLocal.MESSAGE)
         self._out.append(data)
 
@@ -144,7 +144,7 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
         """Queue an ERROR, the last frame; the caller closes once it is sent (STOMP 1.2, "ERROR").
 
         Args:
-            message: one line (further ones are cut off).
+            message: the short text; line ends in it become spaces.
             detail: the body, plain text.
             receipt_id: the receipt that the frame at fault asked for.
         """
@@ -152,7 +152,7 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
         self._queue_error(message, detail, receipt_id, headers)
 
     def close(self) -> None:
-        """We close; what is queued may still be sent, nothing more is read."""
+        """End the session. What is queued may still be sent; nothing more is read."""
         self._machine.local(ServerLocal.CLOSE)
 
     def _queue_error(self, message: str, detail: str, receipt_id: str | None, headers: Headers) -> None:
@@ -183,7 +183,7 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
     def _fail(self, error: RemoteProtocolError) -> None:
         super()._fail(error)
         if isinstance(error, HeartbeatLost):
-            # A client that has gone silent reads nothing either.
+            # A silent client would not read the ERROR.
             return
         supported = accept_version_header(self._config.versions)
         named = (("version", supported),) if isinstance(error, VersionError) and supported else ()
@@ -205,9 +205,9 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
         return self._read_end() if self._eof else NEED_DATA
 
     def _read_end(self) -> ServerEvent:
-        orderly = self.state is ServerState.DISCONNECTING
+        confirmed = self.state is ServerState.DISCONNECTING
         self._machine.remote(ServerRemote.EOF)
-        return Disconnected(confirmed=orderly)
+        return Disconnected(confirmed=confirmed)
 
     def _read_frame(self, frame: Frame) -> ServerEvent:
         self._frame_at_fault = frame
@@ -227,14 +227,14 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
         return frame
 
     def _answerable(self, receipt: str | None) -> bool:
-        """Whether this can stand in a header of ours: only 1.2 has an escape for the CR that all may read."""
+        """Whether a RECEIPT can carry it: all versions may read a CR in a header, only 1.2 can write it."""
         return receipt is None or self._chosen == "1.2" or "\r" not in receipt
 
     def _read_connect(self, frame: Frame) -> ServerEvent:
         if frame.get("receipt") is not None:
             raise RemoteProtocolError("CONNECT may not ask for a receipt")
         old_login = frame.get("username") if frame.get("login") is None else None
-        lenient = old_login is not None or self._opening.was_lenient
+        lenient = old_login is not None or self._handshake.was_lenient
         accept_version = frame.get("accept-version")
         self._chosen = server_version(accept_version, self._config.versions, lenient=lenient)
         self._names_version = accept_version is not None

@@ -1,4 +1,4 @@
-"""What both session halves have in common: queued bytes, time passed in, heart-beats, failure."""
+"""What the client and the server half share: queued bytes, heart-beats, failure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer
 from spark_stomp.protocol.scanner import FrameScanner
 from spark_stomp.protocol.states import Machine
 
-__all__ = ["Session", "Source"]
+__all__ = ["Session"]
 
-Source: TypeAlias = HandshakeDecoder | FrameDecoder | FrameScanner
+_Source: TypeAlias = HandshakeDecoder | FrameDecoder | FrameScanner
 
 StateT = TypeVar("StateT", bound=enum.Enum)
 LocalT = TypeVar("LocalT", bound=enum.Enum)
@@ -27,8 +27,8 @@ class Session(Generic[StateT, LocalT, RemoteT]):
     """One half of a session: bytes in, bytes out, time passed in (seconds of one monotonic clock).
 
     Args:
-        machine: the half's table.
-        opening: decodes the first frame.
+        machine: the state, by the half's table.
+        handshake: decodes the first frame.
         beating: the states in which heart-beats are sent.
         listening: the states in which the peer's heart-beats are expected.
     """
@@ -36,14 +36,14 @@ class Session(Generic[StateT, LocalT, RemoteT]):
     def __init__(
         self,
         machine: Machine[StateT, LocalT, RemoteT],
-        opening: HandshakeDecoder,
+        handshake: HandshakeDecoder,
         *,
         beating: frozenset[StateT],
         listening: frozenset[StateT],
     ) -> None:
         self._machine = machine
-        self._opening = opening
-        self._source: Source = opening
+        self._handshake = handshake
+        self._source: _Source = handshake
         self._beating = beating
         self._listening = listening
         self._out: list[bytes] = []
@@ -55,7 +55,7 @@ class Session(Generic[StateT, LocalT, RemoteT]):
 
     @property
     def state(self) -> StateT:
-        """Where the session stands (see ``states``)."""
+        """One of ``states``."""
         return self._machine.state
 
     @property
@@ -71,12 +71,12 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         self._source.receive_data(data)
 
     def receive_eof(self, now: float) -> None:
-        """The peer sends nothing more; ``next_event`` says what that means, once all before it was read."""
+        """The peer sends nothing more. ``next_event`` reports it after everything before it."""
         self._now = now
         self._eof = True
 
     def data_to_send(self, now: float | None = None) -> bytes:
-        """Take what is queued. ``now``: when it goes out; without it the last time passed in counts."""
+        """Take what is queued. ``now``: when it goes out; by default the last time passed in."""
         if not self._out:
             return b""
         data = b"".join(self._out)
@@ -109,8 +109,8 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         if self.state in self._beating and self._timer.beat_due(now):
             if not self._out:
                 self._out.append(_BEAT)
-            # Counted from here and not from when it is taken: a socket that is full must not make the
-            # deadline stand still, and the caller spin.
+            # Counted from now, not from when it is taken: else a full socket would keep the deadline in the
+            # past, and the caller would spin.
             self._timer.sent(now)
 
     def _fail(self, error: RemoteProtocolError) -> None:
@@ -118,6 +118,6 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         self._failure = error
 
     def _switch_source(self, source: FrameDecoder | FrameScanner) -> None:
-        """What follows the first frame, in the same read even, is of the negotiated version."""
-        source.receive_data(self._opening.take_buffer())
+        """Decode what follows the first frame, even in the same read, in the negotiated version."""
+        source.receive_data(self._handshake.take_buffer())
         self._source = source

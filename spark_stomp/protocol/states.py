@@ -45,7 +45,7 @@ class _Named(enum.Enum):
 
 
 class ClientState(_Named):
-    """Where a client session stands."""
+    """The states of a client session."""
 
     IDLE = "idle"
     CONNECTING = "connecting"
@@ -56,7 +56,7 @@ class ClientState(_Named):
 
 
 class Local(_Named):
-    """What the client's user may do."""
+    """What the caller of the client half may do."""
 
     CONNECT = "CONNECT"
     SEND = "SEND"
@@ -71,19 +71,19 @@ class Local(_Named):
 
 
 class Remote(_Named):
-    """What the broker may do. ``GOODBYE`` is the RECEIPT of our DISCONNECT, ``EOF`` the end of its bytes."""
+    """What the broker may do. ``EOF`` is the end of its bytes."""
 
     CONNECTED = "CONNECTED"
     MESSAGE = "MESSAGE"
     RECEIPT = "RECEIPT"
-    GOODBYE = "RECEIPT of DISCONNECT"
+    DISCONNECT_RECEIPT = "RECEIPT of DISCONNECT"
     ERROR = "ERROR"
     HEARTBEAT = "heart-beat"
     EOF = "end of input"
 
 
 class ServerState(_Named):
-    """Where a server session stands."""
+    """The states of a server session."""
 
     AWAITING = "awaiting CONNECT"
     NEGOTIATING = "negotiating"
@@ -94,7 +94,7 @@ class ServerState(_Named):
 
 
 class ServerLocal(_Named):
-    """What the server's user may do."""
+    """What the caller of the server half may do."""
 
     ACCEPT = "CONNECTED"
     MESSAGE = "MESSAGE"
@@ -128,7 +128,7 @@ CLIENT_TABLE: Mapping[ClientState, Mapping[Local | Remote, ClientState]] = {
     _C.CONNECTING: {
         Remote.CONNECTED: _C.CONNECTED,
         Remote.ERROR: _C.FAILED,
-        # Leniency: an EOL before CONNECTED (some servers greet with one) says nothing and harms nothing.
+        # Leniency: an EOL before CONNECTED (some servers greet with one) is read as a heart-beat.
         Remote.HEARTBEAT: _C.CONNECTING,
         Remote.EOF: _C.FAILED,
     },
@@ -141,12 +141,12 @@ CLIENT_TABLE: Mapping[ClientState, Mapping[Local | Remote, ClientState]] = {
         Remote.ERROR: _C.FAILED,
         Remote.EOF: _C.FAILED,
     },
-    # Nothing may be sent any more (STOMP 1.2, "DISCONNECT"); what was under way still arrives.
+    # Nothing may be sent any more (STOMP 1.2, "DISCONNECT"); what the broker sent before still arrives.
     _C.DISCONNECTING: {
         Remote.MESSAGE: _C.DISCONNECTING,
         Remote.RECEIPT: _C.DISCONNECTING,
         Remote.HEARTBEAT: _C.DISCONNECTING,
-        Remote.GOODBYE: _C.CLOSED,
+        Remote.DISCONNECT_RECEIPT: _C.CLOSED,
         Remote.ERROR: _C.FAILED,
         Remote.EOF: _C.CLOSED,
     },
@@ -199,12 +199,12 @@ RemoteT = TypeVar("RemoteT", bound=enum.Enum)
 
 
 class Machine(Generic[StateT, LocalT, RemoteT]):
-    """Walks one of the tables.
+    """Holds the state of one session and moves it by one of the tables.
 
     Args:
         table: state -> allowed input -> next state.
         start: the first state.
-        failed: where a peer's forbidden input leads.
+        failed: the state after a forbidden input from the peer.
     """
 
     __slots__ = ("_failed", "_row", "_table", "state")
@@ -221,7 +221,7 @@ class Machine(Generic[StateT, LocalT, RemoteT]):
         self._row = self._table[state]
 
     def check(self, step: LocalT) -> None:
-        """Raise LocalProtocolError when ``step`` is not allowed now; the state stays."""
+        """Raise LocalProtocolError if ``step`` is not allowed now; the state stays."""
         if step not in self._row:
             raise LocalProtocolError(f"{step.value} is not allowed in state {self.state.value!r}")
 
@@ -241,5 +241,5 @@ class Machine(Generic[StateT, LocalT, RemoteT]):
             self._enter(state)
 
     def fail(self) -> None:
-        """The peer broke the protocol in a way that no table shows."""
+        """The peer broke the protocol in a way that the table does not cover."""
         self._enter(self._failed)

@@ -1,7 +1,8 @@
-"""Protocol versions and their negotiation (STOMP 1.2, "Protocol Negotiation").
+"""Protocol versions, what each has, and how client and server agree on one.
 
-A version is written as on the wire: ``"1.0"``, ``"1.1"``, ``"1.2"``. ``"lenient"`` is the dialect of peers
-that predate any negotiation: it is offered by silence and never named on the wire.
+STOMP 1.1 and 1.2, "Protocol Negotiation". A version is written as on the wire: ``"1.0"``, ``"1.1"``,
+``"1.2"``. ``"lenient"`` is the dialect of peers older than any negotiation. It is never named on the wire: a
+CONNECT or CONNECTED that names no version can mean it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from spark_stomp.errors import LocalProtocolError, VersionError
-from spark_stomp.protocol.events import ErrorReceived
 
 __all__ = [
     "LENIENT",
@@ -30,6 +30,7 @@ LENIENT = "lenient"
 _KNOWN = frozenset({"1.0", "1.1", "1.2", LENIENT})
 _OLD = frozenset({"1.0", LENIENT})
 _NUMBERED = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
+_TEXT_LENGTH = 100
 
 
 def validate_versions(versions: Sequence[str]) -> None:
@@ -47,9 +48,9 @@ def validate_versions(versions: Sequence[str]) -> None:
 
 
 def accept_version_header(versions: Iterable[str]) -> str | None:
-    """The value of ``accept-version``: a comma list without spaces, newest first; None when all are lenient.
+    """The value of ``accept-version``: a comma list without spaces, newest first; None if all are lenient.
 
-    The order means nothing to the peer (STOMP 1.2, "CONNECT or STOMP Frame"); the newest first reads best.
+    The order means nothing to the peer (STOMP 1.2, "CONNECT or STOMP Frame").
     """
     named = sorted({version for version in versions if version != LENIENT}, key=_sort_key, reverse=True)
     return ",".join(named) or None
@@ -58,7 +59,7 @@ def accept_version_header(versions: Iterable[str]) -> str | None:
 def parse_version_list(value: str) -> tuple[str, ...]:
     """The versions of an ``accept-version`` header, or of the ``version`` header of an ERROR.
 
-    Spaces around the commas are forgiven: ActiveMQ and some old clients write them.
+    Leniency: spaces around the commas, as ActiveMQ and some old clients write them.
     """
     return tuple(part for part in (item.strip() for item in value.split(",")) if part)
 
@@ -66,14 +67,14 @@ def parse_version_list(value: str) -> tuple[str, ...]:
 def best_version(client: Iterable[str], server: Iterable[str]) -> str | None:
     """The highest version that both have, or None (STOMP 1.2, "Protocol Negotiation").
 
-    Versions are compared number by number, so 1.10 is above 1.9; what is no version number is ignored.
+    Versions are compared number by number, so 1.10 is above 1.9. Anything else than numbers is ignored.
     """
     common = {version for version in client if _NUMBERED.match(version)} & set(server)
     return max(common, key=_sort_key, default=None)
 
 
 def has_heartbeats(version: str) -> bool:
-    """Whether the version knows heart-beats: 1.1 and later do."""
+    """Whether the version has heart-beats: 1.1 and later do."""
     return version not in _OLD
 
 
@@ -87,52 +88,48 @@ def ack_modes(version: str) -> tuple[str, ...]:
     return ("auto", "client") if version in _OLD else ("auto", "client", "client-individual")
 
 
-def _sort_key(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in version.split("."))
-
-
-# MERGED from negotiation.py: Agreeing on a version (STOMP 1.1 and 1.2, "Protocol Negotiation").
-
-_TEXT_LENGTH = 100
-
-
 def client_version(offered: Sequence[str], named: str | None) -> str:
-    """What CONNECTED settles for the client.
+    """The version of the session, from the client's side.
 
     Args:
         offered: the client's versions.
-        named: CONNECTED's ``version``; None means 1.0, or the lenient dialect where that was offered.
+        named: CONNECTED's ``version``; None means 1.0, or the lenient dialect if that was offered.
 
     Raises:
-        VersionError: a version that was not offered.
+        VersionError: it was not offered.
     """
     version = named or "1.0"
     if version in offered and version != LENIENT and (named or LENIENT not in offered):
         return version
     if version == "1.0" and LENIENT in offered:
         return LENIENT
-    said = f"version:{version[:_TEXT_LENGTH]}" if named else "no version, which means 1.0"
-    raise VersionError(f"offered STOMP {_listed(offered)}, but CONNECTED says {said}")
+    named_version = f"version:{version[:_TEXT_LENGTH]}" if named else "no version, which means 1.0"
+    raise VersionError(f"offered STOMP {_listed(offered)}, but CONNECTED says {named_version}")
 
 
-def check_refusal(offered: Sequence[str], error: ErrorReceived) -> None:
-    """Raise VersionError if this answer to CONNECT says that the broker has none of the versions offered.
+def check_refusal(offered: Sequence[str], supported: str | None, message: str) -> None:
+    """Raise VersionError if an ERROR in answer to CONNECT means that no version offered is supported.
 
-    Such an ERROR names the broker's versions. RabbitMQ names them in every ERROR, so only a list without any
-    of the client's own means that.
+    Args:
+        offered: the client's versions.
+        supported: the ``version`` header of the ERROR. RabbitMQ sends it with every ERROR, so only a list
+            without any of the client's versions means a refusal.
+        message: the broker's short text.
     """
-    theirs = parse_version_list(error.frame.get("version") or "")
+    theirs = parse_version_list(supported or "")
     ours = {"1.0" if version == LENIENT else version for version in offered}
     if theirs and ours.isdisjoint(theirs):
         raise VersionError(
-            f"offered STOMP {_listed(offered)}, but the broker has {_listed(theirs)}: {error.message}"
+            f"offered STOMP {_listed(offered)}, but the broker has {_listed(theirs)}: {message}"
         )
 
 
 def server_version(accept_version: str | None, supported: Sequence[str], *, lenient: bool) -> str:
-    """What the server answers to CONNECT's ``accept-version``; without that header the client speaks 1.0.
+    """The version of the session, from the server's side.
 
     Args:
+        accept_version: the header of CONNECT; None means 1.0.
+        supported: the server's versions.
         lenient: CONNECT was of the lenient dialect.
 
     Raises:
@@ -149,3 +146,7 @@ def server_version(accept_version: str | None, supported: Sequence[str], *, leni
 
 def _listed(versions: Sequence[str]) -> str:
     return ", ".join(versions)[:_TEXT_LENGTH]
+
+
+def _sort_key(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split("."))

@@ -193,7 +193,7 @@ class Sender:
         if flushed:
             self._last_progress = time.monotonic()
         self._written = connection.written
-        self._unflushed = self._unflushed and connection.backlog
+        self._unflushed = self._unflushed and connection.has_unsent
         return flushed or bool(events)
 
     def _handle(self, connection: Connection, events: list[Event]) -> None:

@@ -1,4 +1,4 @@
-"""From an option's URL to a connected STOMP session: sockets, TLS, and the pump between bytes and events."""
+"""From the option ``url`` to a connected STOMP session: sockets, TLS, WebSocket, and moving the bytes."""
 
 from spark_stomp.transport.connect import open_connection
 from spark_stomp.transport.connection import Connection

@@ -1,7 +1,7 @@
-"""The pump: moves bytes between one stream and one client session, and hands out events.
+"""Moves bytes between one stream and one client session, and returns the session's events.
 
-One thread at a time drives a connection. Its session may be told to send by that thread at any time; ``wake``
-is the only method that another thread may call meanwhile.
+One thread at a time drives a connection, and only that thread calls its session. ``wake`` is the only method
+that another thread may call meanwhile.
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ from spark_stomp.transport.stream import Stream
 __all__ = ["Connection"]
 
 _IDLE_POLL = 60.0
-# A round takes at most this many bytes off the socket before its events are handled, so that neither memory
-# nor the time between two heart-beats depends on how fast the broker sends.
+# The most bytes read from the socket before their events are handled, so that neither memory nor the time
+# between two heart-beats depends on how fast the broker sends.
 _ROUND_BYTES = 4 << 20
 
 
 class Connection:
     """A STOMP session over a byte stream.
 
-    ``session`` is the sans-IO half; call its methods and then :meth:`poll` (or :meth:`flush`) to move bytes.
-    ``written`` is how many bytes the stream has taken so far. ``secrets`` are in no error, though the broker
-    may quote them.
+    Call the methods of ``session`` and then :meth:`poll` (or :meth:`flush`) to move bytes. ``written`` is how
+    many bytes the stream has taken so far. ``secrets`` are kept out of errors: a broker may quote them.
     """
 
     def __init__(
@@ -76,16 +75,16 @@ class Connection:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing can be sent any more; :meth:`poll` says why, once it has handed out its events."""
+        """Whether nothing can be sent any more; :meth:`poll` raises the reason after the last events."""
         return self._failure is not None
 
     def require_open(self) -> None:
-        """Raise what ended the connection, if something did: its session would only say that it is over."""
+        """Raise what ended the connection, if something did; the session does not know it."""
         if self._failure is not None:
             raise self._failure
 
     @property
-    def backlog(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether the latest :meth:`poll` or :meth:`flush` left bytes that the stream did not take."""
         return bool(self._outgoing)
 
@@ -102,14 +101,14 @@ class Connection:
         try:
             self._wake_sender.send(b"\0")
         except OSError:
-            # Full: a wake-up is pending already. Closed: nobody polls any more.
+            # Full: a wake-up is waiting already. Closed: nobody polls any more.
             return
 
     def poll(self, timeout: float) -> list[Event]:
         """One round: send what is queued, wait up to ``timeout`` seconds for bytes, return their events.
 
-        Returns early on :meth:`wake`. Heart-beats are sent and watched. Raises RemoteProtocolError or
-        ConnectionLost, after the events before the failure were returned.
+        Returns early on :meth:`wake`. Heart-beats are sent and checked. Raises RemoteProtocolError or
+        ConnectionLost after the events before it were returned.
         """
         self.require_open()
         self._write()
@@ -117,19 +116,22 @@ class Connection:
         if events:
             return events
         self._wait(timeout)
-        self._feed()
-        self._beat()
+        self._read()
+        self._tick()
         self._write()
         return self._events()
 
     def flush(self, deadline: float) -> None:
-        """Send all that is queued, reading along, until monotonic time ``deadline``; events stay queued."""
+        """Send all that is queued by monotonic time ``deadline``, reading meanwhile; events stay queued.
+
+        Raises ReceiptTimeout.
+        """
         self._write()
         while self._outgoing and self._failure is None:
             if self._clock() >= deadline:
                 raise ReceiptTimeout(f"{self.peer} does not take the data sent to it")
             self._wait(deadline - self._clock())
-            self._feed()
+            self._read()
             self._write()
 
     def error_of(self, event: ErrorReceived, what: str = "") -> BrokerError:
@@ -137,9 +139,9 @@ class Connection:
         return broker_error(event, self.peer, what, self._secrets)
 
     def disconnect(self, timeout: float) -> None:
-        """Say DISCONNECT and wait up to ``timeout`` seconds for its receipt; the orderly end.
+        """Send DISCONNECT and wait up to ``timeout`` seconds for its receipt.
 
-        Raises ReceiptTimeout, or what :meth:`poll` raises. ERROR frames are raised as BrokerError.
+        Raises ReceiptTimeout, BrokerError on an ERROR frame, or what :meth:`poll` raises.
         """
         self.require_open()
         deadline = self._clock() + timeout
@@ -156,7 +158,7 @@ class Connection:
     def await_receipt(self, receipt: str, timeout: float, what: str) -> list[Event]:
         """Poll until ``receipt`` came; returns the other events that arrived meanwhile.
 
-        Raises ReceiptTimeout naming ``what``, or BrokerError on an ERROR frame.
+        Raises ReceiptTimeout or DestinationRefused (on an ERROR frame), which name ``what``.
         """
         deadline = self._clock() + timeout
         others: list[Event] = []
@@ -173,7 +175,7 @@ class Connection:
                 raise ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
 
     def close(self) -> None:
-        """Close the stream without a word to the broker; closing twice is fine."""
+        """Close the stream without telling the broker; closing twice is fine."""
         self._selector.close()
         self._stream.close()
         self._wake_receiver.close()
@@ -190,27 +192,27 @@ class Connection:
         self._selector.modify(self._stream, interest)
         for key, _ in self._selector.select(min(timeout, _IDLE_POLL)):
             if key.fileobj is self._wake_receiver:
-                self._drain_wakes()
+                self._clear_wakes()
 
-    def _drain_wakes(self) -> None:
+    def _clear_wakes(self) -> None:
         try:
             while self._wake_receiver.recv(4096):
                 pass
         except BlockingIOError:
             return
 
-    def _beat(self) -> None:
-        # After reading: bytes that waited in the socket while this thread was kept from running are signs of
-        # life, and must not count as silence.
+    def _tick(self) -> None:
+        # Always after reading: bytes that waited in the socket while this thread could not run are signs of
+        # life and must not count as silence.
         try:
             self.session.tick(self._clock())
         except HeartbeatLost as error:
             self._failure = self._failure or error
 
-    def _feed(self) -> None:
-        """Take what has arrived off the socket into the session; the end of the stream becomes a failure."""
-        taken = 0
-        while taken < _ROUND_BYTES:
+    def _read(self) -> None:
+        """Move what has arrived into the session; the end of the stream becomes a failure."""
+        count = 0
+        while count < _ROUND_BYTES:
             try:
                 data = self._stream.read()
             except TransportError as error:
@@ -223,23 +225,23 @@ class Connection:
                 self._failure = ConnectionLost(f"{self.peer} closed the connection")
                 return
             self.session.receive_data(data, self._clock())
-            taken += len(data)
+            count += len(data)
 
     def _events(self) -> list[Event]:
-        """All events that the session has; what it raises after some is kept for the next poll."""
+        """All events that the session has; an error after some of them is kept for the next poll."""
         events: list[Event] = []
         try:
             while (event := self.session.next_event()) is not NEED_DATA:
                 events.append(event)
         except RemoteProtocolError as error:
-            # What does not fit the protocol is quoted.
+            # It quotes what does not fit the protocol.
             self._failure = type(error)(without_secrets(error.message, self._secrets))
         if self._failure is not None and not events:
             raise self._failure
         return events
 
     def _write(self) -> None:
-        """Send as much as the socket takes without waiting."""
+        """Send as much as the stream takes without waiting."""
         while True:
             if not self._outgoing:
                 self._outgoing = memoryview(self.session.data_to_send())
@@ -248,9 +250,9 @@ class Connection:
             try:
                 sent = self._stream.write(self._outgoing)
             except TransportError as error:
-                # What the broker said before it closed (an ERROR frame, often) is still to be read.
+                # Read what the broker sent before it closed: often an ERROR frame.
                 self._outgoing = memoryview(b"")
-                self._feed()
+                self._read()
                 self._failure = self._failure or error
                 return
             self.written += sent

@@ -1,7 +1,7 @@
-"""A non-blocking byte stream: what the pump moves bytes over.
+"""A non-blocking byte stream.
 
-Operating-system and TLS errors are mapped to this project's errors here and in ``tls``, once, so that nothing
-above them catches ``OSError``.
+Errors of the operating system and of TLS become this project's errors in this package; nothing above it
+catches ``OSError``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Stream(Protocol):
         """``host:port`` of the other side."""
 
     def fileno(self) -> int:
-        """The socket, to wait for."""
+        """The socket to wait for."""
 
     def buffered(self) -> bool:
-        """Whether there is something to read that waiting for the socket would not show."""
+        """Whether there is something to read that a selector cannot see."""
 
     def read(self) -> bytes | None:
         """What has arrived, about 1 MiB at most; None when nothing has, ``b""`` at the end of the stream.
@@ -38,9 +38,9 @@ class Stream(Protocol):
         """
 
     def write(self, data: memoryview) -> int:
-        """Send what can be sent of ``data`` now; the number of bytes that need not be given again.
+        """Send what can be sent now of ``data``; returns how many bytes were taken.
 
-        What was not taken must be given again, the same bytes, before anything else. Raises TransportError.
+        The next call must begin with the same bytes from there on. Raises TransportError.
         """
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class ByteStream:
         return self._socket.fileno()
 
     def buffered(self) -> bool:
-        """Whether TLS holds decrypted bytes that the selector cannot see."""
+        """Whether TLS holds decrypted bytes."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def read(self) -> bytes | None:
@@ -89,7 +89,7 @@ class ByteStream:
             self._socket.close()
 
     def _broken(self, error: OSError, doing: str) -> ConnectionLost | TlsRefused:
-        # In TLS 1.3 a server judges our certificate only after the handshake has ended for us.
+        # In TLS 1.3 a server checks our certificate only after the handshake has ended for us.
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
             return TlsRefused(
                 f"{self._peer} ended TLS with an alert: {error.reason}; if it asks for a client certificate, "

@@ -16,15 +16,15 @@ __all__ = ["secure", "tls_context"]
 
 log = logging.getLogger(__name__)
 
-# OpenSSL's X509_V_ERR_* codes, and what helps.
+# OpenSSL's X509_V_ERR_* codes.
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 
 
 def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -> ssl.SSLSocket:
-    """Shake hands with the server, which must prove to be ``host``; the socket's timeout holds.
+    """Do the TLS handshake within the socket's timeout; the server must prove to be ``host``.
 
-    Raises TlsRefused, which says what was wrong with which certificate, or ConnectTimeout.
+    Raises TlsRefused, which names the fault of the certificate, or ConnectTimeout.
     """
     if context.verify_mode is ssl.CERT_NONE:
         log.warning("tlsVerify = false: the certificate of %s is not checked; anybody could pose as it", peer)
@@ -49,7 +49,7 @@ def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def tls_context(tls: TlsOptions) -> ssl.SSLContext:
-    """What the options ask of TLS; TlsRefused naming the files where one cannot be loaded."""
+    """The context that the options ask for. Raises TlsRefused, with the paths, if a file cannot be loaded."""
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         if tls.cert_file is not None:

@@ -1,8 +1,8 @@
 """STOMP over WebSocket, on the sans-IO half of the ``websockets`` package (the extra ``ws``).
 
-Each STOMP frame and each heart-beat goes out as a message of its own, since ActiveMQ reads no more than one
-frame from a message, and as text wherever it is UTF-8, since ActiveMQ ignores binary messages. What comes is
-taken as a stream of bytes, however the broker cuts it.
+Each STOMP frame and each heart-beat goes out as a message of its own, since ActiveMQ reads only one frame of
+a message, and as text if it is UTF-8, since ActiveMQ ignores binary messages. What comes in is read as one
+stream of bytes, whatever its messages.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from spark_stomp.options import ConnectionOptions, Endpoint
 
-__all__ = ["WebSocketStream", "split_frames", "upgrade"]
+__all__ = ["split_frames", "upgrade"]
 
 _SUBPROTOCOLS = {"1.2": "v12.stomp", "1.1": "v11.stomp", "1.0": "v10.stomp"}
 _READ_SIZE = 1 << 16
-# Several frames may share a message, though no broker known sends them so.
+# Several frames may share a message, though no broker tested sends them so.
 _MESSAGE_OVERHEAD = 1 << 20
 # Artemis closes the connection at a fragment of more than 64 KiB.
 _FRAGMENT = 32 << 10
@@ -37,13 +37,13 @@ def upgrade(
 ) -> WebSocketStream:
     """Make a WebSocket of a connected socket by monotonic time ``deadline``.
 
-    Raises NotStompServer where the server refuses, ConnectFailed, ConnectTimeout, or UnsupportedError where
-    the package is missing.
+    Raises NotStompServer if the server refuses, ConnectFailed, ConnectTimeout, or UnsupportedError if the
+    package is missing.
     """
     protocol = _protocol(str(endpoint), options.accept_versions, options.limits.max_frame)
     protocol.send_request(protocol.connect())
     try:
-        _shake_hands(sock, protocol, deadline)
+        _handshake(sock, protocol, deadline)
     except TimeoutError as error:
         raise ConnectTimeout(
             f"{endpoint} did not answer the WebSocket handshake within connectTimeout "
@@ -56,12 +56,12 @@ def upgrade(
     return WebSocketStream(ByteStream(sock, peer), protocol)
 
 
-def _shake_hands(sock: socket.socket, protocol: ClientProtocol, deadline: float) -> None:
-    """Until the server has answered, one way or the other."""
+def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -> None:
+    """Send the request and read until the server has accepted or refused it."""
     for data in protocol.data_to_send():
         sock.sendall(data)
     while not protocol.events_received() and protocol.handshake_exc is None:
-        # The time that is left, so that a server that drips bytes does not stretch it.
+        # What is left of the time, so that a server that sends byte by byte cannot extend it.
         sock.settimeout(max(0.001, deadline - time.monotonic()))
         data = sock.recv(_READ_SIZE)
         if data:
@@ -90,7 +90,7 @@ class WebSocketStream:
         self._stream = stream
         self._protocol = protocol
         self._out = memoryview(b"")
-        self._taken = False
+        self._accepted = False
 
     @property
     def peer(self) -> str:
@@ -110,7 +110,7 @@ class WebSocketStream:
             if not data:
                 return b""
             self._protocol.receive_data(data)
-            content = b"".join(self._content(self._protocol.events_received()))
+            content = b"".join(self._payload(self._protocol.events_received()))
             # Pings are answered here; what the socket does not take goes out before the next message.
             self._send()
             if content:
@@ -119,20 +119,20 @@ class WebSocketStream:
                 return self._end()
 
     def write(self, data: memoryview) -> int:
-        if not self._taken:
+        if not self._accepted:
             for frame in split_frames(bytes(data)):
                 self._send_message(frame)
-            self._taken = True
+            self._accepted = True
         self._send()
         if self._out:
             return 0
-        self._taken = False
+        self._accepted = False
         return len(data)
 
     def close(self) -> None:
         self._stream.close()
 
-    def _content(self, events: Sequence[Any]) -> Iterator[bytes]:
+    def _payload(self, events: Sequence[Any]) -> Iterator[bytes]:
         from websockets.frames import Frame, Opcode
 
         for event in events:
@@ -140,14 +140,14 @@ class WebSocketStream:
                 yield bytes(event.data)
 
     def _end(self) -> bytes:
-        """The end of the stream, if it is an orderly one."""
+        """The end of the stream. Raises ConnectionLost if the WebSocket broke."""
         error = self._protocol.parser_exc
         if error is not None:
             raise ConnectionLost(f"the WebSocket to {self.peer} broke: {error}") from error
         return b""
 
     def _send_message(self, frame: bytes) -> None:
-        """One STOMP frame as one message, in fragments where it is long (RFC 6455, section 5.4)."""
+        """One STOMP frame as one message, in fragments if it is long (RFC 6455, section 5.4)."""
         first, *rest = (frame[begin : begin + _FRAGMENT] for begin in range(0, len(frame), _FRAGMENT))
         send = self._protocol.send_text if _is_text(frame) else self._protocol.send_binary
         send(first, fin=not rest)
@@ -155,7 +155,7 @@ class WebSocketStream:
             self._protocol.send_continuation(part, fin=number == len(rest))
 
     def _send(self) -> None:
-        """Hand the socket as much as it takes of what the protocol has for it."""
+        """Send as much as the stream takes."""
         while True:
             if not self._out:
                 self._out = memoryview(b"".join(self._protocol.data_to_send()))
@@ -176,7 +176,7 @@ def _is_text(frame: bytes) -> bool:
 
 
 def split_frames(data: bytes) -> Iterator[bytes]:
-    """The STOMP frames and heart-beats in what a session wrote: whole frames, with LF line ends."""
+    """The STOMP frames and heart-beats in the bytes of a session: whole frames, with LF line ends."""
     begin = 0
     while begin < len(data):
         end = begin + 1

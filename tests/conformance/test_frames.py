@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from support import reference
-from support.codec import Outcome, decode, scan, scanned_frames, splits
+from support.codec import Outcome, acknowledgement, decode, scan, scanned_frames, splits
 
 from spark_stomp.errors import FrameEncodeError, ProtocolError, RemoteProtocolError
-from spark_stomp.protocol import Frame, Limits, ack_for, encode_frame, nack_for
+from spark_stomp.protocol import Frame, Limits, encode_frame
 from spark_stomp.protocol.heartbeat import interval, negotiate_heartbeat, parse_heartbeat
 from spark_stomp.protocol.versions import best_version
 
@@ -125,12 +125,12 @@ def test_version_negotiation(case: dict[str, Any], version: str) -> None:
 @pytest.mark.parametrize(("case", "version"), [*of_kind("ack-for"), *of_kind("nack-for")])
 def test_acknowledgement(case: dict[str, Any], version: str) -> None:
     message = Frame("MESSAGE", tuple(case["input"].items()))
-    make = ack_for if case["kind"] == "ack-for" else nack_for
+    command = case["kind"].removesuffix("-for").upper()
     if "error" in case["expect"]:
         with pytest.raises(ProtocolError):
-            make(message, version)
+            acknowledgement(command, message, version)
     else:
-        assert make(message, version) == frame_of(case["expect"])
+        assert acknowledgement(command, message, version) == frame_of(case["expect"])
 
 
 def test_every_case_runs_or_is_listed() -> None:

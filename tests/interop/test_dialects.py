@@ -132,47 +132,6 @@ def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, diale
 
 
 @on_real_brokers
-def test_what_a_nack_does(broker: Broker, dialect: Dialect) -> None:
-    queue = broker.new_queue()
-    publish(broker.options(), queue, [b"a"])
-    with consumer(broker, queue) as taker:
-        (frame,) = taker.take(1)
-        taker.session.nack("0", frame.get("ack") or "", receipt="nacked")
-        taker.confirm("nacked")
-        if dialect.nack_requeues:
-            assert taker.take(2)[1].body == b"a"
-    broker.wait_for(queue, ready=1 if dialect.nack_requeues else 0)
-    if dialect.nack_requeues:
-        consume(broker, queue, 1)
-
-
-@on_real_brokers
-def test_what_an_aborted_ack_does(broker: Broker, dialect: Dialect) -> None:
-    queue = broker.new_queue()
-    publish(broker.options(), queue, [b"a"])
-    with consumer(broker, queue) as taker:
-        (frame,) = taker.take(1)
-        taker.session.begin("t")
-        taker.session.ack("0", frame.get("ack") or "", transaction="t")
-        taker.session.abort("t", receipt="aborted")
-        taker.confirm("aborted")
-    broker.wait_for(queue, ready=1 if dialect.transactional_ack else 0)
-    if dialect.transactional_ack:
-        consume(broker, queue, 1)
-
-
-@on_real_brokers
-def test_what_a_duplicate_does(broker: Broker, dialect: Dialect) -> None:
-    queue = broker.new_queue()
-    header = (dialect.duplicate_header or "_AMQ_DUPL_ID", "one")
-    publish(broker.options(), queue, [b"a"], header)
-    publish(broker.options(), queue, [b"a"], header)
-    copies = 2 if dialect.duplicate_header is None else 1
-    broker.wait_for(queue, ready=copies)
-    consume(broker, queue, copies)
-
-
-@on_real_brokers
 def test_who_can_browse(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, [b"a", b"b"])

@@ -11,11 +11,7 @@ CODEC = ("unit/protocol/test_decoder.py", "unit/protocol/test_scanner.py", "conf
 TARGETS: dict[str, tuple[str, ...]] = {
     "protocol/frames.py": ("unit/protocol/test_frames.py",),
     "protocol/grammar.py": ("unit/protocol/test_grammar.py", "unit/protocol/test_encoder.py", *CODEC),
-    "protocol/encoder.py": (
-        "unit/protocol/test_encoder.py",
-        "unit/protocol/test_requests.py",
-        "unit/protocol/test_acks.py",
-    ),
+    "protocol/encoder.py": ("unit/protocol/test_encoder.py",),
     "protocol/buffer.py": ("unit/protocol/test_buffer.py", *CODEC),
     "protocol/reader.py": CODEC,
     "protocol/layouts.py": ("unit/protocol/test_layouts.py", *CODEC),
@@ -28,7 +24,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "conformance/test_frames.py",
     ),
     "protocol/heartbeat.py": ("unit/protocol/test_heartbeat.py",),
-    "protocol/versions.py": ("unit/protocol/test_versions.py", "unit/protocol/test_negotiation.py"),
+    "protocol/versions.py": ("unit/protocol/test_versions.py",),
     "protocol/ids.py": ("unit/protocol/test_ids.py",),
     "protocol/states.py": (
         "unit/protocol/test_states.py",

@@ -58,7 +58,7 @@ WIRE: Mapping[Remote, bytes] = {
     Remote.CONNECTED: b"CONNECTED\nversion:1.2\n\n\0",
     Remote.MESSAGE: b"MESSAGE\nmessage-id:m\nsubscription:held\ndestination:/q\n\n\0",
     Remote.RECEIPT: b"RECEIPT\nreceipt-id:asked\n\n\0",
-    Remote.GOODBYE: b"RECEIPT\nreceipt-id:bye\n\n\0",
+    Remote.DISCONNECT_RECEIPT: b"RECEIPT\nreceipt-id:bye\n\n\0",
     Remote.ERROR: b"ERROR\nmessage:no\n\n\0",
     Remote.HEARTBEAT: b"\n",
 }
@@ -77,7 +77,7 @@ def client_in(state: ClientState) -> ClientConnection:
     if state in (C.DISCONNECTING, C.CLOSED):
         connection.disconnect("bye")
     if state is C.CLOSED:
-        feed_client(connection, WIRE[Remote.GOODBYE])
+        feed_client(connection, WIRE[Remote.DISCONNECT_RECEIPT])
     if state is C.FAILED:
         feed_client(connection, WIRE[Remote.ERROR])
     assert connection.state is state
@@ -117,7 +117,7 @@ CLIENT_LEADS = {
     (C.DISCONNECTING, Remote.MESSAGE): C.DISCONNECTING,
     (C.DISCONNECTING, Remote.RECEIPT): C.DISCONNECTING,
     (C.DISCONNECTING, Remote.HEARTBEAT): C.DISCONNECTING,
-    (C.DISCONNECTING, Remote.GOODBYE): C.CLOSED,
+    (C.DISCONNECTING, Remote.DISCONNECT_RECEIPT): C.CLOSED,
     (C.DISCONNECTING, Remote.ERROR): C.FAILED,
 }
 

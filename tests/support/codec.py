@@ -6,7 +6,20 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from spark_stomp.errors import ProtocolError
-from spark_stomp.protocol import HEARTBEAT, NEED_DATA, Frame, FrameDecoder, FrameScanner, Limits, MessageBlock
+from spark_stomp.protocol import (
+    HEARTBEAT,
+    NEED_DATA,
+    ClientConfig,
+    ClientConnection,
+    Frame,
+    FrameDecoder,
+    FrameScanner,
+    Limits,
+    MessageBlock,
+    MessagesScanned,
+    encode_frame,
+    unescape,
+)
 
 
 class Outcome(NamedTuple):
@@ -89,3 +102,22 @@ def splits(data: bytes) -> list[list[bytes]]:
     """Whole, octet by octet, and in two at every place."""
     two = [[data[:place], data[place:]] for place in range(1, len(data))]
     return [[data], [data[place : place + 1] for place in range(len(data))], *two]
+
+
+def acknowledgement(command: str, message: Frame, version: str) -> Frame:
+    """The ACK or NACK that a client sends for ``message``, which came to a subscription of that name."""
+    subscription = message.get("subscription") or "0"
+    connection = ClientConnection(ClientConfig(accept_versions=(version,), scan=True))
+    connection.connect(0.0)
+    connection.receive_data(encode_frame(Frame("CONNECTED", (("version", version),)), version), 0.0)
+    connection.receive_data(encode_frame(message, version), 0.0)
+    connection.next_event()
+    connection.subscribe(subscription, "/q", ack="client")
+    event = connection.next_event()
+    assert isinstance(event, MessagesScanned)
+    handle = unescape(event.block.acks[0], version)
+    connection.data_to_send()
+    acknowledge = connection.ack if command == "ACK" else connection.nack
+    acknowledge(subscription, handle)
+    (frame,) = decode(version, [connection.data_to_send()]).frames
+    return frame

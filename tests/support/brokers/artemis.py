@@ -20,6 +20,7 @@ class Artemis(Broker):
     """An instance in the broker's folder."""
 
     name = "artemis"
+    stamps_messages = True
     transports = ("tcp", "tls", "ws")
     login, password = "spark", "spark"
 

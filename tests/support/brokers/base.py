@@ -16,7 +16,7 @@ from support.waiting import wait_until
 
 __all__ = ["CONF", "Broker", "Standing", "Unavailable", "free_ports", "is_listening"]
 
-# The configurations that the README shows to users.
+# The configurations that docs/brokers.md shows to users.
 CONF = Path(__file__).resolve().parents[3] / "conf" / "brokers"
 HOST = "127.0.0.1"
 # Below those that the system takes for outgoing connections, so that a restarted broker finds its port free.
@@ -41,6 +41,8 @@ class Broker(ABC):
     transports: ClassVar[tuple[str, ...]] = ("tcp", "tls")
     # Octets; set low, so that it can be reached in no time. None where the broker has no limit.
     largest_body: ClassVar[int | None] = None
+    # Whether it replaces the ``timestamp`` header by the time at which it took the message.
+    stamps_messages: ClassVar[bool] = False
     login: str | None = None
     password: str | None = None
 
@@ -109,7 +111,7 @@ class Broker(ABC):
 
     @abstractmethod
     def delete_durable(self, topic: str, client: str, name: str) -> None:
-        """Delete the durable subscription by the broker's own means, as the README tells."""
+        """Delete the durable subscription by the broker's own means, as docs/brokers.md tells."""
 
     @property
     def crash_safe(self) -> dict[str, str]:

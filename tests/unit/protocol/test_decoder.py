@@ -564,13 +564,13 @@ class TestReadAhead:
     def test_takes_wide_windows_of_small_frames_and_narrow_ones_of_large_ones(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        move, sizes = FrameDecoder._move_window, []
+        move, sizes = FrameDecoder._decode_text, []
 
         def moved(decoder: FrameDecoder, size: int) -> None:
             sizes.append(size)
             move(decoder, size)
 
-        monkeypatch.setattr(FrameDecoder, "_move_window", moved)
+        monkeypatch.setattr(FrameDecoder, "_decode_text", moved)
         for body, size in ((b"x" * 200, 8192), (b"x" * 50_000, 1024)):
             decode("1.1", [b"MESSAGE\nid:1\n\n%b\0" % body * 300])
             assert len(sizes) > 5

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from support.codec import decode
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
 from spark_stomp.protocol import VERSIONS, Frame, encode_frame, encoder
+from spark_stomp.protocol.encoder import ack_headers, encode_acks, request, send_frame
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 UNESCAPED = [("CONNECT", "1.1"), ("CONNECTED", "1.2"), ("STOMP", "1.2"), ("SEND", "1.0"), ("SEND", "lenient")]
@@ -169,3 +171,96 @@ class TestBody:
         assert encode_frame(frame, "1.2") == b"SEND\nContent-Length:7\ncontent-length:2\n\nx\0\0"
         with pytest.raises(FrameEncodeError, match="content-length of SEND is '7'"):
             encode_frame(frame, "lenient")
+
+
+class TestRequest:
+    def test_puts_its_own_headers_first_and_the_common_ones_last(self) -> None:
+        own = (("id", "1"), ("destination", None))
+        frame = request("UNSUBSCRIBE", own, headers=[("x", "y")], transaction="t", receipt="r")
+        assert frame == Frame(
+            "UNSUBSCRIBE", (("id", "1"), ("x", "y"), ("transaction", "t"), ("receipt", "r"))
+        )
+
+    @pytest.mark.parametrize("name", ["receipt", "id", "ack", "destination", "transaction", "content-length"])
+    def test_refuses_headers_that_have_a_meaning(self, name: str) -> None:
+        with pytest.raises(LocalProtocolError, match=f"SUBSCRIBE takes {name} from its arguments"):
+            request("SUBSCRIBE", (), headers=[(name, "v")])
+
+
+class TestSend:
+    def test_adds_the_length_last(self) -> None:
+        frame = send_frame("/q", b"abc", headers=[("a", "1"), ("a", "2")], transaction="t", receipt="r")
+        assert frame.headers == (
+            ("destination", "/q"),
+            ("a", "1"),
+            ("a", "2"),
+            ("transaction", "t"),
+            ("receipt", "r"),
+            ("content-length", "3"),
+        )
+        assert frame.body == b"abc"
+
+    def test_leaves_the_length_out_when_asked_to(self) -> None:
+        assert send_frame("/q", b"abc", content_length=False).headers == (("destination", "/q"),)
+
+    def test_needs_a_destination(self) -> None:
+        with pytest.raises(LocalProtocolError, match="destination"):
+            send_frame("", b"")
+
+    @pytest.mark.parametrize("name", ["destination", "receipt", "transaction", "content-length"])
+    def test_refuses_headers_that_have_an_argument(self, name: str) -> None:
+        with pytest.raises(LocalProtocolError, match=f"SEND takes {name}"):
+            send_frame("/q", b"", headers=[(name, "v")])
+
+    @pytest.mark.parametrize("name", ["id", "ack", "subscription", "message-id", "type"])
+    def test_lets_an_application_use_all_other_names(self, name: str) -> None:
+        assert send_frame("/q", b"", headers=[(name, "v")]).get(name) == "v"
+
+
+@pytest.mark.parametrize(
+    ("version", "headers"),
+    [
+        ("1.0", (("message-id", "h"),)),
+        ("lenient", (("message-id", "h"),)),
+        ("1.1", (("message-id", "h"), ("subscription", "s"))),
+        ("1.2", (("id", "h"),)),
+    ],
+)
+def test_what_an_ack_names(version: str, headers: tuple[tuple[str, str], ...]) -> None:
+    """STOMP 1.0 "ACK"; 1.1 and 1.2 "ACK", "NACK"."""
+    assert ack_headers("s", "h", version) == headers
+
+
+class TestBulkAcks:
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
+    def test_is_the_same_as_one_by_one(self, version: str) -> None:
+        data = encode_acks("sub:1", [b"a", b"b", b"c"], version)
+        assert decode(version, [data]).frames == [
+            Frame("ACK", ack_headers("sub:1", handle, version)) for handle in "abc"
+        ]
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+    def test_only_the_last_asks_for_the_receipt(self, version: str) -> None:
+        frames = decode(version, [encode_acks("s", [b"a", b"b"], version, receipt="r")]).frames
+        assert [frame.get("receipt") for frame in frames] == [None, "r"]
+
+    def test_handles_go_out_as_they_came_in(self) -> None:
+        assert encode_acks("s", [b"ID\\c1"], "1.2") == b"ACK\nid:ID\\c1\n\n\0"
+
+    def test_the_receipt_is_escaped(self) -> None:
+        assert b"\nreceipt:a\\cb\n" in encode_acks("s", [b"1"], "1.2", receipt="a:b")
+
+    def test_of_nothing_is_nothing(self) -> None:
+        assert encode_acks("s", [], "1.2") == b""
+
+    @pytest.mark.parametrize("handles", [[b""], [b"a", b"", b"c"]])
+    def test_refuses_an_empty_handle(self, handles: list[bytes]) -> None:
+        with pytest.raises(LocalProtocolError, match="message-id"):
+            encode_acks("s", handles, "1.2")
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+    @pytest.mark.parametrize("bad", [b"a\nreceipt:x", b"a\n\n\0SEND\ndestination:/q", b"a\0"])
+    def test_refuses_what_would_inject_headers_or_frames(self, bad: bytes, version: str) -> None:
+        for handles in ([bad], [b"ok", bad], [bad, b"ok"]):
+            with pytest.raises(LocalProtocolError, match="line feed or a NUL"):
+                encode_acks("s", handles, version)

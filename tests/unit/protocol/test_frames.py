@@ -1,4 +1,4 @@
-"""spark_stomp.protocol.frames and limits."""
+"""spark_stomp.protocol.frames."""
 
 from __future__ import annotations
 

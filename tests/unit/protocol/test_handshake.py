@@ -2,12 +2,69 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.errors import CommandTooLong, FrameSyntaxError
-from spark_stomp.protocol import HEARTBEAT, NEED_DATA, Frame, Limits
-from spark_stomp.protocol.handshake import HandshakeDecoder
+from spark_stomp.errors import CommandTooLong, FrameEncodeError, FrameSyntaxError, LocalProtocolError
+from spark_stomp.protocol import HEARTBEAT, NEED_DATA, ClientConfig, Frame, Limits
+from spark_stomp.protocol.handshake import HandshakeDecoder, encode_connect
 
 
-def opening(*data: bytes, version: str = "1.2", lenient: bool = True) -> HandshakeDecoder:
+class TestConfig:
+    def test_keeps_secrets_out_of_its_repr(self) -> None:
+        config = ClientConfig(login="me", passcode="s3cret", connect_headers=(("token", "t0ken"),))
+        assert "s3cret" not in repr(config)
+        assert "t0ken" not in repr(config)
+
+    @pytest.mark.parametrize("heartbeat", [(-1, 0), (0, -1)])
+    def test_refuses_negative_heartbeats(self, heartbeat: tuple[int, int]) -> None:
+        with pytest.raises(LocalProtocolError, match="negative"):
+            ClientConfig(heartbeat=heartbeat)
+
+    def test_refuses_a_negative_margin(self) -> None:
+        with pytest.raises(LocalProtocolError, match="negative"):
+            ClientConfig(receive_margin=-0.1)
+
+    def test_refuses_unknown_versions(self) -> None:
+        with pytest.raises(LocalProtocolError, match=r"1\.3"):
+            ClientConfig(accept_versions=("1.3",))
+
+    @pytest.mark.parametrize("name", ["passcode", "host", "receipt", "heart-beat", "accept-version"])
+    def test_refuses_headers_that_have_an_argument(self, name: str) -> None:
+        with pytest.raises(LocalProtocolError, match=f"CONNECT takes {name}"):
+            ClientConfig(connect_headers=((name, "hidden"),))
+
+
+class TestConnect:
+    """STOMP 1.2, "CONNECT or STOMP Frame"."""
+
+    def test_has_host_versions_login_and_heartbeat(self) -> None:
+        config = ClientConfig(
+            login="u", passcode="p", heartbeat=(1, 2), connect_headers=(("client-id", "c"),), host="h"
+        )
+        assert encode_connect(config) == (
+            b"CONNECT\naccept-version:1.2,1.1,1.0\nhost:h\nlogin:u\npasscode:p\nheart-beat:1,2\nclient-id:c\n\n\0"
+        )
+
+    def test_sends_no_login_where_there_is_none(self) -> None:
+        assert (
+            encode_connect(ClientConfig(accept_versions=("1.0",)))
+            == b"CONNECT\naccept-version:1.0\nhost:/\n\n\0"
+        )
+
+    def test_never_escapes(self) -> None:
+        assert b"\npasscode:a:b\\c\n" in encode_connect(ClientConfig(passcode="a:b\\c"))
+
+    def test_the_lenient_dialect_is_given_both_spellings_of_the_login(self) -> None:
+        data = encode_connect(ClientConfig(accept_versions=("lenient",), login="u", passcode="p"))
+        assert data == b"CONNECT\nhost:/\nusername:u\nlogin:u\npasscode:p\n\n\0"
+
+    @pytest.mark.parametrize("secret", ["a\nb", "a\rb", "a\0b"])
+    def test_refuses_what_it_cannot_carry_without_telling_it(self, secret: str) -> None:
+        with pytest.raises(FrameEncodeError, match="passcode") as caught:
+            encode_connect(ClientConfig(passcode=secret))
+        assert repr(secret)[1:-1] not in str(caught.value)
+        assert secret not in str(caught.value)
+
+
+def decoder_of(*data: bytes, version: str = "1.2", lenient: bool = True) -> HandshakeDecoder:
     decoder = HandshakeDecoder(version, Limits.before_connected(), lenient=lenient)
     for piece in data:
         decoder.receive_data(piece)
@@ -15,28 +72,28 @@ def opening(*data: bytes, version: str = "1.2", lenient: bool = True) -> Handsha
 
 
 def test_a_strict_frame_is_read_strictly() -> None:
-    decoder = opening(b"CONNECT\nlogin: x \n\n\0rest")
+    decoder = decoder_of(b"CONNECT\nlogin: x \n\n\0rest")
     assert decoder.next_event() == Frame("CONNECT", (("login", " x "),))
     assert not decoder.was_lenient
     assert decoder.take_buffer() == b"rest"
 
 
 def test_a_lenient_frame_is_read_on_the_second_try() -> None:
-    decoder = opening(b"conn", b"ect\nUserName: x \n\n\0rest")
+    decoder = decoder_of(b"conn", b"ect\nUserName: x \n\n\0rest")
     assert decoder.next_event() == Frame("CONNECT", (("username", "x"),))
     assert decoder.was_lenient
     assert decoder.take_buffer() == b"rest"
 
 
 def test_the_second_try_may_need_more_data() -> None:
-    decoder = opening(b"connect\n")
+    decoder = decoder_of(b"connect\n")
     assert decoder.next_event() is NEED_DATA
     decoder.receive_data(b"\n\0")
     assert decoder.next_event() == Frame("CONNECT")
 
 
 def test_beats_before_the_frame_are_told_once() -> None:
-    decoder = opening(b"\n\nconnect\n\n\0")
+    decoder = decoder_of(b"\n\nconnect\n\n\0")
     assert decoder.next_event() is HEARTBEAT
     while (event := decoder.next_event()) is HEARTBEAT:
         pass
@@ -45,10 +102,10 @@ def test_beats_before_the_frame_are_told_once() -> None:
 
 
 def test_where_lenience_is_not_offered_only_an_error_is_read_so() -> None:
-    assert opening(b"ERROR\nmessage:a\\tb\n\n\0", lenient=False).next_event() == Frame(
+    assert decoder_of(b"ERROR\nmessage:a\\tb\n\n\0", lenient=False).next_event() == Frame(
         "ERROR", (("message", "a\\tb"),)
     )
-    decoder = opening(b"connected\n\n\0", lenient=False)
+    decoder = decoder_of(b"connected\n\n\0", lenient=False)
     for _ in range(2):
         with pytest.raises(FrameSyntaxError):
             decoder.next_event()
@@ -56,7 +113,7 @@ def test_where_lenience_is_not_offered_only_an_error_is_read_so() -> None:
 
 def test_when_both_refuse_the_strict_reason_is_told_every_time() -> None:
     data = b"GET / HTTP/1.1\r\n\r\n"
-    strict = opening(data, version="1.2")
+    strict = decoder_of(data, version="1.2")
     with pytest.raises(FrameSyntaxError) as first:
         strict.next_event()
     with pytest.raises(FrameSyntaxError) as second:
@@ -65,11 +122,11 @@ def test_when_both_refuse_the_strict_reason_is_told_every_time() -> None:
 
 
 def test_a_lenient_start_has_no_second_try() -> None:
-    decoder = opening(b"GET / HTTP/1.1\r\n\r\n", version="lenient")
+    decoder = decoder_of(b"GET / HTTP/1.1\r\n\r\n", version="lenient")
     with pytest.raises(FrameSyntaxError):
         decoder.next_event()
 
 
 def test_limits_have_no_second_try() -> None:
     with pytest.raises(CommandTooLong):
-        opening(b"x" * 1000).next_event()
+        decoder_of(b"x" * 1000).next_event()

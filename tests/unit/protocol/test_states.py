@@ -68,7 +68,7 @@ def test_fails_when_told_to() -> None:
 
 def test_messages_call_frames_and_states_by_their_names() -> None:
     others = {
-        Remote.GOODBYE: "RECEIPT of DISCONNECT",
+        Remote.DISCONNECT_RECEIPT: "RECEIPT of DISCONNECT",
         Remote.HEARTBEAT: "heart-beat",
         Remote.EOF: "end of input",
         ServerLocal.ACCEPT: "CONNECTED",

@@ -66,7 +66,9 @@ def test_a_message_that_only_looks_like_the_end_of_a_browse(devbroker: DevBroker
     assert seen(devbroker) == [b"browser:end", b"after"]
 
 
-def test_a_batch_read_that_costs_a_delivery_says_so(devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_read_that_costs_a_delivery_says_so(
+    devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     devbroker.publish_many(QUEUE, BODIES)
     with caplog.at_level(logging.WARNING, "spark_stomp"):
         seen(devbroker, broker="generic")
@@ -76,7 +78,9 @@ def test_a_batch_read_that_costs_a_delivery_says_so(devbroker: DevBroker, caplog
         assert not caplog.records
 
 
-def test_a_batch_read_that_was_cut_off_says_so(devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_read_that_was_cut_off_says_so(
+    devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     devbroker.publish_many(QUEUE, BODIES)
     with caplog.at_level(logging.WARNING, "spark_stomp"):
         seen(devbroker, maxMessages=10)

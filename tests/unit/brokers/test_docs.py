@@ -1,0 +1,107 @@
+"""docs/brokers.md says what the dialects say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from spark_stomp.brokers import Dialect, dialect_named
+from spark_stomp.brokers.dialect import DIALECTS
+from spark_stomp.options import OPTIONS
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "brokers.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+# The rows of the first table, by their first cell: one cell per broker.
+ROWS = {
+    cells[0].strip(): [cell.strip() for cell in cells[1:]]
+    for line in TEXT.partition("## What they do")[2].partition("\n\nIf a body")[0].splitlines()
+    if (cells := line.strip("|").split("|"))[1:]
+}
+COLUMNS = [cell.strip("`") for cell in ROWS["option `broker`"]]
+
+
+@pytest.fixture(params=COLUMNS)
+def dialect(request: pytest.FixtureRequest) -> Dialect:
+    return dialect_named(request.param)
+
+
+def cell(dialect: Dialect, row: str) -> str:
+    return ROWS[row][COLUMNS.index(dialect.name)]
+
+
+def test_every_dialect_is_there() -> None:
+    (option,) = (option for option in OPTIONS if option.key == "broker")
+    assert {dialect.name for dialect in DIALECTS} == {*COLUMNS, "devbroker", "generic"}
+    for dialect in DIALECTS:
+        assert f"`{dialect.name}`" in TEXT
+        assert dialect.name in option.kind.allowed
+
+
+class TestTheTable:
+    def test_limit_of_unacked_messages(self, dialect: Dialect) -> None:
+        limit = cell(dialect, "limit of un-acked messages")
+        assert ("bytes" in limit) == (dialect.window_header is not None)
+        assert ("page" in limit) == (dialect.page_size is not None)
+
+    def test_id(self, dialect: Dialect) -> None:
+        told = cell(dialect, "id that survives redelivery")
+        assert told.startswith("none") == (dialect.id_header is None)
+        assert f"`{dialect.id_header}`" in told or dialect.id_header is None
+        assert ("part" in told) == (dialect.id_separator is not None)
+
+    def test_durable_subscriptions(self, dialect: Dialect) -> None:
+        durable = dialect.durable_topics
+        assert durable is not None
+        assert ("clientId" in cell(dialect, "durable subscription")) == durable.needs_client_id
+        assert ("durable subscriptions" in cell(dialect, "several `receivers`")) == durable.shared
+
+    def test_selector_and_browsing(self, dialect: Dialect) -> None:
+        assert (cell(dialect, "`selector`") == "yes") == dialect.selectors
+        browsing = cell(dialect, "`spark.read`")
+        assert (browsing == "browses") == (dialect.browse_headers is not None)
+        if dialect.browse_headers is None:
+            assert ("counts as a delivery" in browsing) != dialect.unsubscribe_returns
+
+    def test_redelivery_limit(self, dialect: Dialect) -> None:
+        limit = cell(dialect, "redelivery limit")
+        assert ("none" in limit) == (dialect.redelivery_limit is None)
+        assert dialect.redelivery_limit is None or f"({dialect.redelivery_limit})" in limit
+
+    def test_timestamp(self, dialect: Dialect) -> None:
+        unit = {"s": "seconds", "ms": "milliseconds"}[dialect.timestamp_unit]
+        assert cell(dialect, "unit of `timestamp`") == unit
+
+
+def test_the_numbers_in_the_advice() -> None:
+    assert f"by the page, {dialect_named('activemq').page_size} by default" in TEXT
+    assert f"after {dialect_named('artemis').redelivery_limit} deliveries" in TEXT
+
+
+def test_the_name_that_artemis_is_to_delete() -> None:
+    asked = dialect_named("artemis").subscription(
+        "/topic/orders", durable_name="orders", client_id="warehouse"
+    )
+    ((_, name),) = asked.headers
+    assert f'destroyQueue("warehouse.{name}")' in TEXT
+
+
+def test_every_fact_has_its_question() -> None:
+    questions = TEXT.partition("| the question to answer |")[2]
+    cells = [line.split("|")[1] for line in questions.strip().splitlines()[1:]]
+    named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(named) == sorted(field.name for field in fields(Dialect))
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", TEXT)
+    assert links
+    assert [link for link in links if not (PAGE.parent / link).exists()] == []
+
+
+def test_every_option_in_the_code_exists() -> None:
+    used = re.findall(r'\.option\("(\w+)"', TEXT)
+    assert used
+    assert set(used) <= {option.key for option in OPTIONS}
