@@ -15,7 +15,7 @@ from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection, SinkColumns
 from spark_stomp.sink.writers import Confirmed, StompRowStreamWriter
-from spark_stomp.source.batch_reader import look
+from spark_stomp.source.batch_reader import browse
 from spark_stomp.source.tasks import RowSettings
 
 QUEUE = "/queue/out"
@@ -35,7 +35,7 @@ def standing(devbroker: DevBroker) -> list[tuple[bytes, dict[str, str]]]:
     options = parse_batch_options({"url": devbroker.url, "destination": QUEUE})
     rows = RowSettings(Projection.of("body", "headers"), None, "error")
     found: list[tuple[bytes, dict[str, str]]] = []
-    for block, dialect in look(options, QUEUE):
+    for block, dialect in browse(options, QUEUE):
         batch = decode_frames(block, rows.projection, rows.rules(dialect))
         found += [(row["body"], dict(row["headers"])) for row in batch.to_pylist()]
     return found
