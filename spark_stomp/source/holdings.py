@@ -21,8 +21,9 @@ from spark_stomp.errors import (
 )
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.journal import Journal, JournalSettings, JournalWriter
+from spark_stomp.journal import Journal, JournalSettings
 from spark_stomp.receiver import DedupIndex, Deliveries, Receiver, ReceiverStatus
+from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
 from spark_stomp.source.planning import Available, Range
 
@@ -340,7 +341,7 @@ class JournalBacklog:
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         if ticket.epoch != self._journal.id:
             raise RangeUnavailable(f"the journal here is {self._journal.id}, not {ticket.epoch}")
-        return self._journal.runs(ticket.low, ticket.high)
+        return self._journal.batches(ticket.low, ticket.high)
 
     def figures(self) -> dict[str, dict[str, int]]:
         """Positions, bytes, and what the ledger of keys holds or had to forget."""

@@ -27,11 +27,11 @@ def recover(journal: Journal, book: DedupIndex, id_header: str | None, *, most: 
     Beyond ``most`` the oldest are held without a key, so that their redelivery would be a second row;
     ``book`` counts them.
     """
-    recovered = Deliveries(0, book, "journal", journal.runs)
-    book.retire(journal.settled)
+    recovered = Deliveries(0, book, "journal", journal.batches)
+    book.retire(journal.remembered_keys)
     book.take_unsaved()
     for low, high in journal.held(journal.first, journal.end):
-        for run in journal.runs(low, high):
+        for run in journal.batches(low, high):
             known = run.end > journal.end - most
             book.evicted += 0 if known else len(run.ends)
             recovered.recover(run, stable_ids(run, id_header) if known else [None] * len(run.ends))

@@ -114,7 +114,7 @@ class JournalWriter:
                 self._work.clear()
                 self._step()
             self._journal.commit(self._committed)
-            self._journal.rest()
+            self._journal.flush()
         except StompError as error:
             self._failure = error
             log.error("%s", error)
@@ -129,7 +129,7 @@ class JournalWriter:
 
     def _step(self) -> None:
         if not self._step_once() and not self._work.wait(_REST):
-            self._journal.rest()
+            self._journal.flush()
             self._work.wait()
 
     def _step_once(self) -> bool:
@@ -143,8 +143,8 @@ class JournalWriter:
 
     def _write(self) -> bool:
         """Make durable what has come; False where there was nothing to do, or no room."""
-        if self.waiting and self._journal.patience:
-            self._stopping.wait(self._journal.patience)
+        if self.waiting and self._journal.linger:
+            self._stopping.wait(self._journal.linger)
         taken = [(one, run) for one in self._receivers for run in self._taken(one)]
         if not taken:
             return False
@@ -183,5 +183,5 @@ class JournalWriter:
             unconfirmed = one.window.oldest_position
             upto = upto if unconfirmed is None else min(upto, unconfirmed)
         if upto > self._journal.first:
-            self._journal.settle(self._book.take_unsaved())
+            self._journal.remember(self._book.take_unsaved())
             self._journal.trim(upto)

@@ -14,10 +14,12 @@ import pyarrow as pa
 from spark_stomp.errors import OptionError
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, new_token
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.journal import JournalSettings, open_journal, recover
+from spark_stomp.journal import JournalSettings, open_journal
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import DedupIndex, Receiver, ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.dedup import MAX_REMEMBERED
 from spark_stomp.source.holdings import Backlog, JournalBacklog, MemoryBacklog
+from spark_stomp.source.journal_recovery import recover
 from spark_stomp.source.offsets import Offset
 
 __all__ = ["ReceiverGroup", "receiver_settings"]
@@ -74,7 +76,10 @@ class ReceiverGroup:
     def _journal(self, options: SourceOptions) -> JournalBacklog:
         assert options.journal is not None
         wanted = JournalSettings(
-            options.journal, options.journal_max_bytes, tolerant=not options.fail_on_data_loss
+            options.journal,
+            options.journal_max_bytes,
+            max_remembered=MAX_REMEMBERED,
+            tolerant=not options.fail_on_data_loss,
         )
         with ExitStack() as undo:
             journal = open_journal(wanted)
@@ -91,7 +96,7 @@ class ReceiverGroup:
             undo.pop_all()
         for settings in receiver_settings(options):
             self._receivers[settings.name] = Receiver(
-                settings, self.changed, self._book, journal.runs, holdings.wake
+                settings, self.changed, self._book, journal.batches, holdings.wake
             )
         return holdings
 

@@ -306,8 +306,8 @@ RULES = [
     Broken(
         "journal: durable means synced",
         "journal/local/journal.py",
-        "            segment.sync()\n        self._noted = self._committed\n        self._durable",
-        "            pass\n        self._noted = self._committed\n        self._durable",
+        "            segment.sync()\n        self._durable_commit = self._committed\n        self._end",
+        "            pass\n        self._durable_commit = self._committed\n        self._end",
         f"{JOURNAL}::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error",
     ),
     Broken(
@@ -332,9 +332,9 @@ RULES = [
         f"{JOURNAL}::TestLock::test_a_second_query_is_refused",
     ),
     Broken(
-        "journal of objects: a newer writer is looked for before anything is told of",
+        "journal of objects: the fence is checked before append returns",
         "journal/objects/journal.py",
-        "            if put:\n                self._claim.check()\n",
+        "            if put:\n                self._fence.check()\n",
         "",
         f"{OBJECTS}::TestTakeover::test_the_older_writer_stops_and_what_it_put_then_is_void",
     ),
@@ -360,14 +360,14 @@ RULES = [
         f"{OBJECTS}::TestFailures::test_frames_are_synced_before_they_have_positions",
     ),
     Broken(
-        "journal of objects: what is deleted was told to be committed",
+        "journal of objects: that all are committed is durable before the first is deleted",
         "journal/objects/journal.py",
-        "            if self._noted < old[-1].end:\n                self._mark()\n",
+        "            if self._durable_commit < old[-1].end:\n                self._mark()\n",
         "",
         f"{OBJECTS}::TestCrash::test_what_was_committed_is_told_before_it_is_deleted",
     ),
     Broken(
-        "journal of objects: only the last object may be unfinished, and only if nobody was told of it",
+        "journal of objects: only the last object may be unfinished, and only if it was never returned",
         "journal/objects/listing_state.py",
         "and last.first >= durable\n",
         "\n",
@@ -397,7 +397,7 @@ RULES = [
     Broken(
         "journal: frames leave their keys behind",
         "source/journal_writer.py",
-        "            self._journal.settle(self._book.take_unsaved())\n",
+        "            self._journal.remember(self._book.take_unsaved())\n",
         "",
         f"{WRITER}::TestRoom::test_so_does_a_connection_that_ended_before_its_receipts",
     ),
