@@ -163,10 +163,12 @@ class FrameIndex(Generic[T]):
 
     def bytes_before(self, number: int) -> int:
         """Bytes of frames in front of the frame ``number``; of one that is gone, in front of the oldest."""
-        index = bisect_right(self._pieces, number, key=lambda piece: piece.end)
-        if index == len(self._pieces):
-            return self.total_bytes
-        piece = self._pieces[index]
+        pieces = self._pieces
+        index = bisect_right(pieces, number, key=lambda piece: piece.end)
+        if index == len(pieces):
+            # By the last piece: total_bytes may already count one that is just being appended.
+            return pieces[index - 1].bytes_before + pieces[index - 1].size if index else self.total_bytes
+        piece = pieces[index]
         inside = number - piece.first
         return piece.bytes_before + (int(self._ends_of(piece.item)[inside - 1]) if inside > 0 else 0)
 

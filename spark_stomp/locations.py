@@ -1,8 +1,7 @@
-"""Where a location as Spark takes it lies: a path, or a URI of any file system that ``pyarrow.fs`` knows.
+"""From a location in an option to files: a path, or a URI of any file system that ``pyarrow.fs`` knows.
 
-The one way from text to files for everything that is not the socket. Credentials may stand in a URI, before
-its ``@`` or among its parameters; whatever is shown or raised goes through :class:`Location`,
-which leaves them out.
+Credentials may stand in a URI, before its ``@`` or among its parameters; whatever is shown or raised goes
+through :class:`Location`, which leaves them out.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Location:
 
     @property
     def takes_appends(self) -> bool:
-        """Whether a file there can be written to again: on a local path, but no mount of a store."""
+        """Whether a file there can be written to again: on a local path that is no mount of a store."""
         return self.is_local and not any(
             self.root == mount or self.root.startswith(mount + "/") for mount in _MOUNTS
         )
@@ -52,7 +51,7 @@ class Location:
 
 
 def resolve(location: str) -> Location:
-    """The place that ``location`` names; ValueError, without credentials in its text, where there is none."""
+    """What ``location`` names; ValueError, without credentials in its text, if there is no such thing."""
     secrets = _secrets(location)
     try:
         files, root = _file_system(location)
@@ -87,7 +86,7 @@ def _mounted(path: str) -> str:
 
 
 def _secrets(location: str) -> tuple[str, ...]:
-    """The parts of ``location`` that must not be shown, as they stand there and as they are meant."""
+    """The parts of ``location`` that must not be shown, as they stand there and unquoted."""
     base, _, query = location.partition("?")
     found = []
     user, at, _ = base.partition("://")[2].rpartition("@")

@@ -1,41 +1,53 @@
-"""What a journal can do, wherever it lies.
+"""What every journal can do, wherever it lies, and the errors that all of them raise alike.
 
-Positions number the frames of one journal, of all its receivers together, densely from 0 over all runs of the
-query. Invariants: a position names the same bytes for ever; a frame has a position only once it is durable;
-what is not committed is never deleted.
+Positions number the frames of one journal, of all its receivers together, without a gap from 0 on over all
+runs of the query. Invariants:
+
+- A position names the same bytes for ever.
+- A frame has a position only once it is durable.
+- What is not committed is never deleted.
+
+docs/journal.md says how the journals keep them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from spark_stomp.errors import JournalDamaged, JournalTrimmed, JournalUnwritable
 from spark_stomp.framebatch import FrameBatch, MessageKey
-from spark_stomp.receiver.dedup import MAX_REMEMBERED
 
-__all__ = ["Journal", "JournalSettings"]
+__all__ = ["Journal", "JournalSettings", "not_held", "report_damage", "unwritable"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class JournalSettings:
-    """``location`` is a path or URI; ``max_bytes`` bounds what the journal takes up; with ``tolerant`` what
-    is damaged or gone is logged and left out (``failOnDataLoss=false``), otherwise it is an error.
+    """Where a journal is, and its bounds.
 
-    ``max_remembered`` bounds how many keys are remembered of messages whose frames are gone.
+    Attributes:
+        location: a path or URI.
+        max_bytes: how much the journal may take up.
+        max_remembered: how many keys are remembered of messages whose frames are gone.
+        tolerant: log what is damaged or gone, and go on without it (``failOnDataLoss=false``); otherwise it
+            is an error.
     """
 
     location: str = field(repr=False)
     max_bytes: int
+    max_remembered: int
     tolerant: bool = False
-    max_remembered: int = MAX_REMEMBERED
 
 
 class Journal(Protocol):
-    """One writer thread appends, commits and trims; reading may happen in any thread meanwhile.
+    """One writer thread appends, commits and trims; any thread may read meanwhile.
 
-    Whatever writes raises JournalUnwritable where the place takes no more, and JournalInUse where another
-    writer took over. After either nothing was made durable by that call, and nothing more can be.
+    Whatever writes raises JournalUnwritable if the location takes no more, and JournalInUse if another writer
+    took over. After either nothing was made durable by that call, and nothing more can be.
     """
 
     @property
@@ -59,24 +71,24 @@ class Journal(Protocol):
         """Bytes that the journal takes up."""
 
     @property
-    def settled(self) -> Sequence[MessageKey]:
-        """Keys that earlier runs left (see :meth:`settle`)."""
+    def remembered_keys(self) -> Sequence[MessageKey]:
+        """Keys that earlier runs left (see :meth:`remember`), oldest first."""
 
     @property
-    def patience(self) -> float:
+    def linger(self) -> float:
         """Seconds for which frames are worth gathering before they are written together."""
 
-    def append(self, runs: Sequence[FrameBatch]) -> list[int]:
-        """Make ``runs`` durable; returns the position of each one's first frame."""
+    def append(self, batches: Sequence[FrameBatch]) -> list[int]:
+        """Make ``batches`` durable; returns the position of each one's first frame."""
 
     def commit(self, position: int) -> None:
-        """Spark has committed everything below ``position``. Becomes durable some time later."""
+        """Spark has committed everything below ``position``; durable with the next append or flush."""
 
-    def rest(self) -> None:
-        """Nothing more comes for the moment: what was only to become durable some time becomes so now."""
+    def flush(self) -> None:
+        """Make durable what is not yet. To be called when nothing more comes for the moment."""
 
-    def settle(self, keys: Sequence[MessageKey]) -> None:
-        """Remember these keys durably: their frames are about to be trimmed."""
+    def remember(self, keys: Sequence[MessageKey]) -> None:
+        """Make these keys durable: their frames are about to be trimmed."""
 
     def trim(self, upto: int) -> None:
         """Delete what lies below ``upto``, as far as whole files do."""
@@ -84,9 +96,12 @@ class Journal(Protocol):
     def skip(self, position: int) -> None:
         """The next frame gets ``position`` or a later one: those before were given away."""
 
-    def runs(self, low: int, high: int) -> Iterator[FrameBatch]:
-        """The frames [low, high), numbered by position; JournalDamaged, JournalTrimmed where some are not
-        there."""
+    def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
+        """The frames [low, high), numbered by position.
+
+        Raises JournalTrimmed if some are no longer or not yet there, JournalDamaged if some are not as they
+        were written.
+        """
 
     def held(self, low: int, high: int) -> list[tuple[int, int]]:
         """The parts of [low, high) that are there."""
@@ -98,4 +113,31 @@ class Journal(Protocol):
         """The largest position up to ``high`` so that [low, it) has at most ``max_bytes``."""
 
     def close(self) -> None:
-        """Give the journal to the next writer."""
+        """Release the journal to the next writer."""
+
+
+def report_damage(where: str, damage: Sequence[str], *, tolerant: bool) -> None:
+    """Raise JournalDamaged if there is any ``damage`` of the journal at ``where``; log it if tolerated."""
+    if damage and not tolerant:
+        raise JournalDamaged(
+            f"the journal at {where} is damaged: {'; '.join(damage)}. With failOnDataLoss=false the query "
+            "goes on without what is lost"
+        )
+    for text in damage:
+        log.error("the journal at %s: %s", where, text)
+
+
+def unwritable(where: str, why: object) -> JournalUnwritable:
+    """The error for a journal at ``where`` that cannot be written."""
+    return JournalUnwritable(
+        f"the journal at {where} cannot be written: {why}. What it does not hold was neither ACKed on its "
+        "account nor given to Spark, and stays on the broker"
+    )
+
+
+def not_held(journal: Journal, low: int, high: int) -> JournalTrimmed:
+    """The error for a range that ``journal`` does not hold."""
+    return JournalTrimmed(
+        f"messages [{low}, {high}) of the journal were asked for, but it holds "
+        f"[{journal.first}, {journal.end})"
+    )

@@ -15,18 +15,18 @@ __all__ = ["open_journal"]
 
 
 def open_journal(settings: JournalSettings) -> Journal:
-    """The journal at ``settings.location``, made where there is none.
+    """The journal at ``settings.location``, made if there is none.
 
-    Raises UnsupportedError where there is no such sort of place, and JournalInUse, JournalDamaged or
-    JournalUnwritable where it cannot be used.
+    Raises UnsupportedError if there is no such sort of location, and JournalInUse, JournalDamaged or
+    JournalUnwritable if the journal cannot be used.
     """
     try:
-        place = resolve(settings.location)
+        location = resolve(settings.location)
     except ValueError as error:
         raise UnsupportedError(
             f"journal = {without_credentials(settings.location)} cannot be opened: {error}. Give a local "
             "directory or a URI of an object store that pyarrow knows"
         ) from error
-    if place.takes_appends:
-        return LocalJournal(replace(settings, location=place.root))
-    return ObjectJournal(settings, Blobs(open_store(place), place))
+    if location.takes_appends:
+        return LocalJournal(replace(settings, location=location.root))
+    return ObjectJournal(settings, Blobs(open_store(location), location))

@@ -1,4 +1,4 @@
-"""Records: runs of raw frames as the journal writes them; pure, bytes in and out.
+"""What a journal writes, whatever it writes to: records of frames, and batches of keys. Bytes in and out.
 
 A record is a fixed head, a JSON array that says who received the frames and how, the ends of the frames, and
 the frames themselves as they came from the socket. All integers are little-endian::
@@ -9,8 +9,13 @@ the frames themselves as they came from the socket. All integers are little-endi
 
 The checksum covers everything behind it. ``first`` is the position of the first frame in the journal.
 ``committed`` is the position up to which Spark had committed, and ``durable`` the offset in the file up to
-which everything was synced, both when the record was written: bytes below it may never be missing, whatever
-lies behind may be what a crash left over. A record without frames says just these two.
+which everything was synced, both when the record was written: bytes below ``durable`` are never missing, and
+bytes above it may be what a crash left. A mark is a record without frames; it holds just these two.
+
+Keys are those of committed messages whose frames are gone. A batch of them is::
+
+    magic "SSJK" | crc32 u32 | count u32 | payload length u32
+    payload, for each key: destination length u32 | id length u32 | body digest (16 bytes) | destination | id
 """
 
 from __future__ import annotations
@@ -18,24 +23,30 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.framebatch import FrameBatch, MessageKey
 
 __all__ = [
     "HEAD_BYTES",
     "MAGIC",
     "Head",
     "Parts",
-    "decode_run",
+    "Record",
+    "decode_batch",
+    "decode_ends",
+    "encode_batch",
     "encode_mark",
-    "encode_run",
+    "has_keys",
     "is_intact",
+    "pack_keys",
     "parse_head",
+    "unpack_keys",
 ]
 
 MAGIC: Final = b"SSJR"
@@ -45,13 +56,16 @@ _CHECKED_FROM: Final = 8
 _END_BYTES: Final = 8
 # No meta is longer: destinations are header lines, and those are bounded.
 _MOST_META: Final = 1 << 24
+_KEYS_MAGIC: Final = b"SSJK"
+_KEYS_HEAD: Final = struct.Struct("<4sIII")
+_KEY: Final = struct.Struct("<II16s")
 
 Parts = list[bytes | memoryview]
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The fixed part of a record; see the module's text."""
+    """The fixed part of a record; see the module's docstring."""
 
     checksum: int
     first: int
@@ -83,12 +97,20 @@ class Head:
         return self.data_at + self.data_bytes
 
 
-def encode_run(run: FrameBatch, first: int, *, committed: int, durable: int) -> Parts:
-    """The record of ``run`` at position ``first``, in parts to be written one after the other."""
-    meta = json.dumps([run.receiver, run.version, run.dialect]).encode()
-    ends = np.asarray(run.ends, "<i8").tobytes()
-    numbers = (first, committed, durable, len(run.data), int(run.received_at), len(run.ends), len(meta))
-    return _checked(numbers, [meta, ends, run.data])
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record, and the ``offset`` at which it begins in its file or object."""
+
+    head: Head
+    offset: int
+
+
+def encode_batch(batch: FrameBatch, first: int, *, committed: int, durable: int) -> Parts:
+    """The record of ``batch`` at position ``first``, in parts to be written one after the other."""
+    meta = json.dumps(batch.origin).encode()
+    ends = np.asarray(batch.ends, "<i8").tobytes()
+    counts = (len(batch.data), int(batch.received_at), len(batch.ends), len(meta))
+    return _checked((first, committed, durable, *counts), [meta, ends, batch.data])
 
 
 def encode_mark(first: int, *, committed: int, durable: int) -> Parts:
@@ -105,7 +127,7 @@ def _checked(numbers: Sequence[int], parts: Parts) -> Parts:
 
 
 def parse_head(raw: bytes | memoryview) -> Head | None:
-    """The head at the beginning of ``raw``; None where none can be."""
+    """The head at the beginning of ``raw``; None if there is none."""
     if len(raw) < HEAD_BYTES:
         return None
     magic, *numbers = _HEAD.unpack_from(raw)
@@ -118,17 +140,65 @@ def is_intact(head: Head, record: memoryview) -> bool:
     return len(record) >= head.size and zlib.crc32(record[_CHECKED_FROM : head.size]) == head.checksum
 
 
-def decode_run(head: Head, record: memoryview) -> FrameBatch:
+def decode_ends(raw: bytes | memoryview) -> npt.NDArray[np.int64]:
+    """The part of a record that holds the frames' ends."""
+    return np.frombuffer(raw, "<i8")
+
+
+def decode_batch(head: Head, record: memoryview) -> FrameBatch:
     """The frames of an intact record, numbered by their positions; views of ``record``, not copies."""
     receiver, version, dialect = json.loads(bytes(record[HEAD_BYTES : head.ends_at]))
-    ends = np.frombuffer(record[head.ends_at : head.data_at], "<i8")
+    ends = decode_ends(record[head.ends_at : head.data_at])
     data = record[head.data_at : head.size]
-    return FrameBatch(
-        data,
-        ends,
-        head.first,
-        head.received_at,
-        version,
-        dialect,
-        receiver,
-    )
+    return FrameBatch(data, ends, head.first, head.received_at, version, dialect, receiver)
+
+
+def pack_keys(keys: Collection[MessageKey]) -> bytes:
+    """One batch."""
+    parts: list[bytes] = []
+    destination, name = "", b""
+    for key in keys:
+        if key.destination != destination:
+            destination, name = key.destination, key.destination.encode()
+        parts += (_KEY.pack(len(name), len(key.id), key.body), name, key.id)
+    payload = b"".join(parts)
+    return _KEYS_HEAD.pack(_KEYS_MAGIC, zlib.crc32(payload), len(keys), len(payload)) + payload
+
+
+def unpack_keys(raw: bytes) -> tuple[list[MessageKey], int]:
+    """The keys of all intact batches at the beginning of ``raw``, and how many bytes those take up."""
+    keys: list[MessageKey] = []
+    offset = 0
+    while (end := _batch_end(raw, offset)) is not None:
+        keys += _unpacked(raw[offset + _KEYS_HEAD.size : end])
+        offset = end
+    return keys, offset
+
+
+def has_keys(raw: bytes, offset: int) -> bool:
+    """Whether any intact batch begins at or behind ``offset``."""
+    while (offset := raw.find(_KEYS_MAGIC, offset)) >= 0:
+        if _batch_end(raw, offset) is not None:
+            return True
+        offset += 1
+    return False
+
+
+def _unpacked(payload: bytes) -> Iterator[MessageKey]:
+    offset = 0
+    while offset < len(payload):
+        destination, name, body = _KEY.unpack_from(payload, offset)
+        begin = offset + _KEY.size
+        offset = begin + destination + name
+        yield MessageKey(payload[begin : begin + destination].decode(), payload[offset - name : offset], body)
+
+
+def _batch_end(raw: bytes, offset: int) -> int | None:
+    """Where the batch at ``offset`` ends; None if none is intact there."""
+    if offset + _KEYS_HEAD.size > len(raw):
+        return None
+    magic, checksum, _, length = _KEYS_HEAD.unpack_from(raw, offset)
+    payload = raw[offset + _KEYS_HEAD.size : offset + _KEYS_HEAD.size + length]
+    if magic != _KEYS_MAGIC or len(payload) < length or zlib.crc32(payload) != checksum:
+        return None
+    return int(offset + _KEYS_HEAD.size + length)

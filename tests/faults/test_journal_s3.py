@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from support.driven import Json, Run
 from support.driven_process import COLUMNS, driven_process, shown
-from support.journals import bodies, expected, run_of
+from support.journals import batch_of, bodies, expected
 from support.s3 import CREDENTIALS, S3Server, s3_server
 from support.waiting import wait_until
 
@@ -33,7 +33,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(location: str) -> Journal:
-    return open_journal(JournalSettings(location, 1 << 20))
+    return open_journal(JournalSettings(location, 1 << 20, max_remembered=1_000))
 
 
 def texts(first: int, count: int) -> list[bytes]:
@@ -96,13 +96,13 @@ class TestJournal:
         journal = opened(location)
         assert isinstance(journal, ObjectJournal)
         for number in range(4):
-            journal.append([run_of(5 * number, 5)])
+            journal.append([batch_of(5 * number, 5)])
         journal.commit(12)
         journal.trim(12)
-        journal.rest()
+        journal.flush()
         again = opened(location)
         assert (again.id, again.first, again.committed, again.end) == (journal.id, 10, 12, 20)
-        assert bodies(again.runs(10, 20)) == expected(10, 20)
+        assert bodies(again.batches(10, 20)) == expected(10, 20)
         assert len([key for key in server.keys(f"objects-{scheme}") if key.startswith(WRITERS)]) == 1
 
     def test_what_the_store_says_is_passed_on_without_credentials(self, server: S3Server) -> None:

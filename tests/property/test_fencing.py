@@ -1,5 +1,5 @@
 """Several writers of one journal on an object store, interleaved at each call: no position has two meanings,
-and nothing that was told of is lost."""
+and nothing that was returned is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.fs as fs
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from support.journals import bodies, run_of
+from support.journals import batch_of, bodies
 from support.stepped import Actor, Killed, SharedStore, Verdict
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
@@ -24,7 +24,7 @@ from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.locations import Location
 
 MOST_ALIVE = 3
-PLACE = Location(fs.LocalFileSystem(), "/nowhere", "memory")
+LOCATION = Location(fs.LocalFileSystem(), "/nowhere", "memory")
 FAULTS: list[Verdict] = ["fail", "unsure", "late", "die", "die after", "die late", "die torn"]
 
 
@@ -43,11 +43,12 @@ class Writer(Actor):
         return self.journal is not None and not self.busy and not self.dead
 
     def is_older_than(self, journal: ObjectJournal) -> bool:
-        return self.journal is not None and self.journal._claim.writer < journal._claim.writer
+        return self.journal is not None and self.journal.writer < journal.writer
 
     def opened(self) -> ObjectJournal:
         # So small that many objects are needed.
-        return ObjectJournal(JournalSettings("memory", 1), Blobs(self, PLACE, pause=lambda seconds: None))
+        settings = JournalSettings("memory", 1, max_remembered=1_000)
+        return ObjectJournal(settings, Blobs(self, LOCATION, pause=lambda seconds: None))
 
 
 class Takeover(RuleBasedStateMachine):
@@ -62,7 +63,7 @@ class Takeover(RuleBasedStateMachine):
         self.meaning: dict[int, str] = {}
         self.returned: dict[int, Writer] = {}
         # Keys whose frames may be gone, and who made them durable.
-        self.settled: list[tuple[MessageKey, Writer]] = []
+        self.remembered: list[tuple[MessageKey, Writer]] = []
         self.patches = [
             mock.patch(
                 "spark_stomp.journal.objects.fencing.secrets", SimpleNamespace(token_hex=self._random)
@@ -93,12 +94,12 @@ class Takeover(RuleBasedStateMachine):
 
     def _everything_is_served_in_the_end(self) -> None:
         self._open(15).finish()
-        last = self._settle(self.writers[-1])
+        last = self._collect(self.writers[-1])
         assert last.journal is not None
         for position in self.returned:
             if position >= self.committed:
                 assert position < last.journal.end
-        self._start(last, lambda: last.journal and last.journal.append([run_of(0, 1)]), lambda _: None)
+        self._start(last, lambda: last.journal and last.journal.append([batch_of(0, 1)]), lambda _: None)
         last.finish()
         assert last.error is None
 
@@ -116,14 +117,14 @@ class Takeover(RuleBasedStateMachine):
         for _ in range(times):
             if writer.busy:
                 writer.step()
-        self._settle(writer)
+        self._collect(writer)
 
     @precondition(lambda self: self._busy())
     @rule(index=st.integers(0, 9), fault=st.sampled_from(FAULTS))
     def disturb(self, index: int, fault: Verdict) -> None:
         writer = self._one(self._busy(), index)
         writer.step(fault)
-        self._settle(writer)
+        self._collect(writer)
 
     @precondition(lambda self: self._busy())
     @rule(index=st.integers(0, 9))
@@ -141,9 +142,11 @@ class Takeover(RuleBasedStateMachine):
         writer = self._one(self._usable(), index)
         journal = writer.journal
         assert journal is not None
-        runs = list(self._new_runs(counts))
+        batches = list(self._new_batches(counts))
         self._start(
-            writer, lambda: journal.append(runs), lambda positions: self._returned(writer, runs, positions)
+            writer,
+            lambda: journal.append(batches),
+            lambda positions: self._returned(writer, batches, positions),
         )
 
     @precondition(lambda self: self._usable())
@@ -156,23 +159,23 @@ class Takeover(RuleBasedStateMachine):
         self.committed = max(self.committed, position)
         journal.commit(position)
 
-        key = MessageKey("/queue/a", b"%d" % len(self.settled), b"d" * 16)
+        key = MessageKey("/queue/a", b"%d" % len(self.remembered), b"d" * 16)
 
         def clean() -> bool:
             first = journal.first
-            journal.settle([key])
+            journal.remember([key])
             journal.trim(position)
             return journal.first > first
 
-        self._start(writer, clean, lambda trimmed: trimmed and self.settled.append((key, writer)))
+        self._start(writer, clean, lambda trimmed: trimmed and self.remembered.append((key, writer)))
 
     @precondition(lambda self: self._usable())
     @rule(index=st.integers(0, 9))
-    def rest(self, index: int) -> None:
+    def flush(self, index: int) -> None:
         writer = self._one(self._usable(), index)
         journal = writer.journal
         assert journal is not None
-        self._start(writer, journal.rest, lambda _: None)
+        self._start(writer, journal.flush, lambda _: None)
 
     @precondition(lambda self: self._opened())
     @rule(index=st.integers(0, 9))
@@ -183,9 +186,9 @@ class Takeover(RuleBasedStateMachine):
 
     # --- what must hold
 
-    def _returned(self, writer: Writer, runs: list[FrameBatch], positions: list[int]) -> None:
-        for run, first in zip(runs, positions, strict=True):
-            for position, body in enumerate(bodies([run]), first):
+    def _returned(self, writer: Writer, batches: list[FrameBatch], positions: list[int]) -> None:
+        for batch, first in zip(batches, positions, strict=True):
+            for position, body in enumerate(bodies([batch]), first):
                 assert position not in self.returned, f"{position} was given away twice"
                 assert self.meaning.setdefault(position, body) == body
                 self.returned[position] = writer
@@ -195,14 +198,14 @@ class Takeover(RuleBasedStateMachine):
         for position, by in self.returned.items():
             if by.is_older_than(journal) and position >= self.committed:
                 assert journal.first <= position < journal.end, f"{position} is lost"
-        for key, by in self.settled:
-            assert not by.is_older_than(journal) or key in journal.settled
+        for key, by in self.remembered:
+            assert not by.is_older_than(journal) or key in journal.remembered_keys
         self._check(journal)
 
     def _check(self, journal: ObjectJournal) -> None:
         """What is not committed can be read, and reads as ever."""
         for position in range(max(journal.first, self.committed), journal.end):
-            (body,) = bodies(journal.runs(position, position + 1))
+            (body,) = bodies(journal.batches(position, position + 1))
             assert self.meaning.setdefault(position, body) == body
 
     # --- how it happens
@@ -217,10 +220,10 @@ class Takeover(RuleBasedStateMachine):
     def _start(self, writer: Writer, action: Callable[[], Any], done: Callable[[Any], None]) -> None:
         writer.done = done
         writer.start(action)
-        self._settle(writer)
+        self._collect(writer)
 
-    def _settle(self, writer: Writer) -> Writer:
-        """Look at what ended; each end is looked at once."""
+    def _collect(self, writer: Writer) -> Writer:
+        """Check how a call ended, once."""
         if writer.busy or writer not in self.writers:
             return writer
         error, done, writer.done = writer.error, writer.done, lambda result: None
@@ -233,9 +236,9 @@ class Takeover(RuleBasedStateMachine):
         self.writers.remove(writer)
         return writer
 
-    def _new_runs(self, counts: list[int]) -> Iterator[FrameBatch]:
+    def _new_batches(self, counts: list[int]) -> Iterator[FrameBatch]:
         for count in counts:
-            yield run_of(self.frames, count)
+            yield batch_of(self.frames, count)
             self.frames += count
 
     @staticmethod

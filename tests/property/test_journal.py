@@ -21,17 +21,18 @@ from support.broker_model import RECEIVERS, Fate, Query, Side, body_of, counts, 
 from support.journals import local_journal
 
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.journal import JournalWriter, recover
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.receiver import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.source.journal_recovery import recover
+from spark_stomp.source.journal_writer import JournalWriter
 
 
 class JournaledSide(Side):
     """A receiver whose frames go to the journal."""
 
     def __init__(self, book: DedupIndex, journal: LocalJournal, name: str) -> None:
-        self.deliveries = Deliveries(200, book, name, journal.runs)
+        self.deliveries = Deliveries(200, book, name, journal.batches)
         self.link = None
 
 
@@ -107,10 +108,10 @@ class JournaledQuery(Query):
         """What is on its way to the disk may not be discarded any more, and comes again."""
         append = self.journal.append
 
-        def interrupted(runs: Sequence[FrameBatch]) -> list[int]:
+        def interrupted(batches: Sequence[FrameBatch]) -> list[int]:
             self.drop(at, noticed=True)
             self.deliver(at, 100, read=True, offer=False)
-            return append(runs)
+            return append(batches)
 
         with mock.patch.object(self.journal, "append", interrupted):
             self.write()
@@ -133,25 +134,25 @@ class JournaledQuery(Query):
     @rule(at=receivers, most=counts)
     def offer(self, at: int, most: int) -> None:
         self.planned = max(self.planned, min(self.journal.end, self.planned + most))
-        self._look(self.committed, self.planned)
+        self._read(self.committed, self.planned)
 
     @rule(at=receivers, most=counts)
     def commit(self, at: int, most: int) -> None:
         self.committed = min(self.planned, self.committed + most)
         self.writer.commit(self.committed)
 
-    def _look(self, low: int, high: int) -> None:
+    def _read(self, low: int, high: int) -> None:
         position = low
-        for run in self.journal.runs(low, high):
-            assert run.first_sequence == position
-            for body in map(body_of, frames_of(run)):
+        for batch in self.journal.batches(low, high):
+            assert batch.first_sequence == position
+            for body in map(body_of, frames_of(batch)):
                 assert self.rows.setdefault(position, body) == body
                 position += 1
         assert position == max(low, high)
 
     @invariant()
     def what_was_offered_stays_readable(self) -> None:
-        self._look(self.committed, self.planned)
+        self._read(self.committed, self.planned)
 
     @invariant()
     def the_memory_is_that_of_what_is_held(self) -> None:
@@ -210,7 +211,7 @@ class JournaledQuery(Query):
     def _committed_bodies(self) -> set[bytes]:
         """What the broker may be told to forget."""
         if self.ack_when_durable:
-            self._look(self.journal.first, self.journal.end)
+            self._read(self.journal.first, self.journal.end)
             return set(self.rows.values())
         return {body for position, body in self.rows.items() if position < self.committed}
 

@@ -43,8 +43,8 @@ RULES = [
         "1.1",
         "only what is committed is ACKed",
         "receiver.deliveries:Deliveries.due",
-        "self._ledger.take(self._committed, self._book.committed, most)",
-        "self._ledger.take(self.window.end, self._book.committed, most)",
+        "self._ledger.take(self._marks.committed, self._index.committed, most)",
+        "self._ledger.take(self._marks.received, self._index.committed, most)",
         f"{RECEIVER}::test_exactly_what_is_committed_is_acked",
     ),
     Broken(
@@ -76,7 +76,7 @@ RULES = [
         "stop is no evidence",
         "source.query:QueryRuntime.stop",
         "self._committer.stop()",
-        "self._fleet.acknowledge(self._holdings.received())",
+        "self._receivers.commit(self.received())",
         f"{READER}::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps",
     ),
     Broken(
@@ -107,7 +107,7 @@ RULES = [
         "1.7",
         "a fenced epoch gets no ACK",
         "source.commits:Committer._examine",
-        "checkpoint.fenced(self._fleet.epochs)",
+        "checkpoint.fenced(self._epochs)",
         "False",
         f"{READER}::TestCheckpointNamed::test_a_fenced_reader_acks_nothing",
     ),
@@ -122,7 +122,7 @@ RULES = [
     Broken(
         "1.8",
         "a checkpoint that stays unreadable fails the query",
-        "source.commits:Committer._bear",
+        "source.commits:Committer._raise_or_log",
         "raise error",
         "pass",
         f"{READER}::TestCheckpointNamed::test_a_file_system_that_goes_on_failing_fails_the_query",
@@ -131,7 +131,7 @@ RULES = [
         "1.9",
         "missing evidence is said at the end",
         "source.commits:Committer.stop",
-        "self._say('the query ends, and for its last batch')",
+        "self._warn_once('the query ends, and for its last batch')",
         "pass",
         f"{READER}::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps",
     ),
@@ -147,17 +147,17 @@ RULES = [
         "2.1",
         "a range stays readable until it is committed",
         "receiver.deliveries:Deliveries.receive",
-        "self._ledger.add(first, fresh.acks)",
+        "self._ledger.add(self.frames.append(batch), fresh.acks)",
         """
-            self._ledger.add(first, fresh.acks)
-            self.window.release(self.window.end)
+            self._ledger.add(self.frames.append(batch), fresh.acks)
+            self.frames.release(self._marks.received)
         """,
         f"{RECEIVER}::test_frames_arrive_in_order_and_stay_readable",
     ),
     Broken(
         "2.2",
         "an epoch is never used again",
-        "receiver.receiver:new_epoch",
+        "receiver.deliveries:new_epoch",
         "secrets.token_hex(8)",
         '"0"',
         f"{RECEIVER}::test_every_life_has_an_epoch_of_its_own",
@@ -165,8 +165,8 @@ RULES = [
     Broken(
         "2.3",
         "what was offered stays when its connection breaks",
-        "receiver.deliveries:Deliveries.offer",
-        "self._kept = max(self._kept, upto)",
+        "receiver.deliveries:offer",
+        "one.deliveries._marks.advance(kept=one.upto)",
         "",
         f"{DELIVERIES}::test_what_was_offered_stays_and_the_rest_is_discarded",
     ),
@@ -174,7 +174,7 @@ RULES = [
         "2.4",
         "what was not offered is discarded when its connection breaks",
         "receiver.deliveries:Deliveries._discard",
-        "self.window.end > self._kept",
+        "self._marks.received > self._marks.kept",
         "False",
         f"{DELIVERIES}::test_what_was_offered_stays_and_the_rest_is_discarded",
     ),
@@ -189,7 +189,7 @@ RULES = [
     Broken(
         "2.5",
         "an end that was chosen before a discard is chosen again",
-        "source.holdings:MemoryBacklog.offer",
+        "receiver.deliveries:offer",
         "return False",
         "",
         f"{READER}::test_an_end_chosen_before_a_discard_is_chosen_again",
@@ -197,8 +197,8 @@ RULES = [
     Broken(
         "2.6",
         "a frame that another delivery relies on is not discarded",
-        "receiver.deliveries:Deliveries._again",
-        "self._book.pin(place)",
+        "receiver.deliveries:Deliveries._attach",
+        "self._index.pin(held_at)",
         "",
         f"{DELIVERIES}::test_a_frame_that_another_delivery_counts_on_is_not_discarded",
     ),
@@ -206,7 +206,7 @@ RULES = [
         "3.1",
         "a lost range is planned as empty",
         "source.query:QueryRuntime.partitions",
-        "[held for held in ranges if held.epoch in self._fleet.epochs]",
+        "[held for held in ranges if held.epoch in epochs]",
         "ranges",
         f"{READER}::test_40_after_a_restart_partitions_of_the_last_end_prove_nothing",
     ),
@@ -222,12 +222,12 @@ RULES = [
         "3.2",
         "frames of a dead epoch are not replaced by those of a living one",
         "source.query:QueryRuntime.partitions",
-        "[held for held in ranges if held.epoch in self._fleet.epochs]",
+        "[held for held in ranges if held.epoch in epochs]",
         """
             [
                 held
-                if held.epoch in self._fleet.epochs
-                else Range(held.name, next(iter(self._fleet.epochs)), held.low, held.high)
+                if held.epoch in epochs
+                else Range(held.name, next(iter(epochs)), held.low, held.high)
                 for held in ranges
             ]
         """,
@@ -244,7 +244,7 @@ RULES = [
     Broken(
         "3.4",
         "a committed and freed range is an error",
-        "source.holdings:MemoryBacklog.readable",
+        "source.memory_backlog:MemoryBacklog.readable",
         "wanted.low < released",
         "False",
         f"{READER}::test_a_range_can_be_read_again_until_it_is_committed",
@@ -253,8 +253,8 @@ RULES = [
         "4.1",
         "the old connection's handles are void",
         "receiver.deliveries:Deliveries.connected",
-        "self._ledger = AckLedger(self._committed)",
-        'self._ledger = self._first = getattr(self, "_first", None) or AckLedger(self._committed)',
+        "self._ledger = AckLedger(self._marks.committed)",
+        'self._ledger = self._first = getattr(self, "_first", None) or AckLedger(self._marks.committed)',
         f"{DELIVERIES}::test_old_handles_are_void_and_new_ones_are_acked",
     ),
     Broken(
@@ -268,9 +268,9 @@ RULES = [
     Broken(
         "4.3",
         "a held message that comes again gives no second row, marked or not",
-        "receiver.deliveries:Deliveries._fresh",
-        "not self._book.hold_new(block.ids, Location(self._owner, end))",
-        "marked and not self._book.hold_new(block.ids, Location(self._owner, end))",
+        "receiver.deliveries:Deliveries._sort_out",
+        "not self._index.add_new(block.ids, HeldAt(self._owner, end))",
+        "marked and not self._index.add_new(block.ids, HeldAt(self._owner, end))",
         f"{DELIVERIES}::test_the_mark_of_redelivery_does_not_matter",
     ),
     Broken(
@@ -292,27 +292,27 @@ RULES = [
     Broken(
         "4.5",
         "what was committed already is ACKed again",
-        "receiver.deliveries:Deliveries._again",
-        "self._ledger.attach(place, key, handle)",
+        "receiver.deliveries:Deliveries._attach",
+        "self._ledger.attach(held_at, key, handle)",
         """
-            if place.owner >= 0:
-                self._ledger.attach(place, key, handle)
+            if held_at.owner >= 0:
+                self._ledger.attach(held_at, key, handle)
         """,
         f"{DELIVERIES}::test_committed_and_unconfirmed_is_acked_again_and_dropped",
     ),
     Broken(
         "4.5",
         "a committed message that comes again gives no second row",
-        "receiver.deliveries:Deliveries._settle",
-        "self._book.settle(self._keys(first, ids))",
+        "receiver.deliveries:Deliveries._remember_committed",
+        "self._index.remember_unconfirmed(self._keys(first, ids))",
         "",
         f"{DELIVERIES}::test_committed_and_unconfirmed_is_acked_again_and_dropped",
     ),
     Broken(
         "4.6",
         "without an id every message is new, and counted",
-        "receiver.deliveries:Deliveries._sorted_out",
-        "self._count(doubled=self._book.take_at_risk(min(marked, nameless)))",
+        "receiver.deliveries:Deliveries._compare",
+        "self._count(doubled=self._index.take_doubles(min(marked, nameless)))",
         "",
         f"{DELIVERIES}::test_without_an_id_everything_is_new_and_counted",
     ),
@@ -320,7 +320,7 @@ RULES = [
         "4.7",
         "ACKs without a receipt in time mean a dead connection",
         "receiver.receiver:Receiver._check_receipts",
-        "deadline is not None and time.monotonic() >= max(deadline, patience)",
+        "deadline is not None and time.monotonic() >= max(deadline, latest)",
         "False",
         f"{RECEIVER}::test_missing_receipts_of_acks_mean_a_dead_connection",
     ),
@@ -352,7 +352,7 @@ RULES = [
         "5.3",
         "a broker that stops at whole pages counts as full",
         "receiver.page_limit:PageLimitDetector.holds_back",
-        "self._is_whole_pages(outstanding) and quiet >= _STALL",
+        "self._is_whole_pages(unacked) and quiet >= _STALL",
         "False",
         "unit/receiver/test_page_limit.py::TestForTheTimeBeing::test_whole_pages_and_silence",
     ),
@@ -387,7 +387,7 @@ RULES = [
         "5.7",
         "frames beyond the memory bound are spilled",
         "receiver.frame_store:FrameStore.append",
-        "not self._blocks or self._memory_bytes + len(data) <= self._max_bytes",
+        "not len(self._index) or self._memory_bytes + size <= self._max_bytes",
         "True",
         "unit/receiver/test_frame_store.py::test_memory_stays_within_the_bound_however_much_arrives",
     ),
@@ -426,7 +426,7 @@ RULES = [
     Broken(
         "7.1",
         "a failure never looks like no data",
-        "source.receivers:ReceiverGroup.raise_failure",
+        "source.query:QueryRuntime._raise_failure",
         "raise failure",
         "return",
         f"{READER}::test_a_receiver_that_failed_is_an_error_and_not_no_data",
@@ -482,7 +482,7 @@ RULES = [
     Broken(
         "J.2",
         "what came later does not get into a batch that is replayed",
-        "source.holdings:JournalBacklog.readable",
+        "source.journal_backlog:JournalBacklog.readable",
         "return [wanted]",
         "return [Range(wanted.name, wanted.epoch, wanted.low, self._journal.end)]",
         f"{JOURNALED}::TestReplay::test_and_nothing_else_gets_into_that_batch",
@@ -490,7 +490,7 @@ RULES = [
     Broken(
         "J.3",
         "a position is not given away twice",
-        "source.holdings:JournalBacklog.begin",
+        "source.journal_backlog:JournalBacklog.begin",
         "journal.skip(given)",
         "",
         f"{JOURNALED}::TestRefused::test_an_older_copy_of_the_journal",
@@ -498,7 +498,7 @@ RULES = [
     Broken(
         "J.4",
         "on a new checkpoint reading begins at the committed position",
-        "source.holdings:JournalBacklog.__init__",
+        "source.journal_backlog:JournalBacklog.__init__",
         "self._base = journal.committed",
         "self._base = journal.first",
         (
@@ -509,8 +509,8 @@ RULES = [
     Broken(
         "J.4",
         "the first offset contains where reading began",
-        "source.holdings:JournalBacklog.available",
-        "0 if known else self._base",
+        "source.journal_backlog:JournalBacklog.available",
+        "self._base if committed is None else 0",
         "0",
         (
             f"{JOURNALED}::TestRestartedOtherwise"
@@ -545,7 +545,7 @@ RULES = [
         "J.7",
         "frames that are being written are not discarded",
         "receiver.deliveries:Deliveries.take",
-        "self._kept = max(self._kept, runs[-1].end if runs else 0)",
+        "self._marks.advance(kept=batches[-1].end)",
         "",
         f"{WRITER}::test_frames_on_their_way_to_the_disk_are_not_discarded",
     ),
@@ -553,7 +553,7 @@ RULES = [
         "J.8",
         "a redelivery after a restart gives no second row",
         "source.journal_recovery:recover",
-        "run.end > journal.end - most",
+        "batch.end > journal.end - most",
         "False",
         f"{WRITER}::TestAfterARestart::test_redelivered_and_not_committed_gives_no_second_row",
     ),
@@ -561,7 +561,7 @@ RULES = [
         "J.8",
         "if it was committed, it is ACKed and dropped",
         "source.journal_recovery:recover",
-        "recovered.commit(recovered.window.below(journal.committed))",
+        "recovered.commit_position(journal.committed)",
         "",
         f"{WRITER}::TestAfterARestart::test_redelivered_and_committed_is_acked_and_dropped",
     ),
@@ -569,15 +569,15 @@ RULES = [
         "J.9",
         "a message is remembered after its ACK was confirmed",
         "receiver.deliveries:Deliveries._free",
-        "self._book.retire(self._keys(first, ids))",
+        "self._index.remember_confirmed(self._keys(first, ids))",
         "",
         f"{WRITER}::test_what_a_broker_forgot_having_confirmed_gives_no_second_row",
     ),
     Broken(
         "J.9",
         "a message is remembered after a repeated ACK was confirmed",
-        "receiver.dedup:DedupIndex.forget",
-        "self.retire(keys)",
+        "receiver.dedup:DedupIndex.confirm",
+        "self.remember_confirmed(keys)",
         "",
         "unit/receiver/test_dedup.py::TestJournaled::test_confirmed_is_still_known",
     ),
@@ -585,7 +585,7 @@ RULES = [
         "J.9",
         "of what is remembered, the confirmed is forgotten first",
         "receiver.dedup:DedupIndex._remember",
-        "surplus -= self._receipted.forget_oldest(surplus)",
+        "surplus -= self._confirmed.evict_oldest(surplus)",
         "",
         (
             "unit/receiver/test_dedup.py::TestJournaled"
@@ -604,7 +604,7 @@ RULES = [
         "J.11",
         "keys are durable before their frames are deleted",
         "source.journal_writer:JournalWriter._trim",
-        "self._journal.settle(self._book.take_unsaved())",
+        "self._journal.remember(self._index.take_unwritten())",
         "",
         f"{WRITER}::TestRoom::test_so_does_a_connection_that_ended_before_its_receipts",
     ),
@@ -635,7 +635,7 @@ RULES = [
     Broken(
         "J.13",
         "with failOnDataLoss=false, committed positions that are gone are not missed",
-        "source.holdings:JournalBacklog.begin",
+        "source.journal_backlog:JournalBacklog.begin",
         "journal.commit(committed or 0)",
         "",
         f"{JOURNALED}::TestRefused::test_an_older_copy_of_the_journal",
@@ -644,7 +644,7 @@ RULES = [
         "J.13",
         "a range in a journal is never empty",
         "source.query:QueryRuntime._declare_lost",
-        "self._holdings.missing(part)",
+        "self._backlog.missing(part)",
         "",
         f"{JOURNALED}::TestRefused::test_a_first_batch_whose_journal_is_gone_after_another_call",
     ),
@@ -652,7 +652,7 @@ RULES = [
         "J.13",
         "the journal that is there must be the one of the checkpoint",
         "source.query:QueryRuntime.start",
-        "self._holdings.begin(begin, planned)",
+        "self._backlog.begin(begin, planned)",
         "",
         f"{JOURNALED}::TestRefused::test_the_option_that_was_left_out_with_nothing_planned",
     ),
@@ -675,7 +675,7 @@ RULES = [
     Broken(
         "J.13",
         "the option cannot be left out if a first batch names a journal",
-        "source.holdings:MemoryBacklog.begin",
+        "source.memory_backlog:MemoryBacklog.begin",
         "start.get(JOURNAL) or planned.get(JOURNAL)",
         "start.get(JOURNAL)",
         f"{JOURNALED}::TestRefused::test_a_first_batch_whose_journal_is_no_longer_named",
@@ -718,7 +718,7 @@ RULES = [
         "journal.objects.journal:ObjectJournal.append",
         """
             if put:
-                self._claim.check()
+                self._fence.check()
         """,
         "",
         f"{OBJECTS}::TestTakeover::test_the_older_writer_stops_and_what_it_put_then_is_void",

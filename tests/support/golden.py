@@ -18,7 +18,7 @@ from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import JournalSettings, open_journal
 from support.driven import Run
 
-__all__ = ["COLUMNS", "GOLDEN", "KINDS", "SETTLED", "kind_of_journal", "plain"]
+__all__ = ["COLUMNS", "GOLDEN", "KINDS", "REMEMBERED", "kind_of_journal", "plain"]
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 COLUMNS = ("body", "stable_id", "redelivered", "received_at", "receiver", "sequence")
@@ -26,7 +26,7 @@ COLUMNS = ("body", "stable_id", "redelivered", "received_at", "receiver", "seque
 KINDS = ("journal", "objects")
 """A local journal, and one of objects; each in a folder of that name."""
 
-SETTLED = [MessageKey("/queue/ä", b"ID:old-%d" % number, bytes([number]) * 16) for number in range(3)]
+REMEMBERED = [MessageKey("/queue/ä", b"ID:old-%d" % number, bytes([number]) * 16) for number in range(3)]
 
 
 def main(name: str) -> None:
@@ -59,8 +59,8 @@ def write(folder: Path, kind: str | None) -> None:
             state = {"start": run._start, "end": run._end, "rows": [plain(row) for row in rows]}
     (folder / (f"{kind}.offsets.json" if kind else "offsets.json")).write_text(json.dumps(state, indent=1))
     if kind:
-        opened = open_journal(JournalSettings(str(folder / kind), 1 << 20))
-        opened.settle(SETTLED)
+        opened = open_journal(JournalSettings(str(folder / kind), 1 << 20, max_remembered=1_000))
+        opened.remember(REMEMBERED)
         opened.close()
         (folder / kind / "lock").unlink(missing_ok=True)
 

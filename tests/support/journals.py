@@ -13,13 +13,13 @@ from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.locations import resolve
 
 __all__ = [
+    "batch_of",
     "bodies",
     "damage",
     "expected",
     "frame",
     "local_journal",
     "object_journal",
-    "run_of",
     "segments",
 ]
 
@@ -30,7 +30,7 @@ def frame(number: int, body: str = "") -> bytes:
     return f"\nMESSAGE\ndestination:/queue/a\nmessage-id:ID:{number}\nack:{number}\n\n{text}\0".encode()
 
 
-def run_of(first: int, count: int, receiver: str = "/queue/a#0", received_at: int = 7) -> FrameBatch:
+def batch_of(first: int, count: int, receiver: str = "/queue/a#0", received_at: int = 7) -> FrameBatch:
     """``count`` frames whose bodies tell their numbers."""
     frames = [frame(first + index) for index in range(count)]
     ends, end = [], 0
@@ -40,22 +40,22 @@ def run_of(first: int, count: int, receiver: str = "/queue/a#0", received_at: in
     return FrameBatch(b"".join(frames), ends, first, received_at, "1.2", "devbroker", receiver)
 
 
-def bodies(runs: Iterable[FrameBatch]) -> list[str]:
+def bodies(batches: Iterable[FrameBatch]) -> list[str]:
     """The bodies of all frames, in order."""
     found = []
-    for run in runs:
+    for batch in batches:
         begin = 0
-        for end in run.ends:
-            found.append(bytes(run.data[begin:end]).split(b"\n\n", 1)[1].rstrip(b"\0").decode())
+        for end in batch.ends:
+            found.append(bytes(batch.data[begin:end]).split(b"\n\n", 1)[1].rstrip(b"\0").decode())
             begin = end
     return found
 
 
 def local_journal(
-    directory: Path, max_bytes: int = 1 << 30, *, tolerant: bool = False, lock_patience: float = 0.0
+    directory: Path, max_bytes: int = 1 << 30, *, tolerant: bool = False, lock_timeout: float = 0.0
 ) -> LocalJournal:
-    settings = JournalSettings(str(directory), max_bytes, tolerant=tolerant)
-    return LocalJournal(settings, lock_patience)
+    settings = JournalSettings(str(directory), max_bytes, max_remembered=1_000, tolerant=tolerant)
+    return LocalJournal(settings, lock_timeout)
 
 
 def object_journal(
@@ -67,10 +67,10 @@ def object_journal(
     max_remembered: int = 1_000,
 ) -> ObjectJournal:
     """On files of this machine, as on a mount or through pyarrow; what fails is tried again at once."""
-    place = resolve(str(directory))
-    store = ArrowStore(place.files, place.root) if through_pyarrow else MountStore(place.root)
-    settings = JournalSettings(str(directory), max_bytes, tolerant=tolerant, max_remembered=max_remembered)
-    return ObjectJournal(settings, Blobs(store, place, pause=lambda seconds: None))
+    location = resolve(str(directory))
+    store = ArrowStore(location.files, location.root) if through_pyarrow else MountStore(location.root)
+    settings = JournalSettings(str(directory), max_bytes, max_remembered, tolerant)
+    return ObjectJournal(settings, Blobs(store, location, pause=lambda seconds: None))
 
 
 def expected(low: int, high: int) -> list[str]:

@@ -16,7 +16,7 @@ Verdict = Literal["go", "fail", "unsure", "late", "die", "die after", "die late"
 """What becomes of a call: it works; it fails; it works but fails to the caller; it fails and works later; the
 same with the caller's death, or with half of the object left behind."""
 
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 
 class Killed(BaseException):
@@ -78,7 +78,7 @@ class Actor:
             self._torn()
 
     def _wait(self) -> None:
-        assert self._parked.acquire(timeout=_PATIENCE), "the thread neither waits nor ends"
+        assert self._parked.acquire(timeout=_TIMEOUT), "the thread neither waits nor ends"
 
     def _run(self, action: Callable[[], Any]) -> None:
         try:

@@ -1,10 +1,13 @@
 """Immutable objects in folders: on object stores, and on mounts whose files cannot be appended to.
 
-What the rest of the journal relies on: an object that was put completely is found by every listing that
-begins afterwards (S3, Google's and Azure's stores keep this). Nothing else is: an object may appear after its
-writer was told of a failure, or although its writer is dead, and where a store shows objects that are still
-being written, their size is not yet the one that their name tells. One that is whole stays so while it is put
-again with the same bytes.
+What the rest of the journal relies on:
+
+- An object that was put completely is found by every listing that begins afterwards (S3, Google's and Azure's
+  stores keep this).
+- One that is whole stays so while it is put again with the same bytes.
+
+Nothing else is relied on. An object may appear after its writer was told of a failure, or although its writer
+is dead. While it is being written, some stores show it with a smaller size than its name tells.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow.fs as fs
 
-from spark_stomp.errors import JournalError, JournalUnwritable
-from spark_stomp.journal.local.segment import write_fully
+from spark_stomp.errors import JournalError
+from spark_stomp.journal.api import unwritable
+from spark_stomp.journal.files import sync_folder, write_fully
 from spark_stomp.locations import FILE_ERRORS, Location
 
 __all__ = ["ArrowStore", "Blobs", "MountStore", "Store", "open_store"]
@@ -35,10 +39,10 @@ _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, 
 
 
 class Store(Protocol):
-    """Whatever fails raises OSError or a pyarrow error, FileNotFoundError where there is no such object."""
+    """Whatever fails raises OSError or a pyarrow error, FileNotFoundError if there is no such object."""
 
     def prepare(self, folders: Iterable[str]) -> None:
-        """Make the folders where the store knows such a thing."""
+        """Make the folders, if the store knows such a thing."""
 
     def put(self, path: str, data: bytes) -> None:
         """Durable when this returns; an older object of that name is replaced."""
@@ -65,7 +69,7 @@ class ArrowStore:
             self._files.create_dir(f"{self._root}/{folder}", recursive=True)
 
     def put(self, path: str, data: bytes) -> None:
-        # Closed is there, as a whole.
+        # The object is there, as a whole, once the stream is closed.
         with self._files.open_output_stream(f"{self._root}/{path}") as file:
             file.write(data)
 
@@ -83,10 +87,7 @@ class ArrowStore:
 
 
 class MountStore:
-    """Files below ``root`` of this machine, each written once, from front to back, and synced.
-
-    By the system's own calls: ``pyarrow.fs`` never syncs.
-    """
+    """Files below ``root`` of this machine, each written once, from front to back, and synced."""
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
@@ -115,7 +116,7 @@ class MountStore:
             with os.scandir(self._root / folder) as entries:
                 return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         except FileNotFoundError:
-            # The folder; or a file that went while its size was asked for, and then the next look tells.
+            # The folder; or a file that went while its size was asked for, and then the next listing tells.
             if (self._root / folder).is_dir():
                 return self.sizes(folder)
             return {}
@@ -124,27 +125,27 @@ class MountStore:
         (self._root / path).unlink()
 
 
-def open_store(place: Location) -> Store:
-    """The store at ``place``."""
-    return MountStore(place.root) if place.is_local else ArrowStore(place.files, place.root)
+def open_store(location: Location) -> Store:
+    """The store at ``location``."""
+    return MountStore(location.root) if location.is_local else ArrowStore(location.files, location.root)
 
 
 class Blobs:
-    """A store with patience: what fails is tried again a few times, and then a JournalError that says what
-    and why, without credentials.
+    """A store whose failing calls are tried again a few times.
 
-    Putting again is safe because a name is only ever put with the same bytes.
+    Then they raise a JournalError that says what failed and why, without credentials. Putting again is safe
+    because a name is only ever put with the same bytes.
     """
 
-    def __init__(self, store: Store, place: Location, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, store: Store, location: Location, pause: Callable[[float], None] = time.sleep) -> None:
         self._store = store
-        self._place = place
+        self._location = location
         self._pause = pause
 
     @property
     def shown(self) -> str:
-        """The place for people to read."""
-        return self._place.shown
+        """The location for people to read."""
+        return self._location.shown
 
     def prepare(self, folders: Iterable[str]) -> None:
         self._writing(lambda: self._store.prepare(folders))
@@ -158,19 +159,19 @@ class Blobs:
         return self._writing(lambda: self._store.sizes(folder))
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
-        """One after the other; what is not there need not go."""
+        """One after the other; those that are not there are passed over."""
         for name in names:
             self._writing(lambda path=f"{folder}/{name}": self._deleted(path))  # type: ignore[misc]
 
     def get(self, path: str) -> bytes:
-        """FileNotFoundError where there is no such object."""
+        """FileNotFoundError if there is no such object."""
         try:
-            return self._patiently(lambda: self._store.get(path))
+            return self._retried(lambda: self._store.get(path))
         except FileNotFoundError:
             raise
         except FILE_ERRORS as error:
             raise JournalError(
-                f"{path} of the journal at {self.shown} cannot be read: {self._place.words(error)}"
+                f"{path} of the journal at {self.shown} cannot be read: {self._location.words(error)}"
             ) from None
 
     def _deleted(self, path: str) -> None:
@@ -182,14 +183,11 @@ class Blobs:
 
     def _writing(self, action: Callable[[], T]) -> T:
         try:
-            return self._patiently(action)
+            return self._retried(action)
         except FILE_ERRORS as error:
-            raise JournalUnwritable(
-                f"the journal at {self.shown} cannot be written: {self._place.words(error)}. What it does "
-                "not hold was neither ACKed on its account nor given to Spark, and stays on the broker"
-            ) from None
+            raise unwritable(self.shown, self._location.words(error)) from None
 
-    def _patiently(self, action: Callable[[], T]) -> T:
+    def _retried(self, action: Callable[[], T]) -> T:
         for delay in _DELAYS:
             try:
                 return action()
@@ -201,13 +199,9 @@ class Blobs:
 
 
 def _sync_folder(path: Path) -> None:
-    """Make the names in a folder durable, where its file system has a way to say so."""
+    """Make durable which files are in the folder, if its file system has a way to do so."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(path)
     except OSError as error:
         if error.errno not in _CANNOT_SYNC:
             raise

@@ -1,4 +1,4 @@
-"""The contents of objects of frames: read as a whole, checked, and kept in memory within a bound.
+"""Objects of frames: read as a whole, checked, and kept in memory up to a bound.
 
 A batch is planned, read and often read again soon after its frames came, so what was just written is kept.
 """
@@ -6,136 +6,121 @@ A batch is planned, read and often read again soon after its frames came, so wha
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.framebatch import FrameBatch, FrameIndex
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import FRAMES, FramesName
-from spark_stomp.journal.records import HEAD_BYTES, Head, decode_run, is_intact, parse_head
+from spark_stomp.journal.records import (
+    HEAD_BYTES,
+    Record,
+    decode_batch,
+    decode_ends,
+    is_intact,
+    parse_head,
+)
 
 __all__ = ["ObjectCache"]
 
-_KEPT_BYTES: Final = 64 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """Where a record is: ``offset`` in the object; ``before`` is how many bytes of frames precede it."""
-
-    head: Head
-    offset: int
-    before: int
+_MAX_BYTES: Final = 64 << 20
 
 
 class ObjectCache:
     """What the objects hold. Methods may be called from any thread.
 
-    All raise JournalDamaged where an object is missing or not as it was written, and JournalError where it
-    cannot be read.
+    All raise JournalDamaged if an object is missing or not as it was written, and JournalError if it cannot
+    be read. ``max_bytes`` bounds the contents that are kept; where the records are is kept of every object.
     """
 
-    def __init__(self, blobs: Blobs, kept_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(self, blobs: Blobs, max_bytes: int = _MAX_BYTES) -> None:
         self._blobs = blobs
-        self._kept_bytes = kept_bytes
+        self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._raw: OrderedDict[FramesName, bytes] = OrderedDict()
-        self._raw_bytes = 0
-        self._records: dict[FramesName, list[_Record]] = {}
+        self._contents: OrderedDict[FramesName, bytes] = OrderedDict()
+        self._content_bytes = 0
+        self._indexes: dict[FramesName, FrameIndex[Record]] = {}
 
-    def keep(self, name: FramesName, raw: bytes) -> None:
-        """``raw`` was put under ``name``, or read from there."""
-        records = _records(name, raw)
-        if records is None:
+    def __len__(self) -> int:
+        """Of how many objects anything is kept."""
+        return len(self._indexes)
+
+    @property
+    def content_bytes(self) -> int:
+        """The size of the contents that are kept."""
+        return self._content_bytes
+
+    def keep(self, name: FramesName, content: bytes) -> FrameIndex[Record]:
+        """``content`` was put under ``name``, or read from there."""
+        index = self._indexed(name, content)
+        if index is None:
             raise JournalDamaged(
                 f"{FRAMES}/{name} is damaged: messages [{name.first}, {name.end}) of the journal are lost"
             )
         with self._lock:
-            self._records[name] = records
-            self._raw_bytes += 0 if name in self._raw else len(raw)
-            self._raw[name] = raw
-            while self._raw_bytes > self._kept_bytes:
-                self._raw_bytes -= len(self._raw.popitem(last=False)[1])
+            self._indexes[name] = index
+            self._content_bytes += 0 if name in self._contents else len(content)
+            self._contents[name] = content
+            while self._content_bytes > self._max_bytes:
+                self._content_bytes -= len(self._contents.popitem(last=False)[1])
+        return index
 
-    def forget(self, name: FramesName) -> None:
+    def discard(self, name: FramesName) -> None:
         """The object is deleted."""
         with self._lock:
-            self._records.pop(name, None)
-            self._raw_bytes -= len(self._raw.pop(name, b""))
+            self._indexes.pop(name, None)
+            self._content_bytes -= len(self._contents.pop(name, b""))
 
-    def runs(self, name: FramesName, low: int, high: int) -> Iterator[FrameBatch]:
+    def index(self, name: FramesName) -> FrameIndex[Record]:
+        """Which record of an object holds which frames."""
+        with self._lock:
+            index = self._indexes.get(name)
+        return self.keep(name, self._fetched(name)) if index is None else index
+
+    def batches(self, name: FramesName, low: int, high: int) -> Iterator[FrameBatch]:
         """The frames of [low, high) that are in this object."""
-        raw = memoryview(self._raw_of(name))
-        for record in self._records_of(name):
-            head = record.head
-            if head.first < high and head.end > low:
-                yield decode_run(head, raw[record.offset : record.offset + head.size]).part(low, high)
+        content = memoryview(self._content(name))
+        for piece in self.index(name).overlapping(low, high):
+            head, offset = piece.item.head, piece.item.offset
+            yield decode_batch(head, content[offset : offset + head.size]).part(low, high)
 
-    def bytes_before(self, name: FramesName, position: int) -> int:
-        """How many bytes of frames lie in this object before ``position``."""
-        if position <= name.first:
-            return 0
-        records = self._records_of(name)
-        record = records[bisect_right(records, position, key=lambda one: one.head.first) - 1]
-        if position >= record.head.end:
-            return record.before + record.head.data_bytes
-        inside = position - record.head.first
-        return record.before + (int(self._ends(name, record)[inside - 1]) if inside else 0)
-
-    def end_within(self, name: FramesName, max_bytes: int) -> int:
-        """The largest position before which at most ``max_bytes`` of this object's frames lie."""
-        records = self._records_of(name)
-        index = bisect_right(records, max_bytes, key=lambda one: one.before) - 1
-        if index < 0:
-            return name.first
-        record = records[index]
-        fitting = np.searchsorted(self._ends(name, record), max_bytes - record.before, side="right")
-        return record.head.first + int(fitting)
-
-    def _ends(self, name: FramesName, record: _Record) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        begin, end = record.offset + record.head.ends_at, record.offset + record.head.data_at
-        return np.frombuffer(memoryview(self._raw_of(name))[begin:end], "<i8")
-
-    def _records_of(self, name: FramesName) -> list[_Record]:
+    def _content(self, name: FramesName) -> bytes:
         with self._lock:
-            records = self._records.get(name)
-        if records is None:
-            # Read from the bytes at hand: what is forgotten meanwhile can still be looked into.
-            records = _records(name, self._raw_of(name))
-            assert records is not None
-        return records
+            content = self._contents.get(name)
+            if content is not None:
+                self._contents.move_to_end(name)
+                return content
+        content = self._fetched(name)
+        self.keep(name, content)
+        return content
 
-    def _raw_of(self, name: FramesName) -> bytes:
-        with self._lock:
-            raw = self._raw.get(name)
-            if raw is not None:
-                self._raw.move_to_end(name)
-                return raw
+    def _fetched(self, name: FramesName) -> bytes:
         try:
-            raw = self._blobs.get(f"{FRAMES}/{name}")
+            return self._blobs.get(f"{FRAMES}/{name}")
         except FileNotFoundError:
             raise JournalDamaged(
                 f"{FRAMES}/{name} is missing: messages [{name.first}, {name.end}) of the journal are lost"
             ) from None
-        self.keep(name, raw)
-        return raw
 
+    def _indexed(self, name: FramesName, content: bytes) -> FrameIndex[Record] | None:
+        """The records of an object; None if it is not as it was written."""
+        view = memoryview(content)
+        index: FrameIndex[Record] = FrameIndex(partial(self._ends, name))
+        offset, position = 0, name.first
+        while offset < len(content):
+            head = parse_head(view[offset : offset + HEAD_BYTES])
+            if head is None or head.first != position or not is_intact(head, view[offset:]):
+                return None
+            index.append(position, head.count, head.data_bytes, Record(head, offset))
+            offset, position = offset + head.size, head.end
+        return index if position == name.end and offset == name.size else None
 
-def _records(name: FramesName, raw: bytes) -> list[_Record] | None:
-    """The records of an object; None where it is not as it was written."""
-    view = memoryview(raw)
-    records: list[_Record] = []
-    offset, before, position = 0, 0, name.first
-    while offset < len(raw):
-        head = parse_head(view[offset : offset + HEAD_BYTES])
-        if head is None or head.first != position or not is_intact(head, view[offset:]):
-            return None
-        records.append(_Record(head, offset, before))
-        offset, before, position = offset + head.size, before + head.data_bytes, head.end
-    return records if position == name.end and offset == name.size else None
+    def _ends(self, name: FramesName, record: Record) -> npt.NDArray[np.int64]:
+        begin, end = record.offset + record.head.ends_at, record.offset + record.head.data_at
+        return decode_ends(memoryview(self._content(name))[begin:end])

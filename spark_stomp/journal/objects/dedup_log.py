@@ -1,4 +1,4 @@
-"""Keys of messages whose frames are gone, in objects: batches as in the local journal's log.
+"""Keys of committed messages whose frames are gone, in objects of batches as in ``journal.records``.
 
 Each object holds one batch or several that were merged, sixteen at a time, so that few objects hold many
 keys and each key is put a few times only. The merged one is put before the others are deleted: a crash in
@@ -13,33 +13,33 @@ from typing import Final
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import MessageKey
-from spark_stomp.journal.local.dedup_log import pack_keys, unpack_keys
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, DedupLogName, Writer
+from spark_stomp.journal.records import pack_keys, unpack_keys
 
 __all__ = ["ObjectDedupLog"]
 
 log = logging.getLogger(__name__)
 
 _MERGED: Final = 16
-_LOOKS: Final = 5
+_ATTEMPTS: Final = 5
 
 
 class ObjectDedupLog:
-    """The settled keys of one journal. ``most`` bounds how many are kept, the oldest go first.
+    """The remembered keys of one journal. It keeps at least the newest ``most``.
 
-    ``keys`` are those that earlier runs left. JournalDamaged where some cannot be read, unless ``tolerant``.
+    ``keys`` are those that earlier runs left. JournalDamaged if some cannot be read, unless ``tolerant``.
     """
 
     def __init__(self, blobs: Blobs, writer: Writer, most: int, *, tolerant: bool) -> None:
         self._blobs = blobs
         self._writer = writer
         self._most = most
-        self._tolerant = tolerant
         self._names: list[DedupLogName] = []
         self._unfinished: list[DedupLogName] = []
         keys, damaged = _unpacked(self._read(lambda names: names))
-        self._report(damaged)
+        if damaged:
+            self._report(damaged, tolerant)
         self.keys: Sequence[MessageKey] = list(dict.fromkeys(keys))[-most:]
 
     def compact(self) -> None:
@@ -54,7 +54,7 @@ class ObjectDedupLog:
         number = self._names[-1].number + 1 if self._names else 0
         self._put(number, 0, pack_keys(keys), len(keys))
         self._merge()
-        self._forget()
+        self._evict()
 
     def _put(self, number: int, tier: int, content: bytes, count: int) -> None:
         name = DedupLogName(number, tier, count, self._writer, len(content))
@@ -73,8 +73,8 @@ class ObjectDedupLog:
         self._put(names[-1].number, tier, content, count)
         self._delete(names)
 
-    def _forget(self) -> None:
-        """Whole objects, as long as the others have enough."""
+    def _evict(self) -> None:
+        """Delete the oldest objects, as long as the others have enough."""
         count = sum(name.count for name in self._names)
         old = []
         for name in self._names:
@@ -91,8 +91,8 @@ class ObjectDedupLog:
     def _read(
         self, choice: Callable[[list[DedupLogName]], list[DedupLogName]], *, listed: bool = False
     ) -> list[bytes]:
-        """The contents of the chosen ones of all objects."""
-        for _ in range(_LOOKS):
+        """The contents of those objects that ``choice`` picks; ``listed`` tells that all names are known."""
+        for _ in range(_ATTEMPTS):
             if not listed:
                 self._list()
             try:
@@ -113,21 +113,19 @@ class ObjectDedupLog:
         self._unfinished = [name for name in last.values() if sizes[str(name)] != name.size]
         self._names = [name for name in names if name not in self._unfinished]
 
-    def _report(self, damaged: int) -> None:
-        if not damaged:
-            return
+    def _report(self, damaged: int, tolerant: bool) -> None:
         text = (
             f"{damaged} object(s) under {DEDUP_LOG} of the journal at {self._blobs.shown} are damaged: "
             "keys of committed messages are lost, so the broker's redeliveries of those would give a second "
             "row"
         )
-        if not self._tolerant:
+        if not tolerant:
             raise JournalDamaged(text + ". With failOnDataLoss=false the query goes on")
         log.error("%s", text)
 
 
 def _mergeable(names: list[DedupLogName]) -> list[DedupLogName]:
-    """The last ones, where they are enough and none is larger than they will be together."""
+    """The last ones, if they are enough and none is larger than they will be together."""
     last = names[-_MERGED:]
     return last if len(last) == _MERGED and last[0].tier <= last[-1].tier else []
 

@@ -1,13 +1,12 @@
 """A journal of immutable objects: for object stores, and for mounts that cannot append to a file.
 
 Each object holds the records of one append, or a part of them, and is complete before anything in it has a
-position. ``object_names`` says what there is, ``fencing`` why two
-writers never give the same position away, though nothing can be locked.
+position. ``object_names`` says what there is, ``fencing`` why two writers never give the same position away,
+though nothing can be locked.
 """
 
 from __future__ import annotations
 
-import logging
 import secrets
 import threading
 from bisect import bisect_right
@@ -16,14 +15,14 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Final
 
-from spark_stomp.errors import JournalDamaged, JournalError, JournalTrimmed
-from spark_stomp.framebatch import FrameBatch, MessageKey
-from spark_stomp.journal.api import JournalSettings
+from spark_stomp.errors import JournalDamaged, JournalError
+from spark_stomp.framebatch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
+from spark_stomp.journal.api import JournalSettings, not_held, report_damage
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.cache import ObjectCache
 from spark_stomp.journal.objects.dedup_log import ObjectDedupLog
-from spark_stomp.journal.objects.fencing import Listing, Manifest, WriterFence, accepted_of, look
-from spark_stomp.journal.objects.listing_state import ListingState, judge
+from spark_stomp.journal.objects.fencing import Listing, Manifest, WriterFence, accepted_of, list_journal
+from spark_stomp.journal.objects.listing_state import ListingState, resolve_listing
 from spark_stomp.journal.objects.object_names import (
     FOLDERS,
     FRAMES,
@@ -32,56 +31,60 @@ from spark_stomp.journal.objects.object_names import (
     FramesName,
     ManifestName,
     MarkName,
+    Writer,
 )
-from spark_stomp.journal.records import Parts, encode_run
+from spark_stomp.journal.records import Parts, encode_batch
 
 __all__ = ["ObjectJournal"]
-
-log = logging.getLogger(__name__)
 
 _LARGEST_OBJECT: Final = 8 << 20
 _SMALLEST_OBJECT: Final = 64 << 10
 # So many objects fit into journalMaxBytes: space comes back an object at a time.
 _OBJECTS: Final = 8
-_LOOKS: Final = 5
+_ATTEMPTS: Final = 5
 
 
 class ObjectJournal:
     """See :class:`~spark_stomp.journal.api.Journal`.
 
-    Making one takes the journal over: an older writer stops with JournalInUse. Raises JournalInUse where an
-    even newer one does the same, JournalDamaged where something is missing, JournalUnwritable where the store
-    does not take what opening needs: a marker and a record of what was found.
+    Making one takes the journal over: an older writer stops with JournalInUse. Raises JournalInUse if an even
+    newer one does the same, JournalDamaged if something is missing, JournalUnwritable if the store does not
+    take what opening needs: a marker and a manifest.
     """
 
-    patience: Final = 0.2
+    linger: Final = 0.2
 
-    def __init__(self, settings: JournalSettings, blobs: Blobs) -> None:
+    def __init__(self, settings: JournalSettings, blobs: Blobs, cache: ObjectCache | None = None) -> None:
         self._settings = settings
         self._blobs = blobs
         self._lock = threading.Lock()
-        self._contents = ObjectCache(blobs)
+        self._cache = ObjectCache(blobs) if cache is None else cache
         self._object_bytes = min(max(settings.max_bytes // _OBJECTS, _SMALLEST_OBJECT), _LARGEST_OBJECT)
         self._failure: JournalError | None = None
         blobs.prepare(FOLDERS)
-        self._claim = WriterFence(blobs)
-        listing = self._looked()
-        found = judge(listing)
+        self._fence = WriterFence(blobs)
+        listing = self._listed()
+        found = resolve_listing(listing)
         self._report(found.damage)
-        self.id = secrets.token_hex(8) if listing.opening is None else listing.opening.journal
-        opened = self._open(found)
+        self.id = secrets.token_hex(8) if listing.manifest is None else listing.manifest.journal
+        manifest = self._put_manifest(found)
         self._objects = self._intact(found.frames)
         self._end = found.end
         self._committed = max(found.committed, self.first)
         # What is durable of the committed position, and the end and the committed position of the last mark.
-        self._noted = found.committed
-        self._marked = (opened.base, opened.committed)
+        self._durable_commit = found.committed
+        self._marked = (manifest.base, manifest.committed)
         self._mark_name: MarkName | None = None
-        self._settled = ObjectDedupLog(
-            blobs, self._claim.writer, settings.max_remembered, tolerant=settings.tolerant
+        self._dedup_log = ObjectDedupLog(
+            blobs, self.writer, settings.max_remembered, tolerant=settings.tolerant
         )
-        self._claim.check()
+        self._fence.check()
         self._clear(listing, found)
+
+    @property
+    def writer(self) -> Writer:
+        """Which opening of the journal this is."""
+        return self._fence.writer
 
     @property
     def first(self) -> int:
@@ -101,39 +104,39 @@ class ObjectJournal:
         return sum(name.size for name in self._objects)
 
     @property
-    def settled(self) -> Sequence[MessageKey]:
-        return self._settled.keys
+    def remembered_keys(self) -> Sequence[MessageKey]:
+        return self._dedup_log.keys
 
     # --- writing
 
-    def append(self, runs: Sequence[FrameBatch]) -> list[int]:
+    def append(self, batches: Sequence[FrameBatch]) -> list[int]:
         positions, put, end = [], [], self._end
         with self._writing():
-            for group in self._cut(runs):
+            for group in self._grouped(batches):
                 first, parts = end, Parts()
-                for run in group:
+                for batch in group:
                     positions.append(end)
-                    parts += encode_run(run, end, committed=self._committed, durable=0)
-                    end += len(run.ends)
+                    parts += encode_batch(batch, end, committed=self._committed, durable=0)
+                    end += len(batch.ends)
                 put.append(self._put(first, end, b"".join(parts)))
             if put:
-                self._claim.check()
-        self._noted = self._committed if put else self._noted
-        self._durable([*self._objects, *put], end)
+                self._fence.check()
+        self._durable_commit = self._committed if put else self._durable_commit
+        self._publish([*self._objects, *put], end)
         return positions
 
     def commit(self, position: int) -> None:
         self._committed = max(self._committed, position)
 
-    def rest(self) -> None:
+    def flush(self) -> None:
         if self._marked != (self._end, self._committed):
             with self._writing():
                 self._mark()
 
-    def settle(self, keys: Sequence[MessageKey]) -> None:
+    def remember(self, keys: Sequence[MessageKey]) -> None:
         if keys:
             with self._writing():
-                self._settled.append(keys)
+                self._dedup_log.append(keys)
 
     def trim(self, upto: int) -> None:
         upto = min(upto, self._committed)
@@ -142,54 +145,55 @@ class ObjectJournal:
             return
         with self._writing():
             # Before the first goes, what remains says that they all were committed.
-            if self._noted < old[-1].end:
+            if self._durable_commit < old[-1].end:
                 self._mark()
-            self._claim.check()
-            self._durable([name for name in self._objects if name.end > upto], self._end)
+            self._fence.check()
+            self._publish([name for name in self._objects if name.end > upto], self._end)
             for name in old:
                 self._blobs.delete(FRAMES, [str(name)])
-                self._contents.forget(name)
+                self._cache.discard(name)
 
     def skip(self, position: int) -> None:
         if position <= self._end:
             return
         if not self._objects:
             self._committed = max(self._committed, position)
-        self._durable(self._objects, position)
+        self._publish(self._objects, position)
         with self._writing():
             self._mark()
 
     def close(self) -> None:
         """Nothing is held: the next writer takes over whenever it comes."""
 
-    def _cut(self, runs: Sequence[FrameBatch]) -> Iterator[list[FrameBatch]]:
-        """Groups of runs, each for one object."""
+    def _grouped(self, batches: Sequence[FrameBatch]) -> Iterator[list[FrameBatch]]:
+        """Those of ``batches`` that go into one object."""
         group: list[FrameBatch] = []
         size = 0
-        for run in runs:
-            if group and size + len(run.data) > self._object_bytes:
+        for batch in batches:
+            if group and size + len(batch.data) > self._object_bytes:
                 yield group
                 group, size = [], 0
-            group.append(run)
-            size += len(run.data)
+            group.append(batch)
+            size += len(batch.data)
         if group:
             yield group
 
-    def _put(self, first: int, end: int, raw: bytes) -> FramesName:
-        name = FramesName(first, end - first, self._committed, self._claim.writer, len(raw))
-        self._blobs.put(f"{FRAMES}/{name}", raw)
-        self._contents.keep(name, raw)
+    def _put(self, first: int, end: int, content: bytes) -> FramesName:
+        name = FramesName(first, end - first, self._committed, self.writer, len(content))
+        self._blobs.put(f"{FRAMES}/{name}", content)
+        self._cache.keep(name, content)
         return name
 
     def _mark(self) -> None:
-        """Put down where the journal ends and what is committed."""
-        old, new = self._mark_name, MarkName(self._claim.writer, self._end, self._committed)
+        """Put a mark: where the journal ends and what is committed."""
+        old, new = self._mark_name, MarkName(self.writer, self._end, self._committed)
         self._blobs.put(f"{MARKS}/{new}", b"\n")
-        self._mark_name, self._marked, self._noted = new, (new.end, new.committed), new.committed
+        self._mark_name, self._marked, self._durable_commit = new, (new.end, new.committed), new.committed
         if old is not None:
             self._blobs.delete(MARKS, [str(old)])
 
-    def _durable(self, objects: Sequence[FramesName], end: int) -> None:
+    def _publish(self, objects: Sequence[FramesName], end: int) -> None:
+        """Let readers see these objects, and positions up to ``end``."""
         with self._lock:
             self._objects = list(objects)
             self._end = end
@@ -207,53 +211,34 @@ class ObjectJournal:
 
     # --- reading
 
-    def runs(self, low: int, high: int) -> Iterator[FrameBatch]:
+    def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
         if low >= high:
             return iter(())
         names = self._overlapping(low, high)
         if not names or names[0].first > low or high > self.end:
-            raise self._trimmed(low, high)
+            raise not_held(self, low, high)
         for one, other in pairwise(names):
             if one.end < other.first:
                 raise JournalDamaged(f"messages [{one.end}, {other.first}) of the journal are lost")
-        return (run for name in names for run in self._runs(name, low, high))
+        return (batch for name in names for batch in self._batches(name, low, high))
 
-    def _runs(self, name: FramesName, low: int, high: int) -> Iterator[FrameBatch]:
+    def _batches(self, name: FramesName, low: int, high: int) -> Iterator[FrameBatch]:
         try:
-            yield from self._contents.runs(name, low, high)
+            yield from self._cache.batches(name, low, high)
         except JournalDamaged:
             if name.first < self.first:
-                raise self._trimmed(max(low, name.first), min(high, name.end)) from None
+                raise not_held(self, max(low, name.first), min(high, name.end)) from None
             raise
 
-    def _trimmed(self, low: int, high: int) -> JournalTrimmed:
-        return JournalTrimmed(
-            f"messages [{low}, {high}) of the journal were asked for, but it holds [{self.first}, {self.end})"
-        )
-
     def held(self, low: int, high: int) -> list[tuple[int, int]]:
-        parts: list[tuple[int, int]] = []
-        for name in self._overlapping(low, high):
-            begin, end = max(name.first, low), min(name.end, high)
-            if parts and parts[-1][1] == begin:
-                parts[-1] = (parts[-1][0], end)
-            else:
-                parts.append((begin, end))
-        return parts
+        names = self._overlapping(low, high)
+        return merged_ranges((max(name.first, low), min(name.end, high)) for name in names)
 
     def bytes_between(self, low: int, high: int) -> int:
-        before = self._contents.bytes_before
-        return sum(before(name, high) - before(name, low) for name in self._overlapping(low, high))
+        return bytes_between(map(self._cache.index, self._overlapping(low, high)), low, high)
 
     def end_within(self, low: int, high: int, max_bytes: int) -> int:
-        best = low
-        for name in self._overlapping(low, high):
-            before = self._contents.bytes_before(name, low)
-            best = max(best, min(self._contents.end_within(name, before + max_bytes), high))
-            max_bytes -= self._contents.bytes_before(name, high) - before
-            if max_bytes < 0:
-                break
-        return best
+        return end_within(map(self._cache.index, self._overlapping(low, high)), low, high, max_bytes)
 
     def _overlapping(self, low: int, high: int) -> list[FramesName]:
         with self._lock:
@@ -263,49 +248,42 @@ class ObjectJournal:
 
     # --- opening
 
-    def _looked(self) -> Listing:
-        for _ in range(_LOOKS):
+    def _listed(self) -> Listing:
+        for _ in range(_ATTEMPTS):
             try:
-                listing = look(self._blobs)
+                listing = list_journal(self._blobs)
             except FileNotFoundError:
                 # Deleted since it was listed, which only a newer writer does.
-                self._claim.check()
+                self._fence.check()
                 continue
-            self._claim.check()
+            self._fence.check()
             return listing
         raise JournalDamaged(f"{MANIFESTS} of the journal at {self._blobs.shown} keep vanishing")
 
-    def _open(self, found: ListingState) -> Manifest:
-        """Put down what was found: that is what the journal is, unless a newer writer is there already."""
-        writer = self._claim.writer
-        opening = Manifest(writer, self.id, found.end, found.committed, accepted_of(found.frames))
-        raw = opening.encode()
-        self._blobs.put(f"{MANIFESTS}/{ManifestName(writer, len(raw))}", raw)
-        return opening
+    def _put_manifest(self, found: ListingState) -> Manifest:
+        """Put what was found: that is what the journal is, unless a newer writer is there already."""
+        manifest = Manifest(self.writer, self.id, found.end, found.committed, accepted_of(found.frames))
+        raw = manifest.encode()
+        self._blobs.put(f"{MANIFESTS}/{ManifestName(self.writer, len(raw))}", raw)
+        return manifest
 
     def _clear(self, listing: Listing, found: ListingState) -> None:
         self._blobs.delete(FRAMES, map(str, found.void))
-        self._claim.clear(listing.openings)
-        self._settled.compact()
+        self._fence.clear(listing.manifests)
+        self._dedup_log.compact()
 
     def _intact(self, names: Sequence[FramesName]) -> list[FramesName]:
-        """Those of ``names`` that can be read; without ``tolerant`` whoever reads the others is told."""
+        """Those of ``names`` that can be read; if not tolerant all, and whoever reads the others is told."""
         if not self._settings.tolerant:
             return list(names)
         intact = []
         for name in names:
             try:
-                self._contents.bytes_before(name, name.end)
+                self._cache.index(name)
                 intact.append(name)
             except JournalDamaged as error:
                 self._report([error.message])
         return intact
 
     def _report(self, damage: Sequence[str]) -> None:
-        if damage and not self._settings.tolerant:
-            raise JournalDamaged(
-                f"the journal at {self._blobs.shown} is damaged: {'; '.join(damage)}. With "
-                "failOnDataLoss=false the query goes on without what is lost"
-            )
-        for text in damage:
-            log.error("the journal at %s: %s", self._blobs.shown, text)
+        report_damage(self._blobs.shown, damage, tolerant=self._settings.tolerant)

@@ -1,7 +1,7 @@
-"""What a listing says: which objects are the journal's, where it ends, and what is lost; pure.
+"""What a listing means: which objects are the journal's, where it ends, and what is lost. No I/O.
 
-Positions whose frames are gone are *lost* only where they were not committed. Only the last object may be cut
-off without anything being lost: that of an append that never returned.
+Positions whose frames are gone are *lost* only if they were not committed. Only the last object may be cut
+off without a loss: that of an append that never returned.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from itertools import pairwise
 from spark_stomp.journal.objects.fencing import Listing
 from spark_stomp.journal.objects.object_names import FRAMES, FramesName
 
-__all__ = ["ListingState", "judge"]
+__all__ = ["ListingState", "resolve_listing"]
 
 
 @dataclass(frozen=True)
 class ListingState:
-    """``frames`` are what the journal has, in order; ``void`` may be deleted; ``damage`` is text for people.
+    """The journal as a listing shows it.
 
-    ``end`` is the next position: nothing that was ever told of lies behind it.
+    Attributes:
+        frames: the journal's objects of frames, in order.
+        void: those that may be deleted.
+        end: the next position; nothing that ``append`` ever returned lies behind it.
+        committed: the position up to which Spark had committed.
+        damage: what is lost, for people.
     """
 
     frames: list[FramesName]
@@ -30,13 +35,13 @@ class ListingState:
     damage: list[str]
 
 
-def judge(listing: Listing) -> ListingState:
-    """See the module's text."""
-    opening = listing.opening
-    valid = sorted(name for name in listing.frames if opening is not None and opening.owns(name))
-    newer = [name for name in listing.frames if opening is None or name.writer > opening.writer]
+def resolve_listing(listing: Listing) -> ListingState:
+    """See the module's docstring."""
+    manifest = listing.manifest
+    valid = sorted(name for name in listing.frames if manifest is not None and manifest.owns(name))
+    newer = [name for name in listing.frames if manifest is None or name.writer > manifest.writer]
     void = list(listing.frames.keys() - {*valid, *newer})
-    end, committed = _told(listing)
+    end, committed = _recorded(listing)
     if valid and _may_be_unfinished(valid[-1], listing, end):
         void.append(valid.pop())
         end = max(end, void[-1].first)
@@ -50,27 +55,27 @@ def judge(listing: Listing) -> ListingState:
         frames=kept,
         void=void,
         end=end,
-        # What is lost and nobody minds is as if it were committed.
+        # What is lost and tolerated is as if it were committed.
         committed=max(committed, kept[0].first if kept else end),
         damage=list(_damage(listing, newer, valid, lost)),
     )
 
 
-def _told(listing: Listing) -> tuple[int, int]:
-    """The end and the committed position as the opening and the marks tell them."""
+def _recorded(listing: Listing) -> tuple[int, int]:
+    """The end and the committed position by the manifest and the marks."""
     ends = [0, *(mark.end for mark in listing.marks)]
     commits = [0, *(mark.committed for mark in listing.marks)]
-    if listing.opening is not None:
-        ends.append(listing.opening.base)
-        commits.append(listing.opening.committed)
+    if listing.manifest is not None:
+        ends.append(listing.manifest.base)
+        commits.append(listing.manifest.committed)
     return max(ends), max(commits)
 
 
 def _may_be_unfinished(last: FramesName, listing: Listing, durable: int) -> bool:
-    """Whether a crash may have left ``last`` as it is: cut off, the newest writer's, and never told of."""
-    assert listing.opening is not None
+    """Whether a crash may have left ``last`` as it is: cut off, the newest writer's, and never returned."""
+    assert listing.manifest is not None
     cut = listing.frames[last] != last.size
-    return cut and last.writer == listing.opening.writer and last.first >= durable
+    return cut and last.writer == listing.manifest.writer and last.first >= durable
 
 
 def _lost(whole: Sequence[FramesName], committed: int, end: int) -> Iterator[tuple[int, int]]:
@@ -85,8 +90,10 @@ def _lost(whole: Sequence[FramesName], committed: int, end: int) -> Iterator[tup
 
 
 def _behind_gaps(whole: Sequence[FramesName], committed: int) -> list[FramesName]:
-    """``whole`` from the last gap on that lies below ``committed``: what is before such a gap was deleted
-    once, and has come back."""
+    """``whole`` from the last gap on that lies below ``committed``.
+
+    What is before such a gap was deleted once, and has come back.
+    """
     begin = 0
     for index, (one, other) in enumerate(pairwise(whole), 1):
         if one.end < other.first <= committed:
@@ -101,7 +108,7 @@ def _damage(
     lost: Sequence[tuple[int, int]],
 ) -> Iterator[str]:
     yield from listing.broken
-    if listing.opening is None and (listing.frames or listing.marks or listing.broken):
+    if listing.manifest is None and (listing.frames or listing.marks or listing.broken):
         yield "the object that says which journal this is, under openings, is missing"
     elif newer:
         yield f"under openings, that of {newer[0].writer} is missing, which put {FRAMES}/{newer[0]}"

@@ -3,12 +3,12 @@
 ::
 
     writers/G-W                       a writer's marker; G is its generation, W its random id
-    openings/G-W-S                    what it found (see takeover.py); S is the object's size in bytes
+    openings/G-W-S                    its manifest: what it found (see fencing.py); S is the size in bytes
     frames/P-N-C-G-W-S                N frames from position P on; C was committed when it was written
     marks/G-W-E-C                     empty but for a byte: the journal ended at E, and C was committed
     settled/K-T-N-G-W-S               N keys; K is a serial number, T how often they were merged
 
-A name without our form is somebody else's, and neither read nor deleted.
+An object whose name has another form is somebody else's, and neither read nor deleted.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ FOLDERS: Final = (WRITERS, MANIFESTS, FRAMES, MARKS, DEDUP_LOG)
 
 _WRITER: Final = r"(\d{10})-([0-9a-f]{16})"
 _MARKER_NAME: Final = re.compile(_WRITER)
-_OPENING_NAME: Final = re.compile(_WRITER + r"-(\d+)")
-_FRAMES_NAME: Final = re.compile(r"(\d{20})-(\d+)-(\d+)-" + _WRITER + r"-(\d+)")
+_MANIFEST_NAME: Final = re.compile(_WRITER + r"-(\d+)")
+_OBJECT_NAME: Final = re.compile(r"(\d{20})-(\d+)-(\d+)-" + _WRITER + r"-(\d+)")
 _MARK_NAME: Final = re.compile(_WRITER + r"-(\d{20})-(\d{20})")
-_SETTLED_NAME: Final = re.compile(r"(\d{20})-(\d+)-(\d+)-" + _WRITER + r"-(\d+)")
 
 
 class Writer(NamedTuple):
@@ -62,7 +61,7 @@ class Writer(NamedTuple):
 
 
 class ManifestName(NamedTuple):
-    """The name of an opening; the greatest is the newest."""
+    """The name of a manifest; the greatest is the newest."""
 
     writer: Writer
     size: int
@@ -72,7 +71,7 @@ class ManifestName(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> ManifestName | None:
-        found = _OPENING_NAME.fullmatch(name)
+        found = _MANIFEST_NAME.fullmatch(name)
         return None if found is None else cls(Writer(int(found[1]), found[2]), int(found[3]))
 
 
@@ -96,7 +95,7 @@ class FramesName:
 
     @classmethod
     def parse(cls, name: str) -> FramesName | None:
-        found = _FRAMES_NAME.fullmatch(name)
+        found = _OBJECT_NAME.fullmatch(name)
         if found is None:
             return None
         first, count, committed, generation, writer, size = found.groups()
@@ -123,7 +122,7 @@ class MarkName(NamedTuple):
 
 @dataclass(frozen=True, order=True, slots=True)
 class DedupLogName:
-    """The name of an object of settled keys; they sort from the oldest to the newest."""
+    """The name of an object of remembered keys; they sort from the oldest to the newest."""
 
     number: int
     tier: int
@@ -136,7 +135,7 @@ class DedupLogName:
 
     @classmethod
     def parse(cls, name: str) -> DedupLogName | None:
-        found = _SETTLED_NAME.fullmatch(name)
+        found = _OBJECT_NAME.fullmatch(name)
         if found is None:
             return None
         number, tier, count, generation, writer, size = found.groups()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.journals import bodies, expected, local_journal, object_journal, run_of
+from support.journals import batch_of, bodies, expected, local_journal, object_journal
 
 from spark_stomp.errors import JournalTrimmed
 from spark_stomp.framebatch import MessageKey
@@ -46,20 +46,25 @@ def journal(open_journal: Open) -> Journal:
 def fill(journal: Journal, groups: int = 10) -> Journal:
     """Groups of 5 frames, each made durable by itself."""
     for number in range(groups):
-        journal.append([run_of(5 * number, 3), run_of(5 * number + 3, 2)])
+        journal.append([batch_of(5 * number, 3), batch_of(5 * number + 3, 2)])
     return journal
 
 
 @pytest.mark.rule("J.3")
 def test_positions_are_dense_over_runs_and_openings(open_journal: Open, journal: Journal) -> None:
-    assert journal.append([run_of(0, 3), run_of(3, 2, receiver="b")]) == [0, 3]
-    assert journal.append([run_of(5, 1)]) == [5]
+    assert journal.append([batch_of(0, 3), batch_of(3, 2, receiver="b")]) == [0, 3]
+    assert journal.append([batch_of(5, 1)]) == [5]
     assert (journal.first, journal.end) == (0, 6)
     again = open_journal()
     assert again.id == journal.id
-    assert again.append([run_of(6, 2)]) == [6]
-    assert [run.receiver for run in again.runs(0, 8)] == ["/queue/a#0", "b", "/queue/a#0", "/queue/a#0"]
-    assert bodies(again.runs(0, 8)) == expected(0, 8)
+    assert again.append([batch_of(6, 2)]) == [6]
+    assert [batch.receiver for batch in again.batches(0, 8)] == [
+        "/queue/a#0",
+        "b",
+        "/queue/a#0",
+        "/queue/a#0",
+    ]
+    assert bodies(again.batches(0, 8)) == expected(0, 8)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -68,16 +73,16 @@ def test_every_range_gives_exactly_its_frames(open_journal: Open, journal: Journ
     journal = open_journal() if again else journal
     for low in range(51):
         for high in range(low, 51):
-            runs = list(journal.runs(low, high))
-            assert bodies(runs) == expected(low, high)
-            assert [run.first_sequence for run in runs][:1] == ([low] if high > low else [])
+            batches = list(journal.batches(low, high))
+            assert bodies(batches) == expected(low, high)
+            assert [batch.first_sequence for batch in batches][:1] == ([low] if high > low else [])
 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_sizes_are_those_of_the_frames(open_journal: Open, journal: Journal, again: bool) -> None:
     fill(journal)
     journal = open_journal() if again else journal
-    sizes = [len(bytes(run.data)) for number in range(50) for run in journal.runs(number, number + 1)]
+    sizes = [len(bytes(batch.data)) for number in range(50) for batch in journal.batches(number, number + 1)]
     for low in range(0, 51, 3):
         for high in range(low, 51, 2):
             whole = sum(sizes[low:high])
@@ -89,9 +94,9 @@ def test_sizes_are_those_of_the_frames(open_journal: Open, journal: Journal, aga
 
 
 def test_an_append_larger_than_one_object(journal: Journal) -> None:
-    positions = journal.append([run_of(3 * number, 3) for number in range(10)])
+    positions = journal.append([batch_of(3 * number, 3) for number in range(10)])
     assert positions == list(range(0, 30, 3))
-    assert bodies(journal.runs(0, 30)) == expected(0, 30)
+    assert bodies(journal.batches(0, 30)) == expected(0, 30)
 
 
 def test_nothing_to_append(journal: Journal) -> None:
@@ -100,9 +105,9 @@ def test_nothing_to_append(journal: Journal) -> None:
 
 
 def test_nothing_is_there_before_the_first_frame(journal: Journal) -> None:
-    assert list(journal.runs(0, 0)) == []
+    assert list(journal.batches(0, 0)) == []
     with pytest.raises(JournalTrimmed):
-        journal.runs(0, 1)
+        journal.batches(0, 1)
 
 
 class TestTrim:
@@ -113,19 +118,19 @@ class TestTrim:
         journal.trim(23)
         assert 0 < journal.first <= 23
         assert journal.size < before
-        assert bodies(journal.runs(23, 50)) == expected(23, 50)
+        assert bodies(journal.batches(23, 50)) == expected(23, 50)
         again = open_journal()
         assert (again.first, again.size) == (journal.first, journal.size)
-        assert bodies(again.runs(23, 50)) == expected(23, 50)
+        assert bodies(again.batches(23, 50)) == expected(23, 50)
 
     def test_what_is_gone_is_an_error(self, journal: Journal) -> None:
         fill(journal)
         journal.commit(23)
         journal.trim(23)
         with pytest.raises(JournalTrimmed, match=r"\[0, 5\)"):
-            list(journal.runs(0, 5))
+            list(journal.batches(0, 5))
         with pytest.raises(JournalTrimmed, match=r"\[45, 51\)"):
-            list(journal.runs(45, 51))
+            list(journal.batches(45, 51))
         assert journal.held(0, 50) == [(journal.first, 50)]
 
     @pytest.mark.rule("J.3")
@@ -138,16 +143,16 @@ class TestTrim:
             journal.commit(position)
             journal.trim(position)
             if position < 50 + appends:
-                journal.append([run_of(position, 1)])
+                journal.append([batch_of(position, 1)])
         # Also not if nothing comes between one opening and the next.
         open_journal()
-        assert open_journal().append([run_of(50 + appends, 1)]) == [50 + appends]
+        assert open_journal().append([batch_of(50 + appends, 1)]) == [50 + appends]
 
     def test_a_reader_keeps_what_it_reads(self, journal: Journal) -> None:
         fill(journal)
-        runs = journal.runs(0, 50)
-        first = next(runs)
-        rest = list(runs)
+        batches = journal.batches(0, 50)
+        first = next(batches)
+        rest = list(batches)
         journal.commit(50)
         journal.trim(50)
         assert bodies([first, *rest]) == expected(0, 50)
@@ -155,37 +160,48 @@ class TestTrim:
 
 class TestCommitted:
     def test_it_becomes_durable_with_the_next_frames(self, open_journal: Open, journal: Journal) -> None:
-        journal.append([run_of(0, 5)])
+        journal.append([batch_of(0, 5)])
         journal.commit(3)
-        journal.append([run_of(5, 1)])
+        journal.append([batch_of(5, 1)])
         assert open_journal().committed == 3
 
-    def test_or_at_rest(self, open_journal: Open, journal: Journal) -> None:
-        journal.append([run_of(0, 5)])
+    def test_or_with_a_flush(self, open_journal: Open, journal: Journal) -> None:
+        journal.append([batch_of(0, 5)])
         journal.commit(5)
-        journal.rest()
+        journal.flush()
         assert open_journal().committed == 5
         assert open_journal().committed == 5
 
     def test_it_never_goes_back(self, journal: Journal) -> None:
-        journal.append([run_of(0, 5)])
+        journal.append([batch_of(0, 5)])
         journal.commit(4)
         journal.commit(2)
         assert journal.committed == 4
 
 
 def test_skipped_positions_are_not_held(journal: Journal) -> None:
-    journal.append([run_of(0, 5)])
+    journal.append([batch_of(0, 5)])
     journal.skip(100)
-    assert journal.append([run_of(5, 5)]) == [100]
+    assert journal.append([batch_of(5, 5)]) == [100]
     assert journal.held(0, 200) == [(0, 5), (100, 105)]
     journal.skip(50)
     assert journal.end == 105
 
 
+def test_bytes_are_counted_over_skipped_positions(journal: Journal) -> None:
+    journal.append([batch_of(0, 5)])
+    journal.skip(50)
+    journal.skip(100)
+    journal.append([batch_of(5, 5)])
+    seven = journal.bytes_between(0, 102)
+    assert seven == sum(batch_of(0, 7).ends[-1:])
+    assert journal.end_within(0, 105, seven) == 102
+    assert journal.end_within(0, 105, seven - 1) == 101
+
+
 @pytest.mark.rule("J.11")
-def test_settled_keys_outlive_the_run(open_journal: Open, journal: Journal) -> None:
+def test_remembered_keys_outlive_the_run(open_journal: Open, journal: Journal) -> None:
     key = MessageKey("/queue/a", b"ID:1", b"d" * 16)
-    journal.settle([key])
-    journal.settle([])
-    assert open_journal().settled == [key]
+    journal.remember([key])
+    journal.remember([])
+    assert open_journal().remembered_keys == [key]

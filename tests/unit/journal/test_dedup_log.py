@@ -10,19 +10,14 @@ from support.journals import damage
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import MessageKey
-from spark_stomp.journal.local.dedup_log import DedupLog, pack_keys, unpack_keys
+from spark_stomp.journal.local.dedup_log import DedupLog
+from spark_stomp.journal.records import pack_keys
 
 KEYS = [MessageKey("/queue/ä", b"ID:%d" % number, bytes([number]) * 16) for number in range(5)]
 
 
 def opened(path: Path, most: int = 100, *, tolerant: bool = False) -> list[MessageKey]:
     return DedupLog(path, most, tolerant=tolerant).keys
-
-
-def test_batches_come_back() -> None:
-    raw = pack_keys(KEYS[:3]) + pack_keys(KEYS[3:])
-    assert unpack_keys(raw) == (KEYS, len(raw))
-    assert unpack_keys(b"") == ([], 0)
 
 
 def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
@@ -56,7 +51,7 @@ def test_with_a_full_disk_it_is_opened_all_the_same(
     path = tmp_path / "keys"
     path.write_bytes(pack_keys(KEYS) + pack_keys(KEYS)[:-3])
 
-    def full(path: Path, mode: str, keys: object) -> None:
+    def full(path: Path, flag: int, keys: object) -> None:
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 

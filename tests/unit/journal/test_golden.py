@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.driven import Run
-from support.golden import COLUMNS, GOLDEN, KINDS, SETTLED, kind_of_journal, plain
+from support.golden import COLUMNS, GOLDEN, KINDS, REMEMBERED, kind_of_journal, plain
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.journal import JournalSettings, open_journal
@@ -51,8 +51,8 @@ def test_a_batch_in_the_journal_is_replayed(
 def test_the_keys_of_deleted_frames_are_known(release: Path, kind: str, tmp_path: Path) -> None:
     shutil.copytree(release / kind, tmp_path / kind)
     with kind_of_journal(kind, tmp_path / kind):
-        journal = open_journal(JournalSettings(str(tmp_path / kind), 1 << 20))
-    assert list(journal.settled) == SETTLED
+        journal = open_journal(JournalSettings(str(tmp_path / kind), 1 << 20, max_remembered=1_000))
+    assert list(journal.remembered_keys) == REMEMBERED
     journal.close()
 
 

@@ -1,16 +1,17 @@
 """A journal on a local disk: what a crash may leave there, and errors for what is not there. For the rest see
-test_store.py."""
+test_blobs.py."""
 
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.journals import bodies, damage, expected, local_journal, run_of, segments
+from support.journals import batch_of, bodies, damage, expected, local_journal, segments
 
 from spark_stomp.errors import (
     JournalDamaged,
@@ -45,16 +46,16 @@ def filled(directory: Path, groups: int = 4) -> LocalJournal:
     """Groups of 5 frames, each made durable by itself."""
     journal = local_journal(directory)
     for number in range(groups):
-        journal.append([run_of(5 * number, 3), run_of(5 * number + 3, 2)])
+        journal.append([batch_of(5 * number, 3), batch_of(5 * number + 3, 2)])
     journal.close()
     return journal
 
 
-def test_rest_writes_nothing_where_nothing_is_new(directory: Path, journal: LocalJournal) -> None:
-    journal.append([run_of(0, 5)])
-    journal.rest()
+def test_a_flush_writes_nothing_if_nothing_is_new(directory: Path, journal: LocalJournal) -> None:
+    journal.append([batch_of(0, 5)])
+    journal.flush()
     size = segments(directory)[0].stat().st_size
-    journal.rest()
+    journal.flush()
     assert segments(directory)[0].stat().st_size == size == journal.size
 
 
@@ -64,12 +65,29 @@ def test_a_reader_keeps_the_files_that_are_deleted_meanwhile(
     monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
     journal = local_journal(directory, max_bytes=4_800)
     for number in range(10):
-        journal.append([run_of(5 * number, 5)])
-    runs = journal.runs(0, 50)
-    first = next(runs)
+        journal.append([batch_of(5 * number, 5)])
+    batches = journal.batches(0, 50)
+    first = next(batches)
     journal.trim(50)
     assert len(segments(directory)) == 1
-    assert bodies([first, *runs]) == expected(0, 50)
+    assert bodies([first, *batches]) == expected(0, 50)
+    journal.close()
+
+
+def test_the_space_of_what_is_deleted_comes_back_at_once(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
+    journal = local_journal(directory, max_bytes=4_800)
+    for number in range(10):
+        journal.append([batch_of(5 * number, 5)])
+    gc.disable()
+    try:
+        journal.trim(50)
+        open_files = [str(file.readlink()) for file in Path("/proc/self/fd").iterdir() if file.is_symlink()]
+    finally:
+        gc.enable()
+    assert not [name for name in open_files if name.startswith(str(directory)) and "deleted" in name]
     journal.close()
 
 
@@ -86,16 +104,16 @@ class TestCrash:
             path.write_bytes(whole[:length])
             journal = reopened(directory)
             assert journal.end >= 10
-            assert bodies(journal.runs(0, journal.end)) == expected(0, journal.end)
+            assert bodies(journal.batches(0, journal.end)) == expected(0, journal.end)
 
     def test_what_comes_next_follows_the_intact_part(self, directory: Path) -> None:
         filled(directory, groups=2)
         path = segments(directory)[0]
         path.write_bytes(path.read_bytes()[:-1])
         journal = local_journal(directory)
-        assert journal.append([run_of(journal.end, 4)]) == [8]
+        assert journal.append([batch_of(journal.end, 4)]) == [8]
         journal.close()
-        assert bodies(reopened(directory).runs(0, 12)) == expected(0, 12)
+        assert bodies(reopened(directory).batches(0, 12)) == expected(0, 12)
 
     def test_garbage_behind_what_was_synced_is_cut_off(self, directory: Path) -> None:
         filled(directory, groups=2)
@@ -118,11 +136,11 @@ class TestCrash:
             with pytest.raises(JournalDamaged, match="damaged"):
                 local_journal(directory)
 
-    def test_at_rest_even_the_last_byte_is_known_to_have_been_there(self, directory: Path) -> None:
+    def test_after_a_flush_even_the_last_byte_is_known_to_have_been_there(self, directory: Path) -> None:
         journal = local_journal(directory)
-        journal.append([run_of(0, 5)])
+        journal.append([batch_of(0, 5)])
         size = journal.size
-        journal.rest()
+        journal.flush()
         journal.close()
         damage(segments(directory)[0], size - 1)
         with pytest.raises(JournalDamaged, match="messages"):
@@ -140,7 +158,7 @@ class TestCrash:
         again = directory.with_name("measured")
         journal, sizes = local_journal(again), []
         for number in range(3):
-            journal.append([run_of(5 * number, 3), run_of(5 * number + 3, 2)])
+            journal.append([batch_of(5 * number, 3), batch_of(5 * number + 3, 2)])
             sizes.append(journal.size)
         journal.close()
         return sizes
@@ -153,7 +171,7 @@ class TestDamage:
         monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
         journal = local_journal(directory, max_bytes=4_800)
         for number in range(6):
-            journal.append([run_of(5 * number, 5)])
+            journal.append([batch_of(5 * number, 5)])
         journal.close()
         paths = segments(directory)
         assert len(paths) == 3
@@ -173,7 +191,7 @@ class TestDamage:
         journal = reopened(broken, tolerant=True)
         held = journal.held(0, 30)
         assert len(held) == 2
-        assert [bodies(journal.runs(low, high)) for low, high in held] == [
+        assert [bodies(journal.batches(low, high)) for low, high in held] == [
             expected(low, high) for low, high in held
         ]
         assert "are lost" in caplog.text
@@ -197,7 +215,7 @@ class TestDamage:
         journal = filled(directory)
         damage(segments(directory)[0], 300)
         with pytest.raises(JournalDamaged, match="lost"):
-            list(journal.runs(0, 20))
+            list(journal.batches(0, 20))
 
     def test_segments_without_their_identity(self, directory: Path) -> None:
         filled(directory)
@@ -243,7 +261,7 @@ class TestLock:
     def test_the_end_of_the_last_run_is_awaited(self, directory: Path, journal: LocalJournal) -> None:
         ending = threading.Timer(0.3, journal.close)
         ending.start()
-        again = local_journal(directory, lock_patience=20.0)
+        again = local_journal(directory, lock_timeout=20.0)
         ending.join()
         again.close()
 
@@ -259,7 +277,7 @@ class TestFullDisk:
     def test_it_is_a_clear_error_and_what_was_durable_stays(
         self, directory: Path, journal: LocalJournal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        journal.append([run_of(0, 5)])
+        journal.append([batch_of(0, 5)])
 
         def full(descriptor: int, parts: object) -> None:
             os.write(descriptor, b"half of")
@@ -267,11 +285,11 @@ class TestFullDisk:
 
         monkeypatch.setattr(segment_module, "write_fully", full)
         with pytest.raises(JournalUnwritable, match=r"No space left.*stays on the broker"):
-            journal.append([run_of(5, 5)])
+            journal.append([batch_of(5, 5)])
         monkeypatch.undo()
         assert journal.end == 5
         journal.close()
-        assert bodies(reopened(directory).runs(0, 5)) == expected(0, 5)
+        assert bodies(reopened(directory).batches(0, 5)) == expected(0, 5)
 
     def test_opening_needs_no_new_space(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         filled(directory)
@@ -280,7 +298,7 @@ class TestFullDisk:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(segment_module, "write_fully", full)
-        assert bodies(reopened(directory).runs(0, 20)) == expected(0, 20)
+        assert bodies(reopened(directory).batches(0, 20)) == expected(0, 20)
 
     def test_a_place_that_cannot_be_had(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
@@ -298,16 +316,16 @@ class TestFullDisk:
 def test_what_was_skipped_is_nobodys_loss_once_it_is_committed(
     directory: Path, journal: LocalJournal
 ) -> None:
-    journal.append([run_of(0, 5)])
+    journal.append([batch_of(0, 5)])
     journal.commit(90)
     journal.skip(100)
-    journal.append([run_of(5, 5)])
+    journal.append([batch_of(5, 5)])
     journal.close()
     with pytest.raises(JournalDamaged, match=r"\[5, 100\)"):
         reopened(directory)
     again = reopened(directory, tolerant=True)
     again.commit(100)
-    again.rest()
+    again.flush()
     again.close()
     # Once that is committed the next run opens it without a word.
     again = reopened(directory)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.journals import bodies, damage, expected, object_journal, run_of
+from support.journals import batch_of, bodies, damage, expected, object_journal
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.objects.blobs import Blobs, MountStore
+from spark_stomp.journal.objects.cache import ObjectCache
 from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, FRAMES, MANIFESTS, MARKS, WRITERS
 from spark_stomp.locations import resolve
@@ -55,10 +56,10 @@ class Busy(MountStore):
         self.after(call, path)
         return result
 
-    def journal(self, **options: Any) -> ObjectJournal:
-        place = resolve(str(self._root))
-        settings = JournalSettings(str(self._root), 1 << 30, **options)
-        return ObjectJournal(settings, Blobs(self, place, pause=lambda seconds: None))
+    def journal(self, cache_bytes: int = 1 << 20) -> ObjectJournal:
+        blobs = Blobs(self, resolve(str(self._root)), pause=lambda seconds: None)
+        self.cache = ObjectCache(blobs, cache_bytes)
+        return ObjectJournal(JournalSettings(str(self._root), 1 << 30, 1_000), blobs, self.cache)
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def filled(directory: Path, groups: int = 4) -> ObjectJournal:
     """Objects of 5 frames each."""
     journal = object_journal(directory)
     for number in range(groups):
-        journal.append([run_of(5 * number, 5)])
+        journal.append([batch_of(5 * number, 5)])
     return journal
 
 
@@ -97,12 +98,12 @@ class TestTakeover:
         old = filled(directory, 2)
         new = object_journal(directory)
         with pytest.raises(JournalInUse, match="another query took over"):
-            old.append([run_of(90, 5)])
+            old.append([batch_of(90, 5)])
         assert old.end == 10
-        assert new.append([run_of(10, 5)]) == [10]
-        assert bodies(new.runs(0, 15)) == expected(0, 15)
+        assert new.append([batch_of(10, 5)]) == [10]
+        assert bodies(new.batches(0, 15)) == expected(0, 15)
         again = object_journal(directory)
-        assert bodies(again.runs(0, 15)) == expected(0, 15)
+        assert bodies(again.batches(0, 15)) == expected(0, 15)
         assert len(objects(directory)) == 3
 
     @pytest.mark.rule("J.15")
@@ -111,9 +112,9 @@ class TestTakeover:
         object_journal(directory)
         for _ in range(2):
             with pytest.raises(JournalInUse):
-                old.append([run_of(10, 5)])
+                old.append([batch_of(10, 5)])
         with pytest.raises(JournalInUse):
-            old.settle([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
+            old.remember([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
         old.commit(10)
         with pytest.raises(JournalInUse):
             old.trim(10)
@@ -125,7 +126,7 @@ class TestTakeover:
         old.commit(10)
         with pytest.raises(JournalInUse):
             old.trim(10)
-        assert bodies(new.runs(0, 10)) == expected(0, 10)
+        assert bodies(new.batches(0, 10)) == expected(0, 10)
 
     def test_of_two_at_once_one_gets_it(self, directory: Path, store: Busy) -> None:
         def opens_another(call: str, path: str) -> None:
@@ -153,11 +154,11 @@ class TestTakeover:
         journal = filled(directory, 2)
         objects(directory, WRITERS)[0].unlink()
         with pytest.raises(JournalDamaged, match="somebody deleted"):
-            journal.append([run_of(10, 5)])
+            journal.append([batch_of(10, 5)])
 
     @pytest.mark.parametrize("folder", [MANIFESTS, DEDUP_LOG])
     def test_what_always_vanishes_is_an_error(self, directory: Path, store: Busy, folder: str) -> None:
-        filled(directory, 2).settle([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
+        filled(directory, 2).remember([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
         store.before = refusing("get", folder, FileNotFoundError("gone"))
         with pytest.raises(JournalDamaged, match=f"{folder}.* keep vanishing"):
             store.journal()
@@ -166,12 +167,12 @@ class TestTakeover:
         journal = filled(directory, 2)
         shutil.rmtree(directory)
         with pytest.raises(JournalUnwritable, match="No such file"):
-            journal.append([run_of(10, 5)])
+            journal.append([batch_of(10, 5)])
 
     def test_openings_leave_nothing_behind(self, directory: Path) -> None:
-        filled(directory, 2).rest()
+        filled(directory, 2).flush()
         for _ in range(5):
-            object_journal(directory).rest()
+            object_journal(directory).flush()
         assert [len(objects(directory, folder)) for folder in (WRITERS, MANIFESTS, MARKS, FRAMES)] == [
             1,
             1,
@@ -185,7 +186,7 @@ class TestTakeover:
             (directory / folder / "_SUCCESS").touch()
             (directory / folder / "sub").mkdir()
         journal = object_journal(directory)
-        assert bodies(journal.runs(0, 10)) == expected(0, 10)
+        assert bodies(journal.batches(0, 10)) == expected(0, 10)
         assert (directory / FRAMES / "_SUCCESS").exists()
 
 
@@ -193,31 +194,31 @@ class TestFailures:
     @pytest.mark.rule("J.16")
     def test_a_put_that_failed_for_good_is_the_last(self, directory: Path, store: Busy) -> None:
         journal = store.journal()
-        journal.append([run_of(0, 5)])
+        journal.append([batch_of(0, 5)])
         store.after = refusing("put", FRAMES, OSError("gateway timeout"))
         with pytest.raises(JournalUnwritable, match=r"gateway timeout.*stays on the broker"):
-            journal.append([run_of(5, 5)])
+            journal.append([batch_of(5, 5)])
         store.after = lambda call, path: None
         # The object is there after all: its position must not get other bytes.
         with pytest.raises(JournalUnwritable, match="gateway timeout"):
-            journal.append([run_of(70, 5)])
+            journal.append([batch_of(70, 5)])
         assert journal.end == 5
-        assert bodies(object_journal(directory).runs(0, 10)) == expected(0, 10)
+        assert bodies(object_journal(directory).batches(0, 10)) == expected(0, 10)
 
     @pytest.mark.parametrize("call", ["put", "get", "list", "delete"])
     def test_what_passes_is_waited_for(self, directory: Path, store: Busy, call: str) -> None:
         filled(directory, 2)
         store.before = refusing(call, "", OSError("slow down"), times=2)
         journal = store.journal()
-        journal.append([run_of(10, 5)])
+        journal.append([batch_of(10, 5)])
         journal.commit(5)
         journal.trim(5)
-        assert bodies(journal.runs(5, 15)) == expected(5, 15)
+        assert bodies(journal.batches(5, 15)) == expected(5, 15)
 
     def test_a_put_that_arrived_though_it_failed_is_one_object(self, directory: Path, store: Busy) -> None:
         journal = store.journal()
         store.after = refusing("put", FRAMES, OSError("connection lost"), times=2)
-        assert journal.append([run_of(0, 5)]) == [0]
+        assert journal.append([batch_of(0, 5)]) == [0]
         assert len(objects(directory)) == 1
 
     def test_what_is_whole_stays_so_while_it_is_put_again(
@@ -232,7 +233,7 @@ class TestFailures:
             os.writev(descriptor, parts)
 
         monkeypatch.setattr("spark_stomp.journal.objects.blobs.write_fully", seen)
-        journal.append([run_of(0, 5)])
+        journal.append([batch_of(0, 5)])
         assert sizes == [0, objects(directory)[0].stat().st_size]
 
     def test_what_cannot_be_read_is_said_in_the_stores_words(self, directory: Path, store: Busy) -> None:
@@ -240,7 +241,7 @@ class TestFailures:
         journal = store.journal()
         store.before = refusing("get", FRAMES, OSError("access denied"))
         with pytest.raises(JournalError, match=r"frames/0{20}-5-0-\S+ .* cannot be read: access denied"):
-            list(journal.runs(0, 10))
+            list(journal.batches(0, 10))
 
     def test_no_rights_are_not_waited_for(self, directory: Path, store: Busy) -> None:
         store.before = refusing("put", WRITERS, PermissionError("read-only"))
@@ -257,11 +258,11 @@ class TestFailures:
 
         monkeypatch.setattr("spark_stomp.journal.objects.blobs.write_fully", full)
         with pytest.raises(JournalUnwritable, match="No space left"):
-            journal.append([run_of(5, 5)])
+            journal.append([batch_of(5, 5)])
         monkeypatch.undo()
         again = object_journal(directory)
-        assert bodies(again.runs(0, 5)) == expected(0, 5)
-        assert again.append([run_of(5, 5)]) == [5]
+        assert bodies(again.batches(0, 5)) == expected(0, 5)
+        assert again.append([batch_of(5, 5)]) == [5]
 
     @pytest.mark.rule("J.1")
     def test_frames_are_synced_before_they_have_positions(
@@ -274,7 +275,7 @@ class TestFailures:
             synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
 
         monkeypatch.setattr(os, "fsync", fsync)
-        journal.append([run_of(5, 5)])
+        journal.append([batch_of(5, 5)])
         assert synced == [str(objects(directory)[-1]), str(directory / FRAMES)]
 
     @pytest.mark.parametrize(("number", "raised"), [(errno.EINVAL, False), (errno.EIO, True)])
@@ -290,9 +291,9 @@ class TestFailures:
         monkeypatch.setattr(os, "fsync", fsync)
         if raised:
             with pytest.raises(JournalUnwritable):
-                journal.append([run_of(5, 5)])
+                journal.append([batch_of(5, 5)])
         else:
-            assert journal.append([run_of(5, 5)]) == [5]
+            assert journal.append([batch_of(5, 5)]) == [5]
 
 
 class TestCrash:
@@ -303,7 +304,7 @@ class TestCrash:
         journal = object_journal(directory)
         assert journal.end == 10
         assert not last.exists()
-        assert journal.append([run_of(10, 5)]) == [10]
+        assert journal.append([batch_of(10, 5)]) == [10]
 
     def test_an_opening_that_was_not_finished_decides_nothing(self, directory: Path, store: Busy) -> None:
         filled(directory, 2)
@@ -313,7 +314,7 @@ class TestCrash:
         torn = objects(directory, MANIFESTS)[-1]
         torn.write_bytes(torn.read_bytes()[:10])
         journal = object_journal(directory)
-        assert bodies(journal.runs(0, 10)) == expected(0, 10)
+        assert bodies(journal.batches(0, 10)) == expected(0, 10)
         assert not torn.exists()
 
     def test_the_first_opening_of_all(self, directory: Path, store: Busy) -> None:
@@ -321,7 +322,7 @@ class TestCrash:
         with pytest.raises(JournalUnwritable):
             store.journal()
         objects(directory, MANIFESTS)[0].write_bytes(b"")
-        assert object_journal(directory).append([run_of(0, 5)]) == [0]
+        assert object_journal(directory).append([batch_of(0, 5)]) == [0]
 
     def test_what_was_deleted_and_comes_back_is_deleted_again(self, directory: Path) -> None:
         journal = filled(directory, 4)
@@ -363,9 +364,9 @@ class TestDamage:
             object_journal(directory)
         journal = object_journal(directory, tolerant=True)
         assert journal.held(0, 30) == [(0, 5), (10, 20)]
-        assert bodies(journal.runs(10, 20)) == expected(10, 20)
+        assert bodies(journal.batches(10, 20)) == expected(10, 20)
         with pytest.raises(JournalDamaged, match=r"\[5, 10\)"):
-            journal.runs(0, 20)
+            journal.batches(0, 20)
         assert "[5, 10) of the journal are lost" in caplog.text
 
     def test_the_first_is_missing(self, directory: Path) -> None:
@@ -377,15 +378,15 @@ class TestDamage:
         assert (journal.first, journal.committed) == (5, 5)
 
     def test_the_last_is_missing_after_a_rest(self, directory: Path) -> None:
-        filled(directory).rest()
+        filled(directory).flush()
         objects(directory)[-1].unlink()
         with pytest.raises(JournalDamaged, match=r"messages \[15, 20\)"):
             object_journal(directory)
         # Its positions were given away.
-        assert object_journal(directory, tolerant=True).append([run_of(0, 1)]) == [20]
+        assert object_journal(directory, tolerant=True).append([batch_of(0, 1)]) == [20]
 
     def test_all_are_missing(self, directory: Path) -> None:
-        filled(directory).rest()
+        filled(directory).flush()
         for path in objects(directory):
             path.unlink()
         with pytest.raises(JournalDamaged, match=r"messages \[0, 20\)"):
@@ -396,7 +397,7 @@ class TestDamage:
     @pytest.mark.rule("J.14")
     @pytest.mark.parametrize("index", [0, 2, 3])
     def test_one_is_cut_off(self, directory: Path, index: int) -> None:
-        filled(directory).rest()
+        filled(directory).flush()
         path = objects(directory)[index]
         path.write_bytes(path.read_bytes()[:100])
         lost = rf"{path.name} has 100 bytes.*\[{5 * index}, {5 * index + 5}\)"
@@ -413,7 +414,7 @@ class TestDamage:
         damage(objects(directory)[1], offset)
         journal = object_journal(directory)
         with pytest.raises(JournalDamaged, match=r"damaged: messages \[5, 10\)"):
-            list(journal.runs(0, 20))
+            list(journal.batches(0, 20))
         assert object_journal(directory, tolerant=True).held(0, 20) == [(0, 5), (10, 20)]
         assert "[5, 10) of the journal are lost" in caplog.text
 
@@ -422,17 +423,17 @@ class TestDamage:
         journal = object_journal(directory)
         objects(directory)[1].unlink()
         with pytest.raises(JournalDamaged, match=r"is missing: messages \[5, 10\)"):
-            list(journal.runs(0, 20))
+            list(journal.batches(0, 20))
 
     def test_what_is_trimmed_while_it_is_read(self, directory: Path) -> None:
         filled(directory)
         journal = object_journal(directory)
-        runs = journal.runs(0, 20)
-        assert bodies([next(runs)]) == expected(0, 5)
+        batches = journal.batches(0, 20)
+        assert bodies([next(batches)]) == expected(0, 5)
         journal.commit(10)
         journal.trim(10)
         with pytest.raises(JournalTrimmed, match=r"\[5, 10\)"):
-            next(runs)
+            next(batches)
 
     @pytest.mark.parametrize("how", ["missing", "damaged"])
     def test_it_is_not_known_which_journal_it_is(self, directory: Path, how: str) -> None:
@@ -453,7 +454,7 @@ class TestDamage:
         older = objects(directory, MANIFESTS)[0]
         content = older.read_bytes()
         journal = object_journal(directory)
-        journal.append([run_of(10, 5)])
+        journal.append([batch_of(10, 5)])
         older.write_bytes(content)
         damage(objects(directory, MANIFESTS)[1], 30)
         with pytest.raises(JournalDamaged, match=r"is damaged: .*checksum.*messages \[10, 15\)"):
@@ -479,26 +480,29 @@ def test_positions_skipped_in_an_empty_journal_are_not_lost(directory: Path) -> 
 class TestMemory:
     def test_what_was_just_written_is_not_fetched(self, store: Busy) -> None:
         journal = store.journal()
-        journal.append([run_of(0, 5)])
-        assert bodies(journal.runs(0, 5)) == expected(0, 5)
+        journal.append([batch_of(0, 5)])
+        assert bodies(journal.batches(0, 5)) == expected(0, 5)
         assert journal.bytes_between(1, 3) > 0
         assert "get" not in {call for call, _ in store.calls}
 
-    def test_what_is_kept_is_bounded(self, store: Busy) -> None:
-        journal = store.journal()
-        journal._contents._kept_bytes = 1_000
+    def test_what_is_kept_is_bounded(self, directory: Path, store: Busy) -> None:
+        journal = store.journal(cache_bytes=1_000)
         for number in range(10):
-            journal.append([run_of(5 * number, 5)])
-        assert journal._contents._raw_bytes <= 1_000
-        assert sum(map(len, journal._contents._raw.values())) == journal._contents._raw_bytes
-        assert bodies(journal.runs(0, 50)) == expected(0, 50)
+            journal.append([batch_of(5 * number, 5)])
+        sizes = [path.stat().st_size for path in objects(directory)]
+        # The newest ones, as many as there is room for.
+        count = next(count for count in range(10) if sum(sizes[-count - 1 :]) > 1_000)
+        assert (len(store.cache), store.cache.content_bytes) == (10, sum(sizes[-count:]))
+        assert bodies(journal.batches(0, 50)) == expected(0, 50)
         assert [call for call, _ in store.calls].count("get") >= 8
 
-    def test_nothing_is_kept_of_what_is_deleted(self, directory: Path) -> None:
-        journal = filled(directory)
-        journal.commit(20)
-        journal.trim(20)
-        assert (journal._contents._raw_bytes, journal._contents._records) == (0, {})
+    def test_nothing_is_kept_of_what_is_deleted(self, store: Busy) -> None:
+        journal = store.journal()
+        journal.append([batch_of(0, 5)])
+        journal.append([batch_of(5, 5)])
+        journal.commit(10)
+        journal.trim(10)
+        assert (len(store.cache), store.cache.content_bytes) == (0, 0)
 
 
 @pytest.mark.rule("J.11")
@@ -509,61 +513,61 @@ def test_what_is_not_committed_is_not_deleted(directory: Path) -> None:
     assert (journal.first, len(objects(directory))) == (10, 2)
 
 
-class TestRest:
-    def test_it_writes_nothing_where_nothing_is_new(self, directory: Path, store: Busy) -> None:
+class TestFlush:
+    def test_it_writes_nothing_if_nothing_is_new(self, directory: Path, store: Busy) -> None:
         journal = store.journal()
-        journal.append([run_of(0, 5)])
+        journal.append([batch_of(0, 5)])
         journal.commit(5)
-        journal.rest()
+        journal.flush()
         before = len(store.calls)
-        journal.rest()
+        journal.flush()
         assert len(store.calls) == before
 
     def test_one_mark_is_enough(self, directory: Path) -> None:
         journal = filled(directory)
         for position in range(1, 10):
             journal.commit(position)
-            journal.rest()
+            journal.flush()
         assert len(objects(directory, MARKS)) == 1
 
 
 KEYS = [MessageKey("/queue/a", b"ID:%d" % number, b"d" * 16) for number in range(100)]
 
 
-class TestSettled:
+class TestRememberedKeys:
     def test_what_another_writer_merged_meanwhile_is_found_there(self, directory: Path) -> None:
         old = object_journal(directory)
         for key in KEYS[:15]:
-            old.settle([key])
+            old.remember([key])
         object_journal(directory)
         assert len(objects(directory, DEDUP_LOG)) == 1
-        old.settle([KEYS[15]])
-        assert sorted(object_journal(directory).settled) == sorted(KEYS[:16])
+        old.remember([KEYS[15]])
+        assert sorted(object_journal(directory).remembered_keys) == sorted(KEYS[:16])
 
     def test_objects_are_merged_and_no_key_is_lost(self, directory: Path) -> None:
         journal = object_journal(directory)
         for key in KEYS:
-            journal.settle([key])
+            journal.remember([key])
         assert len(objects(directory, DEDUP_LOG)) < 25
-        assert object_journal(directory).settled == KEYS
+        assert object_journal(directory).remembered_keys == KEYS
         assert len(objects(directory, DEDUP_LOG)) == 1
 
     def test_they_are_bounded_while_they_grow(self, directory: Path) -> None:
         journal = object_journal(directory, max_remembered=20)
         for key in KEYS:
-            journal.settle([key])
-        kept = object_journal(directory, max_remembered=1_000).settled
+            journal.remember([key])
+        kept = object_journal(directory, max_remembered=1_000).remembered_keys
         assert kept == KEYS[-len(kept) :]
         assert 20 <= len(kept) < 50
-        assert object_journal(directory, max_remembered=20).settled == KEYS[-20:]
+        assert object_journal(directory, max_remembered=20).remembered_keys == KEYS[-20:]
 
     def test_an_object_that_was_not_finished_is_left_out(self, directory: Path) -> None:
         journal = object_journal(directory)
-        journal.settle(KEYS[:2])
-        journal.settle(KEYS[2:4])
+        journal.remember(KEYS[:2])
+        journal.remember(KEYS[2:4])
         torn = objects(directory, DEDUP_LOG)[-1]
         torn.write_bytes(torn.read_bytes()[:-1])
-        assert object_journal(directory).settled == KEYS[:2]
+        assert object_journal(directory).remembered_keys == KEYS[:2]
         assert not torn.exists()
 
     @pytest.mark.parametrize("how", ["damaged", "cut off"])
@@ -571,8 +575,8 @@ class TestSettled:
         self, directory: Path, caplog: pytest.LogCaptureFixture, how: str
     ) -> None:
         journal = object_journal(directory)
-        journal.settle(KEYS[:2])
-        journal.settle(KEYS[2:4])
+        journal.remember(KEYS[:2])
+        journal.remember(KEYS[2:4])
         first = objects(directory, DEDUP_LOG)[0]
         if how == "damaged":
             damage(first, 30)
@@ -581,5 +585,5 @@ class TestSettled:
         with pytest.raises(JournalDamaged, match="second row"):
             object_journal(directory)
         with caplog.at_level(logging.ERROR):
-            assert object_journal(directory, tolerant=True).settled == KEYS[2:4]
+            assert object_journal(directory, tolerant=True).remembered_keys == KEYS[2:4]
         assert "second row" in caplog.text

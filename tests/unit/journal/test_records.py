@@ -1,15 +1,27 @@
-"""Records: what goes in comes out, and a byte that changed is noticed."""
+"""Records and keys: what goes in comes out, and a byte that changed is noticed."""
 
 from __future__ import annotations
 
 import pytest
-from support.journals import bodies, run_of
+from support.journals import batch_of, bodies
 
-from spark_stomp.journal.records import decode_run, encode_mark, encode_run, is_intact, parse_head
+from spark_stomp.framebatch import MessageKey
+from spark_stomp.journal.records import (
+    decode_batch,
+    encode_batch,
+    encode_mark,
+    has_keys,
+    is_intact,
+    pack_keys,
+    parse_head,
+    unpack_keys,
+)
+
+KEYS = [MessageKey("/queue/ä", b"ID:%d" % number, bytes([number]) * 16) for number in range(5)]
 
 
 def record(first: int = 40, count: int = 3) -> bytes:
-    return b"".join(encode_run(run_of(5, count, received_at=-9), first, committed=11, durable=22))
+    return b"".join(encode_batch(batch_of(5, count, received_at=-9), first, committed=11, durable=22))
 
 
 def test_a_run_comes_back_with_its_positions_as_numbers() -> None:
@@ -17,10 +29,10 @@ def test_a_run_comes_back_with_its_positions_as_numbers() -> None:
     head = parse_head(raw)
     assert head is not None
     assert (head.first, head.end, head.committed, head.durable, head.size) == (40, 43, 11, 22, len(raw))
-    run = decode_run(head, raw)
-    assert (run.first_sequence, run.received_at, run.version) == (40, -9, "1.2")
-    assert (run.dialect, run.receiver) == ("devbroker", "/queue/a#0")
-    assert bodies([run]) == ["body 5", "body 6", "body 7"]
+    batch = decode_batch(head, raw)
+    assert (batch.first_sequence, batch.received_at, batch.version) == (40, -9, "1.2")
+    assert (batch.dialect, batch.receiver) == ("devbroker", "/queue/a#0")
+    assert bodies([batch]) == ["body 5", "body 6", "body 7"]
 
 
 def test_a_mark_has_no_frames() -> None:
@@ -51,3 +63,17 @@ def test_an_impossible_length_is_no_head() -> None:
     raw = bytearray(record())
     raw[52:56] = b"\xff\xff\xff\xff"
     assert parse_head(raw) is None
+
+
+class TestKeys:
+    def test_they_come_back(self) -> None:
+        raw = pack_keys(KEYS[:3]) + pack_keys(KEYS[3:])
+        assert unpack_keys(raw) == (KEYS, len(raw))
+        assert unpack_keys(b"") == ([], 0)
+
+    def test_up_to_the_first_batch_that_is_not_intact(self) -> None:
+        first, second = pack_keys(KEYS[:3]), pack_keys(KEYS[3:])
+        raw = first + second[:-1] + b"?" + second
+        assert unpack_keys(raw) == (KEYS[:3], len(first))
+        assert has_keys(raw, len(first))
+        assert not has_keys(raw, len(first) + len(second) + 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,13 +13,14 @@ import pytest
 from support.journals import bodies, frame, local_journal
 from support.waiting import wait_until
 
-from spark_stomp.errors import JournalError, JournalUnwritable
+from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.journal import JournalWriter, recover
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.ack_ledger import AckGroup
+from spark_stomp.source.journal_recovery import recover
+from spark_stomp.source.journal_writer import JournalWriter
 
 
 class Query:
@@ -29,7 +32,7 @@ class Query:
         self.book = DedupIndex(journaled=True)
         self.journal = local_journal(directory, max_bytes)
         self.recovered = recover(self.journal, self.book, "message-id", most=most)
-        self.receiver = Deliveries(1 << 20, self.book, "r", self.journal.runs)
+        self.receiver = Deliveries(1 << 20, self.book, "r", self.journal.batches)
         self.receiver.connected(keyed=True)
         self.changes = 0
         self.writer = JournalWriter(
@@ -93,7 +96,7 @@ def test_what_came_is_durable_after_a_step_and_leaves_the_memory(make: Make) -> 
     assert query.writer._step_once()
     assert (query.journal.end, query.writer.waiting, query.changes) == (3, 0, 1)
     assert query.receiver.window.memory_bytes == 0
-    assert bodies(query.journal.runs(0, 3)) == ["body 0", "body 1", "body 2"]
+    assert bodies(query.journal.batches(0, 3)) == ["body 0", "body 1", "body 2"]
     assert not query.writer._step_once()
 
 
@@ -134,7 +137,7 @@ def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
     query.receiver.disconnected(redelivers=True)
     if restarted:
         query.writer._step_once()
-        query.journal.rest()
+        query.journal.flush()
         query = make(ack_when_durable=ack_when_durable)
     else:
         query.receiver.connected(keyed=True)
@@ -183,7 +186,7 @@ def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
     for run, position in zip(taken, query.journal.append(taken), strict=True):
         query.receiver.journaled(run, position)
     query.writer._step_once()
-    assert bodies(query.journal.runs(0, 3)) == ["body 0", "body 1", "body 2"]
+    assert bodies(query.journal.batches(0, 3)) == ["body 0", "body 1", "body 2"]
 
 
 class TestAfterARestart:
@@ -207,7 +210,7 @@ class TestAfterARestart:
         query.writer._step_once()
         query.writer.commit(2)
         query.writer._step_once()
-        query.journal.rest()
+        query.journal.flush()
         query = make()
         query.deliver(0, 3, handle="again")
         assert query.acks() == [b"again0", b"again1"]
@@ -234,7 +237,7 @@ class TestAfterARestart:
         block = MessageBlock(data, [len(data)], [b"h"], [b"ID:0"])
         query.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
         query.writer._step_once()
-        assert bodies(query.journal.runs(0, 2)) == ["body 0", "other"]
+        assert bodies(query.journal.batches(0, 2)) == ["body 0", "other"]
         assert query.receiver.counts.other_body == 1
 
     def test_beyond_the_bound_the_oldest_have_no_key_and_are_counted(self, make: Make) -> None:
@@ -334,7 +337,15 @@ class TestThread:
         query.writer.wake()
         wait_until(lambda: query.journal.end == 2, 10, "the frames in the journal")
         query.writer.commit(2)
-        wait_until(lambda: query.journal._noted == 2, 10, "the commit in the journal")
+
+        def committed_on_disk() -> int:
+            copy = Path(tempfile.mkdtemp(dir=tmp_path)) / "journal"
+            shutil.copytree(tmp_path / "journal", copy)
+            found = local_journal(copy)
+            found.close()
+            return found.committed
+
+        wait_until(lambda: committed_on_disk() == 2, 10, "the commit in the journal")
         query.close()
         assert make().journal.committed == 2
 
@@ -364,7 +375,7 @@ class TestThread:
 
 
 def test_a_write_that_outlives_the_stop_is_finished_and_the_journal_let_go(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = make()
     begun, go_on = threading.Event(), threading.Event()
@@ -381,7 +392,9 @@ def test_a_write_that_outlives_the_stop_is_finished_and_the_journal_let_go(
     query.writer.wake()
     assert begun.wait(20)
     query.writer.stop(0.01)
-    assert query.journal._lock_file is not None
+    with pytest.raises(JournalInUse):
+        local_journal(tmp_path / "journal")
     go_on.set()
-    wait_until(lambda: query.journal._lock_file is None, what="the end of the lock")
-    assert query.journal.end == 1
+    again = local_journal(tmp_path / "journal", lock_timeout=20.0)
+    assert (query.journal.end, again.end) == (1, 1)
+    again.close()
