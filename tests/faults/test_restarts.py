@@ -16,8 +16,8 @@ from support.matrix import MODES
 from support.points import Point, Points
 from support.waiting import wait_until
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.source.stream_reader import StompStreamReader
-from spark_stomp.source.tasks import joined
 
 # The two modes with a journal differ little here: the quick tests take one of them.
 _MODES = [pytest.param(mode, marks=[pytest.mark.soak] * (mode == "journal")) for mode in MODES]
@@ -130,7 +130,10 @@ def test_a_reader_that_dies_between_two_halves_of_a_batch(
     for number, half in enumerate(halves):
         send(broker, half, bodies(number * COUNT))
     # Without a journal each half is a task; with one the batch is one, and dies in the middle of it.
-    in_a_task, between_two = Point.after(joined, 2, "hold"), Point.before(StompStreamReader.read, 4, "hold")
+    in_a_task, between_two = (
+        Point.after(FrameBatch.join, 2, "hold"),
+        Point.before(StompStreamReader.read, 4, "hold"),
+    )
     point = between_two if mode == "plain" else in_a_task
     query = query_of(mode, f'["{halves[0]}", "{halves[1]}"]', point)
     query.start()

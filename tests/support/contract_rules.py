@@ -461,7 +461,7 @@ RULES = [
         "brokers.dialect:Dialect.check_subscription",
         "not self.redelivers(destination, durable=durable) and not allow_loss",
         "False",
-        "unit/brokers/test_dialects.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss",
+        "unit/brokers/test_dialect.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss",
     ),
     Broken(
         "J.1",
@@ -700,8 +700,8 @@ RULES = [
         "J.14",
         "in an object store: an object that was reported as durable may not be unfinished",
         "journal.objects.listing_state:_may_be_unfinished",
-        "cut and last.writer == listing.opening.writer and last.first >= durable",
-        "cut and last.writer == listing.opening.writer",
+        "cut and last.writer == listing.manifest.writer and last.first >= durable",
+        "cut and last.writer == listing.manifest.writer",
         f"{OBJECTS}::TestDamage::test_one_is_cut_off",
     ),
     Broken(
@@ -744,7 +744,7 @@ RULES = [
         "in an object store: commits are recorded before objects are deleted",
         "journal.objects.journal:ObjectJournal.trim",
         """
-            if self._noted < old[-1].end:
+            if self._durable_commit < old[-1].end:
                 self._mark()
         """,
         "",

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_stomp.arrow import OutgoingMessage
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.local.segment import Segment
 from spark_stomp.options import parse_sink_options
 from spark_stomp.sink.sender import Sender
 from spark_stomp.source.stream_reader import StompStreamReader
-from spark_stomp.source.tasks import joined
 from support.brokers import Broker, DevelopmentBroker
 from support.engine import CommitLog, Engine, Query, Sink
 from support.points import Point, Points
@@ -66,7 +66,7 @@ _JOURNAL_MOMENTS = {
 }
 MOMENTS: dict[str, Point | None] = {
     "before the fetch": Point.before(StompStreamReader.read, 2, "hold"),
-    "in the task": Point.after(joined, 2, "hold"),
+    "in the task": Point.after(FrameBatch.join, 2, "hold"),
     "after the sink wrote, before the commit log": Point.after(Sink.write, 2, "hold"),
     "after the commit log, before the ACK": Point.after(CommitLog.append, 2, "hold"),
     "between ACK and receipt": None,
