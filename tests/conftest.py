@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,6 +37,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if spark_release() < (4, 2):
         # Its collect() leaves the socket that the rows came through to the garbage collector.
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # in a process of xdist's
+        from support.groups import longest_first
+
+        longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from support.groups import Groups
+
+    return Groups(config, log)
 
 
 @pytest.fixture

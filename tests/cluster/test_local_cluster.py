@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.drivers import START
 from support.processes import executors
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -32,16 +33,16 @@ def test_an_executor_that_dies_costs_no_message(devbroker: DevBroker, tmp_path: 
     with (tmp_path / "log").open("wb") as output:
         application = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
     try:
-        wait_until(lambda: (tmp_path / "halfway").exists(), 240, "the first batches")
+        wait_until(lambda: (tmp_path / "halfway").exists(), START, "the first batches")
         running = executors(application.pid)
         assert len(running) == 2
         running[0].kill()
         (tmp_path / "go on").touch()
-        wait_until(lambda: application.poll() is not None, 240, "the end of the application")
+        wait_until(lambda: application.poll() is not None, START, "the end of the application")
     finally:
         application.kill()
-        application.wait(30)
+        application.wait(PATIENCE)
     assert application.returncode == 0, (tmp_path / "log").read_text()[-3000:]
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert sorted(seen) == [body.decode() for body in BODIES]
-    devbroker.wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
+    wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")

@@ -49,9 +49,9 @@ class Query:
         present = {key: value for key, value in given.items() if value is not None}
         self.run = Run({"url": self.broker.url}, ("body", "stable_id", "received_at", "sequence"), **present)
         if self.committed is not None:
-            self.run._start = self.run._end = self.committed
+            self.run.start = self.run.end = self.committed
         if self.planned is not None:
-            self.run._end = self.planned
+            self.run.end = self.planned
         return self.run
 
     def end(self) -> None:
@@ -59,10 +59,10 @@ class Query:
         if self.run is None:
             return
         run, self.run = self.run, None
-        self.planned = None if run._end == run._start else run._end
-        self.committed = run._start
+        self.planned = None if run.end == run.start else run.end
+        self.committed = run.start
         run.reader.stop()
-        self.broker.wait_until(lambda: self.broker.connections == 0, what="the end of the run")
+        wait_until(lambda: self.broker.connections == 0, what="the end of the run")
 
     def again(self, destination: str = QUEUE, **options: Any) -> Run:
         self.end()
@@ -81,7 +81,7 @@ def bodies(rows: list[dict[str, Any]]) -> list[bytes]:
 
 
 def emptied(broker: DevBroker, queue: str = QUEUE) -> None:
-    broker.wait_until(lambda: broker.queue(queue).depth == 0, what="all ACKs")
+    wait_until(lambda: broker.queue(queue).depth == 0, what="all ACKs")
 
 
 class TestReplay:
@@ -104,8 +104,7 @@ class TestReplay:
         run.gather(50)
         # Some of it is in the journal when the batch is planned again, and some is not.
         devbroker.publish_many(QUEUE, texts(50, 10))
-        holdings = run.reader._runtime._holdings  # type: ignore[union-attr]
-        wait_until(lambda: holdings._journal.end == 60, 10, "the journal")
+        wait_until(lambda: run.status.figures["journal"]["end"] == 60, 10, "the journal")
         query.end()
         devbroker.publish_many(QUEUE, texts(60, 10))
         run = query.begin()
@@ -119,7 +118,7 @@ class TestReplay:
         query = Query(devbroker, tmp_path, ackAfter="journal")
         devbroker.publish_many(QUEUE, texts(0, 30))
         query.begin()
-        query.run.reader.latestOffset(query.run._start, None)  # type: ignore[union-attr]
+        query.run.reader.latestOffset(query.run.start, None)  # type: ignore[union-attr]
         emptied(devbroker)
         assert bodies(query.again().take(30)) == texts(0, 30)
         query.end()
@@ -130,9 +129,8 @@ class TestReplay:
     ) -> None:
         devbroker.publish_many(QUEUE, texts(0, 30))
         run = query.begin()
-        run.reader.latestOffset(run._start, None)
-        holdings = run.reader._runtime._holdings  # type: ignore[union-attr]
-        wait_until(lambda: holdings._journal.end == 30, 10, "the journal")
+        run.reader.latestOffset(run.start, None)
+        wait_until(lambda: run.status.figures["journal"]["end"] == 30, what="the journal")
         rows = query.again().take(30)
         assert bodies(rows) == texts(0, 30)
         query.run.commit()  # type: ignore[union-attr]
@@ -183,7 +181,7 @@ class TestRestartedOtherwise:
         run = query.begin()
         assert bodies(run.gather(10)) == texts(10, 10)
         # ... and a replay of that first batch begins there too, whatever was committed since.
-        replayed = run._end
+        replayed = run.end
         run.commit()
         query.end()
         query.committed, query.planned = run.reader.initialOffset(), replayed
@@ -297,7 +295,7 @@ class TestRefused:
         begun.planned = None
         run = begun.begin(journal=None, ackAfter=None)
         with pytest.raises(JournalMissing, match="the option journal is not set"):
-            run.reader.latestOffset(run._start, None)
+            run.reader.latestOffset(run.start, None)
 
     @pytest.mark.rule("J.13")
     def test_the_journal_of_another_query(self, begun: Query, devbroker: DevBroker, tmp_path: Path) -> None:
@@ -327,7 +325,7 @@ class TestRefused:
         (tmp_path / "copy").rename(query.journal)
         run = query.begin()
         with pytest.raises(JournalDamaged, match="older copy was put back"):
-            run.reader.latestOffset(run._start, None)
+            run.reader.latestOffset(run.start, None)
         query.end()
         # What is missing was committed: once that was tolerated, the next run opens the journal without a
         # word. (Spark 4.0 plans the last end first, which proves nothing by itself.)
@@ -376,14 +374,14 @@ class TestRefused:
             devbroker.publish_many(QUEUE, texts(first, 10))
             run.gather(10)
             run.commit()
-            old.append(run._start)
+            old.append(run.start)
             emptied(devbroker)
-        wait_until(lambda: len(list(query.journal.glob("*.segment"))) < 4, 10, "the deletion of segments")
+        wait_until(lambda: len(list(query.journal.glob("*.segment"))) < 4, what="the deletion of segments")
         query.end()
         query.committed = old[0]
         run = query.begin()
         with pytest.raises(JournalTrimmed, match="the checkpoint is an older copy"):
-            run.reader.latestOffset(run._start, None)
+            run.reader.latestOffset(run.start, None)
 
     @pytest.mark.rule("J.15")
     def test_a_second_query_on_the_same_journal(
@@ -394,14 +392,14 @@ class TestRefused:
         query.begin().gather(3)
         rival = Run({"url": devbroker.url, "destination": OTHER}, **query.options)
         with pytest.raises(JournalInUse):
-            rival.reader.latestOffset(rival._start, None)
+            rival.reader.latestOffset(rival.start, None)
 
     def test_a_place_that_takes_nothing(self, devbroker: DevBroker, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         devbroker.publish_many(QUEUE, texts(0, 3))
         run = Run({"url": devbroker.url, "destination": QUEUE, "journal": str(tmp_path / "file" / "j")})
         with pytest.raises(JournalUnwritable):
-            run.reader.latestOffset(run._start, None)
+            run.reader.latestOffset(run.start, None)
         assert devbroker.queue(QUEUE).acked == 0
 
 
@@ -449,18 +447,18 @@ def test_acks_that_the_broker_never_saw_need_no_further_batch(devbroker: DevBrok
     run = query.begin()
 
     def planned() -> bool:
-        run._end = run.reader.latestOffset(run._start, None)
-        return run._end.get("journal", {}).get("sequence") == 10
+        run.end = run.reader.latestOffset(run.start, None)
+        return run.end.get("journal", {}).get("sequence") == 10
 
-    wait_until(planned, 20, "all messages in the journal")
-    for log, content in (("offsets", json.dumps(run._end)), ("commits", "{}")):
+    wait_until(planned, what="all messages in the journal")
+    for log, content in (("offsets", json.dumps(run.end)), ("commits", "{}")):
         (checkpoint / log).mkdir(parents=True)
         (checkpoint / log / "0").write_text(f"v1\n{content}")
     # Spark's last batch was committed as the driver died; nothing new comes in the next run.
     query.end()
     query.committed, query.planned = query.planned, None
     run = query.begin()
-    assert run.reader.latestOffset(run._start, None) == run._start
+    assert run.reader.latestOffset(run.start, None) == run.start
     emptied(devbroker)
     query.end()
 
@@ -495,7 +493,7 @@ def test_what_fails_to_start_lets_go_of_the_journal(devbroker: DevBroker, tmp_pa
             {"url": devbroker.url, "destination": QUEUE}, exchangeHost="192.0.2.1", journal=query.journal
         )
         with pytest.raises(OptionError, match="exchangeHost"):
-            run.reader.latestOffset(run._start, None)
+            run.reader.latestOffset(run.start, None)
     devbroker.publish_many(QUEUE, texts(0, 3))
     assert bodies(query.begin().gather(3)) == texts(0, 3)
     query.end()

@@ -42,7 +42,7 @@ def texts(first: int, count: int) -> list[bytes]:
 
 def plans(run: Run) -> Json:
     """As Spark asks again and again; raises what ended the query."""
-    return run.reader.latestOffset(run._end, None)
+    return run.reader.latestOffset(run.end, None)
 
 
 class TestQuery:
@@ -62,13 +62,13 @@ class TestQuery:
             pass
         devbroker.publish_many(QUEUE, texts(400, 50))
         with Run(options, COLUMNS) as run:
-            run._start, run._end = saw["committed"], saw["planned"]
+            run.start, run.end = saw["committed"], saw["planned"]
             # The batch that was planned and not committed, just as it was.
             assert shown(run.read()) == saw["second"]
             run.commit()
             rest = shown(run.take(50))
             run.commit()
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
+            wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
         rows = [*saw["first"], *saw["second"], *rest]
         assert [row[0] for row in rows] == [str(body) for body in texts(0, 450)]
 

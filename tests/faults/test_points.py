@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from support.points import Point, Points
 from support.processes import lives
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 # Calls a function that is imported by name, and a method, so many times.
 PROGRAM = """
@@ -48,13 +48,13 @@ def program(points: Points | None, calls: int) -> Iterator[subprocess.Popen[str]
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=PATIENCE)
 
 
 def run(points: Points | None, calls: int) -> tuple[int, int]:
     """The exit status, and how many rounds were begun."""
     with program(points, calls) as process:
-        printed, _ = process.communicate(timeout=30)
+        printed, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, len(printed.split())
 
 
@@ -91,7 +91,7 @@ def test_whoever_holds_goes_on_when_released(tmp_path: Path) -> None:
             assert points.wait_reached(index) == process.pid
             assert process.poll() is None
             points.release(index)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
 
 
@@ -115,10 +115,10 @@ def test_kill_driver_spares_other_groups_of_the_session(tmp_path: Path) -> None:
         start_new_session=True,
     )
     child = points.wait_reached()
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(PATIENCE) == -signal.SIGKILL
     assert child != process.pid
     # The child does its work to the end.
-    wait_until(lambda: not lives(child), 10, "the end of the child")
+    wait_until(lambda: not lives(child), what="the end of the child")
 
 
 @pytest.mark.parametrize(

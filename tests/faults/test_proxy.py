@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from support.driven import Run
 from support.proxy import FaultProxy, Way
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -63,7 +63,7 @@ def proxy(server: Echo) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def client(proxy: FaultProxy) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as client:
         wait_until(lambda: proxy.connections == 1, what="the connection")
         yield client
 
@@ -83,7 +83,7 @@ def is_silent(client: socket.socket, seconds: float = 0.2) -> bool:
     except TimeoutError:
         return True
     finally:
-        client.settimeout(10)
+        client.settimeout(PATIENCE)
     return False
 
 
@@ -98,7 +98,7 @@ def test_cut_ends_what_stands_and_lets_new_ones_in(client: socket.socket, proxy:
     proxy.cut()
     assert ended(client)
     wait_until(lambda: proxy.connections == 0, what="the end")
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as again:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as again:
         again.sendall(b"ping")
         assert again.recv(10) == b"pong"
     assert proxy.accepted == 2
@@ -107,17 +107,17 @@ def test_cut_ends_what_stands_and_lets_new_ones_in(client: socket.socket, proxy:
 def test_refuse_lets_nobody_in_until_it_is_healed(client: socket.socket, proxy: FaultProxy) -> None:
     proxy.refuse()
     assert ended(client)
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as refused:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as refused:
         assert ended(refused)
     proxy.heal()
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as again:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as again:
         again.sendall(b"ping")
         assert again.recv(10) == b"pong"
 
 
 def test_a_target_that_is_away_ends_the_connection(proxy: FaultProxy, server: Echo) -> None:
     server.close()
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as refused:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as refused:
         assert ended(refused)
 
 
@@ -149,7 +149,7 @@ def test_deaf_takes_everything_and_passes_nothing(
     client: socket.socket, server: Echo, proxy: FaultProxy
 ) -> None:
     proxy.deafen()
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as late:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as late:
         for one in (client, late):
             one.sendall(b"ping")
             assert is_silent(one)
@@ -187,7 +187,7 @@ def test_cut_after_counts_over_several_writes(client: socket.socket, server: Ech
     assert ended(client)
     wait_until(lambda: server.got == b"pingpi", what="the bytes before the cut")
     # Once only.
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as again:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as again:
         for _ in range(5):
             again.sendall(b"ping")
             assert again.recv(4) == b"pong"
@@ -271,7 +271,7 @@ class TestBeforeTheConnector:
         assert len(query.gather(10)) == 10
         proxied.hold_answers_to(b"ACK\n")
         query.commit()
-        devbroker.wait_until(lambda: devbroker.queue(self.QUEUE).acked == 10, what="the ACKs")
+        wait_until(lambda: devbroker.queue(self.QUEUE).acked == 10, what="the ACKs")
         # Without a receipt the connection counts as dead, and another one is made.
         wait_until(lambda: proxied.accepted > 1, what="another connection")
         proxied.heal()

@@ -28,8 +28,8 @@ QUEUE = "/queue/a"
 class Driver:
     """Cuts, reads and commits batches of one query."""
 
-    def __init__(self, fleet: ReceiverGroup) -> None:
-        self.fleet = fleet
+    def __init__(self, group: ReceiverGroup) -> None:
+        self.group = group
         self.end = INITIAL
         self.rows: list[bytes] = []
         self.uncommitted: list[Offset] = []
@@ -38,10 +38,10 @@ class Driver:
         """One batch of at most ``most`` messages, read to its end."""
         end = self._choose(most)
         for part in plan(self.end, end):
-            for run in self.fleet.holdings.read(RangeTicket(part.epoch, part.low, part.high)):
+            for batch in self.group.backlog.read(RangeTicket(part.epoch, part.low, part.high)):
                 begin = 0
-                for stop in run.ends:
-                    frame = bytes(run.data[begin:stop])
+                for stop in batch.ends:
+                    frame = bytes(batch.data[begin:stop])
                     self.rows.append(frame.split(b"\n\n", 1)[1][:-1])
                     begin = stop
         if end != self.end:
@@ -51,43 +51,42 @@ class Driver:
     def commit(self) -> None:
         """The oldest batch is committed."""
         if self.uncommitted:
-            self.fleet.acknowledge(self.uncommitted.pop(0))
+            self.group.commit(self.uncommitted.pop(0))
 
     def _choose(self, most: int) -> Offset:
         while True:
-            seen = self.fleet.holdings.available(self.end)
+            seen = self.group.backlog.available(self.end, self.group.statuses())
             end = choose_end(
                 self.end,
                 seen,
                 Limits(max_messages=most),
-                bytes_between=self.fleet.holdings.bytes_between,
-                end_within=self.fleet.holdings.end_within,
+                self.group.backlog,
             )
-            if self.fleet.holdings.offer(end, seen):
+            if self.group.backlog.offer(end, seen):
                 return end
 
 
 @contextmanager
 def driver(url: str, **options: object) -> Iterator[Driver]:
-    fleet = ReceiverGroup(source_options(url, QUEUE, **options), lambda ticket: None)
-    fleet.start()
+    group = ReceiverGroup(source_options(url, QUEUE, **options))
+    group.start()
     try:
-        wait_until(lambda: all(status.subscribed for status in fleet.statuses()), what="the subscriptions")
-        yield Driver(fleet)
+        wait_until(lambda: all(status.subscribed for status in group.statuses()), what="the subscriptions")
+        yield Driver(group)
     finally:
-        fleet.stop(4)
+        group.stop(4)
 
 
 def drain(running: Driver, broker: DevBroker, count: int) -> None:
     """Until every message is ACKed."""
 
     def done() -> bool:
-        running.fleet.raise_failure()
+        assert running.group.failure is None
         running.batch(1_000)
         running.commit()
         return broker.queue(QUEUE).acked == count
 
-    wait_until(done, 40, "the ACKs of everything")
+    wait_until(done, what="the ACKs of everything")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -104,7 +103,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(devbroker: DevBroker, seed: int
             if chance.random() < 0.5:
                 devbroker.drop_connections()
         drain(running, devbroker, len(bodies))
-        counts = [status.counts for status in running.fleet.statuses()]
+        counts = [status.counts for status in running.group.statuses()]
     assert sorted(running.rows) == sorted(bodies)
     assert devbroker.queue(QUEUE).depth == 0
     assert sum(count.redelivered for count in counts) >= sum(count.reattached for count in counts)
@@ -131,15 +130,15 @@ def test_a_server_that_goes_silent_is_left_for_another_connection() -> None:
         driver(broker.url, heartbeat="200ms,200ms", connectTimeout="500ms") as running,
     ):
         broker.publish(QUEUE, b"one")
-        wait_until(lambda: running.fleet.statuses()[0].received == 1, what="the message")
+        wait_until(lambda: running.group.statuses()[0].received == 1, what="the message")
         running.batch(10)
         broker.faults.answer_nothing = True
-        wait_until(lambda: not running.fleet.statuses()[0].subscribed, what="the loss")
+        wait_until(lambda: not running.group.statuses()[0].subscribed, what="the loss")
         broker.faults.answer_nothing = False
         # The connections that were not answered hold their messages until they are gone for the broker too.
         broker.drop_connections()
         running.commit()
-        broker.wait_until(lambda: broker.queue(QUEUE).acked == 1, 20, what="the ACK")
+        wait_until(lambda: broker.queue(QUEUE).acked == 1, what="the ACK")
     assert running.rows == [b"one"]
 
 
@@ -149,13 +148,13 @@ def test_a_batch_longer_than_the_heartbeats_costs_no_connection() -> None:
         driver(broker.url, heartbeat="1s,1s", prefetch=5) as running,
     ):
         broker.publish_many(QUEUE, [b"m"] * 20)
-        wait_until(lambda: running.fleet.statuses()[0].window_full, what="a full window")
+        wait_until(lambda: running.group.statuses()[0].window_full, what="a full window")
         running.batch(5)
         # The batch takes longer than either side waits for a sign of life.
         over = time.monotonic() + 4
         wait_until(lambda: time.monotonic() >= over, what="the end of the batch")
         drain(running, broker, 20)
-        assert running.fleet.statuses()[0].reconnects == 0
+        assert running.group.statuses()[0].reconnects == 0
     assert broker.connects == 1
 
 
@@ -174,10 +173,10 @@ def test_over_every_transport(
     bodies = [b"m%d" % number for number in range(1_000)]
     with fronts[scheme]() as port, driver(f"{scheme}://127.0.0.1:{port}", **secret) as running:
         devbroker.publish_many(QUEUE, bodies)
-        wait_until(lambda: running.fleet.statuses()[0].received == len(bodies), what="the messages")
+        wait_until(lambda: running.group.statuses()[0].received == len(bodies), what="the messages")
         running.batch(700)
         devbroker.drop_connections()
-        wait_until(lambda: running.fleet.statuses()[0].counts.reattached == 700, what="the redelivery")
+        wait_until(lambda: running.group.statuses()[0].counts.reattached == 700, what="the redelivery")
         drain(running, devbroker, len(bodies))
     assert running.rows == bodies
 
@@ -186,7 +185,7 @@ def test_the_first_of_two_brokers_is_killed(devbroker: DevBroker) -> None:
     with DevBroker() as first, driver(f"{first.url},{devbroker.url}") as running:
         first.publish_many(QUEUE, [b"first"] * 10)
         devbroker.publish_many(QUEUE, [b"second"] * 10)
-        wait_until(lambda: running.fleet.statuses()[0].received == 10, what="the messages of the first")
+        wait_until(lambda: running.group.statuses()[0].received == 10, what="the messages of the first")
         running.batch(10)
         first.stop()
         drain(running, devbroker, 10)
@@ -196,10 +195,10 @@ def test_the_first_of_two_brokers_is_killed(devbroker: DevBroker) -> None:
 def test_the_exchange_tells_the_counts(devbroker: DevBroker) -> None:
     devbroker.publish_many(QUEUE, [b"m"] * 3)
     with driver(devbroker.url) as running:
-        wait_until(lambda: running.fleet.statuses()[0].received == 3, what="the messages")
+        wait_until(lambda: running.group.statuses()[0].received == 3, what="the messages")
         running.batch(2)
         devbroker.drop_connections()
-        wait_until(lambda: running.fleet.statuses()[0].received == 3, what="the redelivery")
+        wait_until(lambda: running.group.statuses()[0].received == 3, what="the redelivery")
         figures = {
             "received": 3,
             "committed": 0,
@@ -211,4 +210,4 @@ def test_the_exchange_tells_the_counts(devbroker: DevBroker) -> None:
             "other_body": 0,
             "doubled": 0,
         }
-        wait_until(lambda: running.fleet._counters() == {f"{QUEUE}#0": figures}, what=f"{figures}")
+        wait_until(lambda: running.group.figures() == {f"{QUEUE}#0": figures}, what=f"{figures}")

@@ -85,7 +85,7 @@ def finish(query: Query, broker: Broker, queue: str, expected: list[str]) -> Non
         assert query.running, f"{query.failure}\n{query.log}"
         return set(expected) <= set(query.rows()) and broker.depth(queue) == 0
 
-    wait_until(done, 40, "all rows and all ACKs")
+    wait_until(done, what="all rows and all ACKs")
     query.stop()
     assert sorted(set(query.rows())) == sorted(expected)
 
@@ -251,7 +251,7 @@ def test_a_copied_checkpoint_with_a_journal_that_is_in_use(
     copy = query_of(mode, queue, folder="copy", journal=query.options["journal"])
     copied(query, copy)
     copy.start()
-    assert "[STOMP_JOURNAL_IN_USE]" in copy.wait_failed(timeout=60)
+    assert "[STOMP_JOURNAL_IN_USE]" in copy.wait_failed()
     query.points.release()
     finish(query, broker, queue, bodies())
     assert len(query.rows()) == COUNT

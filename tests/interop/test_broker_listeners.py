@@ -11,6 +11,7 @@ import pytest
 from support.brokers import Broker
 from support.brokers.fixtures import on_real_brokers
 from support.driven import Run, publish
+from support.waiting import PATIENCE
 
 pytestmark = on_real_brokers
 
@@ -28,7 +29,7 @@ def connect_frame(broker: Broker) -> bytes:
 
 def test_tls_with_a_certificate_of_the_runs_own_authority(broker: Broker) -> None:
     context = ssl.create_default_context(cafile=broker.ca)
-    plain = socket.create_connection(("127.0.0.1", broker.tls_port), timeout=10)
+    plain = socket.create_connection(("127.0.0.1", broker.tls_port), timeout=PATIENCE)
     with context.wrap_socket(plain, server_hostname="localhost") as secure:
         secure.sendall(connect_frame(broker))
         assert secure.recv(4096).startswith(b"CONNECTED\n")
@@ -45,7 +46,7 @@ def test_the_connector_writes_reads_and_acks_over_tls(broker: Broker) -> None:
 
 
 def test_the_authority_is_not_one_that_everybody_knows(broker: Broker) -> None:
-    plain = socket.create_connection(("127.0.0.1", broker.tls_port), timeout=10)
+    plain = socket.create_connection(("127.0.0.1", broker.tls_port), timeout=PATIENCE)
     with plain, pytest.raises(ssl.SSLCertVerificationError, match=r"self-signed|unable to get local issuer"):
         ssl.create_default_context().wrap_socket(plain, server_hostname="localhost")
 
@@ -66,7 +67,7 @@ def test_websocket_where_there_is_one(broker: Broker) -> None:
         "Sec-WebSocket-Protocol: v12.stomp",
     )
     host, _, port = address.partition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         connection.sendall("\r\n".join((*lines, "", "")).encode())
         answer = connection.recv(4096)
     assert b" 101 " in answer.splitlines()[0]

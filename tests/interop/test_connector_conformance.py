@@ -17,6 +17,7 @@ from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker, on_every_release, on_every_transport
 from support.driven import Run, publish
 from support.spark import Recorder, Running, stomp_stream
+from support.waiting import PATIENCE
 
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.errors import DestinationRefused, StompError
@@ -128,7 +129,7 @@ def cut_off_with_unacked(broker: Broker, queue: str, dialect: Dialect, count: in
         headers = dialect.subscribe_headers(queue, count)
         receipt = connection.session.new_receipt()
         connection.session.subscribe("0", queue, headers=headers, receipt=receipt)
-        events = connection.await_receipt(receipt, 10, "SUBSCRIBE")
+        events = connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE")
         ids: list[bytes] = []
         while True:
             blocks = [event.block for event in events if isinstance(event, MessagesScanned)]

@@ -81,7 +81,7 @@ def test_it_outlives_the_broker(broker: Broker, topic: str, client: str) -> None
     made(broker, topic, client)
     send(broker, topic, BODIES)
     broker.restart()
-    broker.wait_for(topic, ready=len(BODIES), timeout=40)
+    broker.wait_for(topic, ready=len(BODIES))
     with run(broker, topic, client) as query:
         assert bodies(query.gather(len(BODIES))) == BODIES
         query.commit()
@@ -96,7 +96,7 @@ def test_a_connection_that_breaks_costs_no_message(broker: Broker, topic: str, c
         send(broker, topic, BODIES)
         assert bodies(query.gather(len(BODIES))) == BODIES
         broker.restart()
-        broker.wait_for(topic, ready=0, unacked=len(BODIES), timeout=40)
+        broker.wait_for(topic, ready=0, unacked=len(BODIES))
         assert bodies(query.read()) == BODIES
         query.commit()
         if dialect_named(broker.dialect).id_header is None:

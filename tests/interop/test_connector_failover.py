@@ -29,8 +29,8 @@ def test_a_broker_that_is_killed_and_restarted_loses_nothing(
         running.wait(lambda: seen.bodies, what="the first batch")
         broker.restart()
         publish(broker.options(), queue, BODIES[1_000:])
-        running.wait(lambda: set(seen.bodies) == set(BODIES), 90, "every message")
-        broker.wait_for(queue, ready=0, unacked=0, timeout=40)
+        running.wait(lambda: set(seen.bodies) == set(BODIES), what="every message")
+        broker.wait_for(queue, ready=0, unacked=0)
     doubled = len(seen.bodies) - len(BODIES)
     # Without a stable id what was offered, and not ACKed, when the connection broke comes as second rows.
     assert doubled == 0 if dialect_named(broker.dialect).id_header else doubled <= 400

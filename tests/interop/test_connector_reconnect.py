@@ -29,7 +29,7 @@ def test_a_killed_broker_costs_no_message_and_no_second_row_where_ids_are_stable
         assert [row["body"] for row in query.gather(100)] == BODIES
         broker.restart()
         # The batch in flight stays readable, and is committed after its connection is gone.
-        broker.wait_for(queue, ready=0, unacked=100, timeout=40)
+        broker.wait_for(queue, ready=0, unacked=100)
         assert [row["body"] for row in query.read()] == BODIES
         # What was un-acked and offered, and nothing else, is doubled or re-attached. The broker counts what
         # it sent; what of it comes only after the commit would be neither.

@@ -11,7 +11,7 @@ import pytest
 from support.brokers import ActiveMQ, Broker
 from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.driven import Run, publish
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import Dialect, dialect_for, dialect_named
 from spark_stomp.options import parse_source_options
@@ -34,7 +34,7 @@ class Consumer:
         self.frames: list[Frame] = []
         receipt = self.session.new_receipt()
         self.session.subscribe("0", destination, headers=headers, receipt=receipt)
-        self._keep(connection.await_receipt(receipt, 10, "SUBSCRIBE"))
+        self._keep(connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE"))
 
     def _keep(self, events: list[object]) -> None:
         self.frames += [event.frame for event in events if isinstance(event, MessageReceived)]
@@ -47,12 +47,12 @@ class Consumer:
                 self._keep([*self.connection.poll(0.2)])
             return len(self.frames) >= count
 
-        wait_until(came, 30, f"message {count}")
+        wait_until(came, what=f"message {count}")
         return self.frames[:count]
 
     def confirm(self, receipt: str) -> None:
         """Wait until the broker has handled all that was sent up to ``receipt``."""
-        self._keep([*self.connection.await_receipt(receipt, 10, "the request")])
+        self._keep([*self.connection.await_receipt(receipt, PATIENCE, "the request")])
 
 
 @contextmanager
@@ -176,8 +176,7 @@ def test_the_page_size_of_activemq_is_said_once_and_is_no_standstill(
             Run(options, minMessagesPerTrigger=3_900, maxTriggerDelay="1h") as query,
         ):
             first = query.batch()
-            (receiver,) = query.receivers()
-            wait_until(lambda: receiver._cap._stalled_at is not None, what="the receiver to see it too")
+            wait_until(lambda: query.status.receivers[0].page_limit, what="the receiver to see it too")
             query.commit()
             # Certain once the next ones come with the ACKs.
             wait_until(lambda: "maxPageSize" in caplog.text, what="the remedy")

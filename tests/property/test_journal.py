@@ -62,22 +62,21 @@ class JournaledQuery(Query):
 
     def _open(self) -> None:
         """A run begins: the journal is what is left of the last one, and Spark's two logs."""
-        self.book = DedupIndex(journaled=True)
+        self.index = DedupIndex(journaled=True)
         self.journal = local_journal(Path(self.folder.name) / "journal")
-        recovered = recover(self.journal, self.book, "id", most=1_000)
+        recovered = recover(self.journal, self.index, "id", most=1_000)
         if self.ack_when_durable:
-            recovered.permit()
-        self.sides = [JournaledSide(self.book, self.journal, f"r{at}") for at in range(RECEIVERS)]
+            recovered.permit_acks()
+        self.sides = [JournaledSide(self.index, self.journal, f"r{at}") for at in range(RECEIVERS)]
         self.writer = JournalWriter(
             self.journal,
             recovered,
-            self.book,
+            [side.deliveries for side in self.sides],
+            self.index,
             max_bytes=self.max_bytes,
             ack_when_durable=self.ack_when_durable,
             changed=lambda: None,
         )
-        with mock.patch.object(self.writer._thread, "start"):
-            self.writer.start([side.deliveries for side in self.sides])
 
     # --- what dies
 
@@ -101,7 +100,7 @@ class JournaledQuery(Query):
 
     @rule()
     def write(self) -> None:
-        self.writer._step_once()
+        self.writer.step()
 
     @rule(at=receivers)
     def write_while_a_connection_ends(self, at: int) -> None:
@@ -157,7 +156,7 @@ class JournaledQuery(Query):
     @invariant()
     def the_memory_is_that_of_what_is_held(self) -> None:
         for side in self.sides:
-            assert side.deliveries.window.released <= side.deliveries.window.end
+            assert side.deliveries.frames.released <= side.deliveries.frames.received
 
     def teardown(self) -> None:
         try:
@@ -186,7 +185,7 @@ class JournaledQuery(Query):
             assert side.link is not None
             assert not side.link.unacked
             assert not side.deliveries.acks_pending
-            assert (side.deliveries.window.memory_bytes, side.deliveries.window.spilled_bytes) == (0, 0)
+            assert (side.deliveries.frames.memory_bytes, side.deliveries.frames.spilled_bytes) == (0, 0)
 
     def _run_dry(self) -> None:
         for _ in range(2):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from support.spark import Recorder, Running, drains, single_batch, stomp_stream
+from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -14,7 +15,6 @@ pytestmark = pytest.mark.spark
 
 QUEUE = "/queue/orders"
 BODIES = [b"order %d" % number for number in range(50)]
-SOON = 10.0
 
 
 def everything_acked(broker: DevBroker, count: int = len(BODIES)) -> bool:
@@ -30,7 +30,7 @@ def test_default_trigger_acks_an_idle_queues_only_batch(
     seen = Recorder()
     with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
         running.wait(lambda: running.committed(0), what="the commit of batch 0")
-        devbroker.wait_until(lambda: everything_acked(devbroker), SOON, "the ACK of the only batch")
+        wait_until(lambda: everything_acked(devbroker), what="the ACK of the only batch")
     assert sorted(seen.bodies) == sorted(BODIES)
 
 
@@ -41,12 +41,12 @@ def test_available_now_acks_its_last_batch(spark: SparkSession, devbroker: DevBr
     frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=20)
     with Running(frame, tmp_path, seen, availableNow=True) as running:
         running.finish()
-        devbroker.wait_until(lambda: everything_acked(devbroker), SOON, "the ACK of the last batch")
+        wait_until(lambda: everything_acked(devbroker), what="the ACK of the last batch")
     assert [len(batch) for batch in seen.batches.values()] == [20, 20, 10]
 
 
 @pytest.mark.rule("1.5", "5.1")
-@pytest.mark.parametrize("trigger", [{"once": True}, {"processingTime": "30 seconds"}], ids=str)
+@pytest.mark.parametrize("trigger", [{"once": True}, {"processingTime": "1000 hours"}], ids=str)
 def test_with_the_checkpoint_named_no_further_call_is_needed(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path, trigger: dict[str, object]
 ) -> None:
@@ -55,7 +55,7 @@ def test_with_the_checkpoint_named_no_further_call_is_needed(
     frame = stomp_stream(spark, devbroker.url, QUEUE, checkpointLocation=tmp_path)
     with Running(frame, tmp_path, seen, **trigger) as running:
         running.wait(lambda: running.committed(0), what="the commit of batch 0")
-        devbroker.wait_until(lambda: everything_acked(devbroker), SOON, "the ACK of the batch")
+        wait_until(lambda: everything_acked(devbroker), what="the ACK of the batch")
     assert sorted(seen.bodies) == sorted(BODIES)
 
 
@@ -89,7 +89,7 @@ def test_a_batch_that_fails_is_not_acked(spark: SparkSession, devbroker: DevBrok
 
     with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, sink) as running:
         assert "the sink is down" in running.failure()
-    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     view = devbroker.queue(QUEUE)
     assert (view.acked, view.depth) == (0, len(BODIES))
 
@@ -101,7 +101,7 @@ def test_once_without_the_checkpoint_named_loses_nothing(
     seen = Recorder()
     with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen, once=True) as running:
         running.finish()
-    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     assert sorted(seen.bodies) == sorted(BODIES)
     assert devbroker.queue(QUEUE).acked == 0
     assert devbroker.bodies(QUEUE) == BODIES
@@ -116,7 +116,7 @@ def test_available_now_before_42_is_one_batch_that_the_named_checkpoint_acks(
     frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=20, checkpointLocation=tmp_path)
     with Running(frame, tmp_path, seen, availableNow=True) as running:
         running.finish()
-        devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 20, SOON, "the ACK of the batch")
+        wait_until(lambda: devbroker.queue(QUEUE).acked == 20, what="the ACK of the batch")
     assert seen.bodies == BODIES[:20]
 
 
@@ -129,7 +129,7 @@ def test_available_now_before_42_comes_again_without_the_checkpoint(
     for _ in range(2):
         with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen, availableNow=True) as running:
             running.finish()
-        devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+        wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     assert seen.bodies == BODIES * 2
     assert devbroker.queue(QUEUE).acked == 0
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from support.certificates import Authority
 from support.fronts import tls_front
 from support.spark import Recorder, Running, stomp_stream
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -49,7 +50,7 @@ def tcp_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
         thread.start()
         yield f"stomp://127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(PATIENCE)
 
 
 def test_a_wrong_password(spark: SparkSession, tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_frame_over_the_limit_stays_on_the_broker(
     devbroker.publish(QUEUE, b"x" * 100_000)
     text = failure(spark, devbroker.url, tmp_path, maxFrameBytes="50k")
     assert "[STOMP_FRAME_TOO_LARGE]" in text or "[STOMP_BODY_TOO_LARGE]" in text
-    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     assert devbroker.queue(QUEUE).depth == 1
 
 
@@ -143,7 +144,7 @@ def test_an_undecodable_body_stays_on_the_broker(
     text = failure(spark, devbroker.url, tmp_path, schema="body string")
     assert "[STOMP_BODY_UNDECODABLE]" in text
     assert "ID:" in text
-    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     assert devbroker.queue(QUEUE).depth == 1
 
 

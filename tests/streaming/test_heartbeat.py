@@ -68,7 +68,7 @@ def test_a_server_that_falls_silent_is_left(
         beating.faults.answer_nothing = True
         begun = time.monotonic()
         # Two intervals until it counts as silent, and connectTimeout for the first address once more.
-        running.wait(lambda: devbroker.connections == 1, 20, "the second broker")
+        running.wait(lambda: devbroker.connections == 1, what="the second broker")
         assert time.monotonic() - begun < 10
         running.wait(lambda: devbroker.queue(QUEUE).acked == 50, what="the ACKs of the second")
     assert seen.bodies == BODIES

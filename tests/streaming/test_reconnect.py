@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from support.spark import Recorder, Running, drains, stomp_stream
+from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -58,7 +59,7 @@ def test_a_batch_in_flight_survives_its_connection(
         if not broken:
             broken.append(batch_id)
             devbroker.drop_connections()
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).redelivered == 50, what="the redelivery")
+            wait_until(lambda: devbroker.queue(QUEUE).redelivered == 50, what="the redelivery")
             # A second look at the same range, from a window whose connection is gone.
             assert batch.count() == 50
 

@@ -30,7 +30,7 @@ def test_after_a_clean_stop_the_query_goes_on(
         devbroker.publish_many(QUEUE, bodies(first, 100))
         with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
             running.wait(lambda first=first: set(bodies(0, first + 100)) <= set(seen.bodies), what="all rows")
-        devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+        wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     assert set(seen.bodies) == set(bodies(0, 300))
 
 
@@ -44,7 +44,7 @@ def test_available_now_run_after_run_on_one_checkpoint(
         frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=25)
         with Running(frame, tmp_path, seen, availableNow=True) as running:
             running.finish()
-        devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+        wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
         assert devbroker.queue(QUEUE).depth == 0
     assert seen.bodies == bodies(0, 120)
 
@@ -63,7 +63,7 @@ def test_a_batch_that_failed_is_replayed_empty_and_its_messages_come_again(
 
     with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, failing) as running:
         running.failure()
-    devbroker.wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+    wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
     seen = Recorder()
     with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
         running.wait(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
@@ -94,6 +94,6 @@ def test_after_sigkill_in_the_middle_of_a_batch_nothing_is_missing(
     with SparkDriver(tmp_path, "batches", QUEUE, options) as second:
         expected = {body.decode() for body in bodies(0, 300)}
         wait_until(lambda: expected <= set(second.rows()), START, "all rows")
-        wait_until(lambda: devbroker.queue(QUEUE).depth == 0, 20, "all ACKs")
+        wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
         second.stop()
     assert sorted(second.rows()) == sorted(expected)

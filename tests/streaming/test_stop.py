@@ -30,9 +30,7 @@ def test_stops_right_after_a_batch(
         sent.append(body)
         with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
             running.wait(lambda body=body: body in seen.bodies, what=f"round {round_number}")
-        devbroker.wait_until(
-            lambda done=round_number + 1: devbroker.disconnects == done, 6.0, "an orderly DISCONNECT"
-        )
+        wait_until(lambda done=round_number + 1: devbroker.disconnects == done, what="an orderly DISCONNECT")
     assert set(seen.bodies) == set(sent)
     # What was not proved committed comes again; nothing else does, and nothing is gone.
     left = devbroker.bodies(QUEUE)

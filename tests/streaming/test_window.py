@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from support.spark import Recorder, Running, drains, stomp_stream
+from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -66,7 +67,7 @@ def test_a_minimum_holds_back_and_the_delay_lets_go(
         assert time.monotonic() - begun >= 3
         assert seen.bodies == bodies(10)
         devbroker.publish_many(QUEUE, bodies(50))
-        running.wait(lambda: len(seen.bodies) == 60, timeout=20, what="the batch at the minimum")
+        running.wait(lambda: len(seen.bodies) == 60, what="the batch at the minimum")
 
 
 @pytest.mark.rule("5.2")
@@ -100,12 +101,12 @@ def test_available_now_ends_while_producers_keep_sending(
     try:
         begun = time.monotonic()
         with Running(frame, tmp_path, seen, availableNow=True) as running:
-            running.finish(timeout=40)
+            running.finish()
         assert time.monotonic() - begun >= 5
     finally:
         done.set()
         producer.join()
-    devbroker.wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
+    wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     view = devbroker.queue(QUEUE)
     assert view.acked == len(seen.bodies) > 0
     assert view.depth == view.enqueued - len(seen.bodies)

@@ -9,11 +9,11 @@ from typing import Any
 
 from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.options import parse_sink_options, parse_source_options
-from spark_stomp.receiver import Receiver
 from spark_stomp.schema import Projection
 from spark_stomp.sink.sender import Sender
-from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.source.query import QueryStatus
 from spark_stomp.source.stream_reader import StompStreamReader
+from support.waiting import PATIENCE
 
 __all__ = ["Json", "Run", "publish"]
 
@@ -41,8 +41,8 @@ class Run:
             **{key: str(value) for key, value in further.items()},
         }
         self.reader = StompStreamReader(parse_source_options(given), Projection.of(*columns))
-        self._start: Json = self.reader.initialOffset()
-        self._end = self._start
+        self.start: Json = self.reader.initialOffset()
+        self.end = self.start
 
     def __enter__(self) -> Run:
         return self
@@ -52,39 +52,38 @@ class Run:
 
     def idle(self) -> None:
         """Wait until the subscriptions stand, while nothing is there to be read."""
-        assert self.reader.latestOffset(self._start, None) == self._start, "something came"
+        assert self.reader.latestOffset(self.start, None) == self.start, "something came"
 
-    def batch(self, timeout: float = 20.0) -> list[Row]:
+    def batch(self, timeout: float = PATIENCE) -> list[Row]:
         """The rows of the next batch, once there is anything new."""
         deadline = time.monotonic() + timeout
-        while self._end == self._start:
+        while self.end == self.start:
             assert time.monotonic() < deadline, f"no batch within {timeout:g}s"
-            self._end = self.reader.latestOffset(self._start, None)
+            self.end = self.reader.latestOffset(self.start, None)
         return self.read()
 
     @property
-    def fleet(self) -> ReceiverGroup:
-        assert self.reader._runtime is not None, "no run yet"
-        return self.reader._runtime._fleet
+    def status(self) -> QueryStatus:
+        """What the running query tells of itself."""
+        status = self.reader.status()
+        assert status is not None, "no run yet"
+        return status
 
     def counters(self) -> list[Json]:
         """What the exchange tells of each receiver."""
-        return list(self.fleet._counters().values())
-
-    def receivers(self) -> list[Receiver]:
-        return list(self.fleet._receivers.values())
+        return list(self.status.figures.values())
 
     def read(self) -> list[Row]:
         """The rows of the planned batch, once more."""
-        partitions = self.reader.partitions(self._start, self._end)
+        partitions = self.reader.partitions(self.start, self.end)
         # As in a task: another copy of the reader, unpickled.
         task = pickle.loads(pickle.dumps(self.reader))
         return [row for partition in partitions for part in task.read(partition) for row in part.to_pylist()]
 
     def commit(self) -> None:
         """Spark has committed the planned batch."""
-        self.reader.commit(self._end)
-        self._start = self._end
+        self.reader.commit(self.end)
+        self.start = self.end
 
     def take(self, count: int) -> list[Row]:
         """The rows of so many batches as hold ``count`` messages, each committed but the last."""
@@ -96,10 +95,10 @@ class Run:
 
     def gather(self, count: int) -> list[Row]:
         """The rows of one batch with ``count`` messages: waits for all before it plans."""
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + PATIENCE
         while True:
-            self._end = self.reader.latestOffset(self._start, None)
-            rows = self.read() if self._end != self._start else []
+            self.end = self.reader.latestOffset(self.start, None)
+            rows = self.read() if self.end != self.start else []
             if len(rows) >= count:
                 return rows
-            assert time.monotonic() < deadline, f"{len(rows)} of {count} messages came"
+            assert time.monotonic() < deadline, f"{len(rows)} of {count} messages came within {PATIENCE:g}s"

@@ -51,7 +51,7 @@ def main() -> None:
     first = shown(run.gather(size))
     run.commit()
     second = shown(run.gather(size))
-    saw = {"first": first, "second": second, "committed": run._start, "planned": run._end}
+    saw = {"first": first, "second": second, "committed": run.start, "planned": run.end}
     sys.stdout.write(json.dumps(saw) + "\n")
     sys.stdout.flush()
     sys.stdin.read()

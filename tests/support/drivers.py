@@ -77,11 +77,11 @@ class SparkDriver:
         }
         if self.points is not None:
             environment.update(self.points.environment())
-        command = [sys.executable, _DRIVER, self.folder, self.mode, self.queue, json.dumps(self.options)]
+        given = (str(self.folder), self.mode, self.queue, json.dumps(self.options))
         self.starts += 1
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, str(_DRIVER), *given],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=log,

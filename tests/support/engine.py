@@ -13,6 +13,7 @@ All processes are forked from one that has imported everything and has no thread
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import multiprocessing
 import os
@@ -34,13 +35,12 @@ from spark_stomp.datasource import StompDataSource
 from spark_stomp.errors import StompError
 from support.points import Point, Points, arm
 from support.processes import lives
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 __all__ = ["CommitLog", "Engine", "Query", "Sink", "rows_of"]
 
 _TASK_TRIES = 4
 _POLL = 0.01
-_GOODBYE = 15.0
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -67,7 +67,7 @@ class Engine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate(timeout=_GOODBYE)
+        self._process.communicate(timeout=PATIENCE)
 
     def start(self, query: Query) -> int:
         """Start the query's driver; its process id, which is also that of its session."""
@@ -129,7 +129,7 @@ class Query:
     def stop(self) -> None:
         """The orderly end."""
         (self.folder / "stop").touch()
-        wait_until(lambda: not self.running, _GOODBYE, "the end of the query")
+        wait_until(lambda: not self.running, what="the end of the query")
 
     @property
     def failure(self) -> str:
@@ -152,7 +152,7 @@ class Query:
         lines = (self.folder / "output" / "attempts").read_text().splitlines()
         return [rows for number, rows in map(json.loads, lines) if number == batch]
 
-    def wait_failed(self, timeout: float = 20.0) -> str:
+    def wait_failed(self, timeout: float = PATIENCE) -> str:
         """Wait until the query ends by itself; what ended it."""
         wait_until(lambda: not self.running, timeout, "the failure")
         return self.failure
@@ -244,7 +244,7 @@ class Child:
         """As Spark ends its processes: SIGTERM, twice in a row."""
         for _ in range(2):
             self._process.terminate()
-        self._process.join(_GOODBYE)
+        self._process.join(PATIENCE)
 
 
 class _Failed(Exception):
@@ -317,7 +317,7 @@ def serve_reader(pipe: Connection, options: dict[str, str]) -> None:
     reader = _new_reader(options)
     while (question := _received(pipe)) is not None:
         name, *given = question
-        _answer(pipe, lambda name=name, given=given: getattr(reader, name)(*given))
+        _answer(pipe, functools.partial(getattr(reader, name), *given))
     reader.stop()
 
 
@@ -329,7 +329,7 @@ def serve_tasks(pipe: Connection, _: Any) -> None:
         return [body.as_py() for part in parts for body in part.column("body")]
 
     while (question := _received(pipe)) is not None:
-        _answer(pipe, lambda question=question: read(*question))
+        _answer(pipe, functools.partial(read, *question))
 
 
 def _new_reader(options: dict[str, str]) -> Any:

@@ -14,10 +14,13 @@ from contextlib import asynccontextmanager, contextmanager
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+
+from support.waiting import PATIENCE
 
 __all__ = ["tls_front", "websocket_front"]
 
-SUBPROTOCOLS = ["v12.stomp", "v11.stomp", "v10.stomp"]
+SUBPROTOCOLS = [Subprotocol(name) for name in ("v12.stomp", "v11.stomp", "v10.stomp")]
 Front = Callable[[], "contextlib.AbstractAsyncContextManager[int]"]
 
 
@@ -126,9 +129,9 @@ def _running(front: Front) -> Iterator[int]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(20), "the front did not start"
+    assert ready.wait(PATIENCE), "the front did not start"
     try:
         yield ports[0]
     finally:
         loop.call_soon_threadsafe(over.set)
-        thread.join(20)
+        thread.join(PATIENCE)

@@ -56,7 +56,7 @@ def write(folder: Path, kind: str | None) -> None:
             run.commit()
             broker.publish_many("/queue/a", ["planned ä".encode(), b"", bytes(range(256))])
             rows = run.gather(3)
-            state = {"start": run._start, "end": run._end, "rows": [plain(row) for row in rows]}
+            state = {"start": run.start, "end": run.end, "rows": [plain(row) for row in rows]}
     (folder / (f"{kind}.offsets.json" if kind else "offsets.json")).write_text(json.dumps(state, indent=1))
     if kind:
         opened = open_journal(JournalSettings(str(folder / kind), 1 << 20, max_remembered=1_000))

@@ -12,6 +12,7 @@ from types import TracebackType
 from spark_stomp.errors import StompError
 from support.brokers import Broker
 from support.driven import publish
+from support.waiting import PATIENCE
 
 __all__ = ["Audit", "Load"]
 
@@ -49,7 +50,7 @@ class Load:
     def stop(self) -> None:
         """Publish no more; everything is confirmed or given up when this returns."""
         self._over.set()
-        self._thread.join(60)
+        self._thread.join(PATIENCE)
 
     def audit(self, rows: Sequence[str]) -> Audit:
         """What of the confirmed messages is in ``rows``, and how often."""

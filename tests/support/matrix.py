@@ -51,7 +51,6 @@ _BEFORE, _AFTER = 3 * BATCH, BATCH + 10
 ACKED = _BEFORE
 """What a broker can deliver again that forgets ACKs when it is killed: all that was published until then."""
 _STARTS_AT_MOST = 5
-_LONG = 60.0
 
 MODES: dict[str, Callable[[Path], dict[str, str]]] = {
     "plain": lambda folder: {},
@@ -217,7 +216,7 @@ def _finish(query: Query, broker: Broker, queue: str) -> None:
         return expected <= set(query.rows()) and broker.depth(queue) == 0
 
     try:
-        wait_until(done, _LONG, "the end of the cell")
+        wait_until(done, what="the end of the cell")
     except AssertionError as error:
         missing = sorted(expected - set(query.rows()))
         said = f"missing: {missing}; in the queue: {broker.standing(queue)}; {query.failure}\n{query.log}"

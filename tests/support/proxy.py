@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from types import TracebackType
 
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 __all__ = ["FaultProxy", "Way"]
 
@@ -78,11 +78,11 @@ class FaultProxy:
     ) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join(10)
+        self._threads[0].join(PATIENCE)
         self._listener.close()
         self.cut()
         for thread in self._threads[1:]:
-            thread.join(10)
+            thread.join(PATIENCE)
 
     # --- looking
 
@@ -103,7 +103,7 @@ class FaultProxy:
         with self._changed:
             return self._passed[way]
 
-    def wait_tripped(self, timeout: float = 20.0) -> None:
+    def wait_tripped(self, timeout: float = PATIENCE) -> None:
         """Wait for :attr:`tripped`."""
         wait_until(lambda: self._tripped, timeout, "the fault")
 
@@ -188,7 +188,7 @@ class FaultProxy:
             try:
                 if self._refusing:
                     raise ConnectionRefusedError
-                broker = socket.create_connection((_HOST, self.target), timeout=20)
+                broker = socket.create_connection((_HOST, self.target), timeout=PATIENCE)
             except OSError:
                 client.close()
                 continue

@@ -99,7 +99,7 @@ class _Reader:
         self.size += len(line) + 1
         if self.version == "1.2" and line[-1:] == b"\r":
             del line[-1]
-        while self.lenient and line[-1:] in (b" ", b"\r"):
+        while self.lenient and line.endswith((b" ", b"\r")):
             del line[-1]
         return bytes(line)
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from support.release import spark_release
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 __all__ = ["BatchFiles", "Recorder", "Running", "drains", "single_batch", "spark_session", "stomp_stream"]
 
@@ -126,7 +127,7 @@ class Running:
         self.query.stop()
 
     def wait(
-        self, condition: Callable[[], object], timeout: float = 40.0, what: str = "the condition"
+        self, condition: Callable[[], object], timeout: float = PATIENCE, what: str = "the condition"
     ) -> None:
         """Wait for ``condition``; a query that failed meanwhile fails the test with its own error."""
 
@@ -137,7 +138,7 @@ class Running:
 
         wait_until(holds, timeout, what)
 
-    def finish(self, timeout: float = 60.0) -> None:
+    def finish(self, timeout: float = PATIENCE) -> None:
         """Wait for a query that ends by itself."""
         assert self.query.awaitTermination(int(timeout)), f"the query did not end within {timeout:g}s"
 
@@ -145,7 +146,7 @@ class Running:
         """Whether Spark's commit log has the batch."""
         return (self.checkpoint / "commits" / str(batch_id)).exists()
 
-    def failure(self, timeout: float = 40.0) -> str:
+    def failure(self, timeout: float = PATIENCE) -> str:
         """The text of the error that ends the query."""
         wait_until(lambda: self.query.exception() is not None, timeout, "the query's failure")
         return str(self.query.exception())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from spark_stomp.errors import StompError
 
@@ -17,6 +17,9 @@ Verdict = Literal["go", "fail", "unsure", "late", "die", "die after", "die late"
 same with the caller's death, or with half of the object left behind."""
 
 _TIMEOUT = 30.0
+
+
+_Result = TypeVar("_Result")
 
 
 class Killed(BaseException):
@@ -131,8 +134,8 @@ class Actor:
         self._call(lambda: self._shared.objects.pop(path, None))
 
     def _call(
-        self, effect: Callable[[], Any], torn: Callable[[], object] | None = None, *, reads: bool = False
-    ) -> Any:
+        self, effect: Callable[[], _Result], torn: Callable[[], object] | None = None, *, reads: bool = False
+    ) -> _Result:
         if threading.current_thread() is not self._thread:
             # A reader of the test's own.
             return effect()

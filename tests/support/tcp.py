@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from support.waiting import PATIENCE
+
 __all__ = ["tcp_server"]
 
 
@@ -20,7 +22,7 @@ def tcp_server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
         yield listener.getsockname()[1]
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(PATIENCE)
 
 
 def _serve_all(listener: socket.socket, serve: Callable[[socket.socket], None]) -> None:
@@ -30,5 +32,5 @@ def _serve_all(listener: socket.socket, serve: Callable[[socket.socket], None]) 
         except OSError:
             return
         with connection, contextlib.suppress(OSError):
-            connection.settimeout(20)
+            connection.settimeout(PATIENCE)
             serve(connection)

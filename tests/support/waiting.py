@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
-__all__ = ["wait_until"]
+__all__ = ["PATIENCE", "wait_until"]
+
+PATIENCE = float(os.environ.get("SPARK_STOMP_TEST_PATIENCE", "60"))
+"""Seconds until something that should have happened counts as hung. It costs nothing while all is well, so it
+is long enough for a machine that is busy with other things. Runs that expect failures may shorten it."""
 
 
 def wait_until(
-    condition: Callable[[], object], timeout: float = 20.0, what: str = "the condition", every: float = 0.01
+    condition: Callable[[], object],
+    timeout: float = PATIENCE,
+    what: str = "the condition",
+    every: float = 0.01,
 ) -> None:
     """Return once ``condition()`` is true, asked ``every`` so many seconds; AssertionError naming ``what``
     after ``timeout`` seconds."""

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 
 import pytest
+from support.waiting import PATIENCE
 
 from spark_stomp import __version__, cli
 from spark_stomp.devbroker import cli as devbroker_cli
@@ -71,6 +72,6 @@ def test_a_real_broker_until_sigterm() -> None:
         first = process.stdout.readline()
         os.kill(process.pid, signal.SIGTERM)
         rest = process.stdout.read()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
     assert "stomp://127.0.0.1:" in first
     assert "development only" in rest

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from support.brokers.certificates import Certificates, make_certificates
 from support.brokers.unavailable import Unavailable
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 __all__ = ["CONF", "Broker", "Standing", "Unavailable", "free_ports", "is_listening"]
 
@@ -135,7 +135,7 @@ class Broker(ABC):
         """Messages of ``destination`` that were delivered and not ACKed."""
         return self.standing(destination).unacked
 
-    def wait_for(self, destination: str, ready: int, unacked: int = 0, timeout: float = 20.0) -> None:
+    def wait_for(self, destination: str, ready: int, unacked: int = 0, timeout: float = PATIENCE) -> None:
         """Wait until the broker's management says this of ``destination``; fails with what it said last."""
         wanted, said = Standing(ready, unacked), Standing(-1, -1)
 

@@ -12,6 +12,7 @@ from spark_stomp.transport import open_connection
 from support.brokers.base import HOST, Broker, Standing
 from support.certificates import Authority
 from support.fronts import tls_front, websocket_front
+from support.waiting import PATIENCE
 
 __all__ = ["DevelopmentBroker"]
 
@@ -87,5 +88,5 @@ class DevelopmentBroker(Broker):
         with open_connection(options) as connection:
             connection.session.subscribe("0", topic, headers=named)
             connection.session.unsubscribe("0", headers=named, receipt="gone")
-            connection.await_receipt("gone", 10, "UNSUBSCRIBE")
+            connection.await_receipt("gone", PATIENCE, "UNSUBSCRIBE")
             connection.disconnect(5)

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
+from support.waiting import PATIENCE
 
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.devbroker.faults import Faults
@@ -21,7 +22,7 @@ class Ends:
 
     def __init__(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.client = socket.create_connection(listener.getsockname(), timeout=10)
+            self.client = socket.create_connection(listener.getsockname(), timeout=PATIENCE)
             ours, _ = listener.accept()
         for end, buffer in ((ours, socket.SO_SNDBUF), (self.client, socket.SO_RCVBUF)):
             end.setsockopt(socket.SOL_SOCKET, buffer, 1 << 15)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.peer import HIGH_WATER
@@ -22,14 +23,12 @@ from spark_stomp.protocol import (
     ReceiptReceived,
 )
 
-TIMEOUT = 10.0
-
 
 class Client:
     """A blocking client on a socket."""
 
     def __init__(self, broker: DevBroker, config: ClientConfig | None = None) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", broker.port), timeout=TIMEOUT)
+        self.socket = socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE)
         self.session = ClientConnection(config or ClientConfig())
         self._events: list[Event] = []
         self.session.connect(0.0)
@@ -138,7 +137,7 @@ class TestSessions:
         orderly.flush()
         assert orderly.next() == Disconnected(confirmed=True)
         rude.close()
-        broker.wait_until(lambda: broker.connections == 0, TIMEOUT)
+        broker.wait_until(lambda: broker.connections == 0, PATIENCE)
         assert (broker.connects, broker.disconnects) == (2, 1)
 
     def test_the_broker_closes_after_a_disconnect(self, connect: Connect) -> None:
@@ -167,11 +166,11 @@ class TestSessions:
         client.socket.sendall(b"RUBBISH\n\n\0")
         assert isinstance(client.next(), Connected)
         assert isinstance(client.next(), ErrorReceived)
-        broker.wait_until(lambda: broker._links == {}, TIMEOUT, "the broker to lose patience")
+        broker.wait_until(lambda: broker._links == {}, PATIENCE, "the broker to lose patience")
         client.close()
 
     def test_something_that_is_not_stomp(self, broker: DevBroker) -> None:
-        with socket.create_connection(("127.0.0.1", broker.port), timeout=TIMEOUT) as other:
+        with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE) as other:
             other.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             answer = b""
             while piece := other.recv(4096):
@@ -192,7 +191,7 @@ class TestMessages:
         assert message.frame.body == b"hi"
         consumer.session.ack("0", message.frame.get("ack") or "")
         consumer.flush()
-        broker.wait_until(lambda: broker.queue("/queue/a").acked == 1, TIMEOUT)
+        broker.wait_until(lambda: broker.queue("/queue/a").acked == 1, PATIENCE)
 
     def test_published_from_another_thread_arrive(self, broker: DevBroker, connect: Connect) -> None:
         consumer = connect()
@@ -220,7 +219,7 @@ class TestMessages:
         first.flush()
         assert isinstance(first.next(), MessageReceived)
         broker.drop_connections()
-        broker.wait_until(lambda: broker.connections == 0, TIMEOUT)
+        broker.wait_until(lambda: broker.connections == 0, PATIENCE)
         assert broker.queue("/queue/a").unacked == 0
         second = connect()
         second.session.subscribe("0", "/queue/a")
@@ -243,7 +242,7 @@ class TestMessages:
         other.flush()
         assert other.next() == ReceiptReceived("r")
         links = broker._links.values()
-        broker.wait_until(lambda: any(link.waiting for link in links), TIMEOUT, "a full socket")
+        broker.wait_until(lambda: any(link.waiting for link in links), PATIENCE, "a full socket")
         # What the kernel buffers on both sides comes on top of the high-water mark.
         assert steady(lambda: broker.queue("/queue/a").unacked) < count
         assert max(link.waiting for link in links) <= HIGH_WATER + 2 * len(body)
@@ -256,7 +255,7 @@ class TestMessages:
         client = connect()
         client.socket.setblocking(False)
         request = b"SEND\ndestination:/queue/a\nreceipt:" + b"r" * 8000 + b"\n\n\0"
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + PATIENCE
         with pytest.raises(BlockingIOError):
             while time.monotonic() < deadline:
                 sent = client.socket.send(request)
@@ -298,7 +297,7 @@ class TestWaiting:
     def test_returns_when_it_holds(self, broker: DevBroker) -> None:
         timer = threading.Timer(0.1, lambda: broker.publish("/queue/a", b""))
         timer.start()
-        broker.wait_until(lambda: broker.queue("/queue/a").depth == 1, TIMEOUT)
+        broker.wait_until(lambda: broker.queue("/queue/a").depth == 1, PATIENCE)
         timer.join()
 
     def test_says_what_it_waited_for(self, broker: DevBroker) -> None:
@@ -308,7 +307,7 @@ class TestWaiting:
 
 def steady(value: Callable[[], int]) -> int:
     """The value once it has stayed the same for a while."""
-    deadline = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + PATIENCE
     last, since = value(), time.monotonic()
     while time.monotonic() - since < 0.3:
         assert time.monotonic() < deadline

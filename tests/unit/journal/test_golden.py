@@ -19,7 +19,7 @@ RELEASES = sorted(GOLDEN.iterdir())
 
 def begun(broker: DevBroker, state: dict[str, Any], **options: str) -> Run:
     run = Run({"url": broker.url, "destination": "/queue/a", **options}, COLUMNS)
-    run._start, run._end = state["start"], state["end"]
+    run.start, run.end = state["start"], state["end"]
     return run
 
 

@@ -178,7 +178,7 @@ class TestReconnect:
             assert bodies(receiver, 0, 6) == [*FIVE, b"new"]
             assert figures(receiver.status()) == (5, 5, 0, 0, 0)
             receiver.acknowledge(6)
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 6, what="the ACKs")
+            wait_until(lambda: devbroker.queue(QUEUE).acked == 6, what="the ACKs")
             wait_until(lambda: not receiver.status().acks_pending, what="the receipts")
             assert devbroker.connections == 1
 
@@ -188,7 +188,7 @@ class TestReconnect:
         with receiving(devbroker.url) as receiver:
             offer(receiver, 5)
             receiver.acknowledge(5)
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
+            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
             wait_until(lambda: not receiver.status().acks_pending, what="the receipts")
             devbroker.publish_many(QUEUE, FIVE)
             received(receiver, 10)
@@ -210,7 +210,7 @@ class TestReconnect:
             receiver.acknowledge(5)
             devbroker.faults.withhold_receipts = ()
             devbroker.drop_connections()
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
+            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
             assert receiver.status().counts.dropped == 5
             assert receiver.status().received == 5
 
@@ -224,7 +224,7 @@ class TestReconnect:
             receiver.acknowledge(5)
             devbroker.drop_connections()
             devbroker.faults.answer_nothing = False
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
+            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
             wait_until(lambda: receiver.status().reconnects == 1, what="another connection")
             wait_until(lambda: receiver.status().counts.dropped == 5, what="the redelivery")
             assert receiver.status().received == 5
@@ -250,7 +250,7 @@ class TestReconnect:
             again(receiver, devbroker)
             received(receiver, 8)
             receiver.acknowledge(8)
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
+            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
 
     @pytest.mark.rule("4.3")
     def test_a_message_that_moves_to_another_receiver_gives_no_second_row(self, devbroker: DevBroker) -> None:
@@ -271,7 +271,7 @@ class TestReconnect:
             assert (first.status().received, second.status().received) == (5, 0)
             first.acknowledge(5)
             second.wake()
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
+            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
         finally:
             first.stop(4)
             second.stop(4)
@@ -316,23 +316,23 @@ class TestReconnect:
     def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:
         with DevBroker() as broker:
             url = broker.url
-        with receiving(url) as receiver:
-            wait_until(lambda: receiver.status().failure is not None, 5, what="the failure")
+        with receiving(url, reconnectTimeout="1h") as receiver:
+            wait_until(lambda: receiver.status().failure is not None, what="the failure")
             assert isinstance(receiver.status().failure, ConnectFailed)
 
     def test_a_break_before_the_first_subscription_is_one_like_any_other(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
         devbroker.faults.drop_after_frames = 1  # which is the SUBSCRIBE
         with receiving(devbroker.url) as receiver:
-            devbroker.wait_until(lambda: devbroker.connects >= 2, what="another connection")
+            wait_until(lambda: devbroker.connects >= 2, what="another connection")
             devbroker.faults.drop_after_frames = None
             received(receiver, 5)
             assert receiver.status().failure is None
 
     def test_but_not_for_ever(self, devbroker: DevBroker) -> None:
         devbroker.faults.drop_after_frames = 1
-        with receiving(devbroker.url, connectTimeout="1s") as receiver:
-            wait_until(lambda: receiver.status().failure is not None, 5, what="the failure")
+        with receiving(devbroker.url, connectTimeout="1s", reconnectTimeout="1h") as receiver:
+            wait_until(lambda: receiver.status().failure is not None, what="the failure")
             assert isinstance(receiver.status().failure, ConnectionLost)
         assert devbroker.connects >= 2
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 from support.options import sink_options
+from support.waiting import wait_until
 
 from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.devbroker import DevBroker
@@ -28,7 +29,7 @@ def test_all_messages_arrive_in_order_and_are_confirmed(devbroker: DevBroker, wi
             sender.send(message)
         assert sender.finish() == 100
     assert devbroker.bodies(QUEUE) == [message.body for message in messages(100)]
-    devbroker.wait_until(lambda: devbroker.disconnects == 1, what="the DISCONNECT")
+    wait_until(lambda: devbroker.disconnects == 1, what="the DISCONNECT")
 
 
 def test_nothing_to_send_opens_no_connection(devbroker: DevBroker) -> None:
@@ -87,8 +88,8 @@ class TestWhileSparkComputes:
         with Sender(sink_options(devbroker.url)) as sender:
             for message in messages(3):
                 sender.send(message)
-            devbroker.wait_until(lambda: devbroker.queue(QUEUE).enqueued == 3, what="the messages")
-            devbroker.wait_until(lambda: sender.confirmed == 3, what="the receipts")
+            wait_until(lambda: devbroker.queue(QUEUE).enqueued == 3, what="the messages")
+            wait_until(lambda: sender.confirmed == 3, what="the receipts")
             assert sender.finish() == 3
 
     def test_heartbeats_go_both_ways(self) -> None:
@@ -106,7 +107,7 @@ class TestWhileSparkComputes:
         with Sender(sink_options(devbroker.url)) as sender:
             sender.send(messages(1)[0])
             devbroker.drop_connections()
-            devbroker.wait_until(lambda: pumps() == [], what="the end of the pump")
+            wait_until(lambda: pumps() == [], what="the end of the pump")
             with pytest.raises(ConnectionLost):
                 sender.send(messages(1)[0])
             with pytest.raises(ConnectionLost):
@@ -115,7 +116,7 @@ class TestWhileSparkComputes:
     def test_a_refusal_is_raised_by_the_next_call(self) -> None:
         with DevBroker(refuse=(QUEUE,)) as broker, Sender(sink_options(broker.url)) as sender:
             sender.send(messages(1)[0])
-            broker.wait_until(lambda: pumps() == [], what="the end of the pump")
+            wait_until(lambda: pumps() == [], what="the end of the pump")
             with pytest.raises(DestinationRefused, match=f"SEND to {QUEUE}"):
                 sender.send(messages(1)[0])
 

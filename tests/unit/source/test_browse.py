@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from support.waiting import wait_until
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.devbroker import DevBroker
@@ -37,7 +38,7 @@ def seen(devbroker: DevBroker, destination: str = QUEUE, **options: Any) -> list
 def test_up_to_max_messages_and_nothing_consumed(devbroker: DevBroker, broker: str, most: int) -> None:
     devbroker.publish_many(QUEUE, BODIES)
     assert seen(devbroker, broker=broker, maxMessages=most) == BODIES[:most]
-    devbroker.wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+    wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
     assert devbroker.bodies(QUEUE) == BODIES
     assert devbroker.queue(QUEUE).acked == 0
 
@@ -54,7 +55,7 @@ def test_nothing_is_consumed_where_the_broker_passes_over_what_asks_to_browse(
     monkeypatch.setattr(Broker, "subscribe", consuming)
     devbroker.publish_many(QUEUE, BODIES)
     assert seen(devbroker, acceptVersions=versions, maxMessages=24) == BODIES[:24]
-    devbroker.wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+    wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
     view = devbroker.queue(QUEUE)
     assert (view.acked, view.delivered) == (0, 25)
     assert devbroker.bodies(QUEUE) == BODIES

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.journals import bodies, frame, local_journal
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.framebatch import FrameBatch
@@ -29,22 +29,21 @@ class Query:
     def __init__(
         self, directory: Path, *, max_bytes: int = 1 << 30, ack_when_durable: bool = False, most: int = 100
     ) -> None:
-        self.book = DedupIndex(journaled=True)
+        self.index = DedupIndex(journaled=True)
         self.journal = local_journal(directory, max_bytes)
-        self.recovered = recover(self.journal, self.book, "message-id", most=most)
-        self.receiver = Deliveries(1 << 20, self.book, "r", self.journal.batches)
+        self.recovered = recover(self.journal, self.index, "message-id", most=most)
+        self.receiver = Deliveries(1 << 20, self.index, "r", self.journal.batches)
         self.receiver.connected(keyed=True)
         self.changes = 0
         self.writer = JournalWriter(
             self.journal,
             self.recovered,
-            self.book,
+            [self.receiver],
+            self.index,
             max_bytes=max_bytes,
             ack_when_durable=ack_when_durable,
             changed=self._changed,
         )
-        self.writer._receivers = [self.receiver]
-        self.writer._all = (self.recovered, self.receiver)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -92,19 +91,19 @@ def make(tmp_path: Path) -> Iterator[Make]:
 def test_what_came_is_durable_after_a_step_and_leaves_the_memory(make: Make) -> None:
     query = make()
     query.deliver(0, 3)
-    assert (query.journal.end, query.writer.waiting) == (0, 3)
-    assert query.writer._step_once()
-    assert (query.journal.end, query.writer.waiting, query.changes) == (3, 0, 1)
-    assert query.receiver.window.memory_bytes == 0
+    assert (query.journal.end, query.writer.unwritten) == (0, 3)
+    assert query.writer.step()
+    assert (query.journal.end, query.writer.unwritten, query.changes) == (3, 0, 1)
+    assert query.receiver.frames.memory_bytes == 0
     assert bodies(query.journal.batches(0, 3)) == ["body 0", "body 1", "body 2"]
-    assert not query.writer._step_once()
+    assert not query.writer.step()
 
 
 @pytest.mark.rule("J.5")
 def test_durable_alone_is_no_reason_to_ack(make: Make) -> None:
     query = make()
     query.deliver(0, 2)
-    query.writer._step_once()
+    query.writer.step()
     assert query.acks() == []
     assert query.writer.commit(1)
     assert query.acks() == [b"h0"]
@@ -115,11 +114,11 @@ def test_with_ack_after_journal_it_is_and_not_before(make: Make) -> None:
     query = make(ack_when_durable=True)
     query.deliver(0, 2)
     assert query.acks() == []
-    query.writer._step_once()
+    query.writer.step()
     assert query.acks() == [b"h0", b"h1"]
     query.receiver.confirm("receipt")
     # Of what the broker confirmed only the keys are left in memory.
-    assert (query.book.held, query.receiver.window.oldest_position) == (0, None)
+    assert (query.index.held, query.receiver.oldest_position) == (0, None)
 
 
 @pytest.mark.rule("J.9")
@@ -130,20 +129,20 @@ def test_what_a_broker_forgot_having_confirmed_gives_no_second_row(
 ) -> None:
     query = make(ack_when_durable=ack_when_durable)
     query.deliver(0, 3)
-    query.writer._step_once()
+    query.writer.step()
     query.writer.commit(3)
     assert len(query.acks()) == 3
     query.receiver.confirm("receipt")
     query.receiver.disconnected(redelivers=True)
     if restarted:
-        query.writer._step_once()
+        query.writer.step()
         query.journal.flush()
         query = make(ack_when_durable=ack_when_durable)
     else:
         query.receiver.connected(keyed=True)
     query.deliver(0, 3, handle="again")
     assert query.acks() == [b"again0", b"again1", b"again2"]
-    assert not query.writer._step_once()
+    assert not query.writer.step()
     assert (query.journal.end, query.receiver.counts.dropped) == (3, 3)
 
 
@@ -159,14 +158,14 @@ def test_a_commit_that_overtakes_the_writer_counts(make: Make, monkeypatch: pyte
         return positions
 
     monkeypatch.setattr(query.journal, "append", overtaken)
-    query.writer._step_once()
+    query.writer.step()
     assert query.acks() == [b"h0", b"h1"]
 
 
 def test_a_commit_is_news_once(make: Make) -> None:
     query = make()
     query.deliver(0, 2)
-    query.writer._step_once()
+    query.writer.step()
     assert query.writer.commit(2)
     assert not query.writer.commit(2)
     assert not query.writer.commit(1)
@@ -179,13 +178,13 @@ def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
     taken = query.receiver.take(1 << 20)
     query.deliver(2, 1)
     query.receiver.disconnected(redelivers=True)
-    assert query.receiver.window.end == 2
+    assert query.receiver.frames.received == 2
     query.receiver.connected(keyed=True)
     query.deliver(0, 3, handle="again")
-    assert query.receiver.window.end == 3
+    assert query.receiver.frames.received == 3
     for run, position in zip(taken, query.journal.append(taken), strict=True):
         query.receiver.journaled(run, position)
-    query.writer._step_once()
+    query.writer.step()
     assert bodies(query.journal.batches(0, 3)) == ["body 0", "body 1", "body 2"]
 
 
@@ -194,10 +193,10 @@ class TestAfterARestart:
     def test_redelivered_and_not_committed_gives_no_second_row(self, make: Make) -> None:
         query = make()
         query.deliver(0, 3)
-        query.writer._step_once()
+        query.writer.step()
         query = make()
         query.deliver(0, 4, handle="again")
-        query.writer._step_once()
+        query.writer.step()
         assert query.journal.end == 4
         assert query.receiver.counts.reattached == 3
         query.writer.commit(2)
@@ -207,9 +206,9 @@ class TestAfterARestart:
     def test_redelivered_and_committed_is_acked_and_dropped(self, make: Make) -> None:
         query = make()
         query.deliver(0, 3)
-        query.writer._step_once()
+        query.writer.step()
         query.writer.commit(2)
-        query.writer._step_once()
+        query.writer.step()
         query.journal.flush()
         query = make()
         query.deliver(0, 3, handle="again")
@@ -220,23 +219,23 @@ class TestAfterARestart:
     def test_with_ack_after_journal_everything_there_is_acked_at_once(self, make: Make) -> None:
         query = make(ack_when_durable=True)
         query.deliver(0, 3)
-        query.writer._step_once()
+        query.writer.step()
         query = make(ack_when_durable=True)
         query.recovered.permit()
         query.deliver(0, 3, handle="again")
         assert query.acks() == [b"again0", b"again1", b"again2"]
-        query.writer._step_once()
+        query.writer.step()
         assert query.journal.end == 3
 
     def test_the_same_id_with_another_body_is_a_message_of_its_own(self, make: Make) -> None:
         query = make()
         query.deliver(0, 1)
-        query.writer._step_once()
+        query.writer.step()
         query = make()
         data = frame(0, "other")
         block = MessageBlock(data, [len(data)], [b"h"], [b"ID:0"])
         query.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
-        query.writer._step_once()
+        query.writer.step()
         assert bodies(query.journal.batches(0, 2)) == ["body 0", "other"]
         assert query.receiver.counts.other_body == 1
 
@@ -244,9 +243,9 @@ class TestAfterARestart:
         query = make()
         for number in range(4):
             query.deliver(number)
-            query.writer._step_once()
+            query.writer.step()
         query = make(most=2)
-        assert (query.book.held, query.book.evicted) == (2, 2)
+        assert (query.index.held, query.index.evicted) == (2, 2)
 
 
 class TestRoom:
@@ -263,7 +262,7 @@ class TestRoom:
         number = 0
         while not query.writer.full:
             query.deliver(number)
-            query.writer._step_once()
+            query.writer.step()
             number += 1
             assert number < 1_000
         return query
@@ -272,19 +271,19 @@ class TestRoom:
     def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, make: Make) -> None:
         query = self.filled(make)
         assert query.journal.size <= self.SMALL
-        assert query.writer.waiting == 1
-        assert not query.writer._step_once()
+        assert query.writer.unwritten == 1
+        assert not query.writer.step()
         assert query.acks() == []
 
     @pytest.mark.rule("J.11")
     def test_a_commit_whose_acks_are_confirmed_makes_room(self, make: Make) -> None:
         query = self.filled(make)
         query.writer.commit(query.journal.end)
-        assert not query.writer._step_once()
+        assert not query.writer.step()
         query.acks()
         query.receiver.confirm("receipt")
-        assert query.writer._step_once()
-        assert (query.writer.waiting, query.writer.full) == (0, False)
+        assert query.writer.step()
+        assert (query.writer.unwritten, query.writer.full) == (0, False)
 
     @pytest.mark.rule("J.11")
     def test_so_does_a_connection_that_ended_before_its_receipts(self, make: Make, tmp_path: Path) -> None:
@@ -294,9 +293,9 @@ class TestRoom:
         query.acks()
         query.receiver.disconnected(redelivers=True)
         query.receiver.connected(keyed=True)
-        query.writer._step_once()
+        query.writer.step()
         query.deliver(end, handle="again")
-        query.writer._step_once()
+        query.writer.step()
         assert query.journal.first > 0
         # Frames are gone, their keys are not: not even for the next run.
         query = make(max_bytes=self.SMALL)
@@ -307,35 +306,34 @@ class TestRoom:
         query = make()
         for number in range(10):
             query.deliver(number)
-            query.writer._step_once()
+            query.writer.step()
         for committed in (4, 8):
             query.writer.commit(committed)
             query.acks(f"receipt {committed}")
             query.receiver.confirm(f"receipt {committed}")
-        query.writer._step_once()
+        query.writer.step()
         assert 0 < query.journal.first <= 4
 
     @pytest.mark.rule("J.12")
     def test_a_bound_that_is_smaller_than_any_group_lets_one_through(self, make: Make) -> None:
         query = make(max_bytes=1)
         query.deliver(0)
-        assert query.writer._step_once()
+        assert query.writer.step()
         query.deliver(1)
-        assert not query.writer._step_once()
+        assert not query.writer.step()
         query.writer.commit(1)
         query.acks()
         query.receiver.confirm("receipt")
-        assert query.writer._step_once()
+        assert query.writer.step()
 
 
 class TestThread:
     def test_it_writes_what_comes_and_rests_in_between(self, make: Make, tmp_path: Path) -> None:
         query = make()
-        query.writer._all = (query.recovered,)
-        query.writer.start([query.receiver])
+        query.writer.start()
         query.deliver(0, 2)
         query.writer.wake()
-        wait_until(lambda: query.journal.end == 2, 10, "the frames in the journal")
+        wait_until(lambda: query.journal.end == 2, what="the frames in the journal")
         query.writer.commit(2)
 
         def committed_on_disk() -> int:
@@ -345,7 +343,7 @@ class TestThread:
             found.close()
             return found.committed
 
-        wait_until(lambda: committed_on_disk() == 2, 10, "the commit in the journal")
+        wait_until(lambda: committed_on_disk() == 2, what="the commit in the journal")
         query.close()
         assert make().journal.committed == 2
 
@@ -367,8 +365,8 @@ class TestThread:
 
         monkeypatch.setattr("spark_stomp.journal.local.segment.Segment.append", fails)
         query.deliver(0, 2)
-        query.writer.start([query.receiver])
-        wait_until(lambda: query.writer.failure is not None, 10, "the failure")
+        query.writer.start()
+        wait_until(lambda: query.writer.failure is not None, what="the failure")
         assert isinstance(query.writer.failure, seen)
         assert query.acks() == []
         assert query.journal.end == 0
@@ -383,14 +381,14 @@ def test_a_write_that_outlives_the_stop_is_finished_and_the_journal_let_go(
 
     def slow(journal: LocalJournal, runs: Sequence[FrameBatch]) -> list[int]:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         return append(journal, runs)
 
     monkeypatch.setattr(LocalJournal, "append", slow)
     query.deliver(0)
-    query.writer.start([query.receiver])
+    query.writer.start()
     query.writer.wake()
-    assert begun.wait(20)
+    assert begun.wait(PATIENCE)
     query.writer.stop(0.01)
     with pytest.raises(JournalInUse):
         local_journal(tmp_path / "journal")

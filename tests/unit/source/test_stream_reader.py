@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support.options import source_options
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
@@ -78,7 +78,7 @@ def broker(devbroker: DevBroker) -> DevBroker:
 
 
 def acked(broker: DevBroker, count: int) -> None:
-    broker.wait_until(lambda: broker.queue(QUEUE).acked == count, what=f"{count} ACKs")
+    wait_until(lambda: broker.queue(QUEUE).acked == count, what=f"{count} ACKs")
 
 
 @pytest.mark.rule("1.1", "1.2", "5.1", "6.2")
@@ -228,7 +228,7 @@ class TestCheckpointNamed:
         with monkeypatch.context() as broken:
             broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", failing)
             log(tmp_path, "commits", 0, {})
-            assert failed.wait(10)
+            assert failed.wait(PATIENCE)
             assert run.reader.latestOffset(end, None) == end
         acked(broker, 20)
 
@@ -348,7 +348,7 @@ def test_a_batch_survives_its_connection_and_is_acked_on_the_next(
     end = run.reader.latestOffset(start, None)
     assert run.read(start, end) == BODIES
     broker.drop_connections()
-    broker.wait_until(lambda: broker.queue(QUEUE).redelivered == 20, what="the redelivery")
+    wait_until(lambda: broker.queue(QUEUE).redelivered == 20, what="the redelivery")
     assert run.read(start, end) == BODIES
     run.reader.commit(end)
     acked(broker, 20)

@@ -11,6 +11,7 @@ import traceback
 import pytest
 from support.options import source_options
 from support.tcp import tcp_server
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
@@ -43,7 +44,7 @@ def unused_port() -> int:
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_each_version(devbroker: DevBroker, version: str) -> None:
     assert connect(devbroker.url, acceptVersions=version) == version
-    devbroker.wait_until(lambda: devbroker.disconnects == 1, what="the DISCONNECT")
+    wait_until(lambda: devbroker.disconnects == 1, what="the DISCONNECT")
 
 
 def test_a_refused_login_says_what_the_broker_said_and_no_password() -> None:
@@ -105,7 +106,7 @@ def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
     with tcp_server(serve) as port, pytest.raises(StompError) as refused:
         options = source_options(f"stomp://127.0.0.1:{port}", login="ada", password="s3cretword")
         with open_connection(options.connection) as connection:
-            connection.await_receipt("r", 5, "SUBSCRIBE")
+            connection.await_receipt("r", PATIENCE, "SUBSCRIBE")
     told = "".join(traceback.format_exception(refused.value))
     assert "s3c" not in told
     assert "***" in told

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from support.options import source_options
 from support.tcp import tcp_server
+from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, DestinationRefused, HeartbeatLost, ReceiptTimeout
@@ -26,7 +27,7 @@ def connected(url: str, **options: object) -> Connection:
 def subscribe(connection: Connection, destination: str = QUEUE) -> list[object]:
     receipt = connection.session.new_receipt()
     connection.session.subscribe("0", destination, receipt=receipt)
-    return list(connection.await_receipt(receipt, 5, f"SUBSCRIBE to {destination}"))
+    return list(connection.await_receipt(receipt, PATIENCE, f"SUBSCRIBE to {destination}"))
 
 
 def test_messages_arrive(devbroker: DevBroker) -> None:
@@ -134,7 +135,7 @@ def test_bytes_that_waited_while_we_could_not_run_are_signs_of_life() -> None:
         tcp_server(scripted(then, b"500,0")) as port,
         connected(f"stomp://127.0.0.1:{port}", heartbeat="0,500ms") as connection,
     ):
-        assert sent.wait(10)
+        assert sent.wait(PATIENCE)
         connection.poll(0)
 
 
@@ -152,5 +153,5 @@ def test_more_than_the_socket_takes_is_sent_in_pieces(devbroker: DevBroker) -> N
     with connected(devbroker.url) as connection:
         receipt = connection.session.new_receipt()
         connection.session.send(QUEUE, body, receipt=receipt)
-        connection.await_receipt(receipt, 30, "a large message")
+        connection.await_receipt(receipt, PATIENCE, "a large message")
     assert devbroker.bodies(QUEUE) == [body]

@@ -13,6 +13,7 @@ from support.certificates import Authority, Identity
 from support.fronts import tls_front
 from support.options import source_options
 from support.tcp import tcp_server
+from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectTimeout, TlsRefused
@@ -33,7 +34,7 @@ def send(broker: DevBroker, identity: Identity, *, clients: Path | None = None, 
         with open_connection(source_options(url, **options).connection) as connection:
             receipt = connection.session.new_receipt()
             connection.session.send(QUEUE, b"x" * 300_000, receipt=receipt)
-            connection.await_receipt(receipt, 10, "the message")
+            connection.await_receipt(receipt, PATIENCE, "the message")
             connection.disconnect(5)
     assert broker.queue(QUEUE).depth == 1
 

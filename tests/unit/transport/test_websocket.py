@@ -14,6 +14,7 @@ from support.certificates import Authority
 from support.fronts import websocket_front
 from support.options import source_options
 from support.tcp import tcp_server
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
@@ -35,7 +36,7 @@ def round_trip(connection: Connection) -> None:
     for body in BODIES:
         connection.session.send(QUEUE, body)
     connection.session.subscribe("0", QUEUE, receipt=receipt)
-    events: list[Any] = connection.await_receipt(receipt, 20, "SUBSCRIBE")
+    events: list[Any] = connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE")
     deadline = time.monotonic() + 20
     while len(events) < len(BODIES) and time.monotonic() < deadline:
         events += connection.poll(1)
@@ -61,7 +62,7 @@ def url(devbroker: DevBroker, received: list[str | bytes]) -> Iterator[str]:
 def test_messages_of_every_sort(devbroker: DevBroker, url: str) -> None:
     with connected(url) as connection:
         round_trip(connection)
-    devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == len(BODIES), what="the ACKs")
+    wait_until(lambda: devbroker.queue(QUEUE).acked == len(BODIES), what="the ACKs")
 
 
 def test_over_tls(devbroker: DevBroker, tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_every_frame_and_heartbeat_is_a_message_of_its_own(
             events += connection.poll(5)
         handles = [(event.frame.get("ack") or "").encode() for event in events]
         connection.session.ack_raw("0", handles, receipt="all")
-        connection.await_receipt("all", 5, "ACKs")
+        connection.await_receipt("all", PATIENCE, "ACKs")
     texts = [message if isinstance(message, str) else message.decode() for message in received]
     assert [text.partition("\n")[0] for text in texts] == ["CONNECT", "SUBSCRIBE", "ACK", "ACK", "ACK"]
     assert all(text.endswith("\0") and text.count("\0") == 1 for text in texts)
@@ -94,7 +95,7 @@ def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> Non
     with connected(url) as connection:
         connection.session.send(QUEUE, "café".encode())
         connection.session.send(QUEUE, b"caf\xe9", receipt="last")
-        connection.await_receipt("last", 5, "SEND")
+        connection.await_receipt("last", PATIENCE, "SEND")
     assert [type(message) for message in received] == [str, str, bytes]
 
 
