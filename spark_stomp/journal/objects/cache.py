@@ -36,7 +36,7 @@ class ObjectCache:
     """What the objects hold. Methods may be called from any thread.
 
     All raise JournalDamaged if an object is missing or not as it was written, and JournalError if it cannot
-    be read. ``max_bytes`` bounds the contents that are kept; where the records are is kept of every object.
+    be read. ``max_bytes`` bounds the contents that are kept. Indexes are kept of all objects that were read.
     """
 
     def __init__(self, blobs: Blobs, max_bytes: int = _MAX_BYTES) -> None:
@@ -71,7 +71,7 @@ class ObjectCache:
                 self._content_bytes -= len(self._contents.popitem(last=False)[1])
         return index
 
-    def discard(self, name: FramesName) -> None:
+    def free(self, name: FramesName) -> None:
         """The object is deleted."""
         with self._lock:
             self._indexes.pop(name, None)

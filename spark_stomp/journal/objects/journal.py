@@ -151,7 +151,7 @@ class ObjectJournal:
             self._publish([name for name in self._objects if name.end > upto], self._end)
             for name in old:
                 self._blobs.delete(FRAMES, [str(name)])
-                self._cache.discard(name)
+                self._cache.free(name)
 
     def skip(self, position: int) -> None:
         if position <= self._end:
@@ -273,7 +273,7 @@ class ObjectJournal:
         self._dedup_log.compact()
 
     def _intact(self, names: Sequence[FramesName]) -> list[FramesName]:
-        """Those of ``names`` that can be read; if not tolerant all, and whoever reads the others is told."""
+        """Those of ``names`` that can be read; all if not tolerant, since reading the others is an error."""
         if not self._settings.tolerant:
             return list(names)
         intact = []
