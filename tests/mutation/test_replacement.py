@@ -96,4 +96,4 @@ def test_constants_of_another_type_differ(old: str, count: int) -> None:
 
 
 def test_the_path_of_the_module() -> None:
-    assert Replacement("source.evidence:CommitEvidence.planned", "x", "").module == "source/commits.py"
+    assert Replacement("source.commits:CommitEvidence.planned", "x", "").module == "source/commits.py"

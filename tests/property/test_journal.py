@@ -193,14 +193,14 @@ class JournaledQuery(Query):
                 self.deliver(at, 100, read=True, offer=False)
             # At its bound the journal gets room by commits, and by the receipts of the ACKs that follow.
             for _ in range(1_000):
-                if not self.writer.waiting:
+                if not self.writer.unwritten:
                     break
                 self.write()
                 self.offer(0, 1_000)
                 self.commit(0, 1_000)
                 for at in range(RECEIVERS):
                     self.exchange_acks(at, 100, Fate.CONFIRMED)
-            assert not self.writer.waiting, "frames wait for room that never comes"
+            assert not self.writer.unwritten, "frames wait for room that never comes"
             self.offer(0, 1_000)
             self.commit(0, 1_000)
             for at in range(RECEIVERS):

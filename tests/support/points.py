@@ -66,6 +66,7 @@ class Point:
     @classmethod
     def _at(cls, function: Callable[..., Any], when: str, nth: int, action: str) -> Point:
         module, qualname = function.__module__, function.__qualname__
+        named: Any
         try:
             named = functools.reduce(getattr, qualname.split("."), sys.modules[module])
         except AttributeError:

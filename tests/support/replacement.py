@@ -84,7 +84,7 @@ class _Place:
 
     def put(self, new: list[ast.stmt]) -> None:
         value = getattr(self.owner, self.field)
-        if self.length is not None:
+        if self.length is not None and self.index is not None:
             value[self.index : self.index + self.length] = new
             if not value:
                 value.append(ast.Pass())
@@ -97,13 +97,14 @@ class _Place:
 def _places(node: ast.AST, length: int) -> Iterator[_Place]:
     """Every expression below ``node``, and all ``length`` statements that follow each other there."""
     for field, value in ast.iter_fields(node):
+        children: list[tuple[int | None, Any]]
         if not isinstance(value, list):
             children = [(None, value)]
         else:
             children = list(enumerate(value))
             if value and isinstance(value[0], ast.stmt):
-                for index in range(len(value) - length + 1):
-                    yield _Place(node, field, index, length)
+                for begin in range(len(value) - length + 1):
+                    yield _Place(node, field, begin, length)
         for index, child in children:
             if isinstance(child, ast.expr):
                 yield _Place(node, field, index)
