@@ -1,8 +1,8 @@
 """The exception tree and its codes.
 
-Only text survives the way from a task or from the driver-side reader through Spark to the user, so every
-error begins with a stable code in brackets (``[STOMP_LOGIN_REFUSED] ...``) and says what was wrong, which
-value, what is allowed and, where a broker spoke, its own words. No message ever holds a secret.
+Spark passes only the text of an error from a task or the driver-side reader to the user. So each text begins
+with a stable code in brackets (``[STOMP_LOGIN_REFUSED] ...``) and says what was wrong, which value, what is
+allowed, and what the broker said, if it said anything. No text holds a secret.
 
 ::
 
@@ -11,7 +11,7 @@ value, what is allowed and, where a broker spoke, its own words. No message ever
     ├── SchemaError                 STOMP_SCHEMA_INVALID         also a ValueError
     ├── UnsupportedError            STOMP_UNSUPPORTED
     ├── ProtocolError
-    │   ├── LocalProtocolError      STOMP_LOCAL_PROTOCOL         we did what the session's state forbids
+    │   ├── LocalProtocolError      STOMP_LOCAL_PROTOCOL         we tried what the session's state forbids
     │   │   └── FrameEncodeError    STOMP_FRAME_UNENCODABLE      a frame that the version cannot carry
     │   └── RemoteProtocolError     STOMP_REMOTE_PROTOCOL        the peer did what it may not do
     │       ├── FrameSyntaxError    STOMP_FRAME_MALFORMED
@@ -160,7 +160,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class FrameEncodeError(LocalProtocolError):
-    """A frame that the given protocol version has no way to carry."""
+    """A frame that the protocol version cannot carry."""
 
     code = "STOMP_FRAME_UNENCODABLE"
 
@@ -190,7 +190,7 @@ class HeartbeatLost(RemoteProtocolError):
 
 
 class LimitExceeded(RemoteProtocolError):
-    """The peer sent more than a configured limit lets through."""
+    """The peer sent more than a configured limit allows."""
 
     code = "STOMP_LIMIT_EXCEEDED"
 
@@ -216,7 +216,7 @@ class FrameTooLarge(LimitExceeded):
 
 
 class TransportError(StompError):
-    """The byte stream to the broker could not be had or broke."""
+    """The byte stream to the broker could not be opened, or it broke."""
 
     code = "STOMP_TRANSPORT"
 
@@ -234,7 +234,7 @@ class ConnectTimeout(TransportError):
 
 
 class NotStompServer(TransportError):
-    """What answered does not speak STOMP (an HTTP server, say)."""
+    """The server does not speak STOMP (an HTTP server, for example)."""
 
     code = "STOMP_NOT_A_STOMP_SERVER"
 
@@ -252,7 +252,7 @@ class ConnectionLost(TransportError):
 
 
 class BrokerError(StompError):
-    """The broker sent an ERROR frame; the message holds its own words."""
+    """The broker sent an ERROR frame; its text is quoted."""
 
     code = "STOMP_BROKER_ERROR"
 
@@ -264,7 +264,7 @@ class LoginRefused(BrokerError):
 
 
 class ClientIdInUse(LoginRefused):
-    """Another connection bears this ``clientId``: the last run's, not yet noticed as dead, or a rival's."""
+    """Another connection has this ``clientId``: the last run's, not noticed as dead yet, or a rival's."""
 
     code = "STOMP_CLIENT_ID_IN_USE"
 
@@ -276,7 +276,7 @@ class DestinationRefused(BrokerError):
 
 
 class DataError(StompError):
-    """A message or a row that cannot be converted as asked."""
+    """A message or a row that cannot be converted."""
 
     code = "STOMP_DATA"
 
@@ -294,25 +294,25 @@ class SinkRowError(DataError):
 
 
 class DeliveryError(StompError):
-    """The delivery contract could not be kept in the way asked; nothing was lost."""
+    """The delivery contract could not be kept; nothing was lost."""
 
     code = "STOMP_DELIVERY"
 
 
 class ReceiptTimeout(DeliveryError):
-    """The broker did not confirm what it was asked to confirm in time."""
+    """A receipt of the broker did not come in time."""
 
     code = "STOMP_RECEIPT_TIMEOUT"
 
 
 class OffsetError(DeliveryError):
-    """An offset that this version cannot read, or that makes no sense here."""
+    """An offset that this version cannot read, or that does not fit this query."""
 
     code = "STOMP_OFFSET_INVALID"
 
 
 class RangeUnavailable(DeliveryError):
-    """A range that was committed and freed, or that its receiver never held, was asked for."""
+    """A requested range was committed and freed already, or its receiver never held it."""
 
     code = "STOMP_RANGE_UNAVAILABLE"
 
@@ -324,7 +324,7 @@ class CheckpointMismatch(DeliveryError):
 
 
 class CheckpointUnreadable(DeliveryError):
-    """What ``checkpointLocation`` names cannot be read or written at the moment."""
+    """``checkpointLocation`` cannot be read or written at the moment."""
 
     code = "STOMP_CHECKPOINT_UNREADABLE"
 
@@ -336,13 +336,13 @@ class ExchangeError(DeliveryError):
 
 
 class SubscribeTimeout(DeliveryError):
-    """The subscriptions did not stand in time."""
+    """The broker did not confirm the subscriptions in time."""
 
     code = "STOMP_SUBSCRIBE_TIMEOUT"
 
 
 class JournalError(DeliveryError):
-    """The journal cannot be used as it is. What it does not hold was not ACKed on its account."""
+    """The journal cannot be used as it is. Only messages that it holds were ACKed before their commit."""
 
     code = "STOMP_JOURNAL"
 
@@ -354,13 +354,13 @@ class JournalInUse(JournalError):
 
 
 class JournalMissing(JournalError):
-    """The checkpoint names a journal, and there is none."""
+    """The checkpoint names a journal, and it does not exist."""
 
     code = "STOMP_JOURNAL_MISSING"
 
 
 class JournalMismatch(JournalError):
-    """The checkpoint names another journal than the one that is there."""
+    """The checkpoint names another journal than the one found."""
 
     code = "STOMP_JOURNAL_MISMATCH"
 
@@ -372,12 +372,12 @@ class JournalTrimmed(JournalError):
 
 
 class JournalDamaged(JournalError):
-    """Bytes of the journal are not what was written, or are missing."""
+    """Bytes of the journal are missing, or are not what was written."""
 
     code = "STOMP_JOURNAL_DAMAGED"
 
 
 class JournalUnwritable(JournalError):
-    """The journal's place takes no more: a full disk, missing rights."""
+    """The journal cannot be written: a full disk, missing rights."""
 
     code = "STOMP_JOURNAL_UNWRITABLE"

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.errors import CommandTooLong, FrameEncodeError, FrameSyntaxError, LocalProtocolError
+from spark_stomp.errors import (
+    CommandTooLong,
+    FrameEncodeError,
+    FrameSyntaxError,
+    HeaderLineTooLong,
+    LocalProtocolError,
+)
 from spark_stomp.protocol import HEARTBEAT, NEED_DATA, ClientConfig, Frame, Limits
 from spark_stomp.protocol.handshake import HandshakeDecoder, encode_connect
 
@@ -19,6 +25,7 @@ class TestConfig:
             ClientConfig(heartbeat=heartbeat)
 
     def test_refuses_a_negative_margin(self) -> None:
+        assert (ClientConfig().receive_margin, ClientConfig(receive_margin=0.0).receive_margin) == (1.0, 0.0)
         with pytest.raises(LocalProtocolError, match="negative"):
             ClientConfig(receive_margin=-0.1)
 
@@ -119,6 +126,7 @@ def test_when_both_refuse_the_strict_reason_is_told_every_time() -> None:
     with pytest.raises(FrameSyntaxError) as second:
         strict.next_event()
     assert str(second.value) == str(first.value)
+    assert "(STOMP 1.2)" in str(first.value)
 
 
 def test_a_lenient_start_has_no_second_try() -> None:
@@ -130,3 +138,10 @@ def test_a_lenient_start_has_no_second_try() -> None:
 def test_limits_have_no_second_try() -> None:
     with pytest.raises(CommandTooLong):
         decoder_of(b"x" * 1000).next_event()
+
+
+def test_limits_hold_on_the_second_try() -> None:
+    longest = Limits.before_connected().max_header_line
+    assert decoder_of(b"connect\n" + b":".ljust(longest, b"x") + b"\n\n\0").next_event() != NEED_DATA
+    with pytest.raises(HeaderLineTooLong):
+        decoder_of(b"connect\n" + b":".ljust(longest + 1, b"x") + b"\n\n\0").next_event()
