@@ -1,28 +1,33 @@
 """spark_stomp: the STOMP source and sink for PySpark.
 
-The way of a message, and where it is written down::
+The way of a message, and the parts of the package from the ground up::
 
     broker ──> transport ──> protocol ──> receiver ──> exchange ──> arrow ──> source ──> rows
     broker <── transport <── protocol <── sink     <── arrow                         <── rows
 
-======================  ==================================================================================
-``datasource``          what ``format("stomp")`` means: wiring only
-``options``             every option, declared once
-``schema``              the columns, declared once
-``errors``              the exception tree and its codes
-``protocol``            bytes in, events and bytes out: codec and sessions, without socket, thread or clock
-``dialects``            what each broker adds to the protocol
-``transport``           sockets, TLS, the pump between a byte stream and a session
-``receiver``            one subscription: the window of raw un-acked frames and the ledger of its ACKs
-``exchange``            raw frames from the receivers to the tasks, over Arrow Flight
-``arrow``               raw frames to record batches, record batches to SEND frames
-``source``              offsets, planning, commit evidence, and the readers that Spark drives
-``sink``                the writers
-``devbroker``           an in-memory broker for development and tests
-======================  ==================================================================================
+==============  ====================================================================================
+``errors``      the exception tree and its codes
+``framebatch``  raw frames from the receiver to the task, and the keys of messages
+``protocol``    bytes in, events and bytes out: codec and sessions, without socket, thread or clock
+``options``     every option, declared once on the field that it fills
+``schema``      the columns, declared once
+``locations``   the paths and URIs of journal and checkpoint, on disks, mounts and object stores
+``brokers``     what each broker adds to the protocol
+``transport``   sockets, TLS, WebSocket, and what moves bytes between them and a session
+``arrow``       raw frames to record batches, record batches to SEND frames
+``devbroker``   an in-memory broker for development and tests
+``receiver``    one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
+``exchange``    raw frames from the receivers to the tasks, over Arrow Flight
+``journal``     raw frames made durable, in local files or in an object store
+``source``      offsets, planning, commit evidence, and the readers that Spark drives
+``sink``        the writers that Spark drives, and the connection that they send on
+``datasource``  what ``format("stomp")`` means: wiring only
+``cli``         the command ``spark-stomp``
+``_autoload``   the package ``pyspark_stomp``, by which Spark finds the source
+``demo``        the demonstration behind ``make demo``
+==============  ====================================================================================
 
-Imports point one way: errors, options, schema; protocol; dialects,
-transport, arrow; receiver, exchange; source, sink; datasource.
+Each part imports only parts above its own; tests/unit/test_architecture.py holds the layers.
 """
 
 from __future__ import annotations

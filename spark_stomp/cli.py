@@ -3,18 +3,78 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import TextIO
 
 from spark_stomp import __version__
+from spark_stomp.devbroker import DevBroker
 
-__all__ = ["main"]
+__all__ = ["main", "run_devbroker"]
+
+_NOTICE = "In-memory and for development only: nothing is kept when it ends. Ctrl-C ends it."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with ``argv`` (the process's own by default); returns the exit status."""
     arguments = _parser().parse_args(argv)
-    status: int = arguments.run(arguments)
-    return status
+    run_devbroker(arguments.host, arguments.port, dict(arguments.user) or None)
+    return 0
+
+
+def run_devbroker(
+    host: str,
+    port: int,
+    users: Mapping[str, str] | None,
+    *,
+    stop: threading.Event | None = None,
+    output: TextIO | None = None,
+) -> None:
+    """Serve until Ctrl-C, SIGTERM or ``stop``; prints the broker's URL.
+
+    Args:
+        host: address to listen on.
+        port: 0 = any free one.
+        users: login -> passcode; None = everybody is let in.
+        stop: ends it when set.
+        output: where to print, by default the standard output.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+    stopping = stop or threading.Event()
+    out = output or sys.stdout
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        DevBroker(host=host, port=port, users=users) as broker,
+        _ended_by_sigterm(stopping),
+    ):
+        out.write(f"STOMP broker at {broker.url}\n{_NOTICE}\n")
+        out.flush()
+        # In slices: a wait without end would not let Ctrl-C through on every platform.
+        while not stopping.wait(1.0):
+            pass
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm(stopping: threading.Event) -> Iterator[None]:
+    """SIGTERM sets the event; only a main thread can arrange that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,15 +93,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="LOGIN:PASSWORD",
         help="let in this user only; may be repeated (default: let everyone in)",
     )
-    broker.set_defaults(run=_run_devbroker)
     return parser
-
-
-def _run_devbroker(arguments: argparse.Namespace) -> int:
-    from spark_stomp.devbroker.cli import run
-
-    run(arguments.host, arguments.port, dict(arguments.user) or None)
-    return 0
 
 
 def _port(text: str) -> int:

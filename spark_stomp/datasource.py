@@ -51,7 +51,7 @@ class StompDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("stomp")`` known to ``spark``; not needed where the package is installed."""
+    """Make ``format("stomp")`` known to ``spark``; not needed if the package is installed."""
     spark.dataSource.register(StompDataSource)
 
 

@@ -2,13 +2,13 @@
 
 ::
 
-    java        is there a Java that Spark can run on, and what to do where there is none
+    java        is there a Java that Spark can run on, and what to do if there is none
     flights     the flights as JSON messages, and what must come out in the end
     broker      the dev broker in a process of its own
     publisher   SENDs the flights
     queries     the two streaming queries
     results     what the first query adds up, batch by batch
-    watch       one look a second until everything has arrived
+    watch       one sample a second until everything has arrived
     report      progress lines, result table and proof
     plot        the PNG
     app         puts them together

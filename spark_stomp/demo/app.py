@@ -85,7 +85,7 @@ def _run(arguments: Arguments, folder: Path) -> bool:
         publishing = pool.submit(publish, broker.url, FLIGHTS, bodies)
         watch = Watch(broker, results, publishing, time.monotonic())
         try:
-            settled = _run_queries(watch, _Printer(arguments.rows), folder, broker.url, results)
+            arrived = _run_queries(watch, _Printer(arguments.rows), folder, broker.url, results)
         except (StompError, PySparkException) as failure:
             print(f"The demonstration failed: {failure}", file=sys.stderr)
             return False
@@ -93,22 +93,22 @@ def _run(arguments: Arguments, folder: Path) -> bool:
     print(f"\n{result_table(results.totals(), airline_names())}\n")
     save_plot(arguments.plot, results.totals(), watch.samples)
     print(f"Plot: {arguments.plot}\nProof:")
-    proof = [Check("everything arrived", settled), *checks(end, results, expected, archive)]
+    proof = [Check("everything arrived", arrived), *checks(end, results, expected, archive)]
     print("\n".join(map(str, proof)), flush=True)
     return all(check.holds for check in proof)
 
 
 def _run_queries(watch: Watch, show: _Printer, folder: Path, url: str, results: Statistics) -> bool:
-    """Run both queries until everything has arrived; False where nothing moves any more."""
+    """Run both queries until everything has arrived; False if nothing moves any more."""
     print("Starting Spark and the two queries.", flush=True)
     spark = start_session()
     try:
         start_statistics(spark, url, folder / "statistics", results)
         start_archive(spark, url, folder / "archive")
-        settled = watch.until_settled(spark.streams, show)
+        arrived = watch.until_all_arrived(spark.streams, show)
         for query in spark.streams.active:
             query.stop()
-        return settled
+        return arrived
     finally:
         spark.stop()
 

@@ -23,7 +23,7 @@ Or set JAVA_HOME to the folder of one that is installed already."""
 
 
 def missing_java() -> str | None:
-    """Why Spark cannot start, and what to do about it; None where it can."""
+    """Why Spark cannot start, and what to do about it; None if it can."""
     java = _find_java()
     if java is None:
         return f"There is no Java on this machine.\n{HOW_TO_INSTALL}"
@@ -36,7 +36,7 @@ def missing_java() -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """The feature release of an executable (8, 11, 17 ...); None where it does not run or does not say."""
+    """The feature release of an executable (8, 11, 17 ...); None if it does not run or does not tell."""
     try:
         # -version prints to stderr.
         run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)

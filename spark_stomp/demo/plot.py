@@ -22,7 +22,7 @@ _COLOURS: Final = ("#1b6ca8", "#e07a1f", "#3d8b53")
 
 
 def save_plot(path: Path, totals: Totals, samples: Sequence[Sample]) -> None:
-    """Write the PNG; its folder is made where it is missing."""
+    """Write the PNG; its folder is made if it is missing."""
     figure = Figure(figsize=(13, 5.5), layout="constrained")
     FigureCanvasAgg(figure)  # draws without a display, whatever backend is configured
     delays, progress = figure.subplots(1, 2)

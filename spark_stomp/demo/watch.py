@@ -1,4 +1,4 @@
-"""Looks at the running demonstration once a second until everything has arrived."""
+"""Samples the running demonstration once a second until everything has arrived."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Sample:
         )
 
     @property
-    def settled(self) -> bool:
+    def all_arrived(self) -> bool:
         """Whether all that was sent so far has gone all the way."""
         flights, alerts = self.flights_queue, self.alerts_queue
         return (
@@ -64,7 +64,7 @@ class Watch:
         self._start = start
         self.samples: list[Sample] = []
 
-    def until_settled(self, queries: StreamingQueryManager, show: Callable[[Sample], None]) -> bool:
+    def until_all_arrived(self, queries: StreamingQueryManager, show: Callable[[Sample], None]) -> bool:
         """Watch until everything has arrived (True) or nothing has moved for two minutes (False).
 
         Raises:
@@ -73,7 +73,7 @@ class Watch:
         """
         for sample in self._each_second(queries):
             show(sample)
-            if self._publishing.done() and self._publishing.result() == sample.rows and sample.settled:
+            if self._publishing.done() and self._publishing.result() == sample.rows and sample.all_arrived:
                 return True
             if self._stalled(sample):
                 return False

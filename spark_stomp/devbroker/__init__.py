@@ -1,12 +1,12 @@
 """An in-memory STOMP broker for development and tests. It is not for production: nothing survives its end.
 
-``server``    DevBroker: sockets and the thread      ``peer``    one client: its session, what it asks for
-``link``      one client's socket                    ``core``    queues, topics, transactions; no sockets
-``queues``    windows, round robin, redelivery       ``messages``  one message, kept and encoded
-``faults``    misbehaving on purpose                 ``cli``     ``spark-stomp devbroker``
+``server``    DevBroker: sockets and the thread      ``link``      one client's socket
+``peer``      one client: its session, its faults    ``core``      queues, topics, transactions; no sockets
+``queues``    prefetch, round robin, redelivery      ``messages``  one message, kept and encoded
+``pytest_plugin``  the fixture ``stomp_devbroker``
 """
 
-from spark_stomp.devbroker.faults import Faults
+from spark_stomp.devbroker.peer import Faults
 from spark_stomp.devbroker.queues import QueueView
 from spark_stomp.devbroker.server import DevBroker
 

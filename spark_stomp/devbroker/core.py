@@ -74,7 +74,7 @@ class Broker:
         self._sequence = 0
         self._dirty: dict[int, Queue] = {}
 
-    # --- looking
+    # --- figures
 
     def view(self, destination: str) -> QueueView:
         """The figures of a queue; all 0 for one that nobody has used."""
@@ -178,13 +178,11 @@ class Broker:
             raise Refused(f"the subscription {name!r} exists already")
         topic = destination if destination.startswith(_TOPIC) else None
         if durable is not None:
-            if browse:
-                raise Refused("a durable subscription cannot be browsed")
-            queue, topic = self._durable_queue(topic, durable), None
+            queue, topic = self._durable_queue(topic, durable, browse), None
         else:
             queue = Queue() if browse or topic else self._queue(destination)
         member.subscribed += 1
-        subscription = Subscription(
+        subscription = member.subscriptions[name] = Subscription(
             name,
             member.subscribed,
             queue,
@@ -194,7 +192,6 @@ class Broker:
             named=named,
             topic=topic,
         )
-        member.subscriptions[name] = subscription
         queue.consumers.append(subscription)
         if browse:
             self._fill_browser(queue, destination)
@@ -247,7 +244,9 @@ class Broker:
     def _collect(self, topic: str, queue: Queue) -> None:
         self._topics.setdefault(topic, {})[id(queue)] = queue
 
-    def _durable_queue(self, topic: str | None, name: str) -> Queue:
+    def _durable_queue(self, topic: str | None, name: str, browse: bool) -> Queue:
+        if browse:
+            raise Refused("a durable subscription cannot be browsed")
         if topic is None:
             raise Refused("only a topic has durable subscriptions; a queue keeps its messages anyway")
         queue = self._durable.get((topic, name))
@@ -287,16 +286,16 @@ class Broker:
         if subscription.topic is not None:
             del self._topics[subscription.topic][id(queue)]
         queue.consumers.remove(subscription)
-        queue.put_back(subscription.settle(list(subscription.unacked)))
+        queue.put_back(subscription.pop_unacked(list(subscription.unacked)))
         self._touch(queue)
 
     def _acknowledge(self, subscription: Subscription, handle: str) -> None:
-        settled = len(subscription.settle(subscription.covered(handle)))
+        acked = len(subscription.pop_unacked(subscription.covered(handle)))
         queue = subscription.queue
-        queue.unacked -= settled
-        queue.acked += settled
+        queue.unacked -= acked
+        queue.acked += acked
         self._touch(queue)
 
     def _reject(self, subscription: Subscription, handle: str) -> None:
-        subscription.queue.put_back(subscription.settle(subscription.covered(handle)))
+        subscription.queue.put_back(subscription.pop_unacked(subscription.covered(handle)))
         self._touch(subscription.queue)

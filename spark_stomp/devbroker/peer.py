@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
 from spark_stomp.devbroker.core import Broker, Member, Refused
-from spark_stomp.devbroker.faults import Faults
 from spark_stomp.devbroker.queues import Subscription
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol import (
@@ -19,7 +18,7 @@ from spark_stomp.protocol import (
 )
 from spark_stomp.protocol.versions import ack_modes
 
-__all__ = ["HIGH_WATER", "Counters", "Peer"]
+__all__ = ["HIGH_WATER", "Counters", "Faults", "Peer"]
 
 HIGH_WATER = 1 << 20
 """Octets waiting for a client beyond which it is delivered no further messages."""
@@ -27,6 +26,33 @@ HIGH_WATER = 1 << 20
 _UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
 _DURABLE = "durable-subscription-name"
 _Fields = Mapping[str, str]
+
+
+@dataclass
+class Faults:
+    """What the dev broker does wrong, to test what a client does then.
+
+    Set the fields at any time; they hold from the next frame on.
+
+    Args:
+        refuse: destinations whose SUBSCRIBE and SEND are answered with ERROR.
+        withhold_receipts: commands ("SEND", "ACK", ...) that are obeyed without ever sending their receipt.
+        answer_nothing: read everything, obey nothing, send nothing, no heart-beats either.
+        drop_after_frames: close a connection without a word once it sent so many frames after CONNECT.
+        drop_after_deliveries: close a connection without a word once it was sent so many messages.
+    """
+
+    refuse: Container[str] = ()
+    withhold_receipts: Container[str] = ()
+    answer_nothing: bool = False
+    drop_after_frames: int | None = None
+    drop_after_deliveries: int | None = None
+
+    def drops(self, frames: int, deliveries: int) -> bool:
+        """Whether a connection with these counts is to be dropped."""
+        return (self.drop_after_frames is not None and frames >= self.drop_after_frames) or (
+            self.drop_after_deliveries is not None and deliveries >= self.drop_after_deliveries
+        )
 
 
 @dataclass

@@ -103,7 +103,7 @@ class Subscription:
     Args:
         name: the key within the client: its ``id``, in 1.0 possibly the destination.
         number: unique within the client; part of the ids that 1.2 acknowledges by.
-        named: deliveries carry a ``subscription`` header (not where a 1.0 client gave no id).
+        named: deliveries carry a ``subscription`` header (not if a 1.0 client gave no id).
         ack: "auto", "client" or "client-individual".
         window: how many un-acked messages it takes; None = unlimited.
         topic: the topic whose messages the queue, this subscription's own, collects.
@@ -164,12 +164,12 @@ class Subscription:
         outlet.deliver(delivered(message, first, outlet.version))
 
     def covered(self, handle: str) -> list[str]:
-        """The handles that an acknowledgement of this one settles: with ``ack:client`` all before it too."""
+        """The handles that an ACK or NACK of this one names: with ``ack:client`` all before it too."""
         if self.ack != "client" or handle not in self.unacked:
             return [handle]
         return [*takewhile(lambda held: held != handle, self.unacked), handle]
 
-    def settle(self, handles: Iterable[str]) -> list[Message]:
+    def pop_unacked(self, handles: Iterable[str]) -> list[Message]:
         """Take these off the un-acked ones; those that are there, in order."""
         unacked = self.unacked
         return [unacked.pop(handle) for handle in handles if handle in unacked]

@@ -18,9 +18,8 @@ from itertools import islice
 from types import TracebackType
 
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.faults import Faults
 from spark_stomp.devbroker.link import Link
-from spark_stomp.devbroker.peer import Counters, Peer
+from spark_stomp.devbroker.peer import Counters, Faults, Peer
 from spark_stomp.devbroker.queues import QueueView
 from spark_stomp.protocol import Limits, ServerConfig
 
@@ -181,7 +180,7 @@ class DevBroker:
     def wait_until(self, predicate: Callable[[], bool], timeout: float = 10.0, what: str = "it") -> None:
         """Wait until ``predicate()`` holds.
 
-        It is looked at whenever something happened at the broker, and every 50 ms besides; no lock is held
+        It is checked whenever something happened at the broker, and every 50 ms besides; no lock is held
         then, so it may well wait for the broker itself.
 
         Raises:

@@ -1,7 +1,7 @@
-"""How the text of an option becomes a value: one :class:`Kind` per sort of value.
+"""How the text of an option becomes a value: one :class:`Kind` for each kind of value.
 
-Spark hands every option over as text. A kind parses that text, says in ``allowed`` what it takes (for the
-README) and raises :class:`ValueError` with the reason alone; the caller adds the option's key and value.
+Spark hands every option over as text. A kind parses that text, states in ``allowed`` what it takes (for the
+documentation) and raises :class:`ValueError` with the reason alone; the caller adds the key and the value.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _UNPRINTABLE = re.compile(r"[\x00\r\n]")
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """A sort of value: how to parse it and, in words for the reader of the README, what it takes.
+    """A kind of value: how to parse it and, in words for the documentation, what it takes.
 
-    ``shown`` is False where the text can hold a secret; such text appears in no error.
+    ``shown`` is False if the text can hold a secret; such text appears in no error.
     """
 
     parse: Callable[[str], T]
@@ -211,13 +211,13 @@ def _header_value(name: str, value: object) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """``seconds`` as an option would say it: ``90s``, ``500ms``."""
+    """``seconds`` as an option would be written: ``90s``, ``500ms``."""
     milliseconds = round(seconds * 1000)
     return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
 
 
 def format_size(size: int) -> str:
-    """``size`` in bytes as an option would say it: ``64k``, ``256m``, ``1000``."""
+    """``size`` in bytes as an option would be written: ``64k``, ``256m``, ``1000``."""
     for unit in "tgmk":
         if size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}"

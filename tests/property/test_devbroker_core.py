@@ -56,7 +56,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.holders())
     @rule(data=st.data(), reject=st.booleans())
-    def settle(self, data: st.DataObject, reject: bool) -> None:
+    def ack_or_nack(self, data: st.DataObject, reject: bool) -> None:
         member = data.draw(st.sampled_from(self.holders()))
         subscription = member.subscriptions["0"]
         handle = data.draw(st.sampled_from(list(subscription.unacked)))

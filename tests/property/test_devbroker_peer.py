@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.faults import Faults
-from spark_stomp.devbroker.peer import Counters, Peer
+from spark_stomp.devbroker.peer import Counters, Faults, Peer
 from spark_stomp.protocol import NEED_DATA, FrameDecoder, ServerConfig
 
 VERSIONS = ("1.0", "1.1", "1.2", "lenient")

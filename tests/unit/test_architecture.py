@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "spark_stomp"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# Each part may import the parts in the rows above its own, and itself. options stands above protocol for one
-# class, protocol.Limits, so that the limits are declared once; protocol knows nothing of options.
+# Each part may import the parts in the rows above its own, and itself. options stands above protocol for its
+# Limits and the headers that it sets itself, which are declared once so; protocol knows nothing of options.
 LAYERS = (
     ("errors",),
     ("framebatch",),
@@ -88,6 +88,11 @@ def offenders(wrong: Callable[[Path], object], paths: Iterable[Path] = MODULES) 
 class TestImports:
     def test_every_part_has_its_place(self) -> None:
         assert {part_of(path) for path in MODULES} <= RANK.keys()
+
+    def test_the_map_of_the_package_names_every_part_by_layer(self) -> None:
+        named = re.findall(r"^``(\w+)``", ast.get_docstring(tree_of(PACKAGE / "__init__.py")) or "", re.M)
+        assert sorted(named) == sorted(RANK.keys() - {"__init__"})
+        assert named == sorted(named, key=lambda part: RANK[part])
 
     def test_they_point_one_way(self) -> None:
         def upwards(path: Path) -> set[str]:

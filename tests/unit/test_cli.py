@@ -1,18 +1,22 @@
-"""spark_stomp.cli: what the command takes, and that it hands over what it was given."""
+"""spark_stomp.cli: what the command takes, that it hands it over, and how the broker that it runs ends."""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 
 import pytest
 from support.waiting import PATIENCE
 
 from spark_stomp import __version__, cli
-from spark_stomp.devbroker import cli as devbroker_cli
+from spark_stomp.cli import run_devbroker
+from spark_stomp.devbroker import DevBroker
 
 
 @pytest.fixture
@@ -23,7 +27,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     def run(host: str, port: int, users: Mapping[str, str] | None) -> None:
         calls.append((host, port, users))
 
-    monkeypatch.setattr(devbroker_cli, "run", run)
+    monkeypatch.setattr(cli, "run_devbroker", run)
     return calls
 
 
@@ -75,3 +79,50 @@ def test_a_real_broker_until_sigterm() -> None:
         assert process.wait(PATIENCE) == 0
     assert "stomp://127.0.0.1:" in first
     assert "development only" in rest
+
+
+def test_prints_its_url_and_what_it_is_for() -> None:
+    stop, output = threading.Event(), io.StringIO()
+    stop.set()
+    run_devbroker("127.0.0.1", 0, None, stop=stop, output=output)
+    assert "stomp://127.0.0.1:" in output.getvalue()
+    assert "for development only" in output.getvalue()
+
+
+def test_leaves_the_signal_handler_as_it_was() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    stop = threading.Event()
+    stop.set()
+    run_devbroker("127.0.0.1", 0, None, stop=stop, output=io.StringIO())
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_runs_in_any_thread() -> None:
+    stop, output = threading.Event(), io.StringIO()
+    thread = threading.Thread(
+        target=run_devbroker, args=("127.0.0.1", 0, {"a": "b"}), kwargs={"stop": stop, "output": output}
+    )
+    thread.start()
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert "stomp://" in output.getvalue()
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    with DevBroker() as broker, pytest.raises(OSError):
+        run_devbroker("127.0.0.1", broker.port, None, output=io.StringIO())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
+    code = "from spark_stomp.cli import run_devbroker; run_devbroker('127.0.0.1', 0, None)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+        process.send_signal(number)
+        assert process.wait(10) == 0

@@ -84,11 +84,11 @@ class TestProof:
 
 
 class TestSample:
-    def test_settled(self) -> None:
-        assert END.settled
-        assert not replace(END, archived=0).settled
-        assert not replace(END, rows=2).settled
-        assert not replace(END, alerts_queue=replace(ALERTS, acked=0)).settled
+    def test_all_arrived(self) -> None:
+        assert END.all_arrived
+        assert not replace(END, archived=0).all_arrived
+        assert not replace(END, rows=2).all_arrived
+        assert not replace(END, alerts_queue=replace(ALERTS, acked=0)).all_arrived
 
     def test_same_state_whatever_the_time(self) -> None:
         assert END.same_state(replace(END, seconds=99.0))

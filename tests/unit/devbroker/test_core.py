@@ -248,7 +248,7 @@ class TestCumulative:
         client.nack(frames[1].get("ack"))
         assert client.bodies() == [b"1", b"2"]
 
-    def test_an_ack_of_what_was_settled_meanwhile_covers_nothing(self, broker: Broker) -> None:
+    def test_an_ack_of_what_was_acked_meanwhile_covers_nothing(self, broker: Broker) -> None:
         client = Client(broker)
         client.subscribe(ack="client")
         fill(broker, b"1", b"2", b"3")

@@ -9,9 +9,8 @@ import pytest
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.faults import Faults
 from spark_stomp.devbroker.link import Link
-from spark_stomp.devbroker.peer import HIGH_WATER, Counters, Peer
+from spark_stomp.devbroker.peer import HIGH_WATER, Counters, Faults, Peer
 from spark_stomp.protocol import ServerConfig
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"

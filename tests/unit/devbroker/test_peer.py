@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.faults import Faults
-from spark_stomp.devbroker.peer import HIGH_WATER, Counters, Peer
+from spark_stomp.devbroker.peer import HIGH_WATER, Counters, Faults, Peer
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConfig,
