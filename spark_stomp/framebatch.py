@@ -23,6 +23,7 @@ __all__ = [
     "Ends",
     "FrameBatch",
     "FrameIndex",
+    "Ids",
     "MessageKey",
     "Piece",
     "bytes_between",
@@ -32,6 +33,8 @@ __all__ = [
 
 T = TypeVar("T")
 Ends = Sequence[int] | npt.NDArray[np.int64]
+Ids = Sequence[bytes | None]
+"""The stable ids of consecutive frames as they read on the wire; None for a frame without one."""
 
 
 class MessageKey(NamedTuple):

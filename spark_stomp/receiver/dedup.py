@@ -11,19 +11,38 @@ compared.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from itertools import repeat
 from typing import NamedTuple, Protocol
 
-from spark_stomp.framebatch import MessageKey
-from spark_stomp.receiver.keys import Ids
+from spark_stomp.framebatch import Ends, Ids, MessageKey
+from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
-__all__ = ["COMMITTED", "MAX_REMEMBERED", "DedupIndex", "HeldAt", "Holder", "RememberedKeys"]
+__all__ = [
+    "COMMITTED",
+    "MAX_REMEMBERED",
+    "NO_LIMITS",
+    "DedupIndex",
+    "HeldAt",
+    "Holder",
+    "RememberedKeys",
+    "frame_keys",
+]
 
 MAX_REMEMBERED = 250_000
 """How many keys of committed messages are remembered."""
+
+_ANY = sys.maxsize
+# In these a header of plain ASCII without backslash and CR means what it says.
+_STRICT = frozenset({"1.1", "1.2"})
+_DESTINATION = b"\ndestination:"
+_LF = 0x0A
+NO_LIMITS = Limits(max_command=_ANY, max_header_line=_ANY, max_headers=_ANY, max_body=_ANY, max_frame=_ANY)
+"""For frames that were checked against the limits when they came."""
 
 _SHIFT = 48
 _MASK = (1 << _SHIFT) - 1
@@ -284,3 +303,49 @@ def _packed(held_at: HeldAt) -> int:
 
 def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
     return packed if isinstance(packed, tuple) else (packed,)
+
+
+def frame_keys(data: bytes | memoryview, ends: Ends, ids: Ids, version: str) -> list[MessageKey | None]:
+    """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
+    ``ids``; None for a frame without one."""
+    raw = bytes(data)
+    # Every message of a query with a journal passes here once, so what is plain is not decoded.
+    if version in _STRICT and raw.isascii() and b"\\" not in raw and b"\r" not in raw:
+        return _plain_keys(raw, ends, ids)
+    keys: list[MessageKey | None] = []
+    begin = 0
+    for end, name in zip(ends, ids, strict=True):
+        keys.append(_decoded_key(raw[begin:end], name, version) if name else None)
+        begin = end
+    return keys
+
+
+def _plain_keys(raw: bytes, ends: Ends, ids: Ids) -> list[MessageKey | None]:
+    """The same if every header means what it says."""
+    keys: list[MessageKey | None] = []
+    find, value, destination = raw.find, b"", ""
+    begin = 0
+    for end, name in zip(ends, ids, strict=True):
+        if not name:
+            keys.append(None)
+            begin = end
+            continue
+        while raw[begin] == _LF:
+            begin += 1
+        body = find(b"\n\n", begin, end) + 2
+        at = find(_DESTINATION, begin, body)
+        found = raw[at + len(_DESTINATION) : find(b"\n", at + 1, body)] if at >= 0 else b""
+        if found != value:
+            value, destination = found, found.decode()
+        keys.append(MessageKey(destination, name, blake2b(raw[body : end - 1], digest_size=16).digest()))
+        begin = end
+    return keys
+
+
+def _decoded_key(data: bytes, name: bytes, version: str) -> MessageKey:
+    decoder = FrameDecoder(version, NO_LIMITS)
+    decoder.receive_data(data)
+    while not isinstance(frame := decoder.next_event(), Frame):
+        # EOLs may lead it.
+        assert frame is not NEED_DATA
+    return MessageKey(frame.get("destination") or "", name, blake2b(frame.body, digest_size=16).digest())

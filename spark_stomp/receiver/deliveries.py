@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
-from spark_stomp.receiver.dedup import DedupIndex, HeldAt
+from spark_stomp.receiver.dedup import DedupIndex, HeldAt, frame_keys
 from spark_stomp.receiver.frame_store import FrameStore, ReadJournal
-from spark_stomp.receiver.keys import IdsBySequence, frame_keys
 from spark_stomp.receiver.settings import Counts
 
 __all__ = ["Deliveries", "Offer", "new_epoch", "offer"]
@@ -59,7 +58,6 @@ class Deliveries:
         self._marks = self.frames.marks
         self._index = DedupIndex() if index is None else index
         self._owner = self._index.register(self)
-        self._ids = IdsBySequence()
         self._ledger: AckLedger | None = None
         self._keyed = False
         self._counts = Counts()
@@ -121,7 +119,8 @@ class Deliveries:
                 batch = FrameBatch(
                     fresh.data, fresh.ends, self._marks.received, received_at, version, dialect
                 )
-                self._ledger.add(self.frames.append(batch), fresh.acks)
+                ids = fresh.ids if self._keyed else None
+                self._ledger.add(self.frames.append(batch, ids), fresh.acks)
             for repeat in repeats:
                 self._attach(*repeat)
 
@@ -192,7 +191,7 @@ class Deliveries:
         """Nothing is held any more; what comes again elsewhere is new."""
         with self._index.lock:
             self._ledger = None
-            self._remove(self._ids.take_from(0))
+            self._remove(self._marks.unindexed, self._marks.received)
         self.frames.close()
 
     # --- the journal
@@ -229,10 +228,9 @@ class Deliveries:
         They have no handles until they come again.
         """
         with self._index.lock:
-            first = self.frames.recover(batch)
+            first = self.frames.recover(batch, ids)
             end = self._marks.received
             self._marks.advance(kept=end, durable=end, live_from=end)
-            self._ids.add(first, ids)
             if not self._index.add_new(ids, HeldAt(self._owner, first)):
                 for sequence, name in enumerate(ids, start=first):
                     if name:
@@ -278,7 +276,6 @@ class Deliveries:
             return block, repeats
         if not self._index.add_new(block.ids, HeldAt(self._owner, end)):
             block, repeats = self._compare(block, version, marked)
-        self._ids.add(end, block.ids)
         return block, repeats
 
     def _compare(self, block: MessageBlock, version: str, marked: int) -> tuple[MessageBlock, list[_Repeat]]:
@@ -318,31 +315,35 @@ class Deliveries:
     def _discard(self) -> None:
         """Forget frames that Spark was not told of; they come again."""
         if self._marks.received > self._marks.kept:
-            self._remove(self._ids.take_from(self._marks.kept))
+            self._remove(self._marks.kept, self._marks.received)
             self.frames.discard()
 
     def _remember_committed(self, upto: int) -> None:
         """Frames below ``upto`` are committed and have no handle here: remember their keys instead."""
-        for first, ids in self._ids.take_below(upto):
+        for first, ids in self.frames.ids(self._marks.unindexed, upto):
             self._index.remember_unconfirmed(self._keys(first, ids))
             self._index.remove(ids, HeldAt(self._owner, first))
+        self._marks.advance(unindexed=upto)
 
     def _free(self, upto: int) -> None:
         """The broker confirmed that it will not deliver frames below ``upto`` again."""
-        confirmed = self._ids.take_below(upto)
+        low = self._marks.unindexed
         if self._index.journaled:
-            for first, ids in confirmed:
+            for first, ids in self.frames.ids(low, upto):
                 self._index.remember_confirmed(self._keys(first, ids))
-        self._remove(confirmed)
+        self._remove(low, upto)
+        self._marks.advance(unindexed=upto)
         self.frames.free(upto)
 
-    def _remove(self, ids_from: Sequence[tuple[int, Sequence[bytes | None]]]) -> None:
-        for first, ids in ids_from:
+    def _remove(self, low: int, high: int) -> None:
+        """The frames [low, high) are not to be found in the index any more."""
+        for first, ids in self.frames.ids(low, high):
             self._index.remove(ids, HeldAt(self._owner, first))
 
     def _expect_doubles(self, low: int, high: int) -> None:
         if high > low:
-            self._index.expect_doubles(high - low - self._ids.count(low, high))
+            known = sum(len(ids) - ids.count(None) for _, ids in self.frames.ids(low, high))
+            self._index.expect_doubles(high - low - known)
 
     def _count(self, **more: int) -> None:
         if any(more.values()):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.framebatch import FrameBatch, FrameIndex, Piece, bytes_between, end_within
+from spark_stomp.framebatch import FrameBatch, FrameIndex, Ids, Piece, bytes_between, end_within
 from spark_stomp.receiver.marks import Marks
 from spark_stomp.receiver.spill import SpilledBytes, SpillFile
 
@@ -32,9 +32,13 @@ ReadJournal = Callable[[int, int], Iterable[FrameBatch]]
 
 @dataclass(slots=True)
 class _Held:
-    """The frames of one read. Their data is in ``batch``, in the spill file, or in the journal."""
+    """The frames of one read. Their data is in ``batch``, in the spill file, or in the journal.
+
+    ``ids`` are their stable ids; None if the connection that brought them collected none.
+    """
 
     batch: FrameBatch
+    ids: Ids | None
     spilled: SpilledBytes | None = None
     position: int | None = None
 
@@ -48,6 +52,7 @@ class _Held:
     def cut(self, count: int) -> None:
         """Keep the first ``count`` frames."""
         self.batch = replace(self.batch, ends=self.batch.ends[:count])
+        self.ids = None if self.ids is None else self.ids[:count]
 
 
 class FrameStore:
@@ -95,20 +100,21 @@ class FrameStore:
 
     # --- frames come
 
-    def append(self, batch: FrameBatch) -> int:
-        """Take the frames of one read; returns the sequence number of the first."""
+    def append(self, batch: FrameBatch, ids: Ids | None = None) -> int:
+        """Take the frames of one read and their stable ids; returns the sequence number of the first."""
         size = len(batch.data)
         with self._lock:
             if not len(self._index) or self._memory_bytes + size <= self._max_bytes:
                 self._memory_bytes += size
-                return self._add(_Held(batch))
-            return self._add(_Held(replace(batch, data=b""), spilled=self._spill.put(bytes(batch.data))))
+                return self._add(_Held(batch, ids))
+            return self._add(_Held(replace(batch, data=b""), ids, self._spill.put(bytes(batch.data))))
 
-    def recover(self, batch: FrameBatch) -> int:
+    def recover(self, batch: FrameBatch, ids: Ids) -> int:
         """Take frames that the journal has already; returns the number of the first here."""
         ends = array("q", batch.ends)
         with self._lock:
-            return self._add(_Held(replace(batch, data=b"", ends=ends), position=batch.first_sequence))
+            held = _Held(replace(batch, data=b"", ends=ends), ids, position=batch.first_sequence)
+            return self._add(held)
 
     def _add(self, held: _Held) -> int:
         first, ends = self.marks.received, held.batch.ends
@@ -159,6 +165,18 @@ class FrameStore:
                     shift = position - piece.first
                     found += self._read_journal(max(low, piece.first) + shift, min(high, piece.end) + shift)
         return found
+
+    def ids(self, low: int, high: int) -> list[tuple[int, Ids]]:
+        """The stable ids of the frames [low, high), each part with the number of its first frame.
+
+        Frames that came without ids, and freed ones, are left out.
+        """
+        with self._lock:
+            return [
+                (max(low, piece.first), ids[max(low - piece.first, 0) : high - piece.first])
+                for piece in self._index.overlapping(low, high)
+                if (ids := piece.item.ids) is not None
+            ]
 
     def bytes_between(self, low: int, high: int) -> int:
         """The size of the frames [low, high) on the wire; freed ones have none."""

@@ -7,6 +7,7 @@ mark             the frames below it                                  moved by
 ===============  ===================================================  =======================================
 ``freed``        are needed for nothing any more                      receipts of ACKs, the end of a
                                                                       connection
+``unindexed``    are not in the dedup index any more                  the same
 ``released``     may not be read any more                             a commit
 ``committed``    may be ACKed                                         a commit; recovery with
                                                                       ``ackAfter=journal``
@@ -24,23 +25,31 @@ Two more belong to a connection and end with it: ``AckLedger.confirmed <= AckLed
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from spark_stomp.errors import DeliveryError
 
 __all__ = ["Marks"]
 
 
+@dataclass(slots=True)
 class Marks:
     """The marks of one receiver. Whoever changes one holds the dedup index's lock; reading needs none.
 
     Invariants, checked at every change: ``freed <= released <= committed <= kept <= received``,
-    ``durable <= kept`` and ``live_from <= received``. ``discards`` counts how often frames were discarded.
+    ``unindexed <= committed``, ``durable <= kept`` and ``live_from <= received``. ``discards`` counts how
+    often frames were discarded.
     """
 
-    __slots__ = ("committed", "discards", "durable", "freed", "kept", "live_from", "received", "released")
-
-    def __init__(self) -> None:
-        self.freed = self.released = self.committed = self.durable = self.kept = 0
-        self.live_from = self.received = self.discards = 0
+    freed: int = 0
+    unindexed: int = 0
+    released: int = 0
+    committed: int = 0
+    durable: int = 0
+    kept: int = 0
+    live_from: int = 0
+    received: int = 0
+    discards: int = 0
 
     def advance(self, **marks: int) -> None:
         """Raise marks to these numbers; one that is further already stays.
@@ -48,8 +57,8 @@ class Marks:
         Raises DeliveryError, and changes nothing, if the marks would be out of order.
         """
         raised = {name: number for name, number in marks.items() if number > getattr(self, name)}
-        if not self._in_order(**raised):
-            raise DeliveryError(f"progress marks out of order: {raised} with {self!r}; this is a bug")
+        if not replace(self, **raised)._in_order():
+            raise DeliveryError(f"progress marks out of order: {raised} with {self}; this is a bug")
         for name, number in raised.items():
             setattr(self, name, number)
 
@@ -59,13 +68,10 @@ class Marks:
         self.live_from = min(self.live_from, self.received)
         self.discards += 1
 
-    def _in_order(self, **raised: int) -> bool:
-        now: dict[str, int] = {name: getattr(self, name) for name in self.__slots__} | raised
+    def _in_order(self) -> bool:
         return (
-            now["freed"] <= now["released"] <= now["committed"] <= now["kept"] <= now["received"]
-            and now["durable"] <= now["kept"]
-            and now["live_from"] <= now["received"]
+            self.freed <= self.released <= self.committed <= self.kept <= self.received
+            and self.unindexed <= self.committed
+            and self.durable <= self.kept
+            and self.live_from <= self.received
         )
-
-    def __repr__(self) -> str:
-        return " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)

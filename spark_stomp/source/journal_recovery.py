@@ -14,7 +14,7 @@ from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
-from spark_stomp.receiver.keys import NO_LIMITS
+from spark_stomp.receiver.dedup import NO_LIMITS
 
 __all__ = ["recover", "stable_ids"]
 

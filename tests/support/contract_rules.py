@@ -147,9 +147,9 @@ RULES = [
         "2.1",
         "a range stays readable until it is committed",
         "receiver.deliveries:Deliveries.receive",
-        "self._ledger.add(self.frames.append(batch), fresh.acks)",
+        "self._ledger.add(self.frames.append(batch, ids), fresh.acks)",
         """
-            self._ledger.add(self.frames.append(batch), fresh.acks)
+            self._ledger.add(self.frames.append(batch, ids), fresh.acks)
             self.frames.release(self._marks.received)
         """,
         f"{RECEIVER}::test_frames_arrive_in_order_and_stay_readable",
@@ -260,7 +260,7 @@ RULES = [
     Broken(
         "4.2",
         "the same key with another body is a new message",
-        "receiver.keys:_plain_keys",
+        "receiver.dedup:_plain_keys",
         "blake2b(raw[body : end - 1], digest_size=16).digest()",
         'b""',
         f"{DELIVERIES}::test_the_same_key_with_another_body_is_new_and_counted",

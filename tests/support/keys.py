@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_stomp.framebatch import MessageKey
-from spark_stomp.receiver.keys import frame_keys
+from spark_stomp.receiver.dedup import frame_keys
 
 __all__ = ["key"]
 

@@ -190,3 +190,20 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(monkeypatch: pytest.Monkey
     with pytest.raises(Exception, match=r"un-acked and stay on the broker.*lower prefetch"):
         store.append(FrameBatch(b"MESSAGE\n\n\0", [10], 0, 0, "1.2"))
     assert store.received == 3
+
+
+def test_ids_of_every_range_as_long_as_their_frames_are_held() -> None:
+    store, _ = filled(blocks=0)
+    frame = b"MESSAGE\n\n\0"
+    for ids in ([b"0", b"1", None], None, [b"4", b"5"]):
+        count = 2 if ids is None else len(ids)
+        ends = [len(frame) * (number + 1) for number in range(count)]
+        store.append(FrameBatch(frame * count, ends, 0, 0, "1.2"), ids)
+    assert store.ids(0, 7) == [(0, [b"0", b"1", None]), (5, [b"4", b"5"])]
+    assert store.ids(1, 6) == [(1, [b"1", None]), (5, [b"4"])]
+    store.release(3)
+    store.free(3)
+    assert store.ids(0, 7) == [(5, [b"4", b"5"])]
+    store.marks.advance(kept=6)
+    store.discard()
+    assert store.ids(0, 7) == [(5, [b"4"])]

@@ -8,7 +8,7 @@ import pytest
 from support.keys import key
 
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
-from spark_stomp.receiver.keys import IdsBySequence, frame_keys
+from spark_stomp.receiver.dedup import frame_keys
 
 
 class TestFrameKeys:
@@ -48,13 +48,3 @@ class TestFrameKeys:
         assert made is not None
         assert made.destination == (decoded.get("destination") or "")
         assert made.body == hashlib.blake2b(decoded.body, digest_size=16).digest()
-
-
-def test_runs_of_ids() -> None:
-    runs = IdsBySequence()
-    runs.add(0, [b"0", b"1", None])
-    runs.add(5, [b"5", b"6"])
-    assert runs.count(1, 6) == 2
-    assert runs.take_below(1) == [(0, [b"0"])]
-    assert runs.take_from(6) == [(6, [b"6"])]
-    assert runs.take_below(9) == [(1, [b"1", None]), (5, [b"5"])]
