@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.columns import HeaderLines
+from spark_stomp.arrow.columns import Bytes, Flags, HeaderLines, Ints, Positions, text_of, unescape
 from spark_stomp.arrow.heads import Area
-from spark_stomp.arrow.strings import Bytes, Flags, Ints, Positions, text_of, unescape
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import Frame, FrameDecoder, Limits
 
@@ -129,7 +128,7 @@ def exact_frames(area: Area, version: str) -> list[Frame]:
 
 
 class ExactHeaders:
-    """The headers of decoded frames; see :class:`spark_stomp.arrow.rows.Headers`."""
+    """The headers of decoded frames; see :class:`spark_stomp.arrow.decode.Headers`."""
 
     def __init__(self, frames: Sequence[Frame]) -> None:
         self._frames = frames

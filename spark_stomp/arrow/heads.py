@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.arrow.strings import Bytes, Ints, Positions, gather, pieces, text_of
+from spark_stomp.arrow.columns import Bytes, Ints, Positions, gather, pieces, text_of
 from spark_stomp.framebatch import FrameBatch
 
 __all__ = [

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_stomp.arrow.columns import HeaderLines, nulls
+from spark_stomp.arrow.columns import HeaderLines, Ints, nulls, pick, string_array
 from spark_stomp.arrow.exact_path import ExactPathRules
 from spark_stomp.arrow.heads import Area
-from spark_stomp.arrow.strings import Ints, pick, string_array
 
 __all__ = ["MixedHeaders", "mixed_headers"]
 
@@ -30,7 +29,7 @@ _COUNT_BY_TABLE = 64
 
 
 class MixedHeaders:
-    """The headers of frames with different layouts; see :class:`spark_stomp.arrow.rows.Headers`."""
+    """The headers of frames with different layouts; see :class:`spark_stomp.arrow.decode.Headers`."""
 
     def __init__(self, lines: _Lines, rules: ExactPathRules) -> None:
         self._lines = lines

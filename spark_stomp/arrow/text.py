@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.strings import Ints
+from spark_stomp.arrow.columns import Ints
 from spark_stomp.errors import BodyDecodeError
 
 __all__ = ["Bodies", "body_text", "charset_of"]

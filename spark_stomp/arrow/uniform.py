@@ -13,10 +13,19 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.columns import HeaderLines, nulls
+from spark_stomp.arrow.columns import (
+    Bytes,
+    Flags,
+    HeaderLines,
+    Ints,
+    Positions,
+    nulls,
+    pick,
+    string_array,
+    text_of,
+)
 from spark_stomp.arrow.exact_path import ExactPathRules
 from spark_stomp.arrow.heads import Area
-from spark_stomp.arrow.strings import Bytes, Flags, Ints, Positions, pick, string_array, text_of
 
 __all__ = ["Uniform", "UniformHeaders", "uniform_headers"]
 
@@ -24,7 +33,7 @@ _NAME, _VALUE, _PARTS = 0, 1, 3  # a line's parts: the name with its colon, the 
 
 
 class UniformHeaders:
-    """The headers of frames with one layout; see :class:`spark_stomp.arrow.rows.Headers`."""
+    """The headers of frames with one layout; see :class:`spark_stomp.arrow.decode.Headers`."""
 
     def __init__(self, names: list[str], values: pa.Array, rows: int) -> None:
         """

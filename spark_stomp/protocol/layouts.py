@@ -4,18 +4,38 @@ Brokers send the headers of one subscription in one order, so the names of a fra
 nearly always those of the frame before. One compiled expression with these names in it recognises such a head
 several times faster than a search for the end of each name. A layout is only learned from a frame that the
 exact reader accepted.
+
+A run is frames of one layout that follow each other in a buffer. Two ways find the same frames. A sweep
+splits many octets at the heads, each with the NUL before it, by one regular expression without a step in
+Python per frame. It ends each body at its first NUL, so it finds only frames whose content-length agrees. A
+walk matches head by head and jumps over each body: right if bodies hold NULs, and quicker if they are long.
+Both find frames with heads of the layout and a NUL after the body; the caller checks the heads of a whole run
+at once.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate, repeat
+from operator import add
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from spark_stomp.protocol.frames import HeaderPairs
 
-__all__ = ["ANY_NUMBER", "LENGTH", "Layout", "LayoutCache"]
+__all__ = [
+    "ANY_NUMBER",
+    "LENGTH",
+    "Layout",
+    "LayoutCache",
+    "Run",
+    "RunFinder",
+    "RunLayout",
+    "compile_run",
+    "sweep",
+    "walk",
+]
 
 LENGTH: Final = "content-length"
 MAX_KNOWN: Final = 8
@@ -29,6 +49,15 @@ _PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 """Printable ASCII without a colon or a backslash: the same in every version, escaped or not."""
 
 T = TypeVar("T")
+FIRST_RUN: Final = 16
+LONGEST_RUN: Final = 512
+SWEEP_SIZE: Final = 128 << 10
+"""The most octets of a sweep: they are still in the processor's cache when what was found is checked."""
+MOST_NUMBERS: Final = 1024
+SMALL: Final = 1024
+"""Octets per frame up to which a sweep costs less than a walk."""
+WALKS: Final = 16
+"""Runs that are walked after a sweep missed what a walk found."""
 
 
 class Layout(NamedTuple):
@@ -107,3 +136,148 @@ class LayoutCache(Generic[T]):
         self._candidates.discard(layout)
         self.known.insert(0, self._compile(layout))
         self._layouts.insert(0, layout)
+
+
+class RunLayout(NamedTuple):
+    """How to find the frames of a layout; ``*_at`` are group numbers, None if it has no such header."""
+
+    head: re.Pattern[bytes]
+    """EOLs and a head, with the groups that ``*_at`` number."""
+    boundary: re.Pattern[bytes]
+    """The NUL of the frame before, then ``head`` as the first group; or the whole rest."""
+    length_at: int | None
+    ack_at: int | None
+    id_at: int | None
+
+
+class Run(NamedTuple):
+    """Consecutive frames as columns; ``acks`` and ``ids`` are empty if the layout has no such header.
+
+    ``heads`` include the EOLs before them; ``ends`` are offsets in the buffer's data.
+    """
+
+    heads: Sequence[bytes]
+    ends: list[int]
+    acks: Sequence[bytes]
+    ids: Sequence[bytes]
+
+
+def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | None) -> RunLayout:
+    """Compile ``layout``; an ACK names the first of ``ack_headers`` that it has."""
+    ack_at = next((position for name in ack_headers if (position := layout.position(name)) is not None), None)
+    id_at = None if id_header is None else layout.position(id_header)
+    length_at = layout.position(LENGTH)
+    positions = sorted({position for position in (ack_at, id_at, length_at) if position is not None})
+    head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(positions))}".encode()
+    # It begins with one fixed octet, which ``re`` finds quickly. The second branch takes the whole rest if a
+    # frame does not match, so no later frame does.
+    boundary = rb"\0(?:(%b)|(?s:.*))" % head
+    group = {position: number for number, position in enumerate(positions, start=1)}
+    numbers = (None if at is None else group[at] for at in (length_at, ack_at, id_at))
+    return RunLayout(re.compile(head), re.compile(boundary), *numbers)
+
+
+class RunFinder:
+    """Finds runs, each as long as the ones before it make worth while.
+
+    What is found and not used stays in proportion to what is: a run grows while the ones before it were used
+    whole, and shrinks to the distance between frames that need a closer look.
+    """
+
+    def __init__(self) -> None:
+        self._length = FIRST_RUN  # frames
+        self._size = SMALL  # octets per frame of the last run
+        self._numbers = Numbers()
+        self._walks = 0  # still to come before the next sweep
+
+    def find(self, layout: RunLayout, data: bytes, start: int, largest: int) -> Run:
+        """Complete frames from ``start`` on, each of at most ``largest`` octets; maybe none."""
+        after_nul = start > 0 and not data[start - 1]
+        swept = after_nul and self._size <= SMALL and not self._walks
+        if swept:
+            reach = min(self._length * self._size, SWEEP_SIZE, largest)
+            run = sweep(layout, data, start, start + reach, self._numbers)
+            if run.heads:
+                return run
+        # The first frame of what was received may follow no NUL; the next one does.
+        run = walk(layout, data, start, self._length if after_nul else 1, largest)
+        if run.heads:
+            self._walks = WALKS if swept else max(0, self._walks - 1)
+        return run
+
+    def learn(self, run: Run, start: int, plain: int) -> None:
+        """The first ``plain`` frames of a run that began at ``start`` needed no closer look."""
+        found = len(run.heads)
+        if found:
+            self._size = (run.ends[-1] - start) // found
+        if plain < found:
+            self._length = plain + 1
+        elif 2 * found >= self._length:
+            self._length = min(2 * self._length, LONGEST_RUN)
+
+
+def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Numbers) -> Run:
+    """The frames from ``start``, which follows a NUL, to ``stop``, up to the first with a NUL in its body."""
+    # From that NUL to the last one: what follows is not complete.
+    octets = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
+    # What precedes the first match (nothing), then for each match its groups and what follows it.
+    found: list[bytes] = layout.boundary.split(octets)
+    width = layout.boundary.groups + 1
+    if found[-width:][0] is None:
+        del found[-width:]
+    heads, bodies = found[1::width], found[width::width]
+    sizes = [len(body) + 1 for body in bodies]
+    if layout.length_at is not None:
+        agreed = _agreed(list(map(numbers.__getitem__, found[layout.length_at + 1 :: width])), sizes)
+        del heads[agreed:], sizes[agreed:]
+    ends = list(accumulate(map(add, map(len, heads), sizes), initial=start))
+    del ends[0]
+    acks, ids = (
+        [] if at is None else found[at + 1 :: width][: len(ends)] for at in (layout.ack_at, layout.id_at)
+    )
+    return Run(heads, ends, acks, ids)
+
+
+class Numbers(dict[bytes, int]):
+    """Size of a body with its NUL by its content-length as sent; a bounded cache."""
+
+    def __missing__(self, digits: bytes) -> int:
+        if len(self) >= MOST_NUMBERS:
+            self.clear()
+        size = self[digits] = int(digits) + 1
+        return size
+
+
+def _agreed(expected: list[int], sizes: list[int]) -> int:
+    """How many of the first sizes are as expected."""
+    if expected == sizes:
+        return len(sizes)
+    return next(position for position, size in enumerate(sizes) if size != expected[position])
+
+
+def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int) -> Run:
+    """Up to ``longest`` complete frames from ``start`` on, each of at most ``largest`` octets."""
+    pattern, _, length_at, ack_at, id_at = layout
+    match_head = pattern.match
+    heads: list[bytes] = []
+    ends: list[int] = []
+    acks: list[bytes] = []
+    ids: list[bytes] = []
+    add_head, add_end, add_ack, add_id = heads.append, ends.append, acks.append, ids.append
+    position, size = start, len(data)
+    for _ in repeat(None, longest):
+        match = match_head(data, position)
+        if match is None:
+            break
+        body = match.end()
+        end = data.find(b"\0", body) if length_at is None else body + int(match[length_at])
+        if not body <= end < size or data[end] or end - position >= largest:
+            break
+        position = end + 1
+        add_head(match[0])
+        add_end(position)
+        if ack_at is not None:
+            add_ack(match[ack_at])
+        if id_at is not None:
+            add_id(match[id_at])
+    return Run(heads, ends, acks, ids)

@@ -14,9 +14,8 @@ from typing import Literal
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
 from spark_stomp.protocol.grammar import Grammar, escape, without_line_end
-from spark_stomp.protocol.layouts import Layout, LayoutCache
+from spark_stomp.protocol.layouts import Layout, LayoutCache, RunFinder, RunLayout, compile_run
 from spark_stomp.protocol.reader import FrameReader, Span
-from spark_stomp.protocol.runs import RunFinder, RunLayout, compile_run
 
 __all__ = ["FrameScanner", "MessageBlock"]
 

@@ -20,12 +20,12 @@ __all__ = ["FrameRange", "RowSettings", "gathered", "read_range"]
 _GROUP_BYTES = 1 << 20
 
 
+@dataclass(frozen=True)
 class FrameRange(InputPartition):
     """A range of raw frames and where to fetch it. Its ``repr`` does not show the token."""
 
-    def __init__(self, address: ExchangeAddress, ticket: RangeTicket) -> None:
-        self.address = address
-        self.ticket = ticket
+    address: ExchangeAddress
+    ticket: RangeTicket
 
 
 @dataclass(frozen=True)

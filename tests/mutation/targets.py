@@ -14,9 +14,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "protocol/encoder.py": ("unit/protocol/test_encoder.py",),
     "protocol/buffer.py": ("unit/protocol/test_buffer.py", *CODEC),
     "protocol/reader.py": CODEC,
-    "protocol/layouts.py": ("unit/protocol/test_layouts.py", *CODEC),
     "protocol/decoder.py": CODEC,
-    "protocol/runs.py": ("unit/protocol/test_runs.py", "unit/protocol/test_scanner.py"),
+    "protocol/layouts.py": ("unit/protocol/test_layouts.py", "unit/protocol/test_runs.py", *CODEC),
     "protocol/scanner.py": (
         "unit/protocol/test_scanner.py",
         "unit/protocol/test_runs.py",

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spark_stomp.arrow import RowRules, decode_frames
-from spark_stomp.arrow import rows as module
+from spark_stomp.arrow import decode as module
 from spark_stomp.errors import BodyDecodeError
 from spark_stomp.framebatch import Ends, FrameBatch
 from spark_stomp.schema import SOURCE_COLUMNS, Projection

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow import rows as module
+from spark_stomp.arrow import decode as module
 from spark_stomp.arrow.columns import HeaderLines
-from spark_stomp.arrow.rows import in_order, read_rows
+from spark_stomp.arrow.decode import in_order, read_rows
 from spark_stomp.framebatch import FrameBatch
 
 

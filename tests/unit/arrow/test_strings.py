@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow.strings import gather, pick, pieces, text_of, unescape
+from spark_stomp.arrow.columns import gather, pick, pieces, text_of, unescape
 
 
 def positions(*values: int) -> np.ndarray:

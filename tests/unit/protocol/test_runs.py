@@ -1,4 +1,4 @@
-"""spark_stomp.protocol.runs: runs of raw frames, swept up or walked along."""
+"""spark_stomp.protocol.layouts: runs of raw frames, swept up or walked along."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock, runs
-from spark_stomp.protocol.layouts import Layout
-from spark_stomp.protocol.runs import Numbers, Run, RunLayout, compile_run, sweep, walk
+from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock, layouts
+from spark_stomp.protocol.layouts import Layout, Numbers, Run, RunLayout, compile_run, sweep, walk
 
 NAMES = ("message-id", "ack", "id", "content-length")
 ANY = 1 << 20
@@ -134,10 +133,12 @@ class TestWalk:
 
 def test_numbers_are_kept_but_not_without_bound() -> None:
     numbers = Numbers()
-    assert [numbers[b"%d" % n] for n in range(runs.MOST_NUMBERS)] == list(range(1, runs.MOST_NUMBERS + 1))
-    assert len(numbers) == runs.MOST_NUMBERS
+    assert [numbers[b"%d" % n] for n in range(layouts.MOST_NUMBERS)] == list(
+        range(1, layouts.MOST_NUMBERS + 1)
+    )
+    assert len(numbers) == layouts.MOST_NUMBERS
     assert numbers[b"7"] == 8
-    assert len(numbers) == runs.MOST_NUMBERS
+    assert len(numbers) == layouts.MOST_NUMBERS
     assert numbers[b"007"] == 8
     assert len(numbers) == 1
 
@@ -146,7 +147,7 @@ def test_numbers_are_kept_but_not_without_bound() -> None:
 def test_a_run_grows_where_the_last_one_was_at_least_half_as_long_as_it_might(
     found: int, length: int
 ) -> None:
-    finder = runs.RunFinder()
+    finder = layouts.RunFinder()
     assert finder._length == 16
     finder.learn(Run([b"head"] * found, [100 * n for n in range(1, found + 1)], [], []), 0, found)
     assert finder._length == length
@@ -154,7 +155,7 @@ def test_a_run_grows_where_the_last_one_was_at_least_half_as_long_as_it_might(
 
 @pytest.mark.parametrize("before", [b"\n", b"x"])
 def test_where_no_nul_is_before_it_a_run_is_its_first_frame(layout: RunLayout, before: bytes) -> None:
-    run = runs.RunFinder().find(layout, before + frame(1) + frame(2), 1, ANY)
+    run = layouts.RunFinder().find(layout, before + frame(1) + frame(2), 1, ANY)
     assert (run.ends, list(run.acks)) == ([1 + len(frame(1))], [b"a1"])
 
 
@@ -169,7 +170,7 @@ class TestRuns:
         found: list[tuple[str, int]] = []
 
         def watched(way: str) -> Any:
-            find = getattr(runs, way)
+            find = getattr(layouts, way)
 
             def watch(*arguments: Any) -> Run:
                 run: Run = find(*arguments)
@@ -179,7 +180,7 @@ class TestRuns:
             return watch
 
         for way in ("sweep", "walk"):
-            monkeypatch.setattr(runs, way, watched(way))
+            monkeypatch.setattr(layouts, way, watched(way))
         return found
 
     def scan(self, octets: bytes, frames: int, limits: dict[str, int] | None = None) -> None:
