@@ -14,8 +14,6 @@ from typing import TextIO
 from spark_stomp import __version__
 from spark_stomp.devbroker import DevBroker
 
-__all__ = ["main", "run_devbroker"]
-
 _NOTICE = "In-memory and for development only: nothing is kept when it ends. Ctrl-C ends it."
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["StompDataSource", "register"]
-
 
 class StompDataSource(DataSource):
     """The STOMP source and sink of Spark.

@@ -19,18 +19,6 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Ends",
-    "FrameBatch",
-    "FrameIndex",
-    "Ids",
-    "MessageKey",
-    "Piece",
-    "bytes_between",
-    "end_within",
-    "merged_ranges",
-]
-
 T = TypeVar("T")
 Ends = Sequence[int] | npt.NDArray[np.int64]
 Ids = Sequence[bytes | None]

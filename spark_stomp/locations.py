@@ -14,8 +14,6 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.fs as fs
 
-__all__ = ["FILE_ERRORS", "Location", "resolve", "without_credentials"]
-
 FILE_ERRORS = (OSError, pa.ArrowException)
 """What a file system raises; some errors of pyarrow are no OSError."""
 

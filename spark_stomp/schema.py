@@ -22,19 +22,6 @@ from spark_stomp.errors import SchemaError
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
-__all__ = [
-    "DEFAULT_COLUMNS",
-    "ON_DEMAND_COLUMNS",
-    "SINK_COLUMNS",
-    "SOURCE_COLUMNS",
-    "Column",
-    "Projection",
-    "SinkColumns",
-    "projection",
-    "sink_columns",
-    "source_struct",
-]
-
 STRING = "string"
 BINARY = "binary"
 BOOLEAN = "boolean"

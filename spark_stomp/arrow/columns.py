@@ -16,26 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = [
-    "Bytes",
-    "Flags",
-    "HeaderLines",
-    "Ints",
-    "Positions",
-    "after_last",
-    "gather",
-    "header_list",
-    "header_map",
-    "nulls",
-    "pick",
-    "pieces",
-    "redelivered",
-    "string_array",
-    "text_of",
-    "timestamps",
-    "unescape",
-]
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -26,8 +26,6 @@ from spark_stomp.arrow.uniform import uniform_headers
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.schema import Projection
 
-__all__ = ["Headers", "RowRules", "Rows", "decode_frames", "in_order", "read_rows"]
-
 _MOST_LAYOUTS = 4
 """So many layouts are read one after another before the rest is read as a mixture."""
 
@@ -141,13 +139,13 @@ class _Part:
     ends: Ints
 
 
+@dataclass(frozen=True)
 class Rows:
     """The headers and bodies of all frames of a batch, in their order; the methods of :class:`Headers`."""
 
-    def __init__(self, area: heads.Area, parts: Sequence[_Part]) -> None:
-        self._area = area
-        self._parts = parts
-        self._order = _order(parts)
+    _area: heads.Area
+    _parts: Sequence[_Part]
+    _order: Ints | None
 
     def column(self, name: str) -> pa.Array:
         columns = [part.headers.column(name) for part in self._parts]
@@ -196,7 +194,7 @@ def read_rows(batch: FrameBatch) -> Rows:
     """Read the headers of a batch's frames, of which there must be at least one."""
     area, rules = heads.area_of(batch), ExactPathRules(batch.version)
     parts = _in_place(area, rules) if heads.lf_scan_pays(area) else _copied_out(area, rules)
-    return Rows(area, parts)
+    return Rows(area, parts, _order(parts))
 
 
 def _in_place(area: heads.Area, rules: ExactPathRules) -> list[_Part]:

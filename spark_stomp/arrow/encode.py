@@ -13,8 +13,6 @@ from spark_stomp.errors import SinkRowError
 from spark_stomp.protocol.encoder import SEND_OWNS
 from spark_stomp.schema import SinkColumns
 
-__all__ = ["OutgoingMessage", "outgoing_messages"]
-
 _CONTENT_TYPE = "content-type"
 _COLUMNS = ("body", "destination", "content_type", "headers")
 

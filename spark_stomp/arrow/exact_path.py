@@ -24,8 +24,6 @@ from spark_stomp.arrow.heads import Area
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import Frame, FrameDecoder, Limits
 
-__all__ = ["ExactHeaders", "ExactPathRules", "exact_frames"]
-
 _CR = 0x0D
 _BACKSLASH = 0x5C
 

@@ -16,18 +16,6 @@ import pyarrow.compute as pc
 from spark_stomp.arrow.columns import Bytes, Ints, Positions, gather, pieces, text_of
 from spark_stomp.framebatch import FrameBatch
 
-__all__ = [
-    "NO_END",
-    "Area",
-    "area_of",
-    "compact",
-    "ends_by_lf",
-    "ends_by_search",
-    "first_feeds",
-    "lf_scan_pays",
-    "line_feeds",
-]
-
 NO_END = -1
 """Stands for the end of a header area that has no LF directly after an LF."""
 

@@ -18,8 +18,6 @@ from spark_stomp.arrow.columns import HeaderLines, Ints, nulls, pick, string_arr
 from spark_stomp.arrow.exact_path import ExactPathRules
 from spark_stomp.arrow.heads import Area
 
-__all__ = ["MixedHeaders", "mixed_headers"]
-
 _LF = 0x0A
 _COLON = 0x3A
 _NAME, _VALUE, _PARTS = 0, 2, 4  # a line's parts: the name, the colon, the value, the LF

@@ -13,8 +13,6 @@ import pyarrow as pa
 from spark_stomp.arrow.columns import Ints
 from spark_stomp.errors import BodyDecodeError
 
-__all__ = ["Bodies", "body_text", "charset_of"]
-
 _CHARSET = re.compile(r""";\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]*))""", re.IGNORECASE)
 
 # Codecs that Python has for its own use; no content type means them.

@@ -27,8 +27,6 @@ from spark_stomp.arrow.columns import (
 from spark_stomp.arrow.exact_path import ExactPathRules
 from spark_stomp.arrow.heads import Area
 
-__all__ = ["Uniform", "UniformHeaders", "uniform_headers"]
-
 _NAME, _VALUE, _PARTS = 0, 1, 3  # a line's parts: the name with its colon, the value, the LF
 
 

@@ -13,8 +13,6 @@ from typing import Literal
 from spark_stomp.brokers.durable import PLAIN, DurableTopics, Subscription
 from spark_stomp.errors import UnsupportedError
 
-__all__ = ["DIALECTS", "Dialect", "dialect_for", "dialect_named"]
-
 Headers = tuple[tuple[str, str], ...]
 
 # The assumed size of a frame before the first came. Too high costs memory, which maxBufferedBytes limits; too

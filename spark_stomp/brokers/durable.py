@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from spark_stomp.errors import UnsupportedError
 
-__all__ = ["PLAIN", "DurableTopics", "Subscription"]
-
 Headers = tuple[tuple[str, str], ...]
 
 _PLAIN_ID = "0"

@@ -26,8 +26,6 @@ from spark_stomp.demo.results import Statistics
 from spark_stomp.demo.watch import Sample, Watch
 from spark_stomp.errors import StompError
 
-__all__ = ["main"]
-
 ALL_ROWS: Final = 336_776
 DEFAULT_ROWS: Final = ALL_ROWS
 PROOF_HOLDS, PROOF_FAILS, CANNOT_RUN = 0, 1, 2

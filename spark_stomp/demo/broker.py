@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from spark_stomp.devbroker import DevBroker
 
-__all__ = ["BrokerProcess", "QueueCounts"]
-
 _START_TIMEOUT: Final = 60.0
 _STOP_TIMEOUT: Final = 10.0
 

@@ -18,8 +18,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["BADLY_DELAYED", "LATE", "Expected", "airline_names", "find_file", "flights", "messages"]
-
 LATE: Final = 15
 """Minutes after which a departure counts as late."""
 

@@ -9,8 +9,6 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HOW_TO_INSTALL", "LEAST_VERSION", "java_version", "missing_java"]
-
 LEAST_VERSION: Final = 17
 
 HOW_TO_INSTALL: Final = f"""\

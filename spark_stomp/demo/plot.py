@@ -16,8 +16,6 @@ from spark_stomp.demo.watch import Sample
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["save_plot"]
-
 _COLOURS: Final = ("#1b6ca8", "#e07a1f", "#3d8b53")
 
 

@@ -9,8 +9,6 @@ from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.options import parse_sink_options
 from spark_stomp.sink.sender import Sender
 
-__all__ = ["publish"]
-
 _HEADERS: Final = (("content-type", "application/json"), ("persistent", "true"))
 _WINDOW: Final = "5000"
 

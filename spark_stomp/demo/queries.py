@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["ALERTS", "ARCHIVE", "FLIGHTS", "start_archive", "start_session", "start_statistics"]
-
 FLIGHTS: Final = "/queue/flights"
 ALERTS: Final = "/queue/alerts"
 ARCHIVE: Final = "/queue/archive"

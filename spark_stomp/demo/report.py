@@ -13,8 +13,6 @@ from spark_stomp.demo.queries import ALERTS, FLIGHTS
 from spark_stomp.demo.results import Statistics, Totals
 from spark_stomp.demo.watch import Sample
 
-__all__ = ["Check", "checks", "progress_line", "result_table"]
-
 AIRPORTS: Final = ("EWR", "JFK", "LGA")
 
 

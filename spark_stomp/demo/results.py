@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BatchResult", "Statistics"]
-
 Totals = dict[tuple[str, str], Counter[str]]
 
 

@@ -15,8 +15,6 @@ from spark_stomp.demo.results import Statistics
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQueryManager
 
-__all__ = ["Sample", "Watch"]
-
 _EVERY: Final = 1
 _STALLED: Final = 120.0
 

@@ -14,8 +14,6 @@ from spark_stomp.devbroker.messages import Headers, Message, passed_on
 from spark_stomp.devbroker.queues import Outlet, Queue, QueueView, Subscription
 from spark_stomp.errors import FrameEncodeError
 
-__all__ = ["Broker", "Member", "Refused"]
-
 _TOPIC = "/topic/"
 
 

@@ -8,8 +8,6 @@ from collections import deque
 
 from spark_stomp.devbroker.peer import HIGH_WATER, Peer
 
-__all__ = ["Link"]
-
 _READ_SIZE = 1 << 18
 # Deliveries begin again when no more than this is waiting.
 _LOW_WATER = HIGH_WATER // 2

@@ -11,8 +11,6 @@ from typing import cast
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import Frame, FrameDecoder, encode_frame, escape
 
-__all__ = ["Message", "delivered", "passed_on"]
-
 # A SEND's headers that steer the broker, and those that only the broker may set on a MESSAGE.
 _NOT_PASSED_ON = frozenset(
     {

@@ -18,8 +18,6 @@ from spark_stomp.protocol import (
 )
 from spark_stomp.protocol.versions import ack_modes
 
-__all__ = ["HIGH_WATER", "Counters", "Faults", "Peer"]
-
 HIGH_WATER = 1 << 20
 """Octets waiting for a client beyond which it is delivered no further messages."""
 

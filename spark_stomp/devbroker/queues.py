@@ -12,8 +12,6 @@ from typing import Protocol
 from spark_stomp.devbroker.messages import Message, delivered
 from spark_stomp.protocol import escape
 
-__all__ = ["Outlet", "Queue", "QueueView", "Subscription"]
-
 
 class Outlet(Protocol):
     """Where a client's messages go."""

@@ -23,8 +23,6 @@ from spark_stomp.devbroker.peer import Counters, Faults, Peer
 from spark_stomp.devbroker.queues import QueueView
 from spark_stomp.protocol import Limits, ServerConfig
 
-__all__ = ["DevBroker"]
-
 _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
 _PUBLISH_CHUNK = 500
 _POLL_SECONDS = 0.05

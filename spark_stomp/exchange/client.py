@@ -11,8 +11,6 @@ from spark_stomp.errors import ExchangeError
 from spark_stomp.exchange.wire import AUTHORIZATION, ExchangeAddress, RangeTicket, from_record
 from spark_stomp.framebatch import FrameBatch
 
-__all__ = ["fetch"]
-
 
 def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
     """The frames of ``ticket``, batch by batch, in order.

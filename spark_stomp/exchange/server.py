@@ -18,8 +18,6 @@ from spark_stomp.errors import StompError
 from spark_stomp.exchange.wire import AUTHORIZATION, SCHEMA, ExchangeAddress, RangeTicket, to_record
 from spark_stomp.framebatch import FrameBatch
 
-__all__ = ["ExchangeServer", "exchange_host"]
-
 _CLOSE = 0.5
 _LOOPBACK = "127.0.0.1"
 # A network that documentation alone uses (RFC 5737): the way out of the machine, to nobody.

@@ -11,16 +11,6 @@ import pyarrow as pa
 
 from spark_stomp.framebatch import FrameBatch
 
-__all__ = [
-    "AUTHORIZATION",
-    "SCHEMA",
-    "ExchangeAddress",
-    "RangeTicket",
-    "from_record",
-    "new_token",
-    "to_record",
-]
-
 AUTHORIZATION = "authorization"
 
 SCHEMA = pa.schema(

@@ -20,8 +20,6 @@ from typing import Protocol
 from spark_stomp.errors import JournalDamaged, JournalTrimmed, JournalUnwritable
 from spark_stomp.framebatch import FrameBatch, MessageKey
 
-__all__ = ["Journal", "JournalSettings", "not_held", "report_damage", "unwritable"]
-
 log = logging.getLogger(__name__)
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from spark_stomp.journal.records import Parts
 
-__all__ = ["sync_folder", "write_fully"]
-
 
 def write_fully(descriptor: int, parts: Parts) -> None:
     """Write all of ``parts``; OSError as the system raises it."""

@@ -11,8 +11,6 @@ from spark_stomp.journal.objects.blobs import Blobs, open_store
 from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.locations import resolve, without_credentials
 
-__all__ = ["open_journal"]
-
 
 def open_journal(settings: JournalSettings) -> Journal:
     """The journal at ``settings.location``, made if there is none.

@@ -32,23 +32,6 @@ import numpy.typing as npt
 
 from spark_stomp.framebatch import FrameBatch, MessageKey
 
-__all__ = [
-    "HEAD_BYTES",
-    "MAGIC",
-    "Head",
-    "Parts",
-    "Record",
-    "decode_batch",
-    "decode_ends",
-    "encode_batch",
-    "encode_mark",
-    "has_keys",
-    "is_intact",
-    "pack_keys",
-    "parse_head",
-    "unpack_keys",
-]
-
 MAGIC: Final = b"SSJR"
 _HEAD: Final = struct.Struct("<4sIQQQQqII")
 HEAD_BYTES: Final = _HEAD.size

@@ -41,8 +41,6 @@ from spark_stomp.options.kinds import (
 )
 from spark_stomp.protocol import Limits
 
-__all__ = ["OPTIONS", "ConnectionOptions", "SinkOptions", "SourceOptions", "TlsOptions"]
-
 _NOT_YET: Final = "is not available in this version"
 
 

@@ -9,8 +9,6 @@ from urllib.parse import SplitResult, urlsplit
 
 from spark_stomp.options.kinds import Kind
 
-__all__ = ["DEFAULT_PORTS", "ENDPOINTS", "Endpoint", "without_credentials"]
-
 DEFAULT_PORTS: Final = {"stomp": 61613, "stomp+ssl": 61614, "ws": 15674, "wss": 15673}
 """Port by scheme, if the URL gives none: what the brokers ship with (WebSocket: RabbitMQ's)."""
 

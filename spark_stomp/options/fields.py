@@ -17,22 +17,6 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 from spark_stomp.options.kinds import Kind
 
-__all__ = [
-    "BATCH",
-    "EVERYWHERE",
-    "READS",
-    "SINK",
-    "SOURCE",
-    "Option",
-    "Scope",
-    "filled",
-    "group",
-    "option",
-    "optional",
-    "options_of",
-    "required",
-]
-
 T = TypeVar("T")
 Scope = Literal["source", "batch", "sink"]
 

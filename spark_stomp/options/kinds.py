@@ -12,26 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = [
-    "BOOLEAN",
-    "DURATION",
-    "HEADERS",
-    "NAME",
-    "SIZE",
-    "TEXT",
-    "TIMEOUT",
-    "Headers",
-    "Kind",
-    "Names",
-    "choice",
-    "choices",
-    "format_duration",
-    "format_size",
-    "heartbeat_pair",
-    "integer",
-    "name_list",
-]
-
 T = TypeVar("T")
 W = TypeVar("W", bound=str)
 Headers = tuple[tuple[str, str], ...]

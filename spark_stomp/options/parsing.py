@@ -11,8 +11,6 @@ from spark_stomp.options.fields import Scope, filled
 from spark_stomp.options.raw_options import RawOptions
 from spark_stomp.options.rules import contradictions, notes
 
-__all__ = ["parse_batch_options", "parse_sink_options", "parse_source_options"]
-
 
 def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of a stream read.

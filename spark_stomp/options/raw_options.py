@@ -10,8 +10,6 @@ from spark_stomp.options.definitions import OPTIONS
 from spark_stomp.options.endpoint import ENDPOINTS, without_credentials
 from spark_stomp.options.fields import Option, Scope
 
-__all__ = ["RawOptions"]
-
 # Spark itself adds these to what the user gave; they say nothing about STOMP.
 _ADDED_BY_SPARK: Final[dict[Scope, frozenset[str]]] = {
     "source": frozenset(),

@@ -17,8 +17,6 @@ from spark_stomp.options.raw_options import RawOptions
 from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
 from spark_stomp.protocol.handshake import CONNECT_OWNS
 
-__all__ = ["contradictions", "notes"]
-
 # The option that decides over a header that the connector sets itself. The connector alone decides over the
 # others, and over those whose option another scope has.
 _OPTION_OF_HEADER: Final = {

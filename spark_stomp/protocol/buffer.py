@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ReceiveBuffer"]
-
 SMALL_PIECE: Final = 4096
 """Octets below which pieces are joined as they come; many small objects would take far more memory."""
 

@@ -56,8 +56,6 @@ from spark_stomp.protocol.versions import (
     has_nack,
 )
 
-__all__ = ["ClientConnection"]
-
 _HEARTBEAT_EVENT = HeartbeatReceived()
 _OVER = frozenset({ClientState.CLOSED, ClientState.FAILED})
 

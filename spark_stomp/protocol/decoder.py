@@ -18,8 +18,6 @@ from spark_stomp.protocol.grammar import Grammar, unescape_text
 from spark_stomp.protocol.layouts import LENGTH, Layout, LayoutCache
 from spark_stomp.protocol.reader import FrameReader, Span
 
-__all__ = ["FrameDecoder"]
-
 TEXT_SIZE: Final = 8192
 """Octets of the buffer held as text at a time. Heads that do not fit take the exact path."""
 SMALL_TEXT: Final = 1024

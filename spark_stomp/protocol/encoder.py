@@ -21,19 +21,6 @@ from spark_stomp.errors import FrameEncodeError, LocalProtocolError
 from spark_stomp.protocol.frames import Frame, HeaderPairs
 from spark_stomp.protocol.grammar import Grammar, escape, grammar_of
 
-__all__ = [
-    "REQUEST_OWNS",
-    "SEND_OWNS",
-    "Headers",
-    "ack_headers",
-    "check_extra_headers",
-    "encode_acks",
-    "encode_frame",
-    "present",
-    "request",
-    "send_frame",
-]
-
 Headers: TypeAlias = Iterable[tuple[str, str]]
 
 _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)

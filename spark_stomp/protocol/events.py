@@ -8,19 +8,6 @@ from typing import TypeAlias
 from spark_stomp.protocol.frames import Frame
 from spark_stomp.protocol.scanner import MessageBlock
 
-__all__ = [
-    "ConnectRequested",
-    "Connected",
-    "Disconnected",
-    "ErrorReceived",
-    "Event",
-    "HeartbeatReceived",
-    "MessageReceived",
-    "MessagesScanned",
-    "ReceiptReceived",
-    "ServerEvent",
-]
-
 _MESSAGE_LENGTH = 200
 
 

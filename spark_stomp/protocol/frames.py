@@ -12,8 +12,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias, overload
 
 from spark_stomp.errors import LocalProtocolError
 
-__all__ = ["HEARTBEAT", "NEED_DATA", "Frame", "HeaderPairs", "Limits", "Signal"]
-
 HeaderPairs: TypeAlias = tuple[tuple[str, str], ...]
 
 _KIB = 1024

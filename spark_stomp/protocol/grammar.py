@@ -41,21 +41,6 @@ from typing import Final
 from spark_stomp.errors import BodyTooLarge, FrameSyntaxError, LocalProtocolError
 from spark_stomp.protocol.frames import Limits
 
-__all__ = [
-    "VERSIONS",
-    "Grammar",
-    "Head",
-    "content_length",
-    "escape",
-    "grammar_of",
-    "no_body_error",
-    "parse_header",
-    "parse_plain_headers",
-    "unescape",
-    "unescape_text",
-    "without_line_end",
-]
-
 _COMMANDS_1_0: Final = frozenset(
     [
         "CONNECT",

@@ -18,8 +18,6 @@ from spark_stomp.protocol.frames import Frame, Limits, Signal
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, heartbeat_header
 from spark_stomp.protocol.versions import LENIENT, accept_version_header, has_heartbeats, validate_versions
 
-__all__ = ["CONNECT_OWNS", "ClientConfig", "HandshakeDecoder", "encode_connect"]
-
 CONNECT_OWNS = frozenset(
     {"accept-version", "host", "login", "passcode", "username", "heart-beat", "receipt", "content-length"}
 )

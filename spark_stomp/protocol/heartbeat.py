@@ -9,15 +9,6 @@ import re
 
 from spark_stomp.errors import HeartbeatLost, RemoteProtocolError
 
-__all__ = [
-    "NO_HEARTBEAT",
-    "HeartbeatTimer",
-    "heartbeat_header",
-    "interval",
-    "negotiate_heartbeat",
-    "parse_heartbeat",
-]
-
 NO_HEARTBEAT = (0, 0)
 
 # Two decimal numbers without sign or space. 18 digits hold any interval that makes sense.

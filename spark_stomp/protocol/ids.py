@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["ClientIds", "OpenSubscription"]
-
 
 @dataclass(frozen=True, slots=True)
 class OpenSubscription:

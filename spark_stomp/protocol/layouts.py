@@ -24,19 +24,6 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from spark_stomp.protocol.frames import HeaderPairs
 
-__all__ = [
-    "ANY_NUMBER",
-    "LENGTH",
-    "Layout",
-    "LayoutCache",
-    "Run",
-    "RunFinder",
-    "RunLayout",
-    "compile_run",
-    "sweep",
-    "walk",
-]
-
 LENGTH: Final = "content-length"
 MAX_KNOWN: Final = 8
 MAX_NAMES: Final = 64

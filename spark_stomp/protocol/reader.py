@@ -34,8 +34,6 @@ from spark_stomp.protocol.grammar import (
     without_line_end,
 )
 
-__all__ = ["FrameReader", "Span"]
-
 LF: Final = 0x0A
 CR: Final = 0x0D
 

@@ -17,8 +17,6 @@ from spark_stomp.protocol.grammar import Grammar, escape, without_line_end
 from spark_stomp.protocol.layouts import Layout, LayoutCache, RunFinder, RunLayout, compile_run
 from spark_stomp.protocol.reader import FrameReader, Span
 
-__all__ = ["FrameScanner", "MessageBlock"]
-
 
 @dataclass(slots=True)
 class MessageBlock:

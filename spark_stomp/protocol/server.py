@@ -36,8 +36,6 @@ from spark_stomp.protocol.versions import (
     validate_versions,
 )
 
-__all__ = ["ServerConfig", "ServerConnection"]
-
 _HEARTBEAT_EVENT = HeartbeatReceived()
 _OVER = frozenset({ServerState.CLOSED, ServerState.FAILED})
 _STEPS: Mapping[str, ServerRemote] = {

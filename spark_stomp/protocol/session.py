@@ -12,8 +12,6 @@ from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer
 from spark_stomp.protocol.scanner import FrameScanner
 from spark_stomp.protocol.states import Machine
 
-__all__ = ["Session"]
-
 _Source: TypeAlias = HandshakeDecoder | FrameDecoder | FrameScanner
 
 StateT = TypeVar("StateT", bound=enum.Enum)

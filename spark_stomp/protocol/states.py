@@ -25,18 +25,6 @@ from typing import Generic, TypeVar
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = [
-    "CLIENT_TABLE",
-    "SERVER_TABLE",
-    "ClientState",
-    "Local",
-    "Machine",
-    "Remote",
-    "ServerLocal",
-    "ServerRemote",
-    "ServerState",
-]
-
 
 class _Named(enum.Enum):
     """Hashed by identity: ``Enum`` hashes by name, in Python code, and every frame looks up the tables."""

@@ -12,20 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from spark_stomp.errors import LocalProtocolError, VersionError
 
-__all__ = [
-    "LENIENT",
-    "accept_version_header",
-    "ack_modes",
-    "best_version",
-    "check_refusal",
-    "client_version",
-    "has_heartbeats",
-    "has_nack",
-    "parse_version_list",
-    "server_version",
-    "validate_versions",
-]
-
 LENIENT = "lenient"
 _KNOWN = frozenset({"1.0", "1.1", "1.2", LENIENT})
 _OLD = frozenset({"1.0", LENIENT})

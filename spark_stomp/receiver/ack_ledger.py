@@ -19,8 +19,6 @@ from heapq import heappop, heappush
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.receiver.dedup import HeldAt
 
-__all__ = ["AckGroup", "AckLedger", "Acks"]
-
 
 @dataclass(frozen=True, slots=True)
 class Acks:

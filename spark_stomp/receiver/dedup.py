@@ -22,17 +22,6 @@ from typing import NamedTuple, Protocol
 from spark_stomp.framebatch import Ends, Ids, MessageKey
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
-__all__ = [
-    "COMMITTED",
-    "MAX_REMEMBERED",
-    "NO_LIMITS",
-    "DedupIndex",
-    "HeldAt",
-    "Holder",
-    "RememberedKeys",
-    "frame_keys",
-]
-
 MAX_REMEMBERED = 250_000
 """How many keys of committed messages are remembered."""
 

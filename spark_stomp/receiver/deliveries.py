@@ -24,8 +24,6 @@ from spark_stomp.receiver.dedup import DedupIndex, HeldAt, frame_keys
 from spark_stomp.receiver.frame_store import FrameStore, ReadJournal
 from spark_stomp.receiver.settings import Counts
 
-__all__ = ["Deliveries", "Offer", "new_epoch", "offer"]
-
 _REDELIVERED = b"\nredelivered:true\n"
 
 # A known message that came once more: its key, where it is held, and its new handle.

@@ -24,8 +24,6 @@ from spark_stomp.framebatch import FrameBatch, FrameIndex, Ids, Piece, bytes_bet
 from spark_stomp.receiver.marks import Marks
 from spark_stomp.receiver.spill import SpilledBytes, SpillFile
 
-__all__ = ["FrameStore", "ReadJournal"]
-
 ReadJournal = Callable[[int, int], Iterable[FrameBatch]]
 """The frames of a journal between two of its positions."""
 

@@ -29,8 +29,6 @@ from dataclasses import dataclass, replace
 
 from spark_stomp.errors import DeliveryError
 
-__all__ = ["Marks"]
-
 
 @dataclass(slots=True)
 class Marks:

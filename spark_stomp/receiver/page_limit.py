@@ -10,8 +10,6 @@ Times are monotonic seconds, passed in.
 
 from __future__ import annotations
 
-__all__ = ["PageLimitDetector"]
-
 # Silence after which a broker with whole pages un-acked seems to hold the rest back.
 _STALL = 1.0
 # What was held back comes so soon after the receipt for the ACKs that made room for it.

@@ -34,8 +34,6 @@ from spark_stomp.receiver.retry import Retry, may_recover
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus, choose_subscription
 from spark_stomp.transport import Connection, open_connection
 
-__all__ = ["Receiver"]
-
 log = logging.getLogger(__name__)
 
 _POLL = 1.0

@@ -16,8 +16,6 @@ from spark_stomp.errors import (
     TransportError,
 )
 
-__all__ = ["Retry", "may_recover"]
-
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
 # A connection that lived so long, in seconds, was a good one even if nothing came over it.

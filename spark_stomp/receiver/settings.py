@@ -8,8 +8,6 @@ from spark_stomp.brokers import Dialect, Subscription
 from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
 
-__all__ = ["Counts", "ReceiverSettings", "ReceiverStatus", "choose_subscription"]
-
 
 @dataclass(frozen=True)
 class ReceiverSettings:

@@ -12,8 +12,6 @@ import tempfile
 
 from spark_stomp.errors import DeliveryError
 
-__all__ = ["SpillFile", "SpilledBytes"]
-
 _SEGMENT_BYTES = 64 << 20
 
 

@@ -6,8 +6,6 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from spark_stomp.sink.writers import StompStreamWriter
 
-__all__ = ["ArrowStreamWriter"]
-
 
 class ArrowStreamWriter(StompStreamWriter, DataSourceStreamArrowWriter):
     """A StompStreamWriter that Spark recognises as taking record batches."""

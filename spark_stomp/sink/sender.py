@@ -19,8 +19,6 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptReceived
 from spark_stomp.transport import Connection, open_connection
 
-__all__ = ["Sender"]
-
 log = logging.getLogger(__name__)
 
 _DISCONNECT_TIMEOUT = 5.0

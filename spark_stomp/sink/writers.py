@@ -19,8 +19,6 @@ from spark_stomp.sink.sender import Sender
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-__all__ = ["Confirmed", "StompBatchWriter", "StompRowStreamWriter", "StompStreamWriter", "send_batches"]
-
 log = logging.getLogger(__name__)
 
 _ROWS_PER_BATCH = 1_000

@@ -14,8 +14,6 @@ from pyspark.sql.streaming.datasource import (
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.stream_reader import StompStreamReader
 
-__all__ = ["AdmissionStreamReader"]
-
 _NO_LIMIT = (1 << 63) - 1
 
 

@@ -31,8 +31,6 @@ from spark_stomp.schema import Projection
 from spark_stomp.source.tasks import RowSettings
 from spark_stomp.transport import Connection, open_connection
 
-__all__ = ["DestinationPartition", "StompBatchReader", "browse"]
-
 log = logging.getLogger(__name__)
 
 _SUBSCRIPTION = "0"

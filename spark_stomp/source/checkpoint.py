@@ -16,8 +16,6 @@ from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
 from spark_stomp.locations import FILE_ERRORS, resolve, without_credentials
 from spark_stomp.source.offsets import Offset
 
-__all__ = ["Checkpoint"]
-
 _FENCES = "spark_stomp/fences"
 _LOG_VERSIONS_READ = 2
 

@@ -18,8 +18,6 @@ from spark_stomp.exchange import ExchangeServer, RangeTicket
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.offsets import Offset
 
-__all__ = ["CommitEvidence", "Committer"]
-
 log = logging.getLogger(__name__)
 
 _POLL = 0.1

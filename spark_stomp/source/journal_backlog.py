@@ -22,8 +22,6 @@ from spark_stomp.source.memory_backlog import raise_or_log
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
 from spark_stomp.source.planning import Available, Range
 
-__all__ = ["JournalBacklog"]
-
 
 class JournalBacklog:
     """See :class:`~spark_stomp.source.memory_backlog.Backlog`.

@@ -16,8 +16,6 @@ from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.dedup import NO_LIMITS
 
-__all__ = ["recover", "stable_ids"]
-
 log = logging.getLogger(__name__)
 
 

@@ -21,8 +21,6 @@ from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.receiver import DedupIndex, Deliveries
 
-__all__ = ["JournalWriter"]
-
 log = logging.getLogger(__name__)
 
 # Taken from one receiver at a time, and made durable together with what the others have.

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from spark_stomp.errors import JournalError, JournalMissing, RangeUnavailable, StompError
 from spark_stomp.exchange import RangeTicket
@@ -17,8 +18,6 @@ from spark_stomp.framebatch import FrameBatch
 from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
 from spark_stomp.source.planning import Available, Range
-
-__all__ = ["Backlog", "MemoryBacklog", "raise_or_log"]
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +88,7 @@ class Backlog(Protocol):
         """No more is made available."""
 
 
+@dataclass(frozen=True)
 class MemoryBacklog:
     """What ``receivers`` hold, by their names.
 
@@ -96,34 +96,30 @@ class MemoryBacklog:
     (``failOnDataLoss=false``).
     """
 
-    failure: StompError | None = None
-    has_unwritten = False
+    receivers: Mapping[str, Deliveries]
+    tolerant: bool
 
-    def __init__(self, receivers: Mapping[str, Deliveries], *, tolerant: bool) -> None:
-        self._receivers = receivers
-        self._tolerant = tolerant
-        self._by_epoch = {receiver.epoch: receiver for receiver in receivers.values()}
+    failure: ClassVar[StompError | None] = None
+    has_unwritten: ClassVar[bool] = False
 
     @property
     def epochs(self) -> frozenset[str]:
-        return frozenset(self._by_epoch)
+        return frozenset(receiver.epoch for receiver in self.receivers.values())
+
+    def _with_epoch(self, epoch: str) -> Deliveries | None:
+        return next((receiver for receiver in self.receivers.values() if receiver.epoch == epoch), None)
 
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
         return [_available(status, start.get(status.name)) for status in statuses]
 
     def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
-        return offer(
-            [Offer(self._receivers[one.name], self._upto(end.get(one.name)), one.discards) for one in seen]
-        )
-
-    def _upto(self, position: Position | None) -> int:
-        return position.sequence if position is not None and position.epoch in self._by_epoch else 0
+        return offer([Offer(self.receivers[one.name], _upto(end, one), one.discards) for one in seen])
 
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
         return Offset({one.name: Position(one.epoch, one.received) for one in statuses if one.received})
 
     def commit(self, committed: Offset) -> bool:
-        held = [(self._by_epoch.get(position.epoch), position.sequence) for _, position in committed]
+        held = [(self._with_epoch(position.epoch), position.sequence) for _, position in committed]
         # Every one of them, not only as far as the first with news.
         news = [receiver.commit(upto) for receiver, upto in held if receiver is not None]
         return any(news)
@@ -144,11 +140,12 @@ class MemoryBacklog:
             "holds beyond the last committed batch would not be read. Set journal again, or go on "
             "without what is in it with failOnDataLoss=false"
         )
-        raise_or_log(problem, tolerant=self._tolerant)
+        raise_or_log(problem, tolerant=self.tolerant)
 
     def readable(self, wanted: Range) -> list[Range]:
         """All of it: a range that was committed and freed is an error, not empty (contract 3)."""
-        released = self._by_epoch[wanted.epoch].frames.released
+        receiver = self._with_epoch(wanted.epoch)
+        released = 0 if receiver is None else receiver.frames.released
         if wanted.low < released:
             raise RangeUnavailable(
                 f"Spark asks again for frames from {wanted.low} of epoch {wanted.epoch}, but those below "
@@ -157,13 +154,13 @@ class MemoryBacklog:
         return [wanted]
 
     def bytes_between(self, name: str, low: int, high: int) -> int:
-        return self._receivers[name].frames.bytes_between(low, high)
+        return self.receivers[name].frames.bytes_between(low, high)
 
     def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        return self._receivers[name].frames.end_within(low, high, max_bytes)
+        return self.receivers[name].frames.end_within(low, high, max_bytes)
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
-        receiver = self._by_epoch.get(ticket.epoch)
+        receiver = self._with_epoch(ticket.epoch)
         if receiver is None:
             raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
         return receiver.frames.batches(ticket.low, ticket.high)
@@ -186,6 +183,11 @@ def raise_or_log(problem: JournalError, *, tolerant: bool) -> None:
     if not tolerant:
         raise problem
     log.error("failOnDataLoss=false: %s", problem)
+
+
+def _upto(end: Offset, seen: Available) -> int:
+    position = end.get(seen.name)
+    return position.sequence if position is not None and position.epoch == seen.epoch else 0
 
 
 def _available(status: ReceiverStatus, position: Position | None) -> Available:

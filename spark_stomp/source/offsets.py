@@ -20,8 +20,6 @@ from typing import Any
 
 from spark_stomp.errors import OffsetError
 
-__all__ = ["INITIAL", "JOURNAL", "Offset", "Position"]
-
 JOURNAL = "journal"
 """The name under which an offset holds the position in the journal; receivers' names have a ``#``."""
 

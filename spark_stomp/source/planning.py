@@ -17,24 +17,6 @@ from typing import Protocol
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
 
-__all__ = [
-    "QUIET_PERIOD",
-    "QUIET_PERIOD_MAX",
-    "Available",
-    "Decision",
-    "Limits",
-    "Mode",
-    "Range",
-    "Situation",
-    "Sizes",
-    "choose_end",
-    "decide",
-    "is_ready",
-    "plan",
-    "rotated",
-    "split",
-]
-
 QUIET_PERIOD = 0.2
 """A single batch or a drain is cut after this many seconds without a further message."""
 

@@ -32,8 +32,6 @@ from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.tasks import FrameRange
 
-__all__ = ["QueryRuntime", "QueryStatus"]
-
 log = logging.getLogger(__name__)
 
 _SHUTDOWN = 4.0

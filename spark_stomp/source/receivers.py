@@ -28,8 +28,6 @@ from spark_stomp.source.journal_recovery import recover
 from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset
 
-__all__ = ["ReceiverGroup"]
-
 
 class ReceiverGroup:
     """All receivers of one query in this process. Methods may be called from any thread.

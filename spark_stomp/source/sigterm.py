@@ -11,8 +11,6 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-__all__ = ["SigtermHandler"]
-
 
 class SigtermHandler:
     """Runs ``work`` at SIGTERM and then ends the process. Only a main thread can install it."""

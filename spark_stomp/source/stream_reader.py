@@ -24,8 +24,6 @@ from spark_stomp.source.tasks import FrameRange, RowSettings, read_range
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
-__all__ = ["StompStreamReader"]
-
 
 class StompStreamReader(DataSourceStreamReader):
     """Spark 4.0 and 4.1, and the base for later ones."""

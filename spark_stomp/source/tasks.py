@@ -15,8 +15,6 @@ from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.schema import Projection
 
-__all__ = ["FrameRange", "RowSettings", "gathered", "read_range"]
-
 _GROUP_BYTES = 1 << 20
 
 

@@ -9,8 +9,6 @@ from spark_stomp.errors import BrokerError, ClientIdInUse, DestinationRefused, L
 from spark_stomp.protocol import ErrorReceived, Frame
 from spark_stomp.protocol.grammar import escape
 
-__all__ = ["broker_error", "connect_refused", "without_secrets"]
-
 _DETAIL_LENGTH = 300
 _HIDDEN = "***"
 # A text that this project quotes may be cut at its end, before a quotation mark, or before punctuation.

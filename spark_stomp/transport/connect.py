@@ -30,8 +30,6 @@ from spark_stomp.transport.websocket import upgrade
 if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions, Endpoint
 
-__all__ = ["open_connection"]
-
 _RECEIVE_BUFFER = 4 << 20
 
 

@@ -32,8 +32,6 @@ from spark_stomp.protocol import (
 from spark_stomp.transport.broker_errors import broker_error, without_secrets
 from spark_stomp.transport.stream import Stream
 
-__all__ = ["Connection"]
-
 _IDLE_POLL = 60.0
 # The most bytes read from the socket before their events are handled, so that neither memory nor the time
 # between two heart-beats depends on how fast the broker sends.

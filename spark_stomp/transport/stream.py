@@ -13,8 +13,6 @@ from typing import Protocol
 
 from spark_stomp.errors import ConnectionLost, TlsRefused
 
-__all__ = ["ByteStream", "Stream"]
-
 _READ_SIZE = 1 << 20
 
 

@@ -12,8 +12,6 @@ from spark_stomp.errors import ConnectTimeout, TlsRefused
 if TYPE_CHECKING:
     from spark_stomp.options import TlsOptions
 
-__all__ = ["secure", "tls_context"]
-
 log = logging.getLogger(__name__)
 
 # OpenSSL's X509_V_ERR_* codes.

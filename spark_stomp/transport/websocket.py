@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from spark_stomp.options import ConnectionOptions, Endpoint
 
-__all__ = ["split_frames", "upgrade"]
-
 _SUBPROTOCOLS = {"1.2": "v12.stomp", "1.1": "v11.stomp", "1.0": "v10.stomp"}
 _READ_SIZE = 1 << 16
 # Several frames may share a message, though no broker tested sends them so.

@@ -149,6 +149,16 @@ class TestModules:
         fronts = [path for path in MODULES if path.name == "__init__.py" and part_of(path) != "_autoload"]
         assert offenders(missing, fronts) == {}
 
+    def test_list_what_they_export_only_if_they_are_for_users(self) -> None:
+        """Elsewhere a name that begins with an underscore is the module's own, and every other one is not."""
+
+        def lists(path: Path) -> bool:
+            names = (node.targets[0] for node in tree_of(path).body if isinstance(node, ast.Assign))
+            return any(isinstance(name, ast.Name) and name.id == "__all__" for name in names)
+
+        listed = {path for path in MODULES if lists(path) and path.name != "__init__.py"}
+        assert listed == {PACKAGE / "errors.py"}
+
     def test_have_a_test_module_or_folder(self) -> None:
         unit = ROOT / "tests" / "unit"
         parts = {part_of(path) for path in MODULES} - UNTESTED_ALONE

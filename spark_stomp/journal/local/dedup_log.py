@@ -17,8 +17,6 @@ from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal.files import write_fully
 from spark_stomp.journal.records import has_keys, pack_keys, unpack_keys
 
-__all__ = ["DedupLog"]
-
 log = logging.getLogger(__name__)
 
 

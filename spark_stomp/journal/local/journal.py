@@ -32,8 +32,6 @@ from spark_stomp.journal.files import sync_folder
 from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.local.segment import SUFFIX, Segment
 
-__all__ = ["DEDUP_LOG", "IDENTITY", "LOCK", "LocalJournal"]
-
 IDENTITY: Final = "journal.json"
 LOCK: Final = "lock"
 DEDUP_LOG: Final = "settled.keys"

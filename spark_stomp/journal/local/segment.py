@@ -32,8 +32,6 @@ from spark_stomp.journal.records import (
     parse_head,
 )
 
-__all__ = ["SUFFIX", "Segment"]
-
 SUFFIX: Final = ".segment"
 _MAGIC: Final = b"STOMPJRN"
 _FORMAT: Final = 1

@@ -26,8 +26,6 @@ from spark_stomp.journal.api import unwritable
 from spark_stomp.journal.files import sync_folder, write_fully
 from spark_stomp.locations import FILE_ERRORS, Location
 
-__all__ = ["ArrowStore", "Blobs", "MountStore", "Store", "open_store"]
-
 T = TypeVar("T")
 
 # A store that is busy or out of reach for a moment; pyarrow's own clients try again as well.

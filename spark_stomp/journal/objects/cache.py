@@ -27,8 +27,6 @@ from spark_stomp.journal.records import (
     parse_head,
 )
 
-__all__ = ["ObjectCache"]
-
 _MAX_BYTES: Final = 64 << 20
 
 

@@ -17,8 +17,6 @@ from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, DedupLogName, Writer
 from spark_stomp.journal.records import pack_keys, unpack_keys
 
-__all__ = ["ObjectDedupLog"]
-
 log = logging.getLogger(__name__)
 
 _MERGED: Final = 16

@@ -34,8 +34,6 @@ from spark_stomp.journal.objects.object_names import (
     Writer,
 )
 
-__all__ = ["Accepted", "Listing", "Manifest", "WriterFence", "accepted_of", "list_journal"]
-
 _FORMAT: Final = 1
 
 

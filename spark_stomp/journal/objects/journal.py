@@ -35,8 +35,6 @@ from spark_stomp.journal.objects.object_names import (
 )
 from spark_stomp.journal.records import Parts, encode_batch
 
-__all__ = ["ObjectJournal"]
-
 _LARGEST_OBJECT: Final = 8 << 20
 _SMALLEST_OBJECT: Final = 64 << 10
 # So many objects fit into journalMaxBytes: space comes back an object at a time.

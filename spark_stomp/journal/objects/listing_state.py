@@ -13,8 +13,6 @@ from itertools import pairwise
 from spark_stomp.journal.objects.fencing import Listing
 from spark_stomp.journal.objects.object_names import FRAMES, FramesName
 
-__all__ = ["ListingState", "resolve_listing"]
-
 
 @dataclass(frozen=True)
 class ListingState:

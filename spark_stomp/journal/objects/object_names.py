@@ -17,20 +17,6 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-__all__ = [
-    "DEDUP_LOG",
-    "FOLDERS",
-    "FRAMES",
-    "MANIFESTS",
-    "MARKS",
-    "WRITERS",
-    "DedupLogName",
-    "FramesName",
-    "ManifestName",
-    "MarkName",
-    "Writer",
-]
-
 WRITERS: Final = "writers"
 MANIFESTS: Final = "openings"
 FRAMES: Final = "frames"
