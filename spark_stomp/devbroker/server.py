@@ -143,7 +143,7 @@ class DevBroker:
     def durable(self, topic: str) -> dict[str, QueueView]:
         """The figures of each durable subscription of a topic now, by its name.
 
-        Where the client gave a ``client-id``, that and a dot stand before what it calls the subscription.
+        If the client gave a ``client-id``, the name begins with it and a dot.
         """
         with self._changed:
             return self._broker.durable_views(topic)

@@ -44,7 +44,7 @@ class AckGroup:
 class AckLedger:
     """Handles of one connection's deliveries. Not thread-safe.
 
-    ``start``: everything below this number was committed before the connection stood.
+    ``start``: everything below this number was committed before the connection was there.
     """
 
     def __init__(self, start: int = 0) -> None:

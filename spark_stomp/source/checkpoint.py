@@ -23,9 +23,9 @@ _LOG_VERSIONS_READ = 2
 class Checkpoint:
     """The checkpoint under ``location``, a path or URI as given to Spark.
 
-    Commits that stand there when this object is made belong to earlier runs and are not looked at. Every
-    method raises CheckpointUnreadable where the file system fails; the constructor raises CheckpointMismatch
-    where there is no such file system. Not thread-safe.
+    Commits that are there when this object is made belong to earlier runs and are not examined. Every method
+    raises CheckpointUnreadable if the file system fails; the constructor raises CheckpointMismatch if there
+    is no such file system. Not thread-safe.
     """
 
     def __init__(self, location: str) -> None:
@@ -47,7 +47,7 @@ class Checkpoint:
         """The newest of ``ends`` that a batch of ``commits`` (newest first) holds, or None.
 
         ``ends`` must be taken after ``commits`` was listed: then every end that those batches can hold is
-        among them, and the batches need not be examined again. Where one cannot be read, all are examined
+        among them, and the batches need not be examined again. If one cannot be read, all are examined
         again next time.
         """
         held = (self._held(batch, ends) for batch in commits)

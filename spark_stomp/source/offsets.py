@@ -1,4 +1,4 @@
-"""Offsets: per receiver its epoch and the sequence number up to which it was read, or a place in the journal.
+"""Offsets: per receiver its epoch and the sequence number up to which it was read, or a journal position.
 
 As JSON, which Spark writes to its checkpoint and compares as text::
 
@@ -6,8 +6,8 @@ As JSON, which Spark writes to its checkpoint and compares as text::
     {"journal": {"id": "77ab...", "sequence": 5000}, "receivers": {}, "version": 2}
 
 An epoch is the life of one receiver, random and never reused; sequence numbers are exclusive ends and start
-at 0 in every epoch. The start of a query is the offset without receivers. A journal counts like a receiver
-whose epoch does not end; where the first batch from it did not begin at 0, ``"base"`` says where. Version 1
+at 0 in every epoch. A query starts at the offset without receivers. A journal counts like a receiver
+whose epoch does not end; if the first batch from it did not begin at 0, ``"base"`` says where. Version 1
 is written as long as no journal is involved, so that releases which know none can read it.
 """
 

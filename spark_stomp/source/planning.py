@@ -3,8 +3,8 @@
 No clock, no Spark, no receiver: snapshots and limits in, decisions out.
 
 Under the default trigger an answer without news is simply asked for again some milliseconds later. Under
-Trigger.Once and AvailableNow "no news" ends the run, so there it must mean that the subscription stood and
-was silent.
+Trigger.Once and AvailableNow "no news" ends the run, so there it must mean that every receiver was
+subscribed and that nothing came.
 """
 
 from __future__ import annotations
