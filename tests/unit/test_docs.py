@@ -1,4 +1,4 @@
-"""README.md and docs/ say what the code says."""
+"""README.md, CONTRIBUTING.md, SECURITY.md and docs/ say what the code says."""
 
 from __future__ import annotations
 
@@ -71,6 +71,13 @@ def test_every_option_in_a_code_block_exists(page: Path) -> None:
 def test_every_error_code_exists(page: Path) -> None:
     named = {code for code in re.findall(r"\bSTOMP_[A-Z_]+", text_of(page)) if not code.endswith("_")}
     assert named <= CODES
+
+
+def test_the_page_of_test_support_has_every_module() -> None:
+    folder = ROOT / "tests" / "support"
+    listed = set(re.findall(r"`([a-z_0-9]+\.py)`", section(folder / "README.md", "Modules")))
+    assert {path.name for path in folder.glob("*.py")} - {"__init__.py"} <= listed
+    assert listed <= {path.name for path in folder.rglob("*.py")}
 
 
 class TestArchitecture:
