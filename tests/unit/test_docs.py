@@ -73,11 +73,25 @@ def test_every_error_code_exists(page: Path) -> None:
     assert named <= CODES
 
 
+class TestReadme:
+    def test_leads_to_every_page(self) -> None:
+        links = re.findall(r"\]\(([^)#]+)", text_of(README))
+        here = {str(page.relative_to(ROOT)) for page in (*DOCS, *ROOT.glob("*.md"))} - {"README.md"}
+        assert here <= set(links)
+
+    def test_is_short(self) -> None:
+        assert len(text_of(README).splitlines()) <= 150
+
+
 def test_the_page_of_test_support_has_every_module() -> None:
     folder = ROOT / "tests" / "support"
     listed = set(re.findall(r"`([a-z_0-9]+\.py)`", section(folder / "README.md", "Modules")))
     assert {path.name for path in folder.glob("*.py")} - {"__init__.py"} <= listed
     assert listed <= {path.name for path in folder.rglob("*.py")}
+
+
+def test_the_page_of_errors_has_every_code() -> None:
+    assert set(re.findall(r"`(STOMP_[A-Z_]+)`", text_of(ROOT / "docs" / "errors.md"))) == CODES
 
 
 class TestArchitecture:
