@@ -42,7 +42,7 @@ class JournalSettings:
 
 
 class Journal(Protocol):
-    """One writer thread appends, commits and trims; any thread may read meanwhile.
+    """One thread at a time appends, commits, skips and trims; any thread may read meanwhile.
 
     Whatever writes raises JournalUnwritable if the location takes no more, and JournalInUse if another writer
     took over. After either nothing was made durable by that call, and nothing more can be.

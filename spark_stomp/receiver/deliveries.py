@@ -236,7 +236,8 @@ class Deliveries:
 
     def permit_acks(self) -> None:
         """Everything held may be ACKed, though Spark did not commit it: it is in the journal."""
-        self._marks.advance(committed=self._marks.received)
+        with self._index.lock:
+            self._marks.advance(committed=self._marks.received)
 
     # --- as the index sees it, with its lock held
 

@@ -31,12 +31,12 @@ class Checkpoint:
     def __init__(self, location: str) -> None:
         self.location = without_credentials(location)
         try:
-            self._place = resolve(location)
+            self._directory = resolve(location)
         except ValueError as error:
             raise CheckpointMismatch(
                 f"checkpointLocation {self.location} cannot be opened: {error}"
             ) from error
-        self._files, self._root = self._place.files, self._place.root
+        self._files, self._root = self._directory.files, self._directory.root
         self._examined = max(self._batches("commits"), default=-1)
 
     def new_commits(self) -> list[int]:
@@ -104,7 +104,7 @@ class Checkpoint:
             yield
         except FILE_ERRORS as error:
             raise CheckpointUnreadable(
-                f"checkpointLocation {self.location} cannot be {done}: {self._place.words(error)}"
+                f"checkpointLocation {self.location} cannot be {done}: {self._directory.words(error)}"
             ) from None
 
 

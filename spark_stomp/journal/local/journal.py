@@ -155,9 +155,8 @@ class LocalJournal:
         segment.sync()
         sync_folder(self._directory)
         with self._lock:
-            if self._segments and self._segments[-1].first == first:
-                self._segments.pop()
-            self._segments.append(segment)
+            # In one step, since `first` and `size` are read without the lock.
+            self._segments = [*(one for one in self._segments if one.first != first), segment]
 
     def close(self) -> None:
         if self._lock_file is not None:
