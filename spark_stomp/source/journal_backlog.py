@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from spark_stomp.errors import (
     JournalDamaged,
@@ -15,8 +15,8 @@ from spark_stomp.errors import (
 )
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.journal import Journal, JournalSettings
-from spark_stomp.receiver import DedupIndex, Deliveries, ReceiverStatus
+from spark_stomp.journal import Journal
+from spark_stomp.receiver import DedupIndex, ReceiverStatus
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import raise_or_log
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
@@ -26,35 +26,15 @@ from spark_stomp.source.planning import Available, Range
 class JournalBacklog:
     """See :class:`~spark_stomp.source.memory_backlog.Backlog`.
 
-    ``recovered`` is what earlier runs left in ``journal``, ``receivers`` hold what comes, and all share
-    ``index``. ``changed`` is called whenever more is durable.
+    ``writer`` writes what receivers hold, who share ``index``, into ``journal``. ``tolerant``: what the
+    journal should have and has not is logged instead of raised (``failOnDataLoss=false``).
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        recovered: Deliveries,
-        receivers: Sequence[Deliveries],
-        index: DedupIndex,
-        *,
-        settings: JournalSettings,
-        ack_when_durable: bool,
-        changed: Callable[[], None],
-    ) -> None:
+    def __init__(self, journal: Journal, writer: JournalWriter, index: DedupIndex, *, tolerant: bool) -> None:
         self._journal = journal
+        self._writer = writer
         self._index = index
-        self._tolerant = settings.tolerant
-        if ack_when_durable:
-            recovered.permit_acks()
-        self._writer = JournalWriter(
-            journal,
-            recovered,
-            receivers,
-            index,
-            max_bytes=settings.max_bytes,
-            ack_when_durable=ack_when_durable,
-            changed=changed,
-        )
+        self._tolerant = tolerant
         # Where reading begins for a checkpoint that knows nothing of this journal.
         self._base = journal.committed
 

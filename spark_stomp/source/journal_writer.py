@@ -53,6 +53,8 @@ class JournalWriter:
         self._ack_when_durable = ack_when_durable
         self._changed = changed
         self._committed = self._keep_from = journal.committed
+        if ack_when_durable:
+            recovered.permit_acks()
         self._full = False
         self._failure: StompError | None = None
         self._work = threading.Event()

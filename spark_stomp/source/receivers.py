@@ -25,6 +25,7 @@ from spark_stomp.receiver import (
 )
 from spark_stomp.source.journal_backlog import JournalBacklog
 from spark_stomp.source.journal_recovery import recover
+from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset
 
@@ -73,15 +74,16 @@ class ReceiverGroup:
             deliveries = [
                 Deliveries(one.max_buffered_bytes, index, one.name, journal.batches) for one in settings
             ]
-            backlog = JournalBacklog(
+            writer = JournalWriter(
                 journal,
                 recovered,
                 deliveries,
                 index,
-                settings=wanted,
+                max_bytes=wanted.max_bytes,
                 ack_when_durable=options.ack_after == "journal",
                 changed=self._more_is_durable,
             )
+            backlog = JournalBacklog(journal, writer, index, tolerant=wanted.tolerant)
             undo.pop_all()
         return deliveries, backlog
 

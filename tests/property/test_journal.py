@@ -65,8 +65,6 @@ class JournaledQuery(Query):
         self.index = DedupIndex(journaled=True)
         self.journal = local_journal(Path(self.folder.name) / "journal")
         recovered = recover(self.journal, self.index, "id", most=1_000)
-        if self.ack_when_durable:
-            recovered.permit_acks()
         self.sides = [JournaledSide(self.index, self.journal, f"r{at}") for at in range(RECEIVERS)]
         self.writer = JournalWriter(
             self.journal,

@@ -221,7 +221,6 @@ class TestAfterARestart:
         query.deliver(0, 3)
         query.writer.step()
         query = make(ack_when_durable=True)
-        query.recovered.permit_acks()
         query.deliver(0, 3, handle="again")
         assert query.acks() == [b"again0", b"again1", b"again2"]
         query.writer.step()
