@@ -34,7 +34,7 @@ from spark_stomp.errors import DeliveryError
 class Marks:
     """The marks of one receiver. Whoever changes one holds the dedup index's lock; reading needs none.
 
-    Invariants, checked at every change: ``freed <= released <= committed <= kept <= received``,
+    Invariants, checked each time marks are raised: ``freed <= released <= committed <= kept <= received``,
     ``unindexed <= committed``, ``durable <= kept`` and ``live_from <= received``. ``discards`` counts how
     often frames were discarded.
     """

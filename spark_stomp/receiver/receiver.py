@@ -1,6 +1,6 @@
 """The receiver: a thread that holds one connection with one subscription.
 
-It reads the socket and answers heart-beats whatever Spark is doing, finds frame boundaries and ack handles,
+It reads the socket and sends heart-beats whatever Spark is doing, finds frame boundaries and ack handles,
 and gives the raw frames to its :class:`~spark_stomp.receiver.deliveries.Deliveries`. It never decodes a body
 or builds a row. It sends ACKs only for what the deliveries say is committed.
 
