@@ -86,7 +86,7 @@ class FrameBatch:
 
     @staticmethod
     def join(batches: Sequence[FrameBatch]) -> FrameBatch:
-        """Consecutive batches of one origin as one; each frame keeps the time at which it was received."""
+        """Consecutive batches of one origin, each of one time, as one: each frame keeps its own time."""
         first = batches[0]
         counts = [len(batch.ends) for batch in batches]
         offsets = np.cumsum([0, *(len(batch.data) for batch in batches[:-1])])
@@ -166,13 +166,14 @@ class FrameIndex(Generic[T]):
     def number_within(self, max_bytes: int, high: int) -> int:
         """The largest number up to ``high`` with at most ``max_bytes`` of frames in front of it.
 
-        Of frames that are gone, the number of the oldest that is there.
+        Frames that are gone have no bytes.
         """
-        index = bisect_right(self._pieces, max_bytes, key=lambda piece: piece.bytes_before) - 1
+        pieces = self._pieces
+        index = bisect_right(pieces, max_bytes, key=lambda piece: piece.bytes_before) - 1
         if index < 0:
-            return min(self._pieces[0].first, high) if self._pieces else high
-        piece = self._pieces[index]
-        if piece.first >= high:
+            return min(pieces[0].first, high) if pieces else high
+        piece = pieces[index]
+        if piece.first >= high or (index == len(pieces) - 1 and piece.bytes_before + piece.size <= max_bytes):
             return high
         ends = self._ends_of(piece.item)
         return min(piece.first + bisect_right(ends, max_bytes - piece.bytes_before), high)
@@ -207,15 +208,16 @@ def bytes_between(indexes: Iterable[FrameIndex[T]], low: int, high: int) -> int:
     return sum(index.bytes_before(high) - index.bytes_before(low) for index in indexes)
 
 
-def end_within(indexes: Iterable[FrameIndex[T]], low: int, high: int, max_bytes: int) -> int:
+def end_within(indexes: Iterable[tuple[FrameIndex[T], int]], low: int, high: int, max_bytes: int) -> int:
     """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``; at least ``low``.
 
-    ``indexes`` are in order, and all that hold any of [low, high).
+    ``indexes`` are in order, and all that hold any of [low, high). With each comes the number after its last
+    frame, whether or not that frame is still there.
     """
     best = low
-    for index in indexes:
+    for index, end in indexes:
         before = index.bytes_before(low)
-        best = max(best, index.number_within(before + max_bytes, high))
+        best = max(best, index.number_within(before + max_bytes, min(end, high)))
         max_bytes -= index.bytes_before(high) - before
         if max_bytes < 0:
             break

@@ -93,7 +93,7 @@ class AckLedger:
         self._delivered += 1
 
     def take(self, committed: int, committed_of: Callable[[int], int], most: int) -> Acks | None:
-        """Remove what is due: up to ``most`` handles of new frames and as many attached ones, in order; None if nothing is.
+        """Remove what is due, in order: up to ``most`` handles of new frames, and as many attached ones.
 
         ``committed``: new frames below this number are. ``committed_of``: the same for attached ones, by
         owner.

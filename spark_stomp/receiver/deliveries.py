@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spark_stomp.errors import DeliveryError
 from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
@@ -114,13 +115,20 @@ class Deliveries:
             self._count(redelivered=marked)
             fresh, repeats = self._sort_out(block, version, marked)
             if fresh.ends:
-                batch = FrameBatch(
-                    fresh.data, fresh.ends, self._marks.received, received_at, version, dialect
-                )
-                ids = fresh.ids if self._keyed else None
-                self._ledger.add(self.frames.append(batch, ids), fresh.acks)
+                self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks)
             for repeat in repeats:
                 self._attach(*repeat)
+
+    def _keep(self, block: MessageBlock, received_at: int, version: str, dialect: str) -> int:
+        """Keep new frames, whose ids are in the index already; the number of the first."""
+        first = self._marks.received
+        batch = FrameBatch(block.data, block.ends, first, received_at, version, dialect, self.frames.name)
+        try:
+            return self.frames.append(batch, block.ids if self._keyed else None)
+        except DeliveryError:
+            if self._keyed:
+                self._index.remove(block.ids, HeldAt(self._owner, first))
+            raise
 
     # --- ACKs
 
@@ -190,7 +198,7 @@ class Deliveries:
         with self._index.lock:
             self._ledger = None
             self._remove(self._marks.unindexed, self._marks.received)
-        self.frames.close()
+            self.frames.close()
 
     # --- the journal
 
@@ -326,6 +334,8 @@ class Deliveries:
 
     def _free(self, upto: int) -> None:
         """The broker confirmed that it will not deliver frames below ``upto`` again."""
+        if upto <= self._marks.freed:
+            return
         low = self._marks.unindexed
         if self._index.journaled:
             for first, ids in self.frames.ids(low, upto):

@@ -63,7 +63,7 @@ class FrameStore:
     def __init__(self, max_bytes: int, name: str = "", read_journal: ReadJournal | None = None) -> None:
         self.marks = Marks()
         self._max_bytes = max_bytes
-        self._name = name
+        self.name = name
         self._read_journal = read_journal
         self._lock = threading.Lock()
         self._spill = SpillFile()
@@ -116,7 +116,8 @@ class FrameStore:
 
     def _add(self, held: _Held) -> int:
         first, ends = self.marks.received, held.batch.ends
-        held.batch = replace(held.batch, first_sequence=first, receiver=self._name)
+        if (held.batch.first_sequence, held.batch.receiver) != (first, self.name):
+            held.batch = replace(held.batch, first_sequence=first, receiver=self.name)
         self._index.append(first, len(ends), int(ends[-1]), held)
         self.marks.advance(received=first + len(ends))
         return first
@@ -184,7 +185,7 @@ class FrameStore:
     def end_within(self, low: int, high: int, max_bytes: int) -> int:
         """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``; at least ``low``."""
         with self._lock:
-            return end_within([self._index], low, high, max_bytes)
+            return end_within([(self._index, high)], low, high, max_bytes)
 
     # --- frames go to the journal
 
@@ -248,9 +249,11 @@ class FrameStore:
             self.marks.discard()
 
     def close(self) -> None:
-        """Give up the spill file."""
+        """Give up the spill file and the ids."""
         with self._lock:
             self._spill.close()
+            for piece in self._index:
+                piece.item.ids = None
 
     def _drop_data(self, held: _Held) -> None:
         if held.spilled is not None:

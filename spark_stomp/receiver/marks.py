@@ -25,7 +25,7 @@ Two more belong to a connection and end with it: ``AckLedger.confirmed <= AckLed
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spark_stomp.errors import DeliveryError
 
@@ -54,11 +54,14 @@ class Marks:
 
         Raises DeliveryError, and changes nothing, if the marks would be out of order.
         """
-        raised = {name: number for name, number in marks.items() if number > getattr(self, name)}
-        if not replace(self, **raised)._in_order():
-            raise DeliveryError(f"progress marks out of order: {raised} with {self}; this is a bug")
-        for name, number in raised.items():
-            setattr(self, name, number)
+        before = {name: old for name, number in marks.items() if number > (old := getattr(self, name))}
+        for name in before:
+            setattr(self, name, marks[name])
+        if not self._in_order():
+            after = str(self)
+            for name, number in before.items():
+                setattr(self, name, number)
+            raise DeliveryError(f"progress marks would be out of order: {after}; this is a bug")
 
     def discard(self) -> None:
         """The frames that are not kept are gone; their numbers go to others."""

@@ -130,9 +130,10 @@ class Committer:
         """
         if self._checkpoint is not None:
             self._await_offset_log(self._checkpoint, end)
+        # Before the plan counts as unproved: that an earlier batch was read says nothing of this one.
+        self._exchange.expect(tickets)
         with self._lock:
             self._evidence.planned(end)
-        self._exchange.expect(tickets)
 
     def commit_called(self, end: Offset) -> None:
         with self._lock:

@@ -174,6 +174,8 @@ class QueryRuntime:
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
         statuses = self._receivers.statuses()
+        # First: what becomes durable from here on is among what is available.
+        has_unwritten = self._backlog.has_unwritten
         available = rotated(self._backlog.available(start, statuses), self._turn)
         if not any(receiver.new for receiver in available):
             self._pending_since = None
@@ -186,7 +188,7 @@ class QueryRuntime:
             pending_since=self._pending_since,
             drain_until=self._drain_until,
             idle_timeout=self._options.idle_timeout,
-            has_unwritten=self._backlog.has_unwritten,
+            has_unwritten=has_unwritten,
         )
 
     def _finish_run(self) -> None:

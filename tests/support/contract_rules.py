@@ -147,9 +147,9 @@ RULES = [
         "2.1",
         "a range stays readable until it is committed",
         "receiver.deliveries:Deliveries.receive",
-        "self._ledger.add(self.frames.append(batch, ids), fresh.acks)",
+        "self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks)",
         """
-            self._ledger.add(self.frames.append(batch, ids), fresh.acks)
+            self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks)
             self.frames.release(self._marks.received)
         """,
         f"{RECEIVER}::test_frames_arrive_in_order_and_stay_readable",

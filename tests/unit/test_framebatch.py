@@ -78,13 +78,14 @@ class TestFrameIndex:
     def test_the_last_frame_that_fits(self, sizes: list[list[int]], budget: int, cut: int) -> None:
         """In one index, or in several of consecutive frames: the same."""
         flat = [size for piece in sizes for size in piece]
-        parts = [index_of(sizes[:cut]), index_of(sizes[cut:], sum(map(len, sizes[:cut])))]
+        begin = sum(map(len, sizes[:cut]))
+        parts = [(index_of(sizes[:cut]), begin), (index_of(sizes[cut:], begin), len(flat))]
         for low in range(len(flat) + 1):
             for high in range(low, len(flat) + 1):
                 expected = low
                 while expected < high and sum(flat[low : expected + 1]) <= budget:
                     expected += 1
-                assert end_within([index_of(sizes)], low, high, budget) == expected
+                assert end_within([(index_of(sizes), len(flat))], low, high, budget) == expected
                 assert end_within(parts, low, high, budget) == expected
 
     @given(pieces)

@@ -184,8 +184,8 @@ class LocalJournal:
         return bytes_between((segment.index for segment in self._overlapping(low, high)), low, high)
 
     def end_within(self, low: int, high: int, max_bytes: int) -> int:
-        indexes = (segment.index for segment in self._overlapping(low, high))
-        return end_within(indexes, low, high, max_bytes)
+        parts = ((segment.index, segment.end) for segment in self._overlapping(low, high))
+        return end_within(parts, low, high, max_bytes)
 
     def _overlapping(self, low: int, high: int) -> list[Segment]:
         with self._lock:

@@ -236,7 +236,8 @@ class ObjectJournal:
         return bytes_between(map(self._cache.index, self._overlapping(low, high)), low, high)
 
     def end_within(self, low: int, high: int, max_bytes: int) -> int:
-        return end_within(map(self._cache.index, self._overlapping(low, high)), low, high, max_bytes)
+        parts = ((self._cache.index(name), name.end) for name in self._overlapping(low, high))
+        return end_within(parts, low, high, max_bytes)
 
     def _overlapping(self, low: int, high: int) -> list[FramesName]:
         with self._lock:

@@ -196,6 +196,29 @@ class TestDamage:
         ]
         assert "are lost" in caplog.text
 
+    @pytest.mark.rule("5.4")
+    @pytest.mark.parametrize("lost", [0, 1, 2], ids=["first segment", "middle", "last"])
+    def test_a_limit_in_bytes_counts_what_is_lost_as_nothing(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+    ) -> None:
+        """All frames of a segment, of which only the mark behind them is left."""
+        monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 1)
+        journal = local_journal(directory, max_bytes=1)
+        for number in range(3):
+            journal.append([batch_of(5 * number, 5)])
+            journal.flush()
+        journal.close()
+        damage(segments(directory)[lost], 300)
+        journal = reopened(directory, tolerant=True)
+        low, high = 5 * lost, 5 * lost + 5
+        assert (journal.held(low, high), journal.end) == ([], 15)
+        assert journal.end_within(low, high, 0) == high
+        one = journal.bytes_between(0, 15) // 10
+        frames_there = [position for position in range(15) if not low <= position < high]
+        for count in range(1, 10):
+            # Up to the frame that does not fit any more.
+            assert journal.end_within(0, 15, count * one + one // 2) == frames_there[count]
+
     @pytest.mark.rule("J.14")
     def test_what_is_damaged_is_left_as_it_is(self, broken: Path) -> None:
         path = segments(broken)[0]

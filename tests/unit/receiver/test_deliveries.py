@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from spark_stomp.errors import DeliveryError
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
@@ -242,3 +243,29 @@ def test_keys_are_found_across_reads(query: Query) -> None:
     query.deliver(query.second, *"fbcxa", again=True)
     assert rows(query.second) == ["x"]
     assert query.second.counts.reattached == 4
+
+
+def test_what_could_not_be_kept_is_new_elsewhere(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise DeliveryError("the disk is full")
+
+    query.deliver(query.first, "a")
+    with monkeypatch.context() as broken:
+        broken.setattr(query.first.frames, "append", full)
+        for ids in ("bc", "ab", "b"):
+            with pytest.raises(DeliveryError):
+                query.deliver(query.first, *ids)
+    query.first.disconnected(redelivers=True)
+    query.deliver(query.second, "a", "b", "c", again=True)
+    assert rows(query.second) == ["a", "b", "c"]
+
+
+def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:
+    query.deliver(query.first, "a")
+    assert offered(query.first, 1)
+    query.first.close()
+    query.deliver(query.second, "a", again=True)
+    query.first.commit(1)
+    assert (query.index.held, query.index.remembered) == (1, 0)
+    query.deliver(query.second, "a", again=True)
+    assert query.second.counts == Counts(redelivered=2, reattached=1)

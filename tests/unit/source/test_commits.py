@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from typing import Any, cast
+
 import pytest
 
-from spark_stomp.source.commits import CommitEvidence
+from spark_stomp.source.commits import CommitEvidence, Committer
 from spark_stomp.source.offsets import INITIAL, Offset, Position
 
 
@@ -109,3 +113,27 @@ def test_the_start_of_a_query_is_harmless_evidence() -> None:
     acks = Acks()
     acks.evidence.latest_offset_called(INITIAL)
     assert acks.committed == [INITIAL]
+
+
+class SlowExchange:
+    """Its tasks read the batch before this one long ago, and it hears slowly of the next one."""
+
+    def __init__(self) -> None:
+        self.read_at: float | None = time.monotonic() - 100
+
+    def expect(self, tickets: list[object]) -> None:
+        time.sleep(0.3)  # some looks of the watcher
+        self.read_at = None
+
+
+@pytest.mark.rule("1.9")
+def test_that_an_earlier_batch_was_read_is_no_reason_to_warn_of_this_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    committer = Committer(lambda end: None, frozenset(), cast("Any", SlowExchange()), None)
+    committer.start()
+    committer.planned(at(5), [])
+    committer.commit_called(at(5))
+    with caplog.at_level(logging.WARNING):
+        committer.stop()
+    assert caplog.text == ""
