@@ -263,6 +263,7 @@ def test_what_could_not_be_kept_is_new_elsewhere(query: Query, monkeypatch: pyte
 def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:
     query.deliver(query.first, "a")
     assert offered(query.first, 1)
+    query.first.disconnected(redelivers=True)
     query.first.close()
     query.deliver(query.second, "a", again=True)
     query.first.commit(1)
