@@ -16,9 +16,9 @@ The way of a message, and the parts of the package from the ground up::
 ``transport``   sockets, TLS, WebSocket, and what moves bytes between them and a session
 ``arrow``       raw frames to record batches, record batches to SEND frames
 ``devbroker``   an in-memory broker for development and tests
-``receiver``    one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
 ``exchange``    raw frames from the receivers to the tasks, over Arrow Flight
 ``journal``     raw frames made durable, in local files or in an object store
+``receiver``    one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
 ``source``      offsets, planning, commit evidence, and the readers that Spark drives
 ``sink``        the writers that Spark drives, and the connection that they send on
 ``datasource``  what ``format("stomp")`` means: wiring only

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 # The package as it lies here, not as it may be installed.
@@ -22,9 +23,8 @@ LAYERS = (
     ("framebatch",),
     ("protocol",),
     ("options", "schema", "locations"),
-    ("brokers", "transport", "arrow", "devbroker"),
+    ("brokers", "transport", "arrow", "devbroker", "exchange", "journal"),
     ("receiver",),
-    ("exchange", "journal"),
     ("source", "sink"),
     ("datasource",),
     ("cli", "_autoload", "demo", "__init__"),
@@ -74,6 +74,27 @@ def own_parts(path: Path) -> set[str]:
     return {part if part in RANK else "__init__" for part in parts} - {part_of(path)}
 
 
+def modules_imported(path: Path) -> set[str]:
+    """The modules of this package that a module imports when it is imported; fronts are seen through."""
+    runtime = [node for node in tree_of(path).body if not isinstance(node, ast.If)]
+    names = {name for node in runtime for name in imported(node, path) if name.startswith("spark_stomp.")}
+    return {found for name in names if (found := module_of(name)) is not None} - {dotted(path)}
+
+
+def module_of(name: str) -> str | None:
+    """The module that defines what is imported as ``name``; None if that is a package's front itself."""
+    parts = name.split(".")
+    for end in range(len(parts), 1, -1):
+        path = ROOT.joinpath(*parts[:end])
+        if path.with_suffix(".py").exists():
+            return ".".join(parts[:end])
+        front = path / "__init__.py"
+        if front.exists() and end < len(parts):
+            exported = {one.rpartition(".")[2]: one for one in imports(front)}
+            return module_of(exported[parts[end]]) if parts[end] in exported else None
+    return None
+
+
 def heads(path: Path) -> set[str]:
     """The top-level packages that a module imports."""
     return {name.split(".")[0] for name in imports(path)}
@@ -99,6 +120,17 @@ class TestImports:
             return {part for part in own_parts(path) if RANK[part] >= RANK[part_of(path)]}
 
         assert offenders(upwards) == {}
+
+    def test_exchange_and_journal_know_nothing_of_who_uses_them(self) -> None:
+        stores = [path for path in MODULES if part_of(path) in ("exchange", "journal")]
+        assert len(stores) > 10
+        assert offenders(lambda path: own_parts(path) & {"receiver", "source", "sink"}, stores) == {}
+
+    def test_no_module_imports_itself_over_others(self) -> None:
+        # A package's front only re-exports: who imports from it imports the module that has the name.
+        imported_by = {dotted(path): modules_imported(path) for path in MODULES if path.name != "__init__.py"}
+        order = TopologicalSorter(imported_by)
+        order.prepare()  # raises CycleError, with the circle
 
     def test_pyspark_only_where_spark_is_spoken_to(self) -> None:
         elsewhere = [path for path in MODULES if part_of(path) not in SPARK_PARTS]
