@@ -90,6 +90,6 @@ def _without_beginnings(text: str, forms: Collection[str]) -> str:
 
 
 def _shown_part(text: str, secret: str) -> int:
-    """With how many of the first characters of ``secret`` ``text`` ends; 0 if they are too few to matter."""
+    """How many first characters of ``secret`` are at the end of ``text``; 0 if they are too few to matter."""
     lengths = range(min(len(secret), len(text)), _SHORTEST_PART - 1, -1)
     return next((length for length in lengths if text.endswith(secret[:length])), 0)
