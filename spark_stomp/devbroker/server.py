@@ -206,7 +206,7 @@ class DevBroker:
         try:
             self._waker.send(b"\0")
         except OSError:
-            # Full: it wakes up anyway. Closed: it was stopped, and nobody is there to wake.
+            # Full: it wakes up anyway. Closed: it was stopped.
             return
 
     def _serve(self) -> None:

@@ -299,7 +299,7 @@ def frame_keys(data: bytes | memoryview, ends: Ends, ids: Ids, version: str) -> 
     """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
     ``ids``; None for a frame without one."""
     raw = bytes(data)
-    # Every message of a query with a journal passes here once, so what is plain is not decoded.
+    # Every message of a query with a journal passes here once, so plain frames are not decoded.
     if version in _STRICT and raw.isascii() and b"\\" not in raw and b"\r" not in raw:
         return _plain_keys(raw, ends, ids)
     keys: list[MessageKey | None] = []

@@ -56,8 +56,8 @@ class _Held:
 class FrameStore:
     """The frames of one receiver. Thread-safe. ``marks`` say how far they are received, released, freed.
 
-    ``max_bytes`` bounds what is held in memory; batches beyond it go to an unlinked temporary file. ``name``
-    is the receiver's. ``read_journal`` reads the journal if there is one.
+    ``max_bytes`` bounds the bytes in memory; batches beyond it go to an unlinked temporary file. ``name`` is
+    the receiver's. ``read_journal`` reads the journal if there is one.
     """
 
     def __init__(self, max_bytes: int, name: str = "", read_journal: ReadJournal | None = None) -> None:

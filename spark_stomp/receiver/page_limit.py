@@ -2,7 +2,7 @@
 
 ActiveMQ stops at whole pages of un-acked messages, however large the prefetch. A queue that has exactly so
 many messages looks the same. So a stop at whole pages counts as the limit for the time being, and no batch
-waits in vain (contract 5). The limit is certain if the next messages come the moment ACKs make room. From
+waits in vain (contract 5). The limit is certain if the next messages come as soon as ACKs make room. From
 then on it is used at once, until the broker sends more than that.
 
 Times are monotonic seconds, passed in.

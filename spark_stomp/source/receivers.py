@@ -118,7 +118,7 @@ class ReceiverGroup:
             self._wake_receivers()
 
     def acks_confirmed(self) -> bool:
-        """Whether the broker confirmed every ACK of what was committed."""
+        """Whether the broker confirmed the ACKs of all committed messages."""
         return not any(status.acks_pending for status in self.statuses())
 
     def wait_changed(self, timeout: float) -> None:

@@ -13,7 +13,7 @@ _DETAIL_LENGTH = 300
 _HIDDEN = "***"
 # A text that this project quotes may be cut at its end, before a quotation mark, or before punctuation.
 _POSSIBLE_CUT = re.compile(r"$|['\"]|[:,;] ")
-# Fewer characters of a secret tell nothing.
+# Fewer characters of a secret reveal nothing.
 _SHORTEST_PART = 3
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
 _IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)

@@ -99,7 +99,7 @@ class Connection:
         try:
             self._wake_sender.send(b"\0")
         except OSError:
-            # Full: a wake-up is waiting already. Closed: nobody polls any more.
+            # Full: a wake-up is waiting already. Closed: no thread polls any more.
             return
 
     def poll(self, timeout: float) -> list[Event]:

@@ -126,7 +126,7 @@ class Segment:
         self._write(encode_mark(self.end, committed=committed, durable=self._durable))
 
     def sync(self) -> None:
-        """What was written is on the disk when this returns."""
+        """Everything written is on the disk when this returns."""
         _sync(self._file.descriptor)
         self._durable = self.size
 

@@ -1,6 +1,7 @@
 """Objects of frames: read as a whole, checked, and kept in memory up to a bound.
 
-A batch is planned, read and often read again soon after its frames came, so what was just written is kept.
+A batch is planned, read and often read again soon after its frames came, so objects that were just written
+are kept.
 """
 
 from __future__ import annotations
