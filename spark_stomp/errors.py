@@ -13,7 +13,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     ├── ProtocolError
     │   ├── LocalProtocolError      STOMP_LOCAL_PROTOCOL         we tried what the session's state forbids
     │   │   └── FrameEncodeError    STOMP_FRAME_UNENCODABLE      a frame that the version cannot carry
-    │   └── RemoteProtocolError     STOMP_REMOTE_PROTOCOL        the peer did what it may not do
+    │   └── RemoteProtocolError     STOMP_REMOTE_PROTOCOL        the peer broke the protocol
     │       ├── FrameSyntaxError    STOMP_FRAME_MALFORMED
     │       ├── VersionError        STOMP_VERSION_REFUSED
     │       ├── HeartbeatLost       STOMP_HEARTBEAT_LOST
@@ -50,7 +50,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
             ├── JournalMismatch         STOMP_JOURNAL_MISMATCH   the checkpoint names another one
             ├── JournalTrimmed          STOMP_JOURNAL_TRIMMED    it no longer has what the checkpoint needs
             ├── JournalDamaged          STOMP_JOURNAL_DAMAGED
-            └── JournalUnwritable       STOMP_JOURNAL_UNWRITABLE a full disk, say
+            └── JournalUnwritable       STOMP_JOURNAL_UNWRITABLE such as a full disk
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class FrameEncodeError(LocalProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer did what it may not do; the connection is not usable any more."""
+    """The peer broke the protocol; the connection is not usable any more."""
 
     code = "STOMP_REMOTE_PROTOCOL"
 
@@ -246,7 +246,7 @@ class TlsRefused(TransportError):
 
 
 class ConnectionLost(TransportError):
-    """An established connection ended without being asked to."""
+    """An established connection ended unexpectedly."""
 
     code = "STOMP_CONNECTION_LOST"
 
@@ -264,7 +264,7 @@ class LoginRefused(BrokerError):
 
 
 class ClientIdInUse(LoginRefused):
-    """Another connection has this ``clientId``: the last run's, not noticed as dead yet, or a rival's."""
+    """Another connection uses this ``clientId``: a rival, or the last run if its end was not noticed yet."""
 
     code = "STOMP_CLIENT_ID_IN_USE"
 

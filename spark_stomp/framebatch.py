@@ -1,12 +1,12 @@
-"""Raw frames as they travel from a receiver to a task, and which piece of a store holds which of them.
+"""Raw frames on their way from a receiver to a task, and an index of the pieces of a store that hold them.
 
 A :class:`FrameBatch` is one value all the way: the receiver keeps it, the journal writes it, the exchange
 sends it, and a task decodes it. A :class:`FrameIndex` finds the pieces (blocks, records) of a store that
 hold a range of frames, and counts their bytes. A :class:`MessageKey` names a message over connections and
 restarts.
 
-Sequence numbers count the frames of one receiver's epoch, positions those of one journal; both are dense,
-start at 0, and are "numbers" here. A range ``[low, high)`` has ``low`` and not ``high``.
+Sequence numbers count the frames of one receiver's epoch, positions those of one journal; both start at 0,
+have no gaps, and are called numbers here. A range ``[low, high)`` includes ``low``, not ``high``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy.typing as npt
 T = TypeVar("T")
 Ends = Sequence[int] | npt.NDArray[np.int64]
 Ids = Sequence[bytes | None]
-"""The stable ids of consecutive frames as they read on the wire; None for a frame without one."""
+"""The stable ids of consecutive frames as on the wire; None for a frame without one."""
 
 
 class MessageKey(NamedTuple):
-    """What a message is known by on whatever connection it comes (contract 4).
+    """What identifies a message on every connection (contract 4).
 
-    Its destination, its stable id as it reads on the wire, and a digest of its body: an id that comes with
-    another body is another message.
+    Its destination, its stable id as on the wire, and a digest of its body: the same id with another body is
+    another message.
     """
 
     destination: str
@@ -42,14 +42,14 @@ class FrameBatch:
     """Consecutive complete MESSAGE frames of one receiver, less than 2 GiB of them.
 
     Attributes:
-        data: the frames' bytes as they came from the socket, with the EOLs that stood between them.
+        data: the frames' bytes as they came from the socket, with the EOLs between them.
         ends: for each frame the offset in ``data`` just after its NUL. Frame i is
-            ``data[ends[i - 1]:ends[i]]``, and EOLs may lead it.
+            ``data[ends[i - 1]:ends[i]]``, and may begin with EOLs.
         first_sequence: the number of the first frame; the others follow without a gap.
         received_at: when they were read, in microseconds since the epoch (UTC): one time for all, or an array
             with one for each.
         version: the STOMP version of the connection that delivered them.
-        dialect: the name of the broker's dialect; empty if nobody needs it.
+        dialect: the name of the broker's dialect; empty if it is not needed.
         receiver: the name of the receiver.
     """
 
@@ -68,7 +68,7 @@ class FrameBatch:
 
     @property
     def origin(self) -> tuple[str, str, str]:
-        """Who received the frames and how they are to be read; only batches of one origin can be joined."""
+        """Which receiver read the frames and how to decode them; only batches of one origin can be joined."""
         return self.receiver, self.version, self.dialect
 
     def part(self, low: int, high: int) -> FrameBatch:
@@ -86,7 +86,7 @@ class FrameBatch:
 
     @staticmethod
     def join(batches: Sequence[FrameBatch]) -> FrameBatch:
-        """Consecutive batches of one origin, each of one time, as one: each frame keeps its own time."""
+        """Join consecutive batches of one origin, each with a single time; each frame keeps its time."""
         first = batches[0]
         counts = [len(batch.ends) for batch in batches]
         offsets = np.cumsum([0, *(len(batch.data) for batch in batches[:-1])])
@@ -101,7 +101,7 @@ class FrameBatch:
 
 @dataclass(frozen=True, slots=True)
 class Piece(Generic[T]):
-    """The frames [first, end) and the ``item`` that holds them; ``bytes_before`` is what lies in front."""
+    """The frames [first, end) and the ``item`` that holds them; ``bytes_before`` counts all before them."""
 
     first: int
     end: int
@@ -111,10 +111,10 @@ class Piece(Generic[T]):
 
 
 class FrameIndex(Generic[T]):
-    """The pieces of a store by the numbers of their frames; each frame is in one piece at most.
+    """The pieces of a store by the numbers of their frames; each frame is in at most one piece.
 
-    ``ends_of`` gives, for an item, where each of its frames ends in it, as :attr:`FrameBatch.ends`. Not
-    thread-safe but for reading while one thread appends.
+    ``ends_of`` returns where the frames of an item end in it, like :attr:`FrameBatch.ends`. Not thread-safe,
+    except that any thread may read while one appends.
     """
 
     def __init__(self, ends_of: Callable[[T], Ends]) -> None:
@@ -153,18 +153,18 @@ class FrameIndex(Generic[T]):
         return found
 
     def bytes_before(self, number: int) -> int:
-        """Bytes of frames in front of the frame ``number``; of one that is gone, in front of the oldest."""
+        """Bytes of all frames before the frame ``number``, or before the oldest if ``number`` is gone."""
         pieces = self._pieces
         index = bisect_right(pieces, number, key=lambda piece: piece.end)
         if index == len(pieces):
-            # By the last piece: total_bytes may already count one that is just being appended.
+            # Not total_bytes: it may already count a piece that was appended meanwhile.
             return pieces[index - 1].bytes_before + pieces[index - 1].size if index else self.total_bytes
         piece = pieces[index]
         inside = number - piece.first
         return piece.bytes_before + (int(self._ends_of(piece.item)[inside - 1]) if inside > 0 else 0)
 
     def number_within(self, max_bytes: int, high: int) -> int:
-        """The largest number up to ``high`` with at most ``max_bytes`` of frames in front of it.
+        """The largest number up to ``high`` with at most ``max_bytes`` of frames before it.
 
         Frames that are gone have no bytes.
         """
@@ -179,7 +179,7 @@ class FrameIndex(Generic[T]):
         return min(piece.first + bisect_right(ends, max_bytes - piece.bytes_before), high)
 
     def free(self, upto: int) -> list[T]:
-        """Take out the pieces all of whose frames are below ``upto``; their items."""
+        """Remove the pieces that lie whole below ``upto``; returns their items."""
         count = 0
         while count < len(self._pieces) and self._pieces[count].end <= upto:
             count += 1
@@ -188,9 +188,9 @@ class FrameIndex(Generic[T]):
         return gone
 
     def discard(self, low: int, cut: Callable[[T, int], None]) -> list[T]:
-        """Take out the frames from ``low`` on: the items of pieces that go as a whole.
+        """Remove the frames from ``low`` on; returns the items of the pieces that go as a whole.
 
-        One that goes in part stays, and ``cut`` makes its item hold only so many frames.
+        If only a part of a piece goes, ``cut`` shortens its item to so many frames.
         """
         self.total_bytes = self.bytes_before(low)
         gone = []
@@ -209,10 +209,10 @@ def bytes_between(indexes: Iterable[FrameIndex[T]], low: int, high: int) -> int:
 
 
 def end_within(indexes: Iterable[tuple[FrameIndex[T], int]], low: int, high: int, max_bytes: int) -> int:
-    """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``; at least ``low``.
+    """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``; at least ``low``.
 
-    ``indexes`` are in order, and all that hold any of [low, high). With each comes the number after its last
-    frame, whether or not that frame is still there.
+    ``indexes`` are all that hold frames of [low, high), in order. Each comes with the number after its last
+    frame, even if that frame is gone.
     """
     best = low
     for index, end in indexes:
@@ -225,7 +225,7 @@ def end_within(indexes: Iterable[tuple[FrameIndex[T], int]], low: int, high: int
 
 
 def merged_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """``ranges`` in order, those that touch each other made one."""
+    """``ranges`` in order; those that touch each other are merged."""
     merged: list[tuple[int, int]] = []
     for low, high in ranges:
         if merged and merged[-1][1] == low:

@@ -1,6 +1,6 @@
 """From a location in an option to files: a path, or a URI of any file system that ``pyarrow.fs`` knows.
 
-Credentials may stand in a URI, before its ``@`` or among its parameters; whatever is shown or raised goes
+A URI may hold credentials, before its ``@`` or among its parameters. All texts to be shown or raised go
 through :class:`Location`, which leaves them out.
 """
 
@@ -38,7 +38,7 @@ class Location:
 
     @property
     def takes_appends(self) -> bool:
-        """Whether a file there can be written to again: on a local path that is no mount of a store."""
+        """Whether files there can be appended to: only on a local path that is no mount of a store."""
         return self.is_local and not any(
             self.root == mount or self.root.startswith(mount + "/") for mount in _MOUNTS
         )
@@ -49,7 +49,7 @@ class Location:
 
 
 def resolve(location: str) -> Location:
-    """What ``location`` names; ValueError, without credentials in its text, if there is no such thing."""
+    """The folder that ``location`` names; ValueError, without credentials, if it names none."""
     secrets = _secrets(location)
     try:
         files, root = _file_system(location)
@@ -84,7 +84,7 @@ def _mounted(path: str) -> str:
 
 
 def _secrets(location: str) -> tuple[str, ...]:
-    """The parts of ``location`` that must not be shown, as they stand there and unquoted."""
+    """The parts of ``location`` that must not be shown: as written, unquoted and fully quoted."""
     base, _, query = location.partition("?")
     found = []
     user, at, _ = base.partition("://")[2].rpartition("@")

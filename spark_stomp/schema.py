@@ -1,9 +1,10 @@
 """The columns of the source and of the sink, declared once.
 
 A source's schema is a *projection*: any of :data:`SOURCE_COLUMNS`, by name, in any order. ``body`` may be
-asked for as ``string`` instead of ``binary``. What a column is in Arrow is what Spark's own conversion makes
-of the schema (32-bit string and binary offsets, ``timestamp[us, tz=UTC]``): Spark refuses record batches that
-differ from it, down to the nullability of a map's values, so :func:`projection` mirrors the schema's flags.
+asked for as ``string`` instead of ``binary``. Columns have the Arrow types that Spark's own conversion gives
+them (32-bit string and binary offsets, ``timestamp[us, tz=UTC]``). Spark refuses record batches with any
+other type, even if only the nullability of a map's values differs, so :func:`projection` copies the schema's
+flags.
 
 pyspark is imported inside the functions that need it: the Arrow code works on a :class:`Projection` alone.
 """
@@ -35,8 +36,7 @@ HEADER_LIST = "array<struct<name:string,value:string>>"
 class Column:
     """One column: its name, the Spark types it may have (the first is the default), and what it means.
 
-    ``nullable`` says whether the column can hold nulls at all; only one that cannot may be asked for as
-    ``NOT NULL``.
+    ``nullable`` says whether the column can hold nulls; if it can, asking for it as ``NOT NULL`` is an error.
     """
 
     name: str
@@ -81,7 +81,7 @@ ON_DEMAND_COLUMNS: tuple[Column, ...] = (
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
     Column("sequence", (BIGINT,), False, "the order of delivery within one receiver's life; never null"),
 )
-"""What a user's schema may name besides."""
+"""What a user's schema may also name."""
 
 SOURCE_COLUMNS: tuple[Column, ...] = DEFAULT_COLUMNS + ON_DEMAND_COLUMNS
 
@@ -145,7 +145,7 @@ class SinkColumns:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns in Arrow, all nullable: a null that may not be is refused row by row."""
+        """The columns in Arrow, all nullable: forbidden nulls are refused row by row."""
         chosen = [_known(name, SINK_COLUMNS) for name in self.columns]
         return pa.schema([pa.field(c.name, _ARROW[_chosen_type(c, self.body_as_string)]) for c in chosen])
 
@@ -162,7 +162,7 @@ def projection(schema: StructType) -> Projection:
 
     Raises:
         SchemaError: lists every column that the source does not have (with the nearest known name), has in
-            another type, cannot promise to be never null, or that is named twice; and an empty schema.
+            another type or cannot promise to be never null, each column named twice, and an empty schema.
     """
     problems = _problems(schema.fields, SOURCE_COLUMNS, "the source")
     if problems:
@@ -175,8 +175,8 @@ def sink_columns(schema: StructType) -> SinkColumns:
     """What a DataFrame that is written to the sink holds.
 
     Raises:
-        SchemaError: lists every column that the sink does not take (with the nearest known name), takes in
-            another type only, or that is named twice; and a missing ``body``.
+        SchemaError: lists every column that the sink does not take (with the nearest known name) or takes
+            only in another type, each column named twice, and a missing ``body``.
     """
     problems = _problems(schema.fields, SINK_COLUMNS, "the sink", nulls_refused=False)
     if "body" not in schema.fieldNames():

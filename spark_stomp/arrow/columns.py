@@ -1,9 +1,9 @@
 """Arrow strings as numpy sees them, header lines, and the columns made of them: times, flags, map and list.
 
-An Arrow string array is a buffer of bytes and n + 1 rising offsets into it. So scattered text can be named
-without copying it: with the offsets ``start0, stop0, start1, stop1, ...`` every other element is a wanted
-piece and the others are the gaps. One ``take`` then copies the wanted pieces side by side, at about 10 ns
-each, many times as fast as a loop in Python or a gather by numpy.
+An Arrow string array is a buffer of bytes and n + 1 rising offsets into it. So scattered pieces of text can
+be selected without copying: with the offsets ``start0, stop0, start1, stop1, ...`` every other element is a
+wanted piece, and the others are the gaps. One ``take`` then copies the wanted pieces side by side, at about
+10 ns each, many times as fast as a loop in Python or a gather by numpy.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pieces(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.
 
 
 def gather(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
-    """The pieces ``text[starts[i]:stops[i]]``, which rise and do not overlap, copied side by side.
+    """The pieces ``text[starts[i]:stops[i]]``, ascending and without overlap, copied side by side.
 
     A single piece is not copied: it keeps the whole buffer alive instead.
     """
@@ -56,7 +56,7 @@ def gather(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.
         return pieces(kind, text, starts, stops)
     apart = pieces(kind, text, np.append(starts, stops[-1]), np.append(stops, stops[-1]))
     # ``take`` allocates the mean length of pieces and gaps for each index. If that is too little, it copies
-    # everything again. Further indices, all of one empty piece, make it enough at once.
+    # everything again. So indices of an empty piece are added until it is enough.
     mean = int(stops[-1] - starts[0]) // len(apart) or 1
     fillers = max(0, int((stops - starts).sum()) // mean + 1 - count)
     wanted = np.full(count + fillers, len(apart) - 1, np.int32)
@@ -98,8 +98,8 @@ def unescape(strings: pa.Array) -> pa.Array:
 def _counts_before(flags: Flags, positions: Positions) -> Positions:
     """How many flags are set before each position.
 
-    Flags are counted by words of eight: multiplied by a one in each octet, a word holds in each octet the sum
-    of the octets up to it. That is several times as fast as a running sum of single flags, or a search.
+    Eight flags are counted at a time, as one 64-bit word: multiplied by 0x0101010101010101, each octet of it
+    becomes the sum of the octets up to it. This is several times as fast as a running sum, or a search.
     """
     octets = np.zeros(len(flags) // 8 * 8 + 8, np.uint8)
     octets[: len(flags)] = flags
@@ -125,7 +125,7 @@ def _escape_starts(marks: Ints) -> Ints:
 
 _MICROSECONDS = {"ms": 1_000, "s": 1_000_000}
 _DIGITS = 18
-"""No number of so many decimal digits overflows 64 bits."""
+"""A number of so many decimal digits never overflows 64 bits."""
 
 _LAST_MICROSECOND = 253_402_300_799_999_999
 """The end of the year 9999: the last time that Python's datetime, and so a Spark row, can hold."""
@@ -161,7 +161,7 @@ def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) ->
 
 
 def _counts(values: pa.Array) -> pa.Array:
-    """The numbers written in ASCII digits; null for anything else, and for what 64 bits may not hold."""
+    """The numbers written in ASCII digits; null for anything else, and for what may not fit into 64 bits."""
     digits = pc.ascii_is_decimal(values)
     if not _all_true(digits):  # besides digits, the cast would read signs and hexadecimal numbers
         values = _null_unless(digits, values)
@@ -182,7 +182,7 @@ def redelivered(values: pa.Array) -> pa.Array:
 
 
 def after_last(values: pa.Array, separator: str | None) -> pa.Array:
-    """What follows the last ``separator`` in each value; all of a value that has none."""
+    """The part of each value after its last ``separator``; the whole value if it has none."""
     if separator is None:
         return values
     return pc.replace_substring_regex(values, f"(?s)^.*{re.escape(separator)}", "")

@@ -30,7 +30,7 @@ _MOST_LAYOUTS = 4
 """So many layouts are read one after another before the rest is read as a mixture."""
 
 _WORTHWHILE = 0.2
-"""And only as long as each has so large a share of the frames not yet read."""
+"""Reading by layout ends after one with a smaller share than this of the frames not yet read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RowRules:
             none.
         timestamp_unit: the unit of the ``timestamp`` header.
         body_decode_errors: what an undecodable body gives if ``body`` is a string: an error, or null.
-        id_separator: the ``stable_id`` is what follows the last one in the header; None means all of it.
+        id_separator: the ``stable_id`` is the part of the header after the last one; None means all of it.
     """
 
     id_header: str | None
@@ -115,7 +115,7 @@ def _text(rows: Rows, rules: RowRules) -> pa.Array:
 
 
 class Headers(Protocol):
-    """The decoded headers of some messages, on whichever path they were read."""
+    """The decoded headers of some messages, from either path."""
 
     def column(self, name: str) -> pa.Array:
         """The first value of one header for each message; null if it is absent."""
@@ -170,7 +170,7 @@ class Rows:
 
 
 def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
-    """The lines of all messages: message i is number ``order[i]`` of all the parts' messages."""
+    """The lines of all messages: message i is number ``order[i]`` of the messages of all parts."""
     counts = np.concatenate([np.diff(part.offsets) for part in parts])
     starts = np.cumsum(counts) - counts
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[order])))
@@ -181,7 +181,7 @@ def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
 
 
 def _order(parts: Sequence[_Part]) -> Ints | None:
-    """For each frame its index in the parts put one after another; None if there is one part."""
+    """For each frame its index in the concatenated parts; None if there is only one part."""
     if len(parts) == 1:
         return None
     rows = np.concatenate([part.rows for part in parts])
@@ -191,7 +191,7 @@ def _order(parts: Sequence[_Part]) -> Ints | None:
 
 
 def read_rows(batch: FrameBatch) -> Rows:
-    """Read the headers of a batch's frames, of which there must be at least one."""
+    """Read the headers of a batch of at least one frame."""
     area, rules = heads.area_of(batch), ExactPathRules(batch.version)
     parts = _in_place(area, rules) if heads.lf_scan_pays(area) else _copied_out(area, rules)
     return Rows(area, parts, _order(parts))

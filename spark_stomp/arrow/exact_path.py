@@ -78,7 +78,7 @@ class ExactPathRules:
         return np.flatnonzero(heads == _CR) if self._cr_ends_lines else np.empty(0, np.int64)
 
     def exact_lines(self, names: pa.Array, values: pa.Array) -> Ints:
-        """The lines of mixed layouts that need the exact path; among these, escaped names do too."""
+        """The lines of mixed layouts that need the exact path; here escaped names need it too."""
         text, offsets = text_of(names)
         bad = np.zeros(len(names), bool)
         if self._escapes:

@@ -36,10 +36,10 @@ _SCAN_TOTAL = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Stretches of a buffer: stretch i is ``octets[starts[i]:stops[i]]``. They rise and do not overlap.
+    """Stretches of a buffer: stretch i is ``octets[starts[i]:stops[i]]``. They ascend and do not overlap.
 
-    Of a batch they are the frames, from the command to before the NUL; of a buffer made by :func:`compact`
-    they are the header areas.
+    In a batch they are the frames, from the command up to the NUL; in a buffer made by :func:`compact` they
+    are the header areas.
     """
 
     octets: Bytes
@@ -51,7 +51,7 @@ class Area:
         return len(self.starts)
 
     def subset(self, rows: Ints) -> Area:
-        """The stretches with these indices, which rise."""
+        """The stretches with these ascending indices."""
         return Area(self.octets, self.buffer, self.starts[rows], self.stops[rows])
 
 
@@ -65,7 +65,7 @@ def area_of(batch: FrameBatch) -> Area:
 
 
 def _skip_leading(octets: Bytes, starts: Ints) -> None:
-    """Move the starts past what comes before the commands. No command begins with an octet as low as that."""
+    """Move the starts past the octets before the commands; no command begins with an octet up to 0x20."""
     starts += octets[starts] <= _LAST_LEADING  # the usual EOL after each frame: no need to pick out rows
     pending = np.flatnonzero(octets[starts] <= _LAST_LEADING)
     for _ in range(_SKIP_ROUNDS):
@@ -89,7 +89,7 @@ def line_feeds(octets: Bytes) -> Positions:
 
 def first_feeds(area: Area, lf: Positions) -> Ints:
     """For each stretch the index of its first LF among the positions of all LFs of the buffer."""
-    starts = area.starts.astype(lf.dtype)  # of one type, or numpy converts all positions
+    starts = area.starts.astype(lf.dtype)  # of one type, otherwise numpy converts all positions
     guessed = _equally_far_apart(starts, lf)
     return np.searchsorted(lf, starts) if guessed is None else guessed
 

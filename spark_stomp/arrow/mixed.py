@@ -1,7 +1,7 @@
 """Headers of frames with any mixture of names.
 
-Works on header areas copied side by side. Of all LFs and colons in them, the first after a line's start
-separates that line's name from its value. Arrow's dictionary encoding finds which names the lines have.
+Works on header areas copied side by side. The first colon after a line's start separates its name from its
+value. Arrow's dictionary encoding finds which names the lines have.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def mixed_headers(heads: Area, rules: ExactPathRules) -> tuple[MixedHeaders | No
     """Read the headers of frames whose header areas lie side by side.
 
     Returns:
-        The headers, and the rows that need the exact path. If there are any, no headers: call again without
-        those rows.
+        The headers, and the rows that need the exact path. If there are such rows, the headers are None: call
+        again without them.
     """
     bounds = _bounds(heads)
     exact = np.zeros(len(heads), bool)

@@ -1,8 +1,8 @@
 """Headers of frames that have the same header names in the same order.
 
-That is what one producer behind one broker sends, and it is much cheaper to read than a mixture: the names
-are compared as one piece of memory and written out as copies of the first frame's; header k of every frame is
-a strided pick. Escaped and repeated names cost nothing: they are the first frame's, resolved once.
+One producer behind one broker sends such frames, and they are much cheaper to read than a mixture: all names
+are compared as one piece of memory and written as copies of the first frame's; header k of all frames is one
+strided pick. Escaped and repeated names cost nothing: they are resolved once, in the first frame.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Uniform(NamedTuple):
     """Frames of one layout among others.
 
     Attributes:
-        rows: which frames they are, rising.
+        rows: which frames they are, ascending.
         headers: theirs.
         ends: where their header areas end.
     """
@@ -159,7 +159,7 @@ def _fits(feeds: Positions, bounds: Positions, frame_stops: Ints) -> Flags:
     ends = feeds[:, -1]
     fit: Flags = (ends - feeds[:, -2] == 1) & (ends < frame_stops)
     rising = bounds.reshape(-1)
-    if (rising[:-1] <= rising[1:]).all():  # true of every frame then; asking each frame is much slower
+    if (rising[:-1] <= rising[1:]).all():  # then it is true of every frame; testing each frame is much slower
         return fit
     names, values, stops = bounds[:, :, 0], bounds[:, :, 1], bounds[:, :, 2]
     # The start of a value beyond 2 GiB has become a negative number.

@@ -24,7 +24,7 @@ _MAX_WINDOW = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one kind of broker spells what STOMP leaves open.
+    """How one kind of broker expresses what STOMP leaves open.
 
     Attributes
     ----------
@@ -32,12 +32,12 @@ class Dialect:
     server_prefix : the beginning of CONNECTED's ``server`` header, in lower case; None matches no server.
     prefetch_header : SUBSCRIBE header that limits the un-acked messages; None if there is none.
     window_header : SUBSCRIBE header that limits the bytes of un-acked MESSAGE frames; None if there is none.
-    page_size : by default the broker sends no more un-acked messages than a multiple of this, whatever the
-        prefetch; None if it has no such limit.
+    page_size : by default the broker stops at a multiple of so many un-acked messages, whatever the prefetch;
+        None if it has no such limit.
     id_header : MESSAGE header that names a message and stays the same when it is delivered again; None if
         there is none.
-    id_separator : what stands in ``id_header`` up to and including this names the delivery, only the rest the
-        message; None if the whole value names the message.
+    id_separator : the part of ``id_header`` up to the last one of these names the delivery, the rest names
+        the message; None if the whole value names the message.
     timestamp_unit : unit of the ``timestamp`` header of a MESSAGE.
     selectors : False if the broker ignores the ``selector`` header.
     browse_headers : SUBSCRIBE headers that show a queue without consuming it; None if it cannot be browsed.
@@ -45,7 +45,7 @@ class Dialect:
     queue_subscribe_headers, queue_send_headers : headers of SUBSCRIBE and SEND without which the broker does
         not treat such a destination as a queue.
     topic_prefixes : destinations that are topics: no messages are kept for an absent consumer.
-    durable_topics : how the broker keeps a topic's messages all the same; None if that is not known.
+    durable_topics : how the broker keeps a topic's messages for an absent consumer; None if unknown.
     one_connection_per_client : True if only one connection at a time may have a ``client-id``.
     redelivery_limit : by default the broker drops or dead-letters a message after so many deliveries; None if
         it has no such limit.
@@ -135,8 +135,8 @@ class Dialect:
     ) -> Subscription:
         """What SUBSCRIBE asks for.
 
-        Raises UnsupportedError if ``durable_name`` is set and the broker cannot keep ``destination`` under
-        that name, or need not.
+        Raises UnsupportedError if ``durable_name`` is set and the broker cannot keep messages of
+        ``destination`` under a name, or keeps them without one.
         """
         if durable_name is None:
             return PLAIN

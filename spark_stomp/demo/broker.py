@@ -58,7 +58,7 @@ class BrokerProcess:
         return counts
 
     def bodies(self, destination: str) -> list[bytes]:
-        """The bodies that stand in a queue, in order."""
+        """The bodies in a queue, in order."""
         bodies: list[bytes] = self._ask("bodies", destination)
         return bodies
 

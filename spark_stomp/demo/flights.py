@@ -43,7 +43,7 @@ Flight = dict[str, Any]
 
 @dataclass
 class Expected:
-    """What the flights add up to, counted on the way out, to be compared with what the queries saw.
+    """The sums over all flights sent, to be compared with what the queries saw.
 
     ``totals`` maps (carrier, origin) to flights, departures, minutes of delay and late departures.
     """

@@ -14,7 +14,7 @@ _WINDOW: Final = "5000"
 
 
 def publish(url: str, destination: str, bodies: Iterable[bytes]) -> int:
-    """SEND every body; how many the broker has confirmed, which is all of them.
+    """SEND every body; returns how many the broker has confirmed: all of them.
 
     Raises:
         StompError: the broker did not take them.

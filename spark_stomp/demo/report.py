@@ -75,7 +75,7 @@ class Check:
 
 
 def checks(end: Sample, results: Statistics, expected: Expected, archive: Iterable[bytes]) -> list[Check]:
-    """The proof: what was sent, seen and acknowledged, held against what the file says."""
+    """The proof: what was sent, seen and acknowledged, compared with what the file says."""
     flights, alerts = end.flights_queue, end.alerts_queue
     archived = [json.loads(body)["id"] for body in archive]
     distinct = results.distinct_ids()

@@ -30,7 +30,7 @@ class Statistics:
         self._batches: dict[int, BatchResult] = {}
 
     def put(self, batch_id: int, result: BatchResult) -> None:
-        """Keep the result of a batch; what the same batch left before is replaced."""
+        """Keep the result of a batch; an earlier result of the same batch is replaced."""
         with self._lock:
             self._batches[batch_id] = result
 

@@ -42,7 +42,7 @@ class Sample:
 
     @property
     def all_arrived(self) -> bool:
-        """Whether all that was sent so far has gone all the way."""
+        """Whether all messages sent so far have arrived everywhere."""
         flights, alerts = self.flights_queue, self.alerts_queue
         return (
             flights.acked == flights.enqueued == self.rows

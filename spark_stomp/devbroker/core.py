@@ -1,7 +1,7 @@
 """The broker without its sockets: queues, topics, subscriptions, transactions.
 
-Not thread-safe; whoever owns it (``server``) holds a lock. What a client may not do raises :class:`Refused`,
-whose text goes back to it in an ERROR frame.
+Not thread-safe; its owner (``server``) holds a lock. Requests that are not allowed raise :class:`Refused`,
+whose text goes back to the client in an ERROR frame.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Member:
         return found
 
     def holding(self, handle: str) -> Subscription:
-        """The subscription that delivered what this handle names."""
+        """The subscription that delivered the message of this handle."""
         for subscription in self.subscriptions.values():
             if handle in subscription.unacked:
                 return subscription
@@ -65,8 +65,8 @@ class Broker:
         self._clock = clock
         self._name = uuid.uuid4().hex[:12]
         self._queues: dict[str, Queue] = {}
-        # The queues that collect a topic's messages: one for each subscription, those that share a durable
-        # one having the same.
+        # The queues that collect a topic's messages: one for each subscription; subscribers of one durable
+        # subscription share it.
         self._topics: dict[str, dict[int, Queue]] = {}
         self._durable: dict[tuple[str, str], Queue] = {}
         self._sequence = 0
@@ -75,7 +75,7 @@ class Broker:
     # --- figures
 
     def view(self, destination: str) -> QueueView:
-        """The figures of a queue; all 0 for one that nobody has used."""
+        """The figures of a queue; all 0 if it was never used."""
         return self._queues.get(destination, Queue()).view()
 
     def durable_views(self, topic: str) -> dict[str, QueueView]:
@@ -83,7 +83,7 @@ class Broker:
         return {name: queue.view() for (of, name), queue in self._durable.items() if of == topic}
 
     def bodies(self, destination: str) -> list[bytes]:
-        """The bodies that stand in a queue, delivered but un-acked ones included, in order."""
+        """The bodies in a queue, in order, including delivered but un-acked ones."""
         queue = self._queues.get(destination)
         return [] if queue is None else [message.body for message in queue.standing()]
 
@@ -150,7 +150,7 @@ class Broker:
             step()
 
     def abort(self, member: Member, transaction: str) -> None:
-        """Forget what the transaction holds; what it acknowledged stays with its subscription, un-acked."""
+        """Forget what the transaction holds; messages that it acknowledged stay un-acked."""
         member.transaction(transaction)
         del member.transactions[transaction]
 
@@ -168,9 +168,9 @@ class Broker:
         browse: bool = False,
         durable: str | None = None,
     ) -> None:
-        """Give a client the messages from now on; with ``browse``, copies of what stands in the queue.
+        """Give a client the messages from now on; with ``browse``, copies of those in the queue.
 
-        ``durable`` names what is kept of a topic while nobody is there; all who name it share the messages.
+        ``durable`` names a durable subscription of a topic; all clients that name it share its messages.
         """
         if name in member.subscriptions:
             raise Refused(f"the subscription {name!r} exists already")
@@ -198,9 +198,9 @@ class Broker:
         self._touch(queue)
 
     def unsubscribe(self, member: Member, name: str, durable: str | None = None) -> None:
-        """End a subscription; what it has not acknowledged goes back.
+        """End a subscription; its un-acked messages go back.
 
-        With ``durable``, what was kept under this name is dropped, and no more is kept.
+        With ``durable``, the durable subscription of this name ends, and its messages are gone.
         """
         subscription = member.subscription(name)
         if durable is not None:
@@ -223,7 +223,7 @@ class Broker:
             self._touch(subscription.queue)
 
     def dispatch(self) -> None:
-        """Deliver wherever something changed since the last time."""
+        """Deliver from all queues that changed since the last time."""
         while self._dirty:
             _, queue = self._dirty.popitem()
             queue.dispatch()
@@ -272,7 +272,7 @@ class Broker:
             self._dirty[id(queue)] = queue
 
     def _fill_browser(self, queue: Queue, destination: str) -> None:
-        """Copies of all that stands there, then the end marker that ActiveMQ's browsers know."""
+        """Copies of all messages there, then the end marker that browsers of ActiveMQ know."""
         for message in self._queue(destination).standing():
             queue.put(message.copy())
         self._sequence += 1

@@ -1,4 +1,4 @@
-"""A client's socket and its peer: bytes in, bytes out, water marks, an unhurried close."""
+"""A client's socket and its peer: bytes in, bytes out, water marks, a close that waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_stomp.devbroker.peer import HIGH_WATER, Peer
 _READ_SIZE = 1 << 18
 # Deliveries begin again when no more than this is waiting.
 _LOW_WATER = HIGH_WATER // 2
-# Deliveries stop at the high-water mark; answers to a client that asks and does not read stop here.
+# Deliveries stop at the high-water mark. Here nothing more is read from a client that reads no answers.
 _STOP_READING = 2 * HIGH_WATER
 # How long a client may take to read its ERROR or last RECEIPT and close, in seconds.
 _LINGER = 2.0
@@ -20,8 +20,8 @@ _LINGER = 2.0
 class Link:
     """Moves bytes between one non-blocking socket and its peer.
 
-    A close waits for the client to have read what was sent: closing a socket that still has unread input
-    resets the connection, and the client would lose its ERROR frame.
+    A close waits until the client has read what was sent: closing a socket that still has unread input resets
+    the connection, and the client would lose its ERROR frame.
     """
 
     def __init__(self, connected: socket.socket, peer: Peer, selector: selectors.BaseSelector) -> None:
@@ -52,7 +52,7 @@ class Link:
         self.close()
 
     def write(self, now: float) -> None:
-        """Send what is queued, as far as the socket takes it, and what follows from that."""
+        """Send what is queued, as far as the socket takes it; close if the session is over."""
         if self.closed:
             return
         if self.peer.dropped:
@@ -67,7 +67,7 @@ class Link:
         self._set_interest()
 
     def tick(self, now: float) -> None:
-        """Heart-beats; the end of a client that does not close."""
+        """Send heart-beats; close if the client does not close in time."""
         if self._linger_until is not None and now >= self._linger_until:
             self.close()
         elif not self.peer.finished:
@@ -90,7 +90,7 @@ class Link:
         peer = self.peer
         if peer.faults.answer_nothing:
             return
-        # All that the session has is taken off it first, so that ``waiting`` is the whole truth.
+        # Everything is taken from the session first, so that ``waiting`` counts all of it.
         if data := peer.connection.data_to_send():
             self._outgoing.append(memoryview(data))
             self.waiting += len(data)

@@ -1,7 +1,7 @@
 """A message as the dev broker keeps it, and as it goes out.
 
-What a queue holds is mostly headers, so they are kept as the octets of STOMP 1.2 and not as the many strings
-they were: a third of the memory, and a delivery in 1.2 is a join.
+A queue holds mostly headers, so they are kept as octets of STOMP 1.2, not as many strings: this takes a third
+of the memory, and a delivery in 1.2 is only a join.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from spark_stomp.protocol import (
 from spark_stomp.protocol.versions import ack_modes
 
 HIGH_WATER = 1 << 20
-"""Octets waiting for a client beyond which it is delivered no further messages."""
+"""No more messages are delivered to a client while so many octets wait for it."""
 
 _UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
 _DURABLE = "durable-subscription-name"
@@ -28,13 +28,13 @@ _Fields = Mapping[str, str]
 
 @dataclass
 class Faults:
-    """What the dev broker does wrong, to test what a client does then.
+    """What the dev broker does wrong on purpose, to test a client.
 
     Set the fields at any time; they hold from the next frame on.
 
     Args:
         refuse: destinations whose SUBSCRIBE and SEND are answered with ERROR.
-        withhold_receipts: commands ("SEND", "ACK", ...) that are obeyed without ever sending their receipt.
+        withhold_receipts: commands ("SEND", "ACK", ...) that are obeyed, but get no receipt.
         answer_nothing: read everything, obey nothing, send nothing, no heart-beats either.
         drop_after_frames: close a connection without a word once it sent so many frames after CONNECT.
         drop_after_deliveries: close a connection without a word once it was sent so many messages.
@@ -101,12 +101,12 @@ class Peer:
             self._check_drop()
 
     def has_room(self) -> None:
-        """Output went out: deliver more if that was what it waited for."""
+        """Output went out: deliver more if deliveries waited for that."""
         if self._member is not None:
             self.broker.ready(self._member)
 
     def receive(self, data: bytes, now: float) -> None:
-        """Obey what these bytes say; nothing of it raises."""
+        """Obey the frames in these bytes; never raises."""
         if self.faults.answer_nothing or self.finished:
             return
         self.connection.receive_data(data, now)
@@ -223,7 +223,7 @@ class Peer:
         self.broker.unsubscribe(member, name, self._durable_name(fields))
 
     def _durable_name(self, fields: _Fields) -> str | None:
-        """What the broker calls the durable subscription: a client's own names it with its ``client-id``."""
+        """The name of the durable subscription; it begins with the ``client-id`` if the client has one."""
         name = fields.get(_DURABLE)
         return name if name is None or self._client_id is None else f"{self._client_id}.{name}"
 

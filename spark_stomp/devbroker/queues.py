@@ -18,7 +18,7 @@ class Outlet(Protocol):
 
     version: str
     room: int
-    """How many bytes more it takes before it wants to be left alone; may fall below 0 by one message."""
+    """How many more bytes it takes; one message may bring it below 0."""
 
     def deliver(self, data: bytes) -> None:
         """Take one encoded MESSAGE frame."""
@@ -28,7 +28,7 @@ class Outlet(Protocol):
 class QueueView:
     """A queue's figures at one moment.
 
-    ``depth`` = ready + ``unacked``; the others count since the queue came to be. ``delivered`` counts
+    ``depth`` = ready + ``unacked``; the others count since the queue was made. ``delivered`` counts
     deliveries (one message may have several), ``redelivered`` those after a message's first.
     """
 
@@ -70,7 +70,7 @@ class Queue:
         self.ready.append(message)
 
     def put_back(self, messages: Iterable[Message]) -> None:
-        """Delivered messages that nobody acknowledged: to the head, everything in its old order."""
+        """Put un-acked messages back to the head; everything keeps its old order."""
         back = sorted(messages, key=_by_sequence)
         if not back:
             return
@@ -96,15 +96,15 @@ class Queue:
 
 
 class Subscription:
-    """One client's claim on one queue.
+    """One client's subscription to one queue.
 
     Args:
         name: the key within the client: its ``id``, in 1.0 possibly the destination.
-        number: unique within the client; part of the ids that 1.2 acknowledges by.
+        number: unique within the client; part of the ack handles of 1.2.
         named: deliveries carry a ``subscription`` header (not if a 1.0 client gave no id).
         ack: "auto", "client" or "client-individual".
         window: how many un-acked messages it takes; None = unlimited.
-        topic: the topic whose messages the queue, this subscription's own, collects.
+        topic: the topic whose messages this subscription's own queue collects.
     """
 
     __slots__ = (
@@ -168,12 +168,12 @@ class Subscription:
         return [*takewhile(lambda held: held != handle, self.unacked), handle]
 
     def pop_unacked(self, handles: Iterable[str]) -> list[Message]:
-        """Take these off the un-acked ones; those that are there, in order."""
+        """Remove these from the un-acked ones; returns those that are there, in order."""
         unacked = self.unacked
         return [unacked.pop(handle) for handle in handles if handle in unacked]
 
     def _hold(self, message: Message) -> bytes:
-        """Keep it until it is acknowledged; gives the ``ack`` header line that 1.2 has for that."""
+        """Keep it until it is acknowledged; returns its ``ack`` header line, which only 1.2 has."""
         if self.outlet.version != "1.2":
             self.unacked[message.message_id] = message
             return b""

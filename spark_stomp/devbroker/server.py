@@ -1,8 +1,7 @@
 """The dev broker: an in-memory STOMP broker for development and tests.
 
 It is **not for production**: one thread, nothing is written to disk, everything is lost when it stops, there
-is no TLS. It exists so that a demo or a test needs no broker to be installed, and can script a broker's
-faults.
+is no TLS. With it, demos and tests need no installed broker, and tests can cause a broker's faults.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ class DevBroker:
             return self._broker.durable_views(topic)
 
     def bodies(self, destination: str) -> list[bytes]:
-        """The bodies that stand in a queue now, delivered but un-acked ones included, in order."""
+        """The bodies in a queue now, in order, including delivered but un-acked ones."""
         with self._changed:
             return self._broker.bodies(destination)
 
@@ -178,8 +177,8 @@ class DevBroker:
     def wait_until(self, predicate: Callable[[], bool], timeout: float = 10.0, what: str = "it") -> None:
         """Wait until ``predicate()`` holds.
 
-        It is checked whenever something happened at the broker, and every 50 ms besides; no lock is held
-        then, so it may well wait for the broker itself.
+        It is checked whenever something happened at the broker, and at least every 50 ms. No lock is held
+        then, so it may call the broker.
 
         Raises:
             TimeoutError: it did not hold within ``timeout`` seconds; the text has ``what``.
@@ -197,7 +196,7 @@ class DevBroker:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """Change something from another thread, then have the broker's own act on it."""
+        """Change something from another thread, then wake the broker's thread."""
         with self._changed:
             yield
         if self._thread is not None:
@@ -207,7 +206,7 @@ class DevBroker:
         try:
             self._waker.send(b"\0")
         except OSError:
-            # Full: it wakes up anyway. Closed: it was stopped, and nobody is there to wake.
+            # Full: it wakes up anyway. Closed: it was stopped.
             return
 
     def _serve(self) -> None:
@@ -223,7 +222,7 @@ class DevBroker:
             self._close_all()
 
     def _round(self, ready: list[tuple[selectors.SelectorKey, int]], now: float) -> float | None:
-        """Read, obey, deliver, write; gives how long to wait at most for the next round (seconds)."""
+        """Read, obey, deliver, write; returns the longest wait for the next round (seconds)."""
         for key, events in ready:
             if key.fileobj is self._listener:
                 self._accept()

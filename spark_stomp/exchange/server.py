@@ -20,7 +20,7 @@ from spark_stomp.framebatch import FrameBatch
 
 _CLOSE = 0.5
 _LOOPBACK = "127.0.0.1"
-# A network that documentation alone uses (RFC 5737): the way out of the machine, to nobody.
+# An address for documentation only (RFC 5737): outside the machine, and no host has it.
 _ELSEWHERE = ("192.0.2.1", 9)
 
 ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
@@ -28,7 +28,7 @@ Status = Callable[[], dict[str, Any]]
 
 
 class ExchangeServer:
-    """Serves ``do_get(range)`` and the action ``status`` to whoever presents the token.
+    """Serves ``do_get(range)`` and the action ``status`` to every client that presents the token.
 
     ``read_range`` returns the frames of a ticket or raises a StompError, whose text reaches the task.
     """
@@ -43,7 +43,7 @@ class ExchangeServer:
         self.address = ExchangeAddress(host, self._flight.port, token)
 
     def expect(self, tickets: Iterable[RangeTicket]) -> None:
-        """From now on :attr:`read_at` is about these."""
+        """From now on :attr:`read_at` refers to these."""
         with self._lock:
             self._unread, self._read_at = set(tickets), None
 
@@ -114,7 +114,7 @@ class _TokenMiddlewareFactory(flight.ServerMiddlewareFactory):  # type: ignore[m
 
     def start_call(self, info: flight.CallInfo, headers: dict[str, list[str]]) -> None:
         presented = next((values[0] for key, values in headers.items() if key.lower() == AUTHORIZATION), "")
-        # Compared in constant time: the token is all that stands between the network and the messages.
+        # Compared in constant time: only the token protects the messages.
         if not hmac.compare_digest(presented.encode(), self._expected.encode()):
             raise flight.FlightUnauthenticatedError("the exchange token is missing or wrong")
 
@@ -137,7 +137,7 @@ def exchange_host(option: str | None) -> str:
 
 
 def _outward_address() -> str:
-    """The address that packets from here would bear; loopback if there is no way out."""
+    """The source address of packets that leave this machine; loopback if none can leave."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             # Connecting a datagram socket chooses its source address and sends nothing.

@@ -45,7 +45,7 @@ def to_record(batch: FrameBatch) -> pa.RecordBatch:
 
 
 def from_record(record: pa.RecordBatch) -> FrameBatch:
-    """The inverse; ``data`` is a view of the record's memory."""
+    """The inverse of :func:`to_record`; ``data`` is a view of the record's memory."""
     ends = np.frombuffer(record.column("ends")[0].as_buffer(), dtype="<i8")
     return FrameBatch(
         data=memoryview(record.column("data")[0].as_buffer()),

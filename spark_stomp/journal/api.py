@@ -1,7 +1,7 @@
-"""What every journal can do, wherever it lies, and the errors that all of them raise alike.
+"""What every journal can do, whatever its location, and the errors that all of them share.
 
-Positions number the frames of one journal, of all its receivers together, without a gap from 0 on over all
-runs of the query. Invariants:
+Positions number the frames of one journal, from 0 without a gap, over all its receivers and all runs of the
+query. Invariants:
 
 - A position names the same bytes for ever.
 - A frame has a position only once it is durable.
@@ -30,7 +30,7 @@ class JournalSettings:
     Attributes:
         location: a path or URI.
         max_bytes: how much the journal may take up.
-        max_remembered: how many keys are remembered of messages whose frames are gone.
+        max_remembered: how many keys of messages are remembered after their frames are gone.
         tolerant: log what is damaged or gone, and go on without it (``failOnDataLoss=false``); otherwise it
             is an error.
     """
@@ -44,8 +44,8 @@ class JournalSettings:
 class Journal(Protocol):
     """One thread at a time appends, commits, skips and trims; any thread may read meanwhile.
 
-    Whatever writes raises JournalUnwritable if the location takes no more, and JournalInUse if another writer
-    took over. After either nothing was made durable by that call, and nothing more can be.
+    Every method that writes raises JournalUnwritable if the location takes no more, and JournalInUse if
+    another writer took over. After either, count nothing of that call as durable, and write no more.
     """
 
     @property
@@ -74,7 +74,7 @@ class Journal(Protocol):
 
     @property
     def linger(self) -> float:
-        """Seconds for which frames are worth gathering before they are written together."""
+        """Seconds to wait for more frames, to write them together."""
 
     def append(self, batches: Sequence[FrameBatch]) -> list[int]:
         """Make ``batches`` durable; returns the position of each one's first frame."""
@@ -83,16 +83,16 @@ class Journal(Protocol):
         """Spark has committed everything below ``position``; durable with the next append or flush."""
 
     def flush(self) -> None:
-        """Make durable what is not yet. To be called when nothing more comes for the moment."""
+        """Make durable what is not durable yet. Call it when nothing more comes for the moment."""
 
     def remember(self, keys: Sequence[MessageKey]) -> None:
         """Make these keys durable: their frames are about to be trimmed."""
 
     def trim(self, upto: int) -> None:
-        """Delete what lies below ``upto``, as far as whole files do."""
+        """Delete the files that lie whole below ``upto``."""
 
     def skip(self, position: int) -> None:
-        """The next frame gets ``position`` or a later one: those before were given away."""
+        """Give the next frame ``position`` or a later one: those before were given away."""
 
     def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
         """The frames [low, high), numbered by position.
@@ -108,7 +108,7 @@ class Journal(Protocol):
         """The size of the frames [low, high) on the wire."""
 
     def end_within(self, low: int, high: int, max_bytes: int) -> int:
-        """The largest position up to ``high`` so that [low, it) has at most ``max_bytes``."""
+        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``."""
 
     def close(self) -> None:
         """Release the journal to the next writer."""

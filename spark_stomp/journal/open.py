@@ -1,4 +1,4 @@
-"""Which sort of journal a location means."""
+"""Which kind of journal a location means."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_stomp.locations import resolve, without_credentials
 def open_journal(settings: JournalSettings) -> Journal:
     """The journal at ``settings.location``, made if there is none.
 
-    Raises UnsupportedError if there is no such sort of location, and JournalInUse, JournalDamaged or
+    Raises UnsupportedError if the location is of no known kind, and JournalInUse, JournalDamaged or
     JournalUnwritable if the journal cannot be used.
     """
     try:

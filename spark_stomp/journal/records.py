@@ -1,4 +1,4 @@
-"""What a journal writes, whatever it writes to: records of frames, and batches of keys. Bytes in and out.
+"""What both kinds of journal write: records of frames, and batches of keys. Bytes in and out.
 
 A record is a fixed head, a JSON array that says who received the frames and how, the ends of the frames, and
 the frames themselves as they came from the socket. All integers are little-endian::
@@ -137,7 +137,7 @@ def decode_batch(head: Head, record: memoryview) -> FrameBatch:
 
 
 def pack_keys(keys: Collection[MessageKey]) -> bytes:
-    """One batch."""
+    """The bytes of one batch."""
     parts: list[bytes] = []
     destination, name = "", b""
     for key in keys:

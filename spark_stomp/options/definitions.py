@@ -148,9 +148,9 @@ class ConnectionOptions:
 class SourceOptions:
     """Options of a stream reader or a batch reader; durations in seconds, sizes in bytes.
 
-    ``receivers`` and ``prefetch`` hold per destination and per receiver. ``max_messages`` means something to
-    batch reads only, everything per trigger to streams only. ``id_header`` None leaves the choice to the
-    dialect. ``notes`` are plain sentences about settings that hold each other back, to be logged once.
+    ``receivers`` holds per destination, ``prefetch`` per receiver. ``max_messages`` is for batch reads only,
+    everything per trigger for streams only. ``id_header`` None leaves the choice to the dialect. ``notes``
+    are sentences about settings that limit each other, to be logged once.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)

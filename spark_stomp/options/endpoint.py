@@ -46,9 +46,9 @@ class Endpoint:
 
 
 def without_credentials(text: str) -> str:
-    """``text`` with what may be a secret in each address replaced, to be shown in an error.
+    """``text`` for an error: in each address, everything that may be a secret is replaced.
 
-    That is what stands before an ``@`` or after a ``?`` or ``#``, whether or not the rest is an address.
+    That is everything before an ``@`` or after a ``?`` or ``#``, even if the rest is no address.
     """
     return ",".join(_shown(part) for part in _BETWEEN_ADDRESSES.split(text))
 
@@ -58,7 +58,7 @@ def _shown(address: str) -> str:
     rest = address[scheme.end() :] if scheme else address
     userinfo, at, host = rest.rpartition("@")
     if _QUERY.search(userinfo):
-        # Either may be part of the other.
+        # It is unclear which sign belongs to which part.
         at, host = "", _HIDDEN
     elif query := _QUERY.search(host):
         host = host[: query.end()] + _HIDDEN
@@ -75,7 +75,7 @@ def _endpoints(raw: str) -> tuple[Endpoint, ...]:
 
 
 def _endpoint(raw: str) -> Endpoint:
-    # Before anything else is found wrong with it. Only what follows a WebSocket's host may hold an @.
+    # This is checked first. An @ may stand only after the host of a WebSocket address.
     websocket = _WEBSOCKET.match(raw)
     if "@" in (websocket[0] if websocket else raw):
         raise ValueError("must hold no credentials; use the options login and password")
@@ -91,7 +91,7 @@ def _split(raw: str) -> SplitResult:
     try:
         return urlsplit(raw)
     except ValueError:
-        # Its reason quotes the address.
+        # The reason of urlsplit quotes the address.
         raise ValueError("holds an address that is no URL") from None
 
 

@@ -6,7 +6,7 @@
     class SinkOptions:
         receipt_timeout: float = option("receiptTimeout", SINK, TIMEOUT, "30s", "Longest wait for a receipt.")
 
-To Python the field has no default: whoever makes a ``SinkOptions`` must give it a value.
+To Python the field has no default: code that makes a ``SinkOptions`` must give it a value.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Option:
 
     @property
     def default_value(self) -> Any:
-        """The parsed default, or None; of a required option, all of which take several values, no value."""
+        """The parsed default, or None; of a required option an empty tuple, as all of these are lists."""
         if self.required:
             return ()
         return None if self.default is None else self.kind.parse(self.default)

@@ -22,7 +22,7 @@ def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def parse_batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """The options of a batch read; what only streams have is at its default.
+    """The options of a batch read; options that only streams have are at their defaults.
 
     Raises:
         OptionError: as :func:`parse_source_options`.

@@ -88,7 +88,7 @@ class RawOptions:
             if elsewhere:
                 yield f"{elsewhere[0].key} is an option of {_where(elsewhere)}, not of {_PLACES[self.scope]}"
             else:
-                # The value stays out of the text: who knows what it holds.
+                # The value is not shown: it may be a secret.
                 yield f"{key} is no option{self._suggestion(key)}"
 
     def _suggestion(self, key: str) -> str:

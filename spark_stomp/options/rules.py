@@ -1,8 +1,8 @@
-"""Options that are fine alone and make no sense together.
+"""Options that are fine alone but not together.
 
-:func:`contradictions` lists what is refused; :func:`notes` what is allowed, holds back and deserves a line in
-the log. A limit that the prefetch makes unreachable is of the second sort: a batch is then as large as the
-prefetch, which the delivery contract allows and never waits beyond.
+:func:`contradictions` lists what is refused. :func:`notes` lists what is allowed but worth a line in the log,
+such as a limit that the prefetch makes unreachable: a batch is then as large as the prefetch, and does not
+wait for more (contract 5).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from spark_stomp.options.raw_options import RawOptions
 from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
 from spark_stomp.protocol.handshake import CONNECT_OWNS
 
-# The option that decides over a header that the connector sets itself. The connector alone decides over the
-# others, and over those whose option another scope has.
+# Headers that the connector sets, and the option that decides on each. The connector alone decides on headers
+# that are not here, and on those whose option belongs to another scope.
 _OPTION_OF_HEADER: Final = {
     "accept-version": "acceptVersions",
     "host": "virtualHost",
@@ -34,7 +34,7 @@ _OPTION_OF_HEADER: Final = {
 
 
 def contradictions(raw: RawOptions, parsed: SourceOptions | SinkOptions) -> Iterator[str]:
-    """Everything that is refused about the options together; ``parsed`` holds defaults for malformed ones."""
+    """All contradictions between options; ``parsed`` holds defaults for malformed ones."""
     connection = parsed.connection
     yield from _credentials(raw)
     yield from _tls(raw, connection)

@@ -4,9 +4,9 @@
 ``grammar``    how each version is read and written  ``heartbeat``  its header and its deadlines
 ``encoder``    frames to octets; a client's frames   ``ids``        ids in use on a client connection
 
-``buffer``     octets received and not read yet      ``layouts``    header layouts that keep coming back
-``reader``     the exact reading of one frame        ``runs``       finds many frames of one layout at once
-``decoder``    octets to frames                      ``scanner``    octets to blocks of raw MESSAGE frames
+``buffer``     octets received and not read yet      ``layouts``    known header layouts; many frames at once
+``reader``     the exact reading of one frame        ``decoder``    octets to frames
+``scanner``    octets to blocks of raw MESSAGE frames
 
 ``handshake``  CONNECT, and the first frame          ``states``     the transition tables of both halves
 ``client``, ``server``  the two halves of a session  ``session``    what they share

@@ -1,7 +1,7 @@
-"""What was received and not read yet, at a cost linear in the octets, however they are split.
+"""Octets received and not read yet. The cost is linear in their number, however they are split.
 
-Nothing is searched here. Readers keep their own offsets, relative to ``start``. These stay valid while more
-data joins, so nothing needs to be searched twice.
+Nothing is searched here. Readers keep their own offsets, relative to ``start``. These stay valid when more
+data is added, so nothing needs to be searched twice.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 SMALL_PIECE: Final = 4096
-"""Octets below which pieces are joined as they come; many small objects would take far more memory."""
+"""Pieces of fewer octets are joined as they come: many small objects would take far more memory."""
 
 
 class ReceiveBuffer:
@@ -28,11 +28,11 @@ class ReceiveBuffer:
         self._waiting = 0  # octets in the pieces
 
     def __len__(self) -> int:
-        """How many octets are unread, those that were not pulled yet included."""
+        """How many octets are unread, including those that were not pulled yet."""
         return len(self.data) - self.start + self._waiting
 
     def append(self, data: bytes) -> None:
-        """Take what was received. A piece is kept as it is until ``pull``, unless it is one of many small."""
+        """Take what was received. A large piece is kept as it is until ``pull``; small ones are joined."""
         if not data:
             return
         pieces = self._pieces
@@ -47,12 +47,12 @@ class ReceiveBuffer:
     def pull(self, wanted: int = 0) -> bool:
         """Add to ``data`` what has arrived; False if nothing has.
 
-        Each octet is copied a constant number of times: the unread tail only if it is not longer than what
-        joins it, or once into a growing ``bytearray``, or once when all that was wanted is there.
+        Each octet is copied a constant number of times. The unread tail is copied only if it is not longer
+        than the new octets, or once into a growing ``bytearray``, or once when all that was wanted is there.
 
         Args:
-            wanted: for how many unread octets the reader waited, if it knew. A rest that is shorter than that
-                is left for the next time, so that ``data`` is exactly what was wanted and needs no cut.
+            wanted: how many unread octets the reader waits for, if it knows. A rest that is shorter than that
+                is left for the next time, so that ``data`` is exactly what was wanted.
         """
         pieces = self._pieces
         if not pieces:

@@ -9,8 +9,8 @@
     while (event := connection.next_event()) is not NEED_DATA:
         ...
 
-Two rules for the caller: hand over what is readable before calling ``tick``, or a broker looks silent because
-our own thread was late; and call ``tick`` no later than at ``deadline``.
+Two rules for the caller. Pass on all readable bytes before ``tick``: otherwise a broker looks silent because
+our own thread was late. Call ``tick`` no later than at ``deadline``.
 
 The class is not thread-safe. One lock around it is enough; events are handled outside.
 """
@@ -64,7 +64,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
     """One session with a broker, from CONNECT to its end. Not reusable.
 
     Every method that sends raises LocalProtocolError, and queues nothing, if the state or the version does
-    not allow it, and FrameEncodeError (one of those) if the version cannot carry the frame.
+    not allow it, or if the version cannot carry the frame (FrameEncodeError).
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -87,7 +87,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
     def collect_ids(self, id_header: str) -> None:
         """Collect the raw value of this header as stable id, from the next block of messages on.
 
-        Which header survives redelivery depends on the broker, which is known from CONNECTED on. Call it
+        Which header survives redelivery depends on the broker, and CONNECTED names the broker. Call this
         before the first SUBSCRIBE.
 
         Raises:
@@ -184,7 +184,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         transaction: str | None = None,
         receipt: str | None = None,
     ) -> None:
-        """Queue NACK; 1.0 has none. Brokers requeue what it names, dead-letter it, or even acknowledge it."""
+        """Queue NACK; 1.0 has none. Brokers requeue the message, dead-letter it, or even acknowledge it."""
         self._machine.check(Local.NACK)
         if not has_nack(self._negotiated):
             raise LocalProtocolError(f"STOMP {self.version} has no NACK")
@@ -252,7 +252,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         self._ids.transactions.discard(transaction)
 
     def _queue(self, step: Local, frame: Frame, receipt: str | None) -> None:
-        """Encode and queue a frame. If that fails nothing has changed: receipt and bytes are noted last."""
+        """Encode and queue a frame. Receipt and bytes are noted last, so a failure changes nothing."""
         self._ids.check_new_receipt(receipt)
         data = encode_frame(frame, self._negotiated)
         self._machine.local(step)

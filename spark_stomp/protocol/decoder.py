@@ -1,8 +1,8 @@
 """Octets to frames.
 
-Frames whose header layout is known take the quick path: a part of the buffer is held as text, one regular
-expression finds the lines of a frame in it, and checks without a loop prove that nothing needs a closer look.
-Small frames that lie whole in the text are swept up by a single ``findall`` and returned one by one.
+Frames with a known header layout take the quick path. A part of the buffer is held as text, one regular
+expression finds the lines of a frame in it, and checks without a loop prove that the frame is plain. Small
+frames that are complete in the text are found by a single ``findall``, a sweep, and returned one by one.
 Everything else is read by ``FrameReader``, which alone decides what is refused.
 """
 
@@ -21,11 +21,11 @@ from spark_stomp.protocol.reader import FrameReader, Span
 TEXT_SIZE: Final = 8192
 """Octets of the buffer held as text at a time. Heads that do not fit take the exact path."""
 SMALL_TEXT: Final = 1024
-"""The same if bodies are so large that the text holds one head only."""
+"""The same if bodies are so large that the text holds only one head."""
 LEAST_REACH: Final = 256
-"""The fewest octets of a sweep, whatever the sweeps before it found."""
+"""A sweep covers at least so many octets, whatever earlier sweeps found."""
 PAUSE: Final = 16
-"""Frames read one by one after a sweep could not use its first frame (a NUL in the body, say)."""
+"""After a sweep could not use its first frame (a NUL in the body, for example), so many are read singly."""
 _new_frame = tuple.__new__
 """Frame(...) at half its cost."""
 
@@ -35,8 +35,8 @@ _Event: TypeAlias = Frame | Literal[Signal.HEARTBEAT]
 class _QuickLayout(NamedTuple):
     match: Callable[[str, int], re.Match[str] | None]
     sweep: Callable[[str, int, int], list[tuple[str, ...]]]
-    """Gives a tuple per frame: the headers' values, the body, the EOLs after its NUL, and "". In a last tuple
-    only the last part is not empty: the rest, which is no such frame."""
+    """Returns one tuple per frame: header values, body, the EOLs after its NUL, and "". If a rest does not
+    match, it is the last part of one more tuple, whose other parts are empty."""
     command: str
     names: tuple[str, ...]
     length_at: int | None
@@ -81,7 +81,7 @@ class FrameDecoder(FrameReader):
         """The next frame; HEARTBEAT for each EOL between frames; NEED_DATA if nothing is complete.
 
         Raises:
-            RemoteProtocolError: bad octets, or a limit was reached. Raised after every frame before it was
+            RemoteProtocolError: bad octets, or a limit was reached. Raised after all frames before it were
                 returned, and again on every later call.
         """
         if self._ready:
@@ -160,21 +160,21 @@ class FrameDecoder(FrameReader):
         return None
 
     def _sweep(self, at: int, stop: int) -> bool:
-        """Read the next frames as long as they are small, plainly fine and of the layout used last."""
+        """Read the next frames as long as they are small, plain and of the layout used last."""
         text, layout = self._text, self._layouts.known[0]
         stop += text.startswith("\n", stop)
         found = layout.sweep(text, at, stop)
         if rest := found[-1][-1]:
             found.pop()
             stop -= len(rest)
-        # Bodies hold no NUL here, so one too many must be in a head.
+        # Bodies hold no NUL here, so a further NUL must be in a head.
         plain = text.count("\0", at, stop) == len(found)
         count = self._take_swept(layout, found) if plain else 0
         if count < len(found):
             self._pause = 0 if count else PAUSE
             del found[count:]
             stop = at + sum([_octets(layout, groups) for groups in found])
-            # What is swept and not used stays in proportion to what is.
+            # So frames swept in vain stay in proportion to frames used.
             self._reach = min(max(stop - at, LEAST_REACH), self._quick_size)
         else:
             self._reach_further()
@@ -234,7 +234,7 @@ class FrameDecoder(FrameReader):
         """Make the text begin at the next octet to read."""
         buffer = self._buffer
         # If a body ends far after the text, a small text costs less. (``start`` may also be before the text:
-        # single octets come again as the very same object.)
+        # Python reuses one object for equal single octets.)
         jumped = buffer.start - self._text_at >= len(self._text) + SMALL_TEXT
         small = jumped and buffer.data is self._text_source
         self._decode_text(min(SMALL_TEXT, self._largest_text) if small else self._text_size)
@@ -248,7 +248,7 @@ class FrameDecoder(FrameReader):
         self._text_is_plain = text.isascii() and "\\" not in text and "\r" not in text
 
     def _quick_frame(self, layout: _QuickLayout, match: re.Match[str]) -> Frame | None:
-        """The frame whose head matched; None if it is not complete, or not plainly fine."""
+        """The frame whose head matched; None if it is not complete, or not plain."""
         command, names, length_at = layout.command, layout.names, layout.length_at
         buffer = self._buffer
         data, start = buffer.data, buffer.start
@@ -279,7 +279,7 @@ class FrameDecoder(FrameReader):
     def _compile(self, layout: Layout) -> _QuickLayout:
         head = layout.pattern(frozenset(range(len(layout.names))))
         body = r"([^\0]*)" if layout.command in self._grammar.with_body else "()"
-        # The second branch takes the whole rest if a frame does not match, so no later frame does.
+        # If a frame does not match, the second branch takes the whole rest, so no later frame matches.
         sweep = re.compile(rf"{head}{body}\0(\n*)|((?s:.+))").findall
         size = len(layout.command) + sum([len(name) + 2 for name in layout.names]) + 3
         match, length_at = re.compile(head).match, layout.position(LENGTH)
@@ -287,7 +287,7 @@ class FrameDecoder(FrameReader):
 
 
 def _octets(layout: _QuickLayout, groups: tuple[str, ...]) -> int:
-    """How many octets a swept frame has, the EOLs after it included."""
+    """How many octets a swept frame has, including the EOLs after it."""
     return layout.size + sum(map(len, groups))
 
 

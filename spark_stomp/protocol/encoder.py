@@ -1,14 +1,14 @@
 """Frames to octets, and the frames that a client sends (STOMP 1.2, "STOMP Frames", "Value Encoding", "Body").
 
-Nothing is written that a reader would take for something else: that is how header injection starts. Headers
-go out in their order. One is added: a last ``content-length`` if the body holds a NUL and the frame declares
-no length, because no reader could find the end of such a frame.
+What a reader would take for something else is refused: header injection starts there. Headers go out in their
+order. If the body holds a NUL and the frame declares no length, a last ``content-length`` is added, because
+no reader could find the end of such a frame.
 
 Each frame of a client has headers that only the arguments set. A caller's further headers may not name one of
 them: the first of repeated headers wins, so they would have no effect, or a different one on each peer.
 
 An ACK or NACK names a MESSAGE (STOMP 1.0 "ACK"; 1.1 and 1.2 "ACK", "NACK") in 1.0 by its ``message-id``, in
-1.1 by that and ``subscription``, in 1.2 by its ``ack`` header, as ``id``.
+1.1 by that and ``subscription``, in 1.2 by ``id``, the value of its ``ack`` header.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def encode_frame(frame: Frame, version: str) -> bytes:
     """The octets of ``frame`` in ``version``.
 
     Raises:
-        FrameEncodeError: the version has no such command, no way to carry one of the headers, no body on
-            this command, or the frame's own ``content-length`` is not the body's length.
+        FrameEncodeError: the version does not have the command, allows no body on it, or cannot carry one of
+            the headers; or the frame's own ``content-length`` is not the body's length.
     """
     grammar = grammar_of(version)
     command, headers, body = frame
@@ -55,7 +55,7 @@ def encode_frame(frame: Frame, version: str) -> bytes:
 
 
 def _raw_lines(command: str, headers: HeaderPairs) -> list[str]:
-    """Header lines of a frame without escapes: what would need one is refused."""
+    """Header lines of a frame without escapes; text that would need one is refused."""
     for name, value in headers:
         if not name or ":" in name:
             _refuse(command, name, "a name that is empty or holds a colon")
@@ -84,7 +84,7 @@ def _escaped_lines(command: str, headers: HeaderPairs, grammar: Grammar) -> list
 
 
 def _need_no_escape(text: str, lines: int) -> bool:
-    """Whether these header lines can go out as they are: checked all at once, as most of them can."""
+    """Whether these header lines can go out as they are. Most can, so all are checked at once."""
     return (
         text.count(":") == lines
         and text.count("\n") == lines - 1
@@ -236,7 +236,7 @@ def _ack_parts(subscription_id: str, version: str) -> tuple[bytes, bytes]:
 
 
 def _check_handles(body: bytes, handles: Sequence[bytes], lines: int) -> None:
-    """Refuse what a handle must not hold; counting over all of them at once costs next to nothing."""
+    """Refuse handles that no header can hold; counting over all of them at once costs next to nothing."""
     gaps = len(handles) - 1
     if b"" in handles:
         raise LocalProtocolError("a message without message-id cannot be acknowledged")

@@ -69,8 +69,8 @@ class ErrorReceived:
 class Disconnected:
     """The session is over.
 
-    ``confirmed``: in order, with the receipt of DISCONNECT (server half: after DISCONNECT). False: the bytes
-    ended without one; the transport knows why.
+    ``confirmed``: it ended in order, with the receipt of DISCONNECT (server half: after DISCONNECT). False:
+    the bytes ended without that; the transport knows why.
     """
 
     confirmed: bool = True

@@ -15,7 +15,7 @@ case of commands, names    significant  significant          significant        
 =========================  =========  =====================  =====================  =======================
 
 Specification sections: 1.2 "Augmented BNF", "Value Encoding", "Body", "Header content-length", "CONNECT or
-STOMP Frame"; 1.0 "Client Commands". Deliberate leniencies in the strict versions, and whom they serve:
+STOMP Frame"; 1.0 "Client Commands". Deliberate leniencies in the strict versions, and their reasons:
 
 - A raw ``:`` in a header value is read. CONNECTED is never escaped, and ActiveMQ sends ``session:ID:host-1``.
 - 1.0 headers are read as UTF-8: the document names no charset and every broker sends UTF-8.
@@ -25,9 +25,9 @@ STOMP Frame"; 1.0 "Client Commands". Deliberate leniencies in the strict version
   trimmed could not reproduce what was sent. A server of such peers trims above the codec.
 
 ``lenient`` is the dialect of peers that are older than 1.1 or follow no version closely. It has no escapes
-because those peers write none: a value such as ``C:\\new`` means what it looks like.
+because those peers write none: a value such as ``C:\\new`` is meant literally.
 
-Nothing here knows the buffer: lines come in complete.
+This module does not know the buffer: it gets complete lines.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def escape(text: str, version: str) -> str:
 
 
 def unescape(raw: bytes | str, version: str) -> str:
-    """The text that ``raw`` in a header of ``version`` means.
+    """The text that ``raw`` means in a header of ``version``.
 
     Raises:
         FrameSyntaxError: an escape that the version does not define (1.1 and 1.2: fatal), or invalid UTF-8.
@@ -154,7 +154,7 @@ _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 def unescape_text(text: str, grammar: Grammar) -> str:
     """``text`` without its escapes, in one pass from left to right; raises as ``unescape`` does."""
     if text.count("\\") == text.count("\\c"):
-        # Only colons, as in the ids of ActiveMQ: every backslash has its c.
+        # Only escaped colons, as in the ids of ActiveMQ.
         return text.replace("\\c", ":")
     unescapes = grammar.unescapes
 
@@ -172,7 +172,7 @@ def unescape_text(text: str, grammar: Grammar) -> str:
 _DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
 _NEGATIVE: Final = re.compile(r"-[0-9]+", re.ASCII)
 _SAFE_DIGITS: Final = 18
-"""More digits than this are beyond any limit, and int() need not see them."""
+"""A number with more digits is beyond any limit, and is refused before int() sees it."""
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ class Head:
 
 
 def without_line_end(line: bytes, grammar: Grammar) -> bytes:
-    """The line without what the grammar counts to its end beside the LF."""
+    """The line without the CR and blanks that the grammar counts as part of the line end."""
     if grammar.crlf and line.endswith(b"\r"):
         return line[:-1]
     return line.rstrip(b" \r") if grammar.lenient else line

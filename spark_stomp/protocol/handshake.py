@@ -1,9 +1,9 @@
 """How a session opens: what CONNECT asks for, and how the first frame is decoded.
 
-CONNECT and CONNECTED look the same in 1.0 to 1.2, so the first frame is decoded in one of these. Two sorts of
-peer need more: lenient ones, whose first frame may fit no strict grammar, and brokers that answer a client
-they cannot serve with an ERROR in a version of their own choice. For both, what the strict grammar refuses is
-decoded once more, leniently.
+CONNECT and CONNECTED look the same in 1.0 to 1.2, so the first frame is decoded in one of these. Two kinds of
+peers need more: lenient ones, whose first frame may fit no strict grammar, and brokers that refuse a client
+by an ERROR in a version of their own choice. For both, a first frame that the strict grammar refuses is
+decoded again, leniently.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClientConfig:
         passcode: password, None = not sent.
         heartbeat: (what we can send, what we would like to receive) in ms; 0 = none.
         connect_headers: further headers of CONNECT.
-        limits: for everything received after CONNECTED; before it lower ones hold.
+        limits: for everything received after CONNECTED; lower ones hold before that.
         id_header: the header whose raw value the scanner collects as stable id.
         scan: leave MESSAGE frames as bytes (``MessagesScanned``).
         receive_margin: how much later than promised the broker's heart-beat may come, as a part of its
@@ -124,7 +124,7 @@ class HandshakeDecoder:
         """The next frame, HEARTBEAT or NEED_DATA.
 
         Raises:
-            ProtocolError: what the strict grammar found, if both refuse; again on every later call.
+            ProtocolError: the strict grammar's error, if both refuse the frame; again on every later call.
         """
         if self._refusal is not None:
             raise self._refusal

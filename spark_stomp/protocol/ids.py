@@ -1,6 +1,6 @@
 """The ids in use on one client connection: subscriptions, transactions, receipts.
 
-What a caller may not do raises LocalProtocolError.
+Misuse by the caller raises LocalProtocolError.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class ClientIds:
     def check_new_subscription(self, subscription_id: str) -> None:
         """Refuse an id that any subscription of this connection has or had.
 
-        The id of an ended one may not return: its last messages may still arrive (STOMP 1.2, "SUBSCRIBE id
-        Header").
+        The id of an ended subscription is not used again: its last messages may still arrive (STOMP 1.2,
+        "SUBSCRIBE id Header").
         """
         if not subscription_id:
             raise LocalProtocolError("a subscription needs an id")
@@ -90,8 +90,8 @@ class ClientIds:
     def check_new_transaction(self, transaction: str) -> None:
         """Refuse the id of an open transaction.
 
-        Ids of ended ones may return, although the specification advises against it: brokers forget them, and
-        memory would grow with the life of the connection if all were remembered.
+        Ids of ended transactions may be used again, although the specification advises against it: brokers
+        forget them, and remembering all would take more and more memory.
         """
         if not transaction or transaction in self.transactions:
             raise LocalProtocolError(f"the transaction {transaction!r} is open already, or no id")

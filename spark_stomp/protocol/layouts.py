@@ -1,16 +1,15 @@
 """Header layouts that keep coming back, each as one regular expression.
 
-Brokers send the headers of one subscription in one order, so the names of a frame's headers, in order, are
-nearly always those of the frame before. One compiled expression with these names in it recognises such a head
+Brokers send the headers of one subscription in one order, so a frame nearly always has the header names of
+the frame before, in the same order. One compiled expression with these names in it recognises such a head
 several times faster than a search for the end of each name. A layout is only learned from a frame that the
 exact reader accepted.
 
-A run is frames of one layout that follow each other in a buffer. Two ways find the same frames. A sweep
-splits many octets at the heads, each with the NUL before it, by one regular expression without a step in
-Python per frame. It ends each body at its first NUL, so it finds only frames whose content-length agrees. A
-walk matches head by head and jumps over each body: right if bodies hold NULs, and quicker if they are long.
-Both find frames with heads of the layout and a NUL after the body; the caller checks the heads of a whole run
-at once.
+A run is a sequence of frames of one layout. A sweep finds it by one regular expression, with no step in
+Python per frame: it splits the octets at each NUL that a head follows. So each body ends at its first NUL,
+and only frames whose content-length agrees are found. A walk matches one head after the other and jumps over
+each body: it also finds bodies with NULs, and is quicker if bodies are long. Both find frames with a head of
+the layout and a NUL after the body; the caller checks the heads of a whole run at once.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MAX_KNOWN: Final = 8
 MAX_NAMES: Final = 64
 MAX_CANDIDATES: Final = 64
 COMPILE_EVERY: Final = 256
-"""Sightings of unknown layouts that pay for one more compilation (about 0.5 ms) once the cache is full."""
+"""Once the cache is full, a layout is compiled (about 0.5 ms) only after so many unknown ones."""
 ANY_NUMBER: Final = "*+" if sys.version_info >= (3, 11) else "*"
 """Any number of times; possessive, hence without backtracking, if Python has that."""
 _PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
@@ -39,12 +38,12 @@ T = TypeVar("T")
 FIRST_RUN: Final = 16
 LONGEST_RUN: Final = 512
 SWEEP_SIZE: Final = 128 << 10
-"""The most octets of a sweep: they are still in the processor's cache when what was found is checked."""
+"""The most octets of a sweep, so that they are still in the processor's cache when they are checked."""
 MOST_NUMBERS: Final = 1024
 SMALL: Final = 1024
 """Octets per frame up to which a sweep costs less than a walk."""
 WALKS: Final = 16
-"""Runs that are walked after a sweep missed what a walk found."""
+"""So many runs are walked after a sweep found nothing and a walk found frames."""
 
 
 class Layout(NamedTuple):
@@ -54,7 +53,7 @@ class Layout(NamedTuple):
     names: tuple[str, ...]
 
     def position(self, name: str) -> int | None:
-        """The index of the first header called ``name``, which is the one that counts; None without one."""
+        """The index of the first header called ``name``, the one that counts; None if there is none."""
         return self.names.index(name) if name in self.names else None
 
     def pattern(self, captured: frozenset[int]) -> str:
@@ -156,8 +155,8 @@ def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | N
     length_at = layout.position(LENGTH)
     positions = sorted({position for position in (ack_at, id_at, length_at) if position is not None})
     head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(positions))}".encode()
-    # It begins with one fixed octet, which ``re`` finds quickly. The second branch takes the whole rest if a
-    # frame does not match, so no later frame does.
+    # It begins with one fixed octet, which ``re`` finds quickly. If a frame does not match, the second branch
+    # takes the whole rest, so no later frame matches.
     boundary = rb"\0(?:(%b)|(?s:.*))" % head
     group = {position: number for number, position in enumerate(positions, start=1)}
     numbers = (None if at is None else group[at] for at in (length_at, ack_at, id_at))
@@ -165,10 +164,10 @@ def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | N
 
 
 class RunFinder:
-    """Finds runs, each as long as the ones before it make worth while.
+    """Finds runs, and adapts their length to how much of the last ones was used.
 
-    What is found and not used stays in proportion to what is: a run grows while the ones before it were used
-    whole, and shrinks to the distance between frames that need a closer look.
+    A run grows as long as the last one was used whole. It shrinks to the distance between frames that need a
+    closer look, so that little is found in vain.
     """
 
     def __init__(self) -> None:
@@ -186,7 +185,7 @@ class RunFinder:
             run = sweep(layout, data, start, start + reach, self._numbers)
             if run.heads:
                 return run
-        # The first frame of what was received may follow no NUL; the next one does.
+        # The first frame received may have no NUL before it; the next one has.
         run = walk(layout, data, start, self._length if after_nul else 1, largest)
         if run.heads:
             self._walks = WALKS if swept else max(0, self._walks - 1)

@@ -1,7 +1,7 @@
 """The exact reading of one frame: line by line, resumable at any octet, limits checked as early as possible.
 
-Only this module decides what is a frame. The decoder and the scanner have quicker paths for frames that are
-plainly fine and use this one for all others, so they cannot disagree about what is refused.
+Only this module decides what is a frame. The decoder and the scanner have quicker paths for plain frames and
+use this one for all others, so they cannot disagree about what is refused.
 
 The result does not depend on how the input was split: an error is raised at the first octet that proves it,
 after everything before it was read. Sections: STOMP 1.2 "Augmented BNF", "Size Limits",
@@ -60,7 +60,7 @@ class FrameReader:
         self._cursor = 0  # the next octet of this frame to read, relative to the buffer's start
         self._searched = 0  # no line end (or NUL, in a body) before this; 0 if no frame was begun
         self._stalled = False  # the last result was NEED_DATA
-        self._wanted = 0  # and is again while fewer octets than these are unread
+        self._wanted = 0  # and stays so while fewer octets than these are unread
 
     @property
     def version(self) -> str:
@@ -86,7 +86,7 @@ class FrameReader:
         """For subclasses that derive something from the version and the limits."""
 
     def receive_data(self, data: bytes) -> None:
-        """Take octets from the peer. Never raises on what they are: ``next_event`` does."""
+        """Take octets from the peer. Bad ones raise only in ``next_event``."""
         if self._error is None:
             self._buffer.append(data)
 
@@ -118,7 +118,7 @@ class FrameReader:
         self._buffer.consume(count)
 
     def _still_stalled(self) -> bool:
-        """Whether nothing has come since the last NEED_DATA that could change the answer."""
+        """Whether the answer is still NEED_DATA, because too little has come since."""
         if not self._pull():
             return True
         self._stalled = False
@@ -127,9 +127,9 @@ class FrameReader:
     def _pull(self) -> bool:
         """Add what has arrived since; False if nothing has.
 
-        If the buffer could join the new octets to a partial head cheaply, that head is read again from its
-        first octet, because whole heads are read more quickly. It was not longer than what joined it, so the
-        cost stays linear. A frame begun under other settings keeps them.
+        If the buffer could add the new octets to a partial head cheaply, that head is read again from its
+        first octet, because whole heads are read more quickly. It was not longer than the new octets, so the
+        cost stays linear. A frame that was begun under other settings keeps them.
         """
         buffer, wanted = self._buffer, self._wanted
         if len(buffer) < wanted or not buffer.pull(wanted):

@@ -1,7 +1,7 @@
 """Octets to blocks of raw MESSAGE frames: where each ends, what its ACK must name, and its stable id.
 
 For the receiver, which keeps frames as they are and decodes none. Frames of one header layout are found many
-at once (``runs``), and their heads are checked together. ``FrameReader`` reads what is not plainly fine, so
+at once (``layouts``), and their heads are checked together. ``FrameReader`` reads all that are not plain, so
 scanner and decoder accept and refuse the same input.
 """
 
@@ -37,7 +37,7 @@ class MessageBlock:
 
 @dataclass(slots=True)
 class _BlockBuilder:
-    """Builds a block of finished parts and a span of the buffer's octets that still grows."""
+    """Builds a block from finished parts and one span of the buffer that still grows."""
 
     parts: list[bytes | memoryview] = field(default_factory=list)
     size: int = 0
@@ -185,7 +185,7 @@ class FrameScanner(FrameReader):
     # -- the quick path
 
     def _scan_runs(self, builder: _BlockBuilder) -> None:
-        """Collect frames of known layouts as long as the next one is of these."""
+        """Collect frames as long as the next one has a known layout."""
         while any(self._scan_run(rank, builder) for rank in range(len(self._layouts.known))):
             pass
         self._scan_head()
@@ -205,7 +205,7 @@ class FrameScanner(FrameReader):
                 return
 
     def _scan_run(self, rank: int, builder: _BlockBuilder) -> bool:
-        """Collect a run of the layout at ``rank``; False if the next frame is not plainly of it."""
+        """Collect a run of the layout at ``rank``; False if the next frame is not a plain one of it."""
         data, start = self._buffer.data, self._buffer.start
         layout = self._layouts.known[rank]
         if not isinstance(data, bytes) or start >= len(data):
@@ -223,7 +223,7 @@ class FrameScanner(FrameReader):
         return True
 
     def _count_plain(self, heads: Sequence[bytes]) -> int:
-        """How many of the first heads are plainly fine: checked together, one by one only if that fails."""
+        """How many heads are plain up to the first that is not; they are checked together first."""
         longest, together = self._limits.max_header_line, b"".join(heads)
         if self._is_plain(together) and (len(together) <= longest or max(map(len, heads)) <= longest):
             return len(heads)

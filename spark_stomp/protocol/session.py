@@ -62,7 +62,7 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         return self._timer.intervals if self._timer else NO_HEARTBEAT
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take bytes that the peer sent, read at ``now``; never raises on what they are."""
+        """Take bytes that the peer sent, read at ``now``; never raises because of their content."""
         self._now = now
         if data and self._timer is not None:
             self._timer.received(now)

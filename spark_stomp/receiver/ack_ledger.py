@@ -1,8 +1,8 @@
-"""The ack ledger: the handles of one connection's deliveries, and what the broker confirmed of them.
+"""The ack ledger: the handles of one connection's deliveries, and which of them the broker confirmed.
 
-A ledger lives as long as its connection, because a handle means something only there. It has two sorts of
-handles: those of new frames, by sequence number, and those of redelivered messages, attached to the frame
-that is held for them already, which may be another receiver's.
+A ledger lives as long as its connection, because a handle is valid only there. It has two kinds of handles:
+those of new frames, by sequence number, and those of redelivered messages, attached to the frame that is held
+already, maybe by another receiver.
 
 Invariants (contract 1 and 4): a handle leaves the ledger at most once, and only when its message is
 committed; ``confirmed`` grows only when the receipt came, or if nothing was left to confirm; and
@@ -22,7 +22,7 @@ from spark_stomp.receiver.dedup import HeldAt
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """ACKs to be sent together, in order. ``upto``: then everything below this number has been ACKed.
+    """ACKs to be sent together, in order. With them, everything below ``upto`` is ACKed.
 
     ``keys`` are those of redelivered messages among them.
     """
@@ -87,16 +87,16 @@ class AckLedger:
 
     def attach(self, held_at: HeldAt, key: MessageKey, handle: bytes) -> None:
         """The message at ``held_at`` came once more, with this handle."""
-        # The running number keeps the order of delivery, and two entries from being compared any further.
+        # The running number keeps the order of delivery, and always decides when two entries are compared.
         entry = (held_at.sequence, self._delivered, key, handle)
         heappush(self._attached.setdefault(held_at.owner, []), entry)
         self._delivered += 1
 
     def take(self, committed: int, committed_of: Callable[[int], int], most: int) -> Acks | None:
-        """Remove what is due, in order: up to ``most`` handles of new frames, and as many attached ones.
+        """Take the handles that are due, in order: at most ``most`` of new frames, and as many attached ones.
 
-        ``committed``: new frames below this number are. ``committed_of``: the same for attached ones, by
-        owner.
+        New frames below ``committed`` are committed; ``committed_of`` gives this number for an owner of
+        attached ones.
         """
         attached = self._take_attached(committed_of, most)
         if not attached and not self._skip_without_handle(committed):
@@ -119,9 +119,9 @@ class AckLedger:
         self._groups[group.receipt] = group
 
     def confirm(self, receipt: str) -> AckGroup | None:
-        """A RECEIPT came; the group of ACKs that it is for, None if there is none.
+        """A RECEIPT came; returns the group of ACKs that it confirms, None if there is none.
 
-        Receipts may come in any order. A later group's receipt does not vouch for an earlier group, so the
+        Receipts may come in any order. A later group's receipt does not confirm an earlier group, so the
         confirmed mark stays below the oldest group whose receipt is still awaited.
         """
         group = self._groups.get(receipt)

@@ -1,8 +1,8 @@
 """The dedup index: how a message that is delivered again is recognised (contract 4).
 
 When a connection ends, the broker delivers again what was not ACKed, to any receiver of the query, with or
-without a mark. A message that is still held must not become a second row. So every id that comes is looked up
-among the ids that all receivers of the query hold.
+without the header ``redelivered``. A message that is still held must not become a second row. So every id
+that comes is looked up among the ids that all receivers of the query hold.
 
 This look-up is made for every message, so it is cheap: one dictionary from raw id to where it is held, filled
 and searched a block at a time. Only if an id is found are the frames decoded, and destinations and bodies
@@ -26,7 +26,7 @@ MAX_REMEMBERED = 250_000
 """How many keys of committed messages are remembered."""
 
 _ANY = sys.maxsize
-# In these a header of plain ASCII without backslash and CR means what it says.
+# In these a header of ASCII without backslash and CR needs no decoding.
 _STRICT = frozenset({"1.1", "1.2"})
 _DESTINATION = b"\ndestination:"
 _LF = 0x0A
@@ -56,24 +56,25 @@ class Holder(Protocol):
         """Everything below this sequence number is committed."""
 
     def pin(self, sequence: int) -> None:
-        """The frame of this number must not be discarded: a later delivery of it counts on it."""
+        """The frame of this number must not be discarded: a later delivery of it is attached to it."""
 
     def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
-        """The keys of held frames, by ascending sequence number and raw id."""
+        """The keys of held frames, which ``wanted`` names by ascending sequence number and raw id."""
 
 
 class DedupIndex:
     """The messages that the receivers of one query hold, and those they committed lately.
 
-    Callers hold ``lock``. It also makes one step of what a receiver does with a block: no other receiver, and
-    no choice of an offset, comes between the look-up and the append.
+    Callers hold ``lock``. It also makes the handling of a block a single step: no other receiver, and no
+    choice of an offset, comes between the look-up and the append.
 
     ``max_remembered`` bounds how many keys of committed messages are remembered for a redelivery that may
-    never come. Beyond it the oldest are evicted and counted; such a message would be a second row.
+    never come. Beyond it the oldest are evicted and counted: if such a message comes again, it is a second
+    row.
 
-    With ``journaled``, keys whose ACK the broker confirmed are remembered too, as far as the bound allows,
-    and are evicted first: a broker that is killed may forget what it confirmed. The index then also collects
-    the keys that are not in the journal yet.
+    With ``journaled``, keys whose ACK the broker confirmed are remembered too, because a broker that is
+    killed may forget what it confirmed. They are evicted first. The index then also collects the keys that
+    are not in the journal yet.
     """
 
     def __init__(self, max_remembered: int = MAX_REMEMBERED, *, journaled: bool = False) -> None:
@@ -95,7 +96,7 @@ class DedupIndex:
         return len(self._holders) - 1
 
     def committed(self, owner: int) -> int:
-        """How far this receiver's frames are committed; beyond the sequence number of :data:`COMMITTED`."""
+        """Below which number this receiver's frames are committed; :data:`COMMITTED` always is."""
         return 0 if owner < 0 else self._holders[owner].committed
 
     def pin(self, held_at: HeldAt) -> None:
@@ -112,7 +113,7 @@ class DedupIndex:
     def add_new(self, ids: Ids, first: HeldAt) -> bool:
         """Note the ids of new frames, numbered from ``first``.
 
-        False, and nothing is noted, if an id is missing, empty, known or repeated: then look closer.
+        False, and nothing is noted, if an id is missing, empty, known or repeated: then compare the keys.
         """
         held = self._held
         if not held.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._confirmed.has_any(ids):
@@ -179,11 +180,11 @@ class DedupIndex:
         return self._evicted
 
     def count_evicted(self, count: int) -> None:
-        """So many messages are held without a key."""
+        """Count so many messages that are held without a key."""
         self._evicted += count
 
     def remember_unconfirmed(self, keys: Iterable[MessageKey | None]) -> None:
-        """These messages are committed, and the broker may know nothing of their ACK."""
+        """These messages are committed, and the broker may not know of their ACK."""
         self._remember(self._unconfirmed, keys)
 
     def remember_confirmed(self, keys: Iterable[MessageKey | None]) -> None:
@@ -298,7 +299,7 @@ def frame_keys(data: bytes | memoryview, ends: Ends, ids: Ids, version: str) -> 
     """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
     ``ids``; None for a frame without one."""
     raw = bytes(data)
-    # Every message of a query with a journal passes here once, so what is plain is not decoded.
+    # Every message of a query with a journal passes here once, so plain frames are not decoded.
     if version in _STRICT and raw.isascii() and b"\\" not in raw and b"\r" not in raw:
         return _plain_keys(raw, ends, ids)
     keys: list[MessageKey | None] = []
@@ -310,7 +311,7 @@ def frame_keys(data: bytes | memoryview, ends: Ends, ids: Ids, version: str) -> 
 
 
 def _plain_keys(raw: bytes, ends: Ends, ids: Ids) -> list[MessageKey | None]:
-    """The same if every header means what it says."""
+    """The same for headers that need no decoding."""
     keys: list[MessageKey | None] = []
     find, value, destination = raw.find, b"", ""
     begin = 0
@@ -335,6 +336,6 @@ def _decoded_key(data: bytes, name: bytes, version: str) -> MessageKey:
     decoder = FrameDecoder(version, NO_LIMITS)
     decoder.receive_data(data)
     while not isinstance(frame := decoder.next_event(), Frame):
-        # EOLs may lead it.
+        # EOLs may come before it.
         assert frame is not NEED_DATA
     return MessageKey(frame.get("destination") or "", name, blake2b(frame.body, digest_size=16).digest())

@@ -4,10 +4,10 @@ No socket, no thread, no clock: blocks, commits, receipts and broken connections
 whether a delivery is new, repeats a held frame, or was already committed, and what survives a lost connection
 (contract 2 and 4):
 
-- Frames that were offered to Spark, or that another delivery counts on, are kept. Their handles are void; a
-  redelivery gives them new ones.
-- The others are discarded if the broker delivers them again, and their numbers with them.
-- Of committed frames whose ACK was not confirmed only the keys are kept: if they come again, they are ACKed
+- Frames that were offered to Spark, or to which another delivery is attached, are kept. Their handles are
+  void; a redelivery gives them new ones.
+- The others are discarded, with their numbers, if the broker delivers them again.
+- If a frame is committed and its ACK was not confirmed, its key is remembered: if it comes again, it is ACKed
   again and dropped.
 """
 
@@ -37,12 +37,12 @@ def new_epoch() -> str:
 
 
 class Deliveries:
-    """Thread-safe. ``frames`` are what is held, to be read. The receivers of one query share ``index``;
+    """Thread-safe. ``frames`` holds the frames, for reading. The receivers of one query share ``index``;
     ``max_bytes``, ``name`` and ``read_journal`` are as in
     :class:`~spark_stomp.receiver.frame_store.FrameStore`.
 
-    With a journal, :meth:`take` gives frames to its writer, which keeps them from then on, and
-    :meth:`journaled` says that they are durable.
+    With a journal, :meth:`take` passes frames to its writer and marks them as kept, and :meth:`journaled`
+    notes that they are durable.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Deliveries:
 
     @property
     def discards(self) -> int:
-        """How often frames were discarded; a choice made before the latest of them does not hold."""
+        """How often frames were discarded; an end that was chosen before the last time is void."""
         return self._marks.discards
 
     @property
@@ -91,7 +91,7 @@ class Deliveries:
     def disconnected(self, *, redelivers: bool) -> None:
         """The connection is gone, and all its handles are void.
 
-        ``redelivers``: what was not ACKed comes again by itself.
+        ``redelivers``: the broker delivers again what was not ACKed.
         """
         with self._index.lock:
             ledger, self._ledger = self._ledger, None
@@ -110,7 +110,7 @@ class Deliveries:
         marked = block.data.count(_REDELIVERED)
         with self._index.lock:
             if self._ledger is None:
-                # Closed meanwhile. It is un-acked, so it stays on the broker.
+                # Closed meanwhile. The block is un-acked, so it stays on the broker.
                 return
             self._count(redelivered=marked)
             fresh, repeats = self._sort_out(block, version, marked)
@@ -194,7 +194,7 @@ class Deliveries:
             return True
 
     def close(self) -> None:
-        """Nothing is held any more; what comes again elsewhere is new."""
+        """Hold nothing any more; a message that comes again on another receiver is new."""
         with self._index.lock:
             self._ledger = None
             self._remove(self._marks.unindexed, self._marks.received)
@@ -203,9 +203,9 @@ class Deliveries:
     # --- the journal
 
     def take(self, max_bytes: int) -> list[FrameBatch]:
-        """What comes next into the journal, about ``max_bytes`` of it.
+        """The next frames for the journal, about ``max_bytes`` of them.
 
-        :meth:`journaled` is called for it before more is taken.
+        Call :meth:`journaled` for them before taking more.
         """
         with self._index.lock:
             batches = self.frames.next_batches(self._marks.durable, max_bytes)
@@ -225,7 +225,7 @@ class Deliveries:
 
     @property
     def oldest_position(self) -> int | None:
-        """Where in the journal the oldest frame lies that is not freed; None if it is not there."""
+        """The journal's position of the oldest frame that is not freed; None if it is not in the journal."""
         return self.frames.oldest_position
 
     def recover(self, batch: FrameBatch, ids: Sequence[bytes | None]) -> None:
@@ -320,7 +320,7 @@ class Deliveries:
     # --- what goes
 
     def _discard(self) -> None:
-        """Forget frames that Spark was not told of; they come again."""
+        """Forget frames that are not kept; they come again."""
         if self._marks.received > self._marks.kept:
             self._remove(self._marks.kept, self._marks.received)
             self.frames.discard()

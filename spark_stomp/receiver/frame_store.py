@@ -1,15 +1,15 @@
-"""The frame store: raw frames by sequence number, from the socket until nobody needs them any more.
+"""The frame store: raw frames by sequence number, from the socket until they are not needed any more.
 
 Invariants (contract 2 and 3):
 
 - Numbers are dense and start at 0. A number names the same frame for as long as the store lives, unless the
   frame is discarded, which only happens to frames that Spark was never told of.
 - ``[released, received)`` is readable, again and again, with the same bytes.
-- Reading a released frame is an error, never "no rows". Its bytes stay until it is freed, because only by its
-  content is a redelivered message known for sure.
+- Reading a released frame is an error, never "no rows". Its bytes stay until it is freed, because a
+  redelivered message is known for sure only by its content.
 
-With a journal, frames wait here until they are written there. A batch that is durable leaves the memory; of
-it only the ends and the position in the journal are kept until it is freed.
+With a journal, frames wait here until they are written there. When a batch is durable, its data leaves the
+memory; its ends and its position in the journal stay until it is freed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Held:
         """The frames with their data, which the journal does not have yet."""
         data = self.batch.data if self.spilled is None else self.spilled.load()
         size = self.batch.ends[-1]
-        # Of a batch that was discarded in part, more bytes are there than frames.
+        # If a part of the batch was discarded, its bytes are still there.
         return replace(self.batch, data=data if len(data) == size else memoryview(data)[:size])
 
     def cut(self, count: int) -> None:
@@ -56,8 +56,8 @@ class _Held:
 class FrameStore:
     """The frames of one receiver. Thread-safe. ``marks`` say how far they are received, released, freed.
 
-    ``max_bytes`` bounds what is held in memory; batches beyond it go to an unlinked temporary file. ``name``
-    is the receiver's. ``read_journal`` reads the journal if there is one.
+    ``max_bytes`` bounds the bytes in memory; batches beyond it go to an unlinked temporary file. ``name`` is
+    the receiver's. ``read_journal`` reads the journal if there is one.
     """
 
     def __init__(self, max_bytes: int, name: str = "", read_journal: ReadJournal | None = None) -> None:
@@ -152,7 +152,7 @@ class FrameStore:
     def unfreed(self, low: int, high: int) -> list[FrameBatch]:
         """The frames of [low, high) that were not freed, whether or not they were released.
 
-        Those that the journal has bear their positions there as numbers.
+        Frames that the journal has are numbered by their positions there.
         """
         found: list[FrameBatch] = []
         with self._lock:
@@ -183,14 +183,14 @@ class FrameStore:
             return bytes_between([self._index], low, high)
 
     def end_within(self, low: int, high: int, max_bytes: int) -> int:
-        """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``; at least ``low``."""
+        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``; at least ``low``."""
         with self._lock:
             return end_within([(self._index, high)], low, high, max_bytes)
 
     # --- frames go to the journal
 
     def next_batches(self, low: int, max_bytes: int) -> list[FrameBatch]:
-        """The batches from frame ``low`` on, with which one begins: about ``max_bytes``, but at least one."""
+        """The batches from frame ``low`` on, where one begins: about ``max_bytes``, but one at least."""
         found: list[FrameBatch] = []
         with self._lock:
             for piece in self._index.overlapping(low, self.marks.received):
@@ -221,7 +221,7 @@ class FrameStore:
 
     @property
     def oldest_position(self) -> int | None:
-        """The journal's position of the oldest frame that was not freed; None if it is not there."""
+        """The journal's position of the oldest frame that is not freed; None if it is not in the journal."""
         with self._lock:
             oldest = self._index.oldest
             return None if oldest is None else oldest.item.position
@@ -229,13 +229,13 @@ class FrameStore:
     # --- frames go
 
     def release(self, upto: int) -> None:
-        """Frames below ``upto`` are committed: they may be ACKed, and nobody may read them any more."""
+        """Frames below ``upto`` are committed: they may be ACKed, and may not be read any more."""
         with self._lock:
             upto = min(upto, self.marks.received)
             self.marks.advance(released=upto, committed=upto, kept=upto)
 
     def free(self, upto: int) -> None:
-        """Frames below ``upto`` that were released are not needed any more; whole batches of them go."""
+        """Free the released frames below ``upto``, in whole batches."""
         with self._lock:
             self.marks.advance(freed=min(upto, self.marks.released))
             for held in self._index.free(self.marks.freed):

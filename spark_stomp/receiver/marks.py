@@ -32,7 +32,7 @@ from spark_stomp.errors import DeliveryError
 
 @dataclass(slots=True)
 class Marks:
-    """The marks of one receiver. Whoever changes one holds the dedup index's lock; reading needs none.
+    """The marks of one receiver. Changing one needs the dedup index's lock; reading needs none.
 
     Invariants, checked each time marks are raised: ``freed <= released <= committed <= kept <= received``,
     ``unindexed <= committed``, ``durable <= kept`` and ``live_from <= received``. ``discards`` counts how
@@ -50,7 +50,7 @@ class Marks:
     discards: int = 0
 
     def advance(self, **marks: int) -> None:
-        """Raise marks to these numbers; one that is further already stays.
+        """Raise marks to these numbers; one that is higher already stays.
 
         Raises DeliveryError, and changes nothing, if the marks would be out of order.
         """

@@ -1,9 +1,9 @@
-"""Notices a broker that stops at a limit of its own, below the prefetch it was asked for; pure.
+"""Notices a broker that stops at a limit of its own, below the prefetch it was asked for.
 
-ActiveMQ stops at whole pages of un-acked messages, however large the prefetch. A queue that happens to hold
-so many looks the same. So a stop at whole pages counts as the limit for the time being, and no batch waits in
-vain (contract 5). The limit is certain if the next messages come the moment ACKs make room. From then on it
-is used at once, until the broker sends more than that.
+ActiveMQ stops at whole pages of un-acked messages, however large the prefetch. A queue that has exactly so
+many messages looks the same. So a stop at whole pages counts as the limit for the time being, and no batch
+waits in vain (contract 5). The limit is certain if the next messages come as soon as ACKs make room. From
+then on it is used at once, until the broker sends more than that.
 
 Times are monotonic seconds, passed in.
 """
@@ -12,15 +12,15 @@ from __future__ import annotations
 
 # Silence after which a broker with whole pages un-acked seems to hold the rest back.
 _STALL = 1.0
-# What was held back comes so soon after the receipt for the ACKs that made room for it.
+# Messages that were held back come so soon after the receipt for the ACKs that made room.
 _PROMPT = 0.25
 
 
 class PageLimitDetector:
     """What one receiver has learned of its broker.
 
-    ``page``: the un-acked messages at a multiple of which the broker may stop; None if it does not.
-    ``prefetch``: where it stops anyway.
+    ``page``: the broker may stop at a multiple of so many un-acked messages; None if it does not.
+    ``prefetch``: where it stops in any case.
     """
 
     def __init__(self, page: int | None, prefetch: int) -> None:
@@ -31,10 +31,10 @@ class PageLimitDetector:
         self.learned: int | None = None
 
     def holds_back(self, unacked: int, quiet: float, *, acks_pending: bool = False) -> bool:
-        """Whether no more is to be expected with ``unacked`` messages un-acked.
+        """Whether no more messages will come while ``unacked`` are un-acked.
 
-        ``quiet`` is for how many seconds nothing has happened that could bring any; ``acks_pending`` says
-        that ACKs are about to make room.
+        ``quiet``: seconds in which nothing happened that could bring messages. ``acks_pending``: ACKs are
+        about to make room.
         """
         if self.learned is not None and unacked >= self.learned and not acks_pending:
             return True
@@ -42,7 +42,7 @@ class PageLimitDetector:
 
     @property
     def suspected(self) -> int | None:
-        """The un-acked messages at which the broker seems to have stopped; None if it does not seem so."""
+        """The un-acked messages at which the broker seems to have stopped; None if it has not."""
         return self._stalled_at
 
     def watch(self, unacked: int, quiet: float) -> None:

@@ -2,10 +2,10 @@
 
 It reads the socket and sends heart-beats whatever Spark is doing, finds frame boundaries and ack handles,
 and gives the raw frames to its :class:`~spark_stomp.receiver.deliveries.Deliveries`. It never decodes a body
-or builds a row. It sends ACKs only for what the deliveries say is committed.
+or builds a row. It sends ACKs only for messages that are committed by its deliveries' marks.
 
-An epoch is the life of one receiver: a random name that is never used again. Connections come and go within
-it: a lost one is replaced for as long as ``reconnectTimeout`` allows, and sequence numbers go on.
+An epoch is the life of one receiver, with a random name never used again. Connections come and go within it:
+a lost one is replaced for as long as ``reconnectTimeout`` allows, and sequence numbers go on.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Receiver:
         self._thread.start()
 
     def status(self) -> ReceiverStatus:
-        """A snapshot. ``discards`` is older than ``received``, so that a discard in between is noticed."""
+        """A snapshot. ``discards`` is read before ``received``, so that a discard in between is noticed."""
         deliveries = self._deliveries
         discards, received = deliveries.discards, deliveries.frames.received
         return ReceiverStatus(
@@ -114,7 +114,7 @@ class Receiver:
         return window is not None and deliveries.frames.bytes_between(acked, received) >= window
 
     def wake(self) -> None:
-        """Something may be due to be ACKed."""
+        """Wake the receiver's thread: ACKs may be due."""
         connection = self._connection
         if connection is not None:
             connection.wake()
@@ -169,7 +169,7 @@ class Receiver:
     # --- a lost connection
 
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
-        """Wait for the next attempt; raise ``error`` if there is none."""
+        """Wait for the next attempt; raise if there is none."""
         settings, now = self._settings, time.monotonic()
         if self._subscribed:
             retry.ended(self._subscribed_since, self._last_active, now)
@@ -192,8 +192,8 @@ class Receiver:
     def _may_try_again(self, error: StompError, now: float) -> bool:
         """Whether to try again at all.
 
-        Before the broker let us in once, an error is most likely a wrong setting and is raised at once. From
-        then on until the first subscription there is ``connectTimeout``, and after that no limit here.
+        Until the broker has let us in once, an error is most likely a wrong setting: no. Then, until the
+        first subscription, the limit is ``connectTimeout``; after that there is none here.
         """
         if self._connections or isinstance(error, ClientIdInUse):
             return True
@@ -216,7 +216,7 @@ class Receiver:
         self._subscription = choose_subscription(self._dialect, self._settings)
         # 1.0 has no client-individual. Its cumulative ACKs do the same here, since they go out in the order
         # of delivery and never beyond what is committed. A redelivered message that is ACKed ahead of its
-        # turn would break that order, so there every message counts as new.
+        # turn would break that order, so under 1.0 every message counts as new.
         individual = "client-individual" in ack_modes(session.version or "1.0")
         id_header = options.id_header or self._dialect.id_header
         if id_header is not None:
@@ -237,7 +237,7 @@ class Receiver:
         self._notify()
 
     def _prefetch_headers(self) -> tuple[tuple[str, str], ...]:
-        """SUBSCRIBE headers for the prefetch; if the broker counts bytes, by the mean of what came."""
+        """SUBSCRIBE headers for the prefetch; if the broker counts bytes, by the mean size so far."""
         dialect, prefetch = self._dialect, self._options.prefetch
         mean, most = self._deliveries.frames.mean_bytes, self._settings.max_buffered_bytes
         self._window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean, max_bytes=most)

@@ -1,4 +1,4 @@
-"""Whether and when a lost connection is tried again; pure: times are passed in."""
+"""Whether and when a lost connection is tried again. Times are passed in."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PROVED = 10.0
 
 
 def may_recover(error: StompError) -> bool:
-    """Whether another connection may do better.
+    """Whether another connection may succeed.
 
-    A refused login or destination stays refused, and trying on would get an account locked. What breaks the
-    protocol or a limit would come again as well. An ERROR frame for no request is often a broker that is
-    being shut down.
+    A refused login or destination stays refused, and further attempts could lock the account. Input that
+    breaks the protocol or a limit would come again. An ERROR frame that answers no request often comes from a
+    broker that is being shut down.
     """
     if isinstance(error, ClientIdInUse):
         # The last run's connection, until the broker notices its end.
@@ -52,9 +52,9 @@ class Retry:
     def ended(self, stood_since: float, last_active: float, now: float) -> None:
         """A connection that was subscribed since ``stood_since`` ended at ``now``.
 
-        If it proved itself, by having brought something or by its age, the next one starts afresh. Otherwise
-        it counts as one more failure: a broker that ends every connection at once must not be hammered, and
-        not for ever.
+        If it brought something, or lived long enough, delay and time limit start anew. Otherwise it counts as
+        one more failure: a broker that ends every connection at once must not be tried too often, nor for
+        ever.
         """
         if last_active > stood_since or now - stood_since >= _PROVED:
             self._away_since = now

@@ -1,4 +1,4 @@
-"""What a receiver is told to do, which subscription follows from it, and what it tells of itself."""
+"""A receiver's settings, the subscription that follows from them, and its status."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ReceiverSettings:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What redelivery came to, in messages since the start.
+    """How redelivered messages were handled, counted since the start.
 
     ``redelivered``: marked so by the broker. ``reattached``: known and still held, so no second row.
     ``dropped``: known and already committed, so ACKed again. ``other_body``: the key of a held message with
@@ -62,14 +62,14 @@ class Counts:
 class ReceiverStatus:
     """A snapshot. Sequence numbers are exclusive ends; times are monotonic seconds.
 
-    Frames below ``received`` are held, those below ``committed`` may be ACKed, and of those below ``acked``
-    the broker confirmed the ACK, or their connection is gone. ``acks_pending``: something committed is still
-    to be ACKed or confirmed. ``last_active`` is when the latest frame came, or something that may bring
-    frames: the subscription, or the broker's receipt for ACKs, which make room in its window.
+    Frames below ``received`` were received, those below ``committed`` may be ACKed, and those below ``acked``
+    were confirmed by the broker, or their connection is gone. ``acks_pending``: something committed is still
+    to be ACKed or confirmed. ``last_active`` is when the latest frame came, or when something happened that
+    may bring frames: the subscription, or a receipt for ACKs, which make room in the broker's window.
 
     While a lost connection is tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
     often frames were discarded; ``received`` goes back then. ``page_limit`` is the number of un-acked
-    messages at which the broker was seen to stop, below the prefetch; None if it was not.
+    messages at which the broker was seen to stop, below the prefetch; None if it did not.
     """
 
     name: str
@@ -91,7 +91,7 @@ class ReceiverStatus:
 def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscription:
     """The subscription to ask a broker of this dialect for, with all headers but those for the prefetch.
 
-    Raises UnsupportedError if the broker could not keep the delivery contract, or what was asked for.
+    Raises UnsupportedError if the broker could not keep the delivery contract, or not do what was asked for.
     """
     options, destination = settings.options, settings.destination
     client_id = options.connection.client_id

@@ -1,8 +1,8 @@
 """Room for frames beyond ``maxBufferedBytes``: unlinked temporary files.
 
-The socket has to be read even if Spark is slow, or heart-beats and receipts behind the messages would never
-be seen. So what does not fit into memory goes here. The files have no names: nothing is left of them,
-whatever ends the process. There are several, so that space comes back while some of it is still in use.
+The socket must be read even if Spark is slow: otherwise heart-beats and receipts behind the messages would
+never be seen. So frames that do not fit into memory go here. The files have no names, so nothing is left of
+them, whatever ends the process. There are several, so that space comes back while some of it is still in use.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Sender:
     (STOMP 1.2, "RECEIPT"): RabbitMQ confirms each SEND by itself and in any order. So each SEND has its own,
     and at most ``receiptWindow`` of them are outstanding.
 
-    One thread calls the methods. What fails between two calls is raised by the next one.
+    One thread calls the methods. An error between two calls is raised by the next one.
     """
 
     def __init__(self, options: SinkOptions) -> None:
@@ -169,10 +169,10 @@ class Sender:
             raise self._failure
 
     def _await_receipts(self, connection: Connection, most: int) -> None:
-        """Wait until at most ``most`` messages are unconfirmed, ``receiptTimeout`` long without progress.
+        """Wait until at most ``most`` messages are unconfirmed, for ``receiptTimeout`` without progress.
 
-        Time alone proves nothing, because this process may have stood still: receipts that have come are
-        read first.
+        Receipts that have come are read first: this process may have been suspended, so time alone proves
+        nothing.
         """
         while len(self._outstanding) > most:
             remaining = self._last_progress + self._options.receipt_timeout - time.monotonic()

@@ -1,4 +1,4 @@
-"""The stream reader for Spark 4.2 and later, which tells a source its trigger."""
+"""The stream reader for Spark 4.2 and later, which informs a source of its trigger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_LIMIT = (1 << 63) - 1
 
 
 class AdmissionStreamReader(StompStreamReader, SupportsTriggerAvailableNow):
-    """Adds Trigger.AvailableNow, and tells Trigger.Once from the default trigger."""
+    """Adds Trigger.AvailableNow, and distinguishes Trigger.Once from the default trigger."""
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Anything but ReadAllAvailable, so that ReadAllAvailable means Trigger.Once.

@@ -1,6 +1,6 @@
 """``spark.read.format("stomp")``: what is in the queues now, without consuming it.
 
-By browsing if the broker can, else by taking the messages un-acked and giving them back.
+Browses if the broker can; otherwise takes the messages un-acked and gives them back.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _subscribe(
     selector = () if options.selector is None else (("selector", options.selector),)
     further = selector + options.subscribe_headers
     dialect.check_selector(further)
-    # Never `auto`, also to browse: a broker that passes over that header would take all for consumed.
+    # Never `auto`, not even to browse: a broker that ignores the browse header would count all as consumed.
     individual = "client-individual" in ack_modes(session.version or "1.0")
     receipt = session.new_receipt()
     session.subscribe(
@@ -113,7 +113,7 @@ def _subscribe(
 
 def _bounds(options: SourceOptions, dialect: Dialect, destination: str) -> tuple[tuple[str, str], ...]:
     """Headers that browse if the broker can, and let it send as many messages as are read."""
-    # Nothing is ACKed, so nothing makes room for the mark that ends a browse.
+    # Nothing is ACKed, so nothing makes room for the end mark of a browse.
     end_mark = 0 if dialect.browse_headers is None else 1
     most = options.max_messages + end_mark
     bound = dialect.subscribe_headers(destination, most, max_bytes=options.max_buffered_bytes)

@@ -1,7 +1,7 @@
 """The query's own checkpoint as evidence: ``commits/N`` beside an ``offsets/N`` that holds our end.
 
-Reads what Spark wrote there, and writes only fence files, in a folder of its own. Any file system that
-``pyarrow.fs`` knows will do.
+Reads what Spark wrote there, and writes only fence files, in a folder of its own. Works with any file system
+that ``pyarrow.fs`` knows.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Checkpoint:
     def committed_end(self, commits: Sequence[int], ends: Sequence[Offset]) -> Offset | None:
         """The newest of ``ends`` that a batch of ``commits`` (newest first) holds, or None.
 
-        ``ends`` must be taken after ``commits`` was listed: then every end that those batches can hold is
-        among them, and the batches need not be examined again. If one cannot be read, all are examined
-        again next time.
+        ``ends`` must be taken after ``commits`` was listed: then they include every end that those batches
+        can hold, and the batches need not be examined again. If one cannot be read, all are examined again
+        next time.
         """
         held = (self._held(batch, ends) for batch in commits)
         found = next((end for end in held if end is not None), None)
@@ -67,7 +67,7 @@ class Checkpoint:
         return any(self._held(batch, [end]) is not None for batch in newest)
 
     def fence(self, epochs: Iterable[str]) -> None:
-        """Bar whoever still holds ``epochs`` from taking a later commit as evidence for them."""
+        """Bar an older driver that still has ``epochs`` from taking a later commit as evidence for them."""
         with self._file_errors("written to"):
             self._files.create_dir(f"{self._root}/{_FENCES}", recursive=True)
             for epoch in epochs:
@@ -109,6 +109,6 @@ class Checkpoint:
 
 
 def _mentions(content: str, offset: str) -> bool:
-    # As a line of its own, or as a string inside JSON. The whole object with its random epochs is looked for,
-    # so that nothing else can match.
+    # As a line of its own, or as a string inside JSON. The whole object with its random epochs is searched
+    # for, so that nothing else can match.
     return offset in content or json.dumps(offset)[1:-1] in content

@@ -2,8 +2,8 @@
 
 Four kinds of evidence exist: ``commit(end)``; the ``start`` of ``latestOffset(start, limit)``; on Spark 4.0
 and 4.1, which pass no start, a ``latestOffset()`` that follows ``partitions(_, end)``; and the query's own
-checkpoint, if ``checkpointLocation`` names it. If it is named it alone counts, since the others run ahead of
-the commit log under asynchronous progress tracking. ``stop()`` proves nothing.
+checkpoint, if ``checkpointLocation`` is set. Then it alone counts, because the others run ahead of the commit
+log under asynchronous progress tracking. ``stop()`` proves nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ OnCommitted = Callable[[Offset], None]
 class CommitEvidence:
     """Collects evidence and names the newest committed offset; pure.
 
-    ``call_evidence`` is False if ``checkpointLocation`` is named. ``on_committed`` is called with every
-    offset newly known to be committed.
+    ``call_evidence`` is False if ``checkpointLocation`` is set. ``on_committed`` is called with every offset
+    newly known to be committed.
     """
 
     def __init__(self, on_committed: OnCommitted, *, call_evidence: bool) -> None:
@@ -55,9 +55,9 @@ class CommitEvidence:
     def latest_offset_called(self, start: Offset | None) -> None:
         """``latestOffset(start, limit)``, or ``latestOffset()`` with ``start`` None on 4.0 and 4.1.
 
-        Without a start, whatever was planned last is committed: Spark asks for the next offset only after
-        the commit log has the last one. The exception, ``partitions(X, X)`` as the first call after a
-        restart, names epochs of the old run, of which this one holds nothing to ACK.
+        Without a start, the last planned batch is committed: Spark asks for the next offset only after the
+        batch is in the commit log. The exception is harmless: ``partitions(X, X)``, the first call after a
+        restart, names epochs of the old run, and this run has nothing of them to ACK.
         """
         if not self._call_evidence:
             return
@@ -71,7 +71,7 @@ class CommitEvidence:
         self._committed(end)
 
     def unproved(self) -> list[Offset]:
-        """Planned ends that nothing has proved committed, oldest first."""
+        """Planned ends without evidence of a commit, oldest first."""
         return list(self._planned)
 
     def _committed(self, end: Offset) -> None:
@@ -84,10 +84,9 @@ class CommitEvidence:
 class Committer:
     """Takes evidence from Spark's calls and from the checkpoint, and calls ``on_committed``.
 
-    A thread polls the checkpoint: after Trigger.Once's only batch, and between the batches of a long trigger
-    interval, no call comes that could carry evidence. ``epochs`` are those of this run; ``exchange`` tells
-    when tasks have read a batch; ``acks_wait``: ACKs wait for the commit, so late evidence is worth a
-    warning.
+    A thread polls the checkpoint, because no call brings evidence after the only batch of Trigger.Once, or
+    between the batches of a long trigger interval. ``epochs`` are those of this run; ``exchange`` tells when
+    tasks have read a batch; ``acks_wait``: ACKs wait for the commit, so late evidence is worth a warning.
     """
 
     def __init__(
@@ -125,12 +124,12 @@ class Committer:
     def planned(self, end: Offset, tickets: list[RangeTicket]) -> None:
         """A batch up to ``end`` was planned and consists of ``tickets``.
 
-        Raises CheckpointMismatch if ``checkpointLocation`` is named and its offset log does not hold ``end``:
-        ACKs would wait for evidence that never comes.
+        Raises CheckpointMismatch if ``checkpointLocation`` is set and its offset log does not hold ``end``
+        (ACKs would wait for evidence that never comes), CheckpointUnreadable if it cannot be read.
         """
         if self._checkpoint is not None:
             self._await_offset_log(self._checkpoint, end)
-        # Before the plan counts as unproved: that an earlier batch was read says nothing of this one.
+        # First, so that an earlier batch that was read is not taken for this one.
         self._exchange.expect(tickets)
         with self._lock:
             self._evidence.planned(end)
@@ -145,8 +144,8 @@ class Committer:
         self.check_checkpoint()
 
     def began_at(self, start: Offset) -> None:
-        """The run begins at ``start``. If the checkpoint has it as committed, a journal may hold messages
-        before it whose ACKs the broker never saw."""
+        """The run begins at ``start``. If the checkpoint shows it as committed, so are the messages before
+        it: a journal may hold some whose ACKs the broker never saw."""
         with self._lock:
             if self._checkpoint is not None and self._checkpoint.last_commit_holds(start):
                 self._evidence.checkpoint_committed(start)
@@ -185,8 +184,9 @@ class Committer:
                 self._raise_or_log(error)
 
     def _examine(self, checkpoint: Checkpoint) -> None:
-        # The order matters: first which commits there are, then which ends could be among them, then the
-        # fence. Whoever plans our epochs as lost writes the fence before it can commit anything of its own.
+        # The order matters: first list the commits, then take the ends that could be among them, then look
+        # for the fence. A reader that plans our epochs as lost writes the fence before it can commit anything
+        # of its own.
         commits = checkpoint.new_commits()
         if not commits:
             return

@@ -1,4 +1,4 @@
-"""The backlog in a journal: of what the receivers hold only what is durable there counts."""
+"""The backlog in a journal: only frames that are durable there can be planned and read."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from spark_stomp.source.planning import Available, Range
 class JournalBacklog:
     """See :class:`~spark_stomp.source.memory_backlog.Backlog`.
 
-    ``writer`` writes what receivers hold, who share ``index``, into ``journal``. ``tolerant``: what the
-    journal should have and has not is logged instead of raised (``failOnDataLoss=false``).
+    ``writer`` writes the receivers' frames into ``journal``; the receivers share ``index``. ``tolerant``: log
+    what the journal lacks instead of raising (``failOnDataLoss=false``).
     """
 
     def __init__(self, journal: Journal, writer: JournalWriter, index: DedupIndex, *, tolerant: bool) -> None:
@@ -90,7 +90,7 @@ class JournalBacklog:
                     "gone, or an older copy was put back"
                 )
             )
-            # Those positions were given away; messages that come now must not be taken for them.
+            # Those positions were given away: messages that come now must not get them.
             journal.commit(committed or 0)
             journal.skip(given)
         elif committed is not None and committed < journal.first:
@@ -126,7 +126,7 @@ class JournalBacklog:
             )
 
     def readable(self, wanted: Range) -> list[Range]:
-        """All of it; with ``failOnDataLoss=false`` what there is."""
+        """All of it; with ``failOnDataLoss=false`` what is left of it."""
         parts = self._journal.held(wanted.low, wanted.high)
         if parts == [(wanted.low, wanted.high)]:
             return [wanted]

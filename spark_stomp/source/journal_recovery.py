@@ -1,7 +1,7 @@
-"""What earlier runs left in the journal, as deliveries without a connection hold it.
+"""What earlier runs left in the journal, held by deliveries without a connection.
 
-These frames have no ack handles: those went with their connections. But the broker may not know of their
-ACKs, so each is looked up when a message comes: a redelivery is attached to it, and gives no second row.
+These frames have no ack handles: those ended with their connections. But the broker may not know of their
+ACKs, and may deliver them again. Such a delivery is attached to the held frame, and gives no second row.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most: int) -> Deliveries:
-    """The frames of ``journal``, held under the keys that this run's ``id_header`` or their dialects give.
+    """The frames of ``journal``, held under keys by this run's ``id_header`` or their own dialect.
 
-    Beyond ``most`` the oldest are held without a key, so that their redelivery would be a second row;
-    ``index`` counts them.
+    Only the newest ``most`` have keys. If an older one is delivered again, it is a second row; ``index``
+    counts the older ones.
     """
     recovered = Deliveries(0, index, "journal", journal.batches)
     index.remember_confirmed(journal.remembered_keys)
@@ -41,7 +41,7 @@ def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most:
 
 
 def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | None]:
-    """The stable ids of these frames as they read on the wire; None for a frame without one."""
+    """The stable ids of these frames as on the wire; None for a frame without one."""
     dialect = dialect_named(batch.dialect)
     name = id_header or dialect.id_header
     if name is None:

@@ -1,13 +1,13 @@
-"""The thread between receivers and journal: log first, then offer, then acknowledge.
+"""The thread between receivers and journal: make durable first, then offer, then ACK.
 
 Invariants:
 
 - A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only once it is durable (contract 1).
-- What Spark has not committed is not deleted. What was deleted is either confirmed by the broker as ACKed, or
-  its key is durable in the journal, so that a redelivery is recognised (contract 4).
-- At ``journalMaxBytes`` frames wait in the receivers. Nothing is waited for that needs room itself: what is
-  in the journal can be read, committed and deleted (contract 5).
-- ``keep_from <= committed <= journal.end``: what the batch before the last one held is kept if there is room.
+- A frame is deleted only after Spark has committed it, and after the broker has confirmed its ACK or its key
+  is durable in the journal, so that a redelivery is recognised (contract 4).
+- At ``journalMaxBytes`` frames wait in the receivers. They never wait for something that needs room itself:
+  reading, committing and deleting need none (contract 5).
+- ``keep_from <= committed <= journal.end``: the frames of the last committed batch are kept if there is room.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from spark_stomp.receiver import DedupIndex, Deliveries
 
 log = logging.getLogger(__name__)
 
-# Taken from one receiver at a time, and made durable together with what the others have.
+# Taken from each receiver; what is taken from all of them is made durable together.
 _GROUP_BYTES = 4 << 20
-# After so many seconds without a frame, what need not be durable at once becomes so.
+# After so many seconds without a frame, the journal is flushed.
 _FLUSH_AFTER = 0.2
 
 
@@ -89,15 +89,15 @@ class JournalWriter:
             return False
         for one in self._all:
             one.commit_position(position)
-        # Only now: what is deleted must have left its keys behind. And what the batch before held is kept for
-        # one batch more if there is room.
+        # Only now: keys must be remembered before their frames are deleted. And the frames of this batch are
+        # kept until the next commit if there is room.
         self._keep_from, self._committed = self._committed, position
         self._work.set()
         return True
 
     def stop(self, timeout: float) -> None:
-        """Write nothing more; what is durable stays. The journal is closed, after ``timeout`` seconds by the
-        writer's thread once it ends."""
+        """Take no more frames, and close the journal. If the writer's thread lasts longer than ``timeout``
+        seconds, it closes the journal when it ends."""
         self._stopping.set()
         self._work.set()
         if self._thread.ident is not None:
@@ -164,7 +164,7 @@ class JournalWriter:
             return False
         if self._journal.size + _GROUP_BYTES > self._max_bytes:
             self._trim(self._committed)
-        # However small the bound, one group goes if no commit and no receipt could make room.
+        # However small the bound, one group is written if no commit and no receipt could make room.
         self._full = self._journal.size + _GROUP_BYTES > self._max_bytes and self._holds_anything()
         return not self._full
 

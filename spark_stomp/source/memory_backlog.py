@@ -1,8 +1,8 @@
 """The backlog: what was received and can be planned and read.
 
-Without a journal it is what the receivers hold in memory (this module): each has sequence numbers of its own,
-which end with its epoch. With a journal (:mod:`~spark_stomp.source.journal_backlog`) there is a single order
-over all receivers and all runs, and an epoch that does not end: the journal's id.
+Without a journal (this module) it is what the receivers hold in memory. Each has its own sequence numbers,
+which end with its epoch. With a journal (:mod:`~spark_stomp.source.journal_backlog`) one order covers all
+receivers and all runs, and the epoch is the journal's id, which does not end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Backlog(Protocol):
 
     @property
     def has_unwritten(self) -> bool:
-        """Whether frames were received that will be available without any more coming."""
+        """Whether received frames are not available yet, but will be."""
 
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
         """What there is beyond ``start``."""
@@ -53,24 +53,24 @@ class Backlog(Protocol):
         """Everything up to ``committed`` is committed; False if that was known. Other epochs do not count."""
 
     def begin(self, start: Offset, planned: Offset) -> None:
-        """The run begins at ``start``, beyond which batches up to ``planned`` were planned.
+        """The run begins at ``start``; batches from there up to ``planned`` were planned already.
 
-        Raises a JournalError if what follows ``start`` should be in a journal and is not there. Called before
-        anything is received, so that nothing new can be taken for what is gone.
+        Raises a JournalError if frames beyond ``start`` should be in a journal and are not. Called before
+        anything is received, so that no new frame can be taken for a lost one.
         """
 
     def missing(self, wanted: Range) -> None:
-        """``wanted``, of an epoch that is not held here, was planned: raise a JournalError if a journal
-        should have it."""
+        """``wanted`` was planned, and its epoch is not held here. Raises a JournalError if a journal should
+        have it."""
 
     def readable(self, wanted: Range) -> list[Range]:
-        """What of ``wanted``, of an epoch that is held here, can be read; a StompError if not all."""
+        """The readable parts of ``wanted``, whose epoch is held here; a StompError if not all is readable."""
 
     def bytes_between(self, name: str, low: int, high: int) -> int:
         """The size of these frames of one receiver, or of the journal."""
 
     def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``."""
+        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``."""
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         """The frames of a planned range."""
@@ -92,7 +92,7 @@ class Backlog(Protocol):
 class MemoryBacklog:
     """What ``receivers`` hold, by their names.
 
-    ``tolerant``: what a journal should have and this run cannot read is logged instead of raised
+    ``tolerant``: if frames are in a journal that this run cannot read, log it instead of raising
     (``failOnDataLoss=false``).
     """
 
@@ -120,12 +120,12 @@ class MemoryBacklog:
 
     def commit(self, committed: Offset) -> bool:
         held = [(self._with_epoch(position.epoch), position.sequence) for _, position in committed]
-        # Every one of them, not only as far as the first with news.
+        # A list, because ``any`` would stop at the first receiver with news.
         news = [receiver.commit(upto) for receiver, upto in held if receiver is not None]
         return any(news)
 
     def begin(self, start: Offset, planned: Offset) -> None:
-        """Nothing outlives a run here, but a checkpoint may name a journal that this run is not told of."""
+        """Nothing outlives a run here, but a checkpoint may name a journal although none is set."""
         position = start.get(JOURNAL) or planned.get(JOURNAL)
         if position is not None:
             self._report_missing(position.epoch)
@@ -172,10 +172,10 @@ class MemoryBacklog:
         """Receivers fill the backlog by themselves."""
 
     def wake(self) -> None:
-        """What is received is available."""
+        """Nothing to do: received frames are available."""
 
     def stop(self, timeout: float) -> None:
-        """Frames go with their receivers."""
+        """Nothing to do: frames end with their receivers."""
 
 
 def raise_or_log(problem: JournalError, *, tolerant: bool) -> None:

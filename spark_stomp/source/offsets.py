@@ -8,7 +8,7 @@ As JSON, which Spark writes to its checkpoint and compares as text::
 An epoch is the life of one receiver, random and never reused; sequence numbers are exclusive ends and start
 at 0 in every epoch. A query starts at the offset without receivers. A journal counts like a receiver
 whose epoch does not end; if the first batch from it did not begin at 0, ``"base"`` says where. Version 1
-is written as long as no journal is involved, so that releases which know none can read it.
+is written as long as no journal is involved, so that releases without journals can read it.
 """
 
 from __future__ import annotations

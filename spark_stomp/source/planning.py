@@ -1,10 +1,10 @@
-"""Planning, pure: when a batch is cut, which offset ends it, and which ranges it consists of.
+"""Planning: when a batch is cut, which offset ends it, and which ranges it consists of.
 
 No clock, no Spark, no receiver: snapshots and limits in, decisions out.
 
-Under the default trigger an answer without news is simply asked for again some milliseconds later. Under
-Trigger.Once and AvailableNow "no news" ends the run, so there it must mean that every receiver was
-subscribed and that nothing came.
+Under the default trigger, Spark asks again some milliseconds after an answer without news. Under Trigger.Once
+and AvailableNow such an answer ends the run, so it must mean that every receiver was subscribed and nothing
+came.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Sizes(Protocol):
         """The size of the frames [low, high)."""
 
     def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        """The largest number up to ``high`` so that [low, it) has at most ``max_bytes``."""
+        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ def choose_end(
 ) -> Offset:
     """The end of a batch that starts at ``start`` and takes as much as the limits let through.
 
-    Receivers share the limits evenly; what one leaves goes to the others. Of the first that has any at least
-    one message is taken, however large (contract 5), so that with :func:`rotated` none is passed over for
-    ever. With nothing new the result equals ``start``.
+    Receivers share the limits evenly; what one leaves goes to the others. At least one message is taken from
+    the first receiver that has any, however large (contract 5), so that with :func:`rotated` each gets its
+    turn. If nothing is new, the result equals ``start``.
     """
     takes = _shares({receiver.name: receiver.new for receiver in available}, limits.max_messages)
     if limits.max_bytes is not None:
@@ -117,9 +117,9 @@ def rotated(available: Sequence[Available], turn: int) -> list[Available]:
 
 
 def _shares(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
-    """Split ``budget`` evenly; whoever wants less than its share leaves the rest to the others.
+    """Split ``budget`` evenly; the unused part of a share goes to the others.
 
-    If there is less than one for each, those that come first get one.
+    If there is less than one for each, the first ones get one each.
     """
     if budget is None or sum(wanted.values()) <= budget:
         return dict(wanted)
@@ -139,7 +139,7 @@ def _within_bytes(
     max_bytes: int,
     sizes: Sizes,
 ) -> dict[str, int]:
-    """How many messages of each fit. The first that has any takes one at least, however large it is."""
+    """How many messages of each receiver fit: at least one of the first that has any, however large."""
     wanted = {r.name: sizes.bytes_between(r.name, r.offered, r.offered + takes[r.name]) for r in available}
     budgets = _shares(wanted, max_bytes)
     first = next((r for r in available if takes[r.name]), None)
@@ -157,8 +157,8 @@ def _within_bytes(
 def plan(start: Offset, end: Offset) -> list[Range]:
     """The ranges between two offsets, in the order of receiver names.
 
-    A receiver whose epoch changed between them starts at the new one's base: of its old epoch nothing beyond
-    ``start`` was offered. Whether a range can still be read is not decided here.
+    If the epoch of a receiver changed between them, its range starts at the base of the new one: nothing
+    beyond ``start`` was offered of the old one. Whether a range can still be read is not decided here.
     """
     ranges = []
     for name, position in end:
@@ -202,7 +202,7 @@ class Situation:
     """What there is at monotonic time ``now``.
 
     ``drain_until`` is when a drain has to end; ``pending_since`` is when the oldest new message was first
-    seen, None if there is none. ``has_unwritten``: more will be new without any more coming.
+    seen, None if there is none. ``has_unwritten``: received frames are not available yet, but will be.
     """
 
     statuses: Sequence[ReceiverStatus]
@@ -221,8 +221,8 @@ class Situation:
     def silence(self) -> float:
         """Seconds since the last message came, or since anything happened that could bring one.
 
-        Nothing counts as silence while a connection is being tried again, nor while ACKs are unconfirmed: the
-        broker's window may be full until then.
+        It is 0 while a receiver is not subscribed, while frames are unwritten, and while ACKs are
+        unconfirmed: the broker's window may be full until then.
         """
         if self.has_unwritten or any(one.acks_pending or not one.subscribed for one in self.statuses):
             return 0.0

@@ -43,8 +43,8 @@ _CHECK_AGAIN = 0.05
 class QueryStatus:
     """A snapshot of a running query.
 
-    ``figures`` are the counters that the exchange tells, ``epochs`` those whose frames are held; ``failure``
-    is the error that the next call of Spark's will raise.
+    ``figures`` are the counters that the exchange shows, ``epochs`` those whose frames are held; ``failure``
+    is the error that Spark's next call will raise.
     """
 
     receivers: list[ReceiverStatus]
@@ -93,8 +93,8 @@ class QueryRuntime:
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.
 
-        The run goes on from ``begin``, beyond which batches up to ``planned`` were planned. Raises a
-        JournalError, before anything is received, if what follows ``begin`` should be in a journal and is
+        The run goes on from ``begin``; batches from there up to ``planned`` were planned already. Raises a
+        JournalError, before anything is received, if frames beyond ``begin`` should be in a journal and are
         not.
         """
         self._backlog.begin(begin, planned)
@@ -141,11 +141,11 @@ class QueryRuntime:
     def latest_offset(self, start: Offset, mode: Mode) -> Offset:
         """The end of the next batch; equal to ``start`` if there is none.
 
-        If that ends the run (ONCE, DRAIN), the receipts of all ACKs are awaited first: the process is told to
-        end right after.
+        If that ends the run (ONCE, DRAIN), it first waits for the receipts of all ACKs: the process is told
+        to end right after.
         """
-        # ACKs that this call released make room in the broker's window. A trigger that did not wait for what
-        # comes then would find nothing every second time.
+        # ACKs that this call released make room in the broker's window. Without a wait for the next messages,
+        # every second trigger would find nothing.
         refill_until = 0.0 if self._receivers.acks_confirmed() else time.monotonic() + QUIET_PERIOD
         while True:
             self._raise_failure()
@@ -174,7 +174,7 @@ class QueryRuntime:
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
         statuses = self._receivers.statuses()
-        # First: what becomes durable from here on is among what is available.
+        # Read first: frames that become durable after this are among the available ones.
         has_unwritten = self._backlog.has_unwritten
         available = rotated(self._backlog.available(start, statuses), self._turn)
         if not any(receiver.new for receiver in available):
@@ -192,7 +192,7 @@ class QueryRuntime:
         )
 
     def _finish_run(self) -> None:
-        """Nothing more comes in this run: await the receipts. A broker that is away says nothing of that."""
+        """Nothing more comes in this run: await the receipts. SubscribeTimeout if a connection is lost."""
         if not all(status.subscribed for status in self._receivers.statuses()):
             raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
         deadline = time.monotonic() + self._options.ack_receipt_timeout
@@ -206,7 +206,7 @@ class QueryRuntime:
         """The tasks of the batch between two offsets.
 
         Ranges of epochs that are not held here are lost: they were never ACKed and come again, so they give
-        no rows (contract 3). What a journal should have and does not is an error.
+        no rows (contract 3). Ranges that a journal should have and does not are an error.
         """
         self._raise_failure()
         epochs = self._backlog.epochs

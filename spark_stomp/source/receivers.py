@@ -114,11 +114,11 @@ class ReceiverGroup:
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""
         if self.backlog.commit(committed):
-            # A message may have been delivered once more to another receiver than the one that holds it.
+            # All of them: a message may have been delivered once more, to a receiver that does not hold it.
             self._wake_receivers()
 
     def acks_confirmed(self) -> bool:
-        """Whether the broker confirmed every ACK of what was committed."""
+        """Whether the broker confirmed the ACKs of all committed messages."""
         return not any(status.acks_pending for status in self.statuses())
 
     def wait_changed(self, timeout: float) -> None:

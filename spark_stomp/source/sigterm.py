@@ -1,6 +1,6 @@
 """SIGTERM, by which Spark ends the process of a stream reader.
 
-Spark sends it twice within microseconds, never calls ``stop`` then, and waits for nothing.
+Spark sends it twice within microseconds, does not call ``stop``, and does not wait.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ class SigtermHandler:
         self._previous: object = None
 
     def install(self) -> None:
-        """From now on SIGTERM means ``work``."""
+        """From now on SIGTERM runs ``work``."""
         if threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGTERM, self._handle)
 
     def uninstall(self) -> None:
-        """Give SIGTERM back to whoever had it."""
+        """Restore the handler that SIGTERM had before."""
         if self._previous is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._previous)  # type: ignore[arg-type]
             self._previous = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # First make the second signal harmless. Then leave the work to a thread of its own: what was
-        # interrupted here may hold a lock that the work needs.
+        # First make the second signal harmless. Then leave the work to a thread of its own: the interrupted
+        # code may hold a lock that the work needs.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         threading.Thread(target=self._finish, name="stomp-terminate").start()
 
@@ -40,6 +40,6 @@ class SigtermHandler:
         try:
             self._work()
         finally:
-            # Unwinding the main thread instead would have Spark's runner report the end as an error to a JVM
-            # that no longer listens.
+            # If the main thread were unwound instead, Spark's runner would report an error to a JVM that no
+            # longer listens.
             os._exit(128 + signal.SIGTERM)

@@ -37,17 +37,17 @@ class StompStreamReader(DataSourceStreamReader):
         self._asked = False
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks get what they need to make rows, and neither options with secrets nor anything that lives.
+        # Tasks get only what they need to make rows: no options with secrets, and no running parts.
         return {"_rows": self._rows}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Constant: everything the broker holds and nobody ACKed."""
+        """Constant: a query begins with everything that the broker holds un-acked."""
         return INITIAL.to_dict()
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """The end of the next batch; with nothing new, the last end byte for byte.
+        """The end of the next batch; if nothing is new, the last end byte for byte.
 
         From Spark 4.2 on ``start`` is the end of the last committed batch; before, Spark passes nothing.
         """
@@ -65,7 +65,7 @@ class StompStreamReader(DataSourceStreamReader):
         return start if start is not None and end == begin else end.to_dict()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The ranges between two offsets, one task each; a lost range gives none."""
+        """The tasks that read the ranges between two offsets; a lost range has none."""
         begin, self._last_end = Offset.from_dict(start), Offset.from_dict(end)
         return self._running(begin, self._last_end).partitions(begin, self._last_end)
 
@@ -84,7 +84,7 @@ class StompStreamReader(DataSourceStreamReader):
         return None if self._runtime is None else self._runtime.status()
 
     def stop(self) -> None:
-        """The end of the query, if Spark gets as far as saying so."""
+        """The query ends. Spark may end the process without this call."""
         if self._runtime is not None:
             self._runtime.stop()
 
@@ -92,8 +92,8 @@ class StompStreamReader(DataSourceStreamReader):
         return self._mode
 
     def _running(self, begin: Offset, planned: Offset | None = None) -> QueryRuntime:
-        """The runtime, which starts at the first call; ``begin`` is where the run goes on, with the batch up
-        to ``planned`` if an earlier run planned one."""
+        """The runtime, which starts at the first call. The run goes on from ``begin``, with the batch up to
+        ``planned`` if an earlier run planned one."""
         if self._runtime is None:
             assert self._options is not None, "a task's copy of the reader was asked for offsets"
             runtime = QueryRuntime(self._options)

@@ -54,8 +54,8 @@ def read_range(partition: FrameRange, settings: RowSettings) -> Iterator[pa.Reco
 def gathered(batches: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
     """Consecutive batches of one origin, about a MiB together.
 
-    A batch is what one read of the socket brought, which is a single message if they trickle in; decoding has
-    a cost per batch that a message alone would not be worth.
+    A batch is what one read of the socket brought, maybe a single message. Decoding has a cost per batch, so
+    small batches are decoded together.
     """
     group: list[FrameBatch] = []
     size = 0

@@ -13,7 +13,7 @@ _DETAIL_LENGTH = 300
 _HIDDEN = "***"
 # A text that this project quotes may be cut at its end, before a quotation mark, or before punctuation.
 _POSSIBLE_CUT = re.compile(r"$|['\"]|[:,;] ")
-# Fewer characters of a secret tell nothing.
+# Fewer characters of a secret reveal nothing.
 _SHORTEST_PART = 3
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
 _IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
@@ -90,6 +90,6 @@ def _without_beginnings(text: str, forms: Collection[str]) -> str:
 
 
 def _shown_part(text: str, secret: str) -> int:
-    """With how many of the first characters of ``secret`` ``text`` ends; 0 if they are too few to matter."""
+    """How many first characters of ``secret`` are at the end of ``text``; 0 if they are too few to matter."""
     lengths = range(min(len(secret), len(text)), _SHORTEST_PART - 1, -1)
     return next((length for length in lengths if text.endswith(secret[:length])), 0)

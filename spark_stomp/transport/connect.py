@@ -139,7 +139,7 @@ def _await_connected(
 
 
 def _poll_first_events(connection: Connection, timeout: float) -> list[object]:
-    """``poll`` before CONNECTED: what fails here tells what kind of server it is."""
+    """``poll`` before CONNECTED: an error here shows what kind of server it is."""
     try:
         return list(connection.poll(timeout))
     except (HeartbeatLost, VersionError):

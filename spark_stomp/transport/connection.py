@@ -77,7 +77,7 @@ class Connection:
         return self._failure is not None
 
     def require_open(self) -> None:
-        """Raise what ended the connection, if something did; the session does not know it."""
+        """Raise the error that ended the connection, if it has ended; the session does not know of it."""
         if self._failure is not None:
             raise self._failure
 
@@ -99,7 +99,7 @@ class Connection:
         try:
             self._wake_sender.send(b"\0")
         except OSError:
-            # Full: a wake-up is waiting already. Closed: nobody polls any more.
+            # Full: a wake-up is waiting already. Closed: no thread polls any more.
             return
 
     def poll(self, timeout: float) -> list[Event]:
@@ -232,7 +232,7 @@ class Connection:
             while (event := self.session.next_event()) is not NEED_DATA:
                 events.append(event)
         except RemoteProtocolError as error:
-            # It quotes what does not fit the protocol.
+            # The error quotes bytes that the broker sent.
             self._failure = type(error)(without_secrets(error.message, self._secrets))
         if self._failure is not None and not events:
             raise self._failure

@@ -38,7 +38,7 @@ class Stream(Protocol):
     def write(self, data: memoryview) -> int:
         """Send what can be sent now of ``data``; returns how many bytes were taken.
 
-        The next call must begin with the same bytes from there on. Raises TransportError.
+        The next call must begin with the first byte that was not taken. Raises TransportError.
         """
 
     def close(self) -> None:

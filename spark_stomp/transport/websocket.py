@@ -1,8 +1,8 @@
 """STOMP over WebSocket, on the sans-IO half of the ``websockets`` package (the extra ``ws``).
 
-Each STOMP frame and each heart-beat goes out as a message of its own, since ActiveMQ reads only one frame of
-a message, and as text if it is UTF-8, since ActiveMQ ignores binary messages. What comes in is read as one
-stream of bytes, whatever its messages.
+Each STOMP frame and each heart-beat is sent as a message of its own, because ActiveMQ reads only one frame of
+a message. It is sent as text if it is UTF-8, because ActiveMQ ignores binary messages. Received messages are
+read as one stream of bytes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -
     for data in protocol.data_to_send():
         sock.sendall(data)
     while not protocol.events_received() and protocol.handshake_exc is None:
-        # What is left of the time, so that a server that sends byte by byte cannot extend it.
+        # The time that is left: a server that sends byte by byte must not extend it.
         sock.settimeout(max(0.001, deadline - time.monotonic()))
         data = sock.recv(_READ_SIZE)
         if data:

@@ -1,7 +1,7 @@
-"""The file of keys of committed messages whose frames a local journal no longer has.
+"""A local journal's file with the keys of committed messages whose frames it has deleted.
 
-The broker may deliver such a message once more. Its key is written before its frames are deleted, so that it
-is known again whatever dies. The file holds batches of keys (see ``journal.records``), one behind the other.
+The broker may deliver such a message once more. Its key is written before its frame is deleted, so that it is
+known again whatever dies. The file holds batches of keys (see ``journal.records``), one behind the other.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DedupLog:
     def _load(self, tolerant: bool) -> list[MessageKey]:
         raw = self._path.read_bytes() if self._path.exists() else b""
         keys, intact = unpack_keys(raw)
-        # A batch is appended and synced as a whole: what a crash leaves is the last one, cut off.
+        # A batch is appended and synced as a whole: a crash can only cut off the last one.
         if has_keys(raw, intact + 1) and not tolerant:
             raise JournalDamaged(
                 f"{self._path.name} is damaged at byte {intact}: keys of committed messages are lost, so the "

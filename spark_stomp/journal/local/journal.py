@@ -48,8 +48,8 @@ _LOCK_POLL: Final = 0.1
 class LocalJournal:
     """See :class:`~spark_stomp.journal.api.Journal`.
 
-    Raises JournalInUse if another process holds the lock for ``lock_timeout`` seconds, JournalDamaged if what
-    was synced is not there as it was written, JournalUnwritable if the directory cannot be had.
+    Raises JournalInUse if another process holds the lock for ``lock_timeout`` seconds, JournalDamaged if
+    synced bytes are missing or changed, JournalUnwritable if the directory cannot be used.
     """
 
     linger: Final = 0.0
@@ -135,11 +135,11 @@ class LocalJournal:
             if last.end <= upto and last.size >= self._segment_bytes:
                 self._rotate(last.end)
             while len(self._segments) > 1 and self._segments[0].end <= upto:
-                # Readers hold what they read; nobody new finds it.
+                # Readers keep the file open; new readers do not find it.
                 with self._lock:
                     path = self._segments.pop(0).path
                 path.unlink()
-                # One by one: of two deletions a crash must not keep only the later one.
+                # One by one: a crash must not undo a deletion and keep a later one.
                 sync_folder(self._directory)
 
     def skip(self, position: int) -> None:
@@ -249,7 +249,7 @@ class LocalJournal:
 
 
 def _gaps(segments: Sequence[Segment]) -> Iterator[str]:
-    """What is lost between two segments. What is missing below the committed position is nobody's loss."""
+    """What is lost between two segments. A gap below the committed position is no loss."""
     committed = max((segment.committed for segment in segments), default=0)
     for one, other in pairwise(segments):
         if one.end < other.first and committed < other.first:
@@ -260,7 +260,7 @@ def _gaps(segments: Sequence[Segment]) -> Iterator[str]:
 
 
 def _locked(directory: Path, timeout: float) -> int:
-    """The descriptor that holds the lock; it goes with the process, however that ends."""
+    """The descriptor that holds the lock; the system releases it when the process ends, in whatever way."""
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + timeout
     while True:

@@ -1,7 +1,7 @@
 """One file of a local journal: a header, then records, written once from front to back.
 
-Invariants: a record that was synced is never written again; only what lies behind everything synced may be
-missing or damaged after a crash, and only in the last file of a journal.
+Invariants: a synced record is never written again. After a crash only bytes that were not synced may be
+missing or damaged, and only at the end of the last file of a journal.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _HEADER: Final = struct.Struct("<8sI16sQ")
 _CHECKSUM: Final = struct.Struct("<I")
 _HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
 _SEARCH_BYTES: Final = 1 << 20
-# What is needed to find the file's length again is synced as well; times are not worth a second write.
+# fdatasync also syncs the length of the file; its times are not worth a second write.
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class _OpenFile:
-    """A file's descriptor, closed with the last one who reads it: that may be long after it was deleted."""
+    """A file's descriptor, closed when its last reader is gone, maybe long after the file was deleted."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -78,7 +78,7 @@ class Segment:
         self.end = first
         self.size = _HEADER_BYTES
         self.committed = 0
-        # Bound to the file alone: bound to the segment, neither would go before the garbage collector runs.
+        # A method of the file: one of the segment would keep both until the garbage collector runs.
         self._file = _OpenFile(descriptor)
         self.index: FrameIndex[Record] = FrameIndex(self._file.ends)
         self._durable = 0
@@ -88,7 +88,7 @@ class Segment:
     def create(cls, directory: Path, journal: str, first: int) -> Segment:
         """A new file for the frames from position ``first`` on; it is synced."""
         path = directory / f"{first:020d}{SUFFIX}"
-        # Of a crash in the middle of this only a file without records can be left.
+        # A crash in the middle of this can leave only a file without records.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         segment = cls(path, descriptor, first)
         header = _HEADER.pack(_MAGIC, _FORMAT, journal.encode(), first)
@@ -98,10 +98,10 @@ class Segment:
 
     @classmethod
     def open(cls, path: Path, journal: str, *, last: bool) -> tuple[Segment | None, list[str]]:
-        """A file as an earlier run left it, and what is damaged in it.
+        """Open a file that an earlier run left; returns it and what is damaged in it.
 
-        What a crash left behind the synced part of the ``last`` one is cut off; None if nothing of it was
-        ever synced.
+        If a crash left bytes behind the synced part of the ``last`` file, they are cut off; None if no part
+        was ever synced.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         segment = cls(path, descriptor, int(path.name.removesuffix(SUFFIX)))
@@ -122,11 +122,11 @@ class Segment:
         self._write(encode_batch(batch, self.end, committed=committed, durable=self._durable))
 
     def mark(self, committed: int) -> None:
-        """Note what is durable, so that damage to it can be told from what a crash leaves."""
+        """Note what is durable, so that damage to it differs from what a crash leaves."""
         self._write(encode_mark(self.end, committed=committed, durable=self._durable))
 
     def sync(self) -> None:
-        """What was written is on the disk when this returns."""
+        """Everything written is on the disk when this returns."""
         _sync(self._file.descriptor)
         self._durable = self.size
 
@@ -149,7 +149,7 @@ class Segment:
         self._last = record
         self.committed = head.committed
         self.size = record.offset + head.size
-        # Last: readers go by it.
+        # Last, because readers rely on it.
         self.end = head.end
 
     # --- reading
@@ -200,7 +200,7 @@ class Segment:
         return damage
 
     def _was_durable(self, offset: int, length: int) -> bool:
-        """Whether a record behind ``offset`` says that what is there was synced."""
+        """Whether a record behind ``offset`` says that the bytes there were synced."""
         found = self._next_intact(offset + 1, length)
         while found is not None:
             if found.head.durable > offset:

@@ -4,7 +4,7 @@ What the rest of the journal relies on:
 
 - An object that was put completely is found by every listing that begins afterwards (S3, Google's and Azure's
   stores keep this).
-- One that is whole stays so while it is put again with the same bytes.
+- A complete object stays complete while it is put again with the same bytes.
 
 Nothing else is relied on. An object may appear after its writer was told of a failure, or although its writer
 is dead. While it is being written, some stores show it with a smaller size than its name tells.
@@ -32,12 +32,12 @@ T = TypeVar("T")
 _DELAYS: Final = (0.2, 0.8, 2.0)
 # These have no folders, only names; "making" one leaves an empty object behind.
 _WITHOUT_FOLDERS: Final = ("s3", "gcs", "gs")
-# What a file system answers that does not know how to sync a folder.
+# The answers of file systems that cannot sync a folder.
 _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EISDIR)
 
 
 class Store(Protocol):
-    """Whatever fails raises OSError or a pyarrow error, FileNotFoundError if there is no such object."""
+    """A method that fails raises OSError or a pyarrow error, FileNotFoundError if there is no such object."""
 
     def prepare(self, folders: Iterable[str]) -> None:
         """Make the folders, if the store knows such a thing."""
@@ -96,13 +96,13 @@ class MountStore:
 
     def put(self, path: str, data: bytes) -> None:
         target = self._root / path
-        # Not truncated: put again it has the same bytes, and who reads it meanwhile must not see it cut off.
+        # Not truncated: a second put has the same bytes, and a reader must not see the file cut off.
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             write_fully(descriptor, [data])
             os.fsync(descriptor)
         finally:
-            # A mount uploads here, and says here that it could not.
+            # A mount uploads at this call, and reports here if it could not.
             os.close(descriptor)
         _sync_folder(target.parent)
 
@@ -114,7 +114,7 @@ class MountStore:
             with os.scandir(self._root / folder) as entries:
                 return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         except FileNotFoundError:
-            # The folder; or a file that went while its size was asked for, and then the next listing tells.
+            # The folder is missing, or a file vanished while its size was read: then list again.
             if (self._root / folder).is_dir():
                 return self.sizes(folder)
             return {}
@@ -157,7 +157,7 @@ class Blobs:
         return self._writing(lambda: self._store.sizes(folder))
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
-        """One after the other; those that are not there are passed over."""
+        """One after the other; those that are not there are skipped."""
         for name in names:
             self._writing(lambda path=f"{folder}/{name}": self._deleted(path))  # type: ignore[misc]
 

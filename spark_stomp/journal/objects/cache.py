@@ -1,6 +1,7 @@
 """Objects of frames: read as a whole, checked, and kept in memory up to a bound.
 
-A batch is planned, read and often read again soon after its frames came, so what was just written is kept.
+A batch is planned, read and often read again soon after its frames came, so objects that were just written
+are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class ObjectCache:
     """What the objects hold. Methods may be called from any thread.
 
     All raise JournalDamaged if an object is missing or not as it was written, and JournalError if it cannot
-    be read. ``max_bytes`` bounds the contents that are kept. Indexes are kept of all objects that were read.
+    be read. ``max_bytes`` bounds the contents that are kept. The indexes of all objects read are kept.
     """
 
     def __init__(self, blobs: Blobs, max_bytes: int = _MAX_BYTES) -> None:
@@ -46,7 +47,7 @@ class ObjectCache:
         self._indexes: dict[FramesName, FrameIndex[Record]] = {}
 
     def __len__(self) -> int:
-        """Of how many objects anything is kept."""
+        """How many objects have an index here."""
         return len(self._indexes)
 
     @property
@@ -70,7 +71,7 @@ class ObjectCache:
         return index
 
     def free(self, name: FramesName) -> None:
-        """The object is deleted."""
+        """Forget an object that was deleted."""
         with self._lock:
             self._indexes.pop(name, None)
             self._content_bytes -= len(self._contents.pop(name, b""))

@@ -1,8 +1,8 @@
 """Keys of committed messages whose frames are gone, in objects of batches as in ``journal.records``.
 
-Each object holds one batch or several that were merged, sixteen at a time, so that few objects hold many
-keys and each key is put a few times only. The merged one is put before the others are deleted: a crash in
-between leaves keys twice, which means the same.
+Each object holds one batch or several. Sixteen objects at a time are merged, so that few objects hold many
+keys and each key is put only a few times. The merged one is put before the others are deleted: a crash in
+between leaves keys twice, which changes nothing.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ObjectDedupLog:
             try:
                 return [self._blobs.get(f"{DEDUP_LOG}/{name}") for name in choice(self._names)]
             except FileNotFoundError:
-                # Another writer has merged it into an object of its own. It, or this one, is about to stop.
+                # Another writer has merged it into its own object. One of the two is about to stop.
                 listed = False
         raise JournalDamaged(
             f"objects under {DEDUP_LOG} of the journal at {self._blobs.shown} keep vanishing"
@@ -105,8 +105,8 @@ class ObjectDedupLog:
     def _list(self) -> None:
         sizes = self._blobs.names(DEDUP_LOG)
         names = sorted(name for text in sizes if (name := DedupLogName.parse(text)) is not None)
-        # A writer puts one after the other: a crash leaves no other than its last one unfinished, and before
-        # any frame was deleted on account of it.
+        # A writer puts one after the other: a crash leaves only its last one unfinished, and no frame was
+        # deleted yet because of that one.
         last = {name.writer: name for name in names}
         self._unfinished = [name for name in last.values() if sizes[str(name)] != name.size]
         self._names = [name for name in names if name not in self._unfinished]
@@ -123,7 +123,7 @@ class ObjectDedupLog:
 
 
 def _mergeable(names: list[DedupLogName]) -> list[DedupLogName]:
-    """The last ones, if they are enough and none is larger than they will be together."""
+    """The last sixteen names, if the first of them was not merged more often than the last."""
     last = names[-_MERGED:]
     return last if len(last) == _MERGED and last[0].tier <= last[-1].tier else []
 

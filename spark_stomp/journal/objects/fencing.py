@@ -1,4 +1,4 @@
-"""Which frames of an object store are the journal's, though several writers may have put some.
+"""Which frames in an object store belong to the journal, though several writers may have put some.
 
 An object store has no lock. So a writer that opens the journal announces itself by a marker, and an older one
 that sees it stops. A manifest says what the writer found when it opened; the newest one decides which objects
@@ -93,7 +93,7 @@ class Manifest:
 
 
 def accepted_of(frames: Iterable[FramesName]) -> tuple[Accepted, ...]:
-    """Of each writer the positions from its first object of ``frames`` to its last."""
+    """For each writer, the positions from its first object of ``frames`` to its last."""
     ranges: dict[Writer, tuple[int, int]] = {}
     for one in frames:
         low, high = ranges.get(one.writer, (one.first, one.end))
@@ -135,12 +135,12 @@ def list_journal(blobs: Blobs) -> Listing:
 
 
 def _manifests(blobs: Blobs) -> tuple[list[ManifestName], Manifest | None, list[str]]:
-    """The names of all, the newest, and what is wrong with newer ones."""
+    """The names of all manifests, the newest that can be read, and what is wrong with newer ones."""
     sizes = blobs.names(MANIFESTS)
     names = sorted(name for text in sizes if (name := ManifestName.parse(text)) is not None)
     broken: list[str] = []
     for name in reversed(names):
-        # One that was never finished decides nothing: its writer appended nothing.
+        # An unfinished one decides nothing: its writer appended nothing.
         if sizes[str(name)] != name.size:
             continue
         raw = blobs.get(f"{MANIFESTS}/{name}")
@@ -156,7 +156,7 @@ def _marks(blobs: Blobs) -> list[MarkName]:
 
 
 class WriterFence:
-    """A writer's marker, put when this is made."""
+    """A writer's marker. The constructor puts it."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -178,7 +178,7 @@ class WriterFence:
             )
 
     def clear(self, manifests: Sequence[ManifestName]) -> None:
-        """Delete the marks and markers of older writers, and those ``manifests`` that are theirs."""
+        """Delete the marks and markers of older writers, and their ``manifests``."""
         self._delete_older(MANIFESTS, manifests)
         self._delete_older(MARKS, _marks(self._blobs))
         older = (str(writer) for writer in self._writers() if writer < self.writer)

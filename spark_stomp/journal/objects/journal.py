@@ -1,8 +1,8 @@
 """A journal of immutable objects: for object stores, and for mounts that cannot append to a file.
 
 Each object holds the records of one append, or a part of them, and is complete before anything in it has a
-position. ``object_names`` says what there is, ``fencing`` why two writers never give the same position away,
-though nothing can be locked.
+position. ``object_names`` says which objects there are, ``fencing`` why two writers never give away the same
+position, although there is no lock.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _ATTEMPTS: Final = 5
 class ObjectJournal:
     """See :class:`~spark_stomp.journal.api.Journal`.
 
-    Making one takes the journal over: an older writer stops with JournalInUse. Raises JournalInUse if an even
-    newer one does the same, JournalDamaged if something is missing, JournalUnwritable if the store does not
-    take what opening needs: a marker and a manifest.
+    The constructor takes the journal over: an older writer stops with JournalInUse. It raises JournalInUse if
+    a newer writer comes meanwhile, JournalDamaged if something is missing, JournalUnwritable if the store
+    does not take the marker and the manifest that opening needs.
     """
 
     linger: Final = 0.2
@@ -69,7 +69,7 @@ class ObjectJournal:
         self._objects = self._intact(found.frames)
         self._end = found.end
         self._committed = max(found.committed, self.first)
-        # What is durable of the committed position, and the end and the committed position of the last mark.
+        # The committed position that is durable, and the end and the committed position of the last mark.
         self._durable_commit = found.committed
         self._marked = (manifest.base, manifest.committed)
         self._mark_name: MarkName | None = None
@@ -142,7 +142,7 @@ class ObjectJournal:
         if not old:
             return
         with self._writing():
-            # Before the first goes, what remains says that they all were committed.
+            # Before the first is deleted, something that stays must say that all were committed.
             if self._durable_commit < old[-1].end:
                 self._mark()
             self._fence.check()
@@ -161,10 +161,10 @@ class ObjectJournal:
             self._mark()
 
     def close(self) -> None:
-        """Nothing is held: the next writer takes over whenever it comes."""
+        """Nothing is held: the next writer can take over at any time."""
 
     def _grouped(self, batches: Sequence[FrameBatch]) -> Iterator[list[FrameBatch]]:
-        """Those of ``batches`` that go into one object."""
+        """``batches`` in groups, one for each object."""
         group: list[FrameBatch] = []
         size = 0
         for batch in batches:
@@ -198,7 +198,7 @@ class ObjectJournal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """What failed once has failed for good: a position must not be put with other bytes."""
+        """After one failure refuse all writes: a position must not be put with other bytes."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -260,7 +260,7 @@ class ObjectJournal:
         raise JournalDamaged(f"{MANIFESTS} of the journal at {self._blobs.shown} keep vanishing")
 
     def _put_manifest(self, found: ListingState) -> Manifest:
-        """Put what was found: that is what the journal is, unless a newer writer is there already."""
+        """Put what was found. From then on it defines the journal, unless there is a newer writer already."""
         manifest = Manifest(self.writer, self.id, found.end, found.committed, accepted_of(found.frames))
         raw = manifest.encode()
         self._blobs.put(f"{MANIFESTS}/{ManifestName(self.writer, len(raw))}", raw)
@@ -272,7 +272,7 @@ class ObjectJournal:
         self._dedup_log.compact()
 
     def _intact(self, names: Sequence[FramesName]) -> list[FramesName]:
-        """Those of ``names`` that can be read; all if not tolerant, since reading the others is an error."""
+        """The ``names`` that can be read; all if not tolerant, because reading a damaged one is an error."""
         if not self._settings.tolerant:
             return list(names)
         intact = []

@@ -21,7 +21,7 @@ class ListingState:
     Attributes:
         frames: the journal's objects of frames, in order.
         void: those that may be deleted.
-        end: the next position; nothing that ``append`` ever returned lies behind it.
+        end: the next position; no position that ``append`` ever returned is behind it.
         committed: the position up to which Spark had committed.
         damage: what is lost, for people.
     """
@@ -53,7 +53,7 @@ def resolve_listing(listing: Listing) -> ListingState:
         frames=kept,
         void=void,
         end=end,
-        # What is lost and tolerated is as if it were committed.
+        # Lost positions that are tolerated count as committed.
         committed=max(committed, kept[0].first if kept else end),
         damage=list(_damage(listing, newer, valid, lost)),
     )
@@ -88,9 +88,9 @@ def _lost(whole: Sequence[FramesName], committed: int, end: int) -> Iterator[tup
 
 
 def _behind_gaps(whole: Sequence[FramesName], committed: int) -> list[FramesName]:
-    """``whole`` from the last gap on that lies below ``committed``.
+    """``whole`` after the last gap below ``committed``.
 
-    What is before such a gap was deleted once, and has come back.
+    Objects before such a gap were deleted once, and have appeared again.
     """
     begin = 0
     for index, (one, other) in enumerate(pairwise(whole), 1):

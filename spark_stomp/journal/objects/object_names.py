@@ -1,4 +1,4 @@
-"""The names of a journal's objects: all that opening one needs to know stands in them.
+"""The names of a journal's objects. They and a manifest say which frames the journal has.
 
 ::
 
@@ -8,7 +8,7 @@
     marks/G-W-E-C                     empty but for a byte: the journal ended at E, and C was committed
     settled/K-T-N-G-W-S               N keys; K is a serial number, T how often they were merged
 
-An object whose name has another form is somebody else's, and neither read nor deleted.
+An object whose name has another form does not belong to the journal, and is neither read nor deleted.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class FramesName:
 
 
 class MarkName(NamedTuple):
-    """The name of a mark, which is all of it."""
+    """The name of a mark. A mark says nothing else."""
 
     writer: Writer
     end: int
