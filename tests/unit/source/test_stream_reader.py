@@ -29,8 +29,9 @@ from spark_stomp.errors import (
 )
 from spark_stomp.schema import Projection
 from spark_stomp.source import query
+from spark_stomp.source.memory_backlog import MemoryBacklog
 from spark_stomp.source.offsets import Offset
-from spark_stomp.source.planning import Mode
+from spark_stomp.source.planning import Available, Decision, Limits, Mode, Situation
 from spark_stomp.source.query import QueryStatus
 from spark_stomp.source.stream_reader import StompStreamReader
 
@@ -375,6 +376,29 @@ def test_an_end_chosen_before_a_discard_is_chosen_again(
     end = run.reader.latestOffset(start, None)
     assert len(chosen) == 2
     assert run.read(start, end) == BODIES
+
+
+def test_a_message_that_becomes_durable_between_two_questions_is_seen_by_one_of_them(
+    broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unwritten, situations = [True], []
+    available, decide = MemoryBacklog.available, query.decide
+
+    def before_it_is_durable(*args: Any) -> list[Available]:
+        found = available(*args)
+        unwritten[0] = False
+        return found
+
+    def watched(mode: Mode, limits: Limits, situation: Situation) -> Decision:
+        situations.append(situation)
+        return decide(mode, limits, situation)
+
+    monkeypatch.setattr(MemoryBacklog, "available", before_it_is_durable)
+    monkeypatch.setattr(MemoryBacklog, "has_unwritten", property(lambda _: unwritten[0]))
+    monkeypatch.setattr(query, "decide", watched)
+    runs.append(run := Spark(broker.url))
+    run.reader.latestOffset(run.reader.initialOffset(), None)
+    assert [situation.has_unwritten for situation in situations] == [True]
 
 
 class TestAvailableNow:
