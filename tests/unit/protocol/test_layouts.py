@@ -102,6 +102,19 @@ class TestLayoutCache:
         teach(cache, "later", times=2)
         assert "later" not in cache.known
 
+    def test_one_that_had_to_go_is_learned_anew(self) -> None:
+        cache = new_cache()
+        for number in range(layouts.MAX_KNOWN):
+            teach(cache, f"name{number}")
+        teach(cache, "late", times=layouts.COMPILE_EVERY)
+        assert "name0" not in cache.known
+        # Frames of unknown layout that pay for one more; a name that is not plain is never learned.
+        teach(cache, "a b", times=layouts.COMPILE_EVERY)
+        teach(cache, "name0", times=1)
+        assert "name0" not in cache.known
+        teach(cache, "name0", times=1)
+        assert cache.known[0] == "name0"
+
     def test_candidates_are_bounded(self) -> None:
         cache = new_cache()
         for number in range(layouts.MAX_CANDIDATES + 1):
