@@ -242,10 +242,12 @@ class Committer:
             log.exception("watching for commits failed unexpectedly")
 
     def _warn_if_evidence_is_late(self) -> None:
-        read_at = self._exchange.read_at
-        if self._warned or read_at is None or time.monotonic() - read_at < _NO_EVIDENCE_AFTER:
-            return
         with self._lock:
+            # Asked under the lock: the exchange expects a batch before it counts as planned here, so an
+            # earlier batch that was read is not taken for it.
+            read_at = self._exchange.read_at
+            if read_at is None or time.monotonic() - read_at < _NO_EVIDENCE_AFTER:
+                return
             if self._evidence.unproved():
                 self._warn_once(f"a batch was read {_NO_EVIDENCE_AFTER:g}s ago, and for it")
 

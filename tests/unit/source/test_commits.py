@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import Any, cast
 
 import pytest
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.source.commits import CommitEvidence, Committer
 from spark_stomp.source.offsets import INITIAL, Offset, Position
@@ -119,11 +121,38 @@ class SlowExchange:
     """Its tasks read the batch before this one long ago, and it hears slowly of the next one."""
 
     def __init__(self) -> None:
-        self.read_at: float | None = time.monotonic() - 100
+        self._read_at: float | None = time.monotonic() - 100
+        self.looks = 0
+
+    @property
+    def read_at(self) -> float | None:
+        self.looks += 1
+        return self._read_at
 
     def expect(self, tickets: list[object]) -> None:
-        time.sleep(0.3)  # some looks of the watcher
-        self.read_at = None
+        # When the second look begins, the first has had all its consequences.
+        enough = self.looks + 2
+        wait_until(lambda: self.looks >= enough, what="a whole look of the watcher")
+        self._read_at = None
+
+
+class SlowlyReadExchange(SlowExchange):
+    """The next batch is planned while the watcher looks when the one before was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = threading.Event()
+        self.planned = threading.Event()
+
+    @property
+    def read_at(self) -> float | None:
+        read_at = self._read_at
+        self.looked_at.set()
+        self.planned.wait(0.2)
+        return read_at
+
+    def expect(self, tickets: list[object]) -> None:
+        self._read_at = None
 
 
 @pytest.mark.rule("1.9")
@@ -133,6 +162,22 @@ def test_that_an_earlier_batch_was_read_is_no_reason_to_warn_of_this_one(
     committer = Committer(lambda end: None, frozenset(), cast("Any", SlowExchange()), None)
     committer.start()
     committer.planned(at(5), [])
+    committer.commit_called(at(5))
+    with caplog.at_level(logging.WARNING):
+        committer.stop()
+    assert caplog.text == ""
+
+
+@pytest.mark.rule("1.9")
+def test_a_batch_planned_during_a_look_is_no_reason_to_warn_either(caplog: pytest.LogCaptureFixture) -> None:
+    exchange = SlowlyReadExchange()
+    committer = Committer(lambda end: None, frozenset(), cast("Any", exchange), None)
+    committer.start()
+    assert exchange.looked_at.wait(PATIENCE)
+    committer.planned(at(5), [])
+    exchange.planned.set()
+    exchange.looked_at.clear()
+    assert exchange.looked_at.wait(PATIENCE)
     committer.commit_called(at(5))
     with caplog.at_level(logging.WARNING):
         committer.stop()
