@@ -12,15 +12,15 @@ docs/journal.md says how the journals keep them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_stomp.errors import JournalDamaged, JournalTrimmed, JournalUnwritable
 from spark_stomp.framebatch import FrameBatch, MessageKey
+from spark_stomp.logs import get_log
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ class ConnectionOptions:
     """How to reach a broker and how to introduce oneself.
 
     ``endpoints`` are tried in order. ``heartbeat`` is (outgoing, incoming) in milliseconds, 0 for none;
-    ``connect_timeout`` is in seconds and covers one attempt at one endpoint.
+    ``connect_timeout`` is in seconds and covers one attempt at one endpoint. ``log_level`` is for the process
+    that holds the connection.
     """
 
     endpoints: tuple[Endpoint, ...] = required("url", EVERYWHERE, ENDPOINTS, "Address of the broker.")
@@ -131,6 +132,13 @@ class ConnectionOptions:
     )
     max_header_line_bytes: int = option("maxHeaderLineBytes", EVERYWHERE, SIZE, "64k", "Longest header line.")
     max_headers: int = option("maxHeaders", EVERYWHERE, integer(1), "1000", "Most headers of one frame.")
+    log_level: str = option(
+        "logLevel",
+        EVERYWHERE,
+        choice("debug", "info", "warning", "error"),
+        "warning",
+        "Least level of the lines on stderr of Spark's Python processes.",
+    )
 
     @property
     def limits(self) -> Limits:

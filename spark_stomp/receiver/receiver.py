@@ -10,7 +10,6 @@ a lost one is replaced for as long as ``reconnectTimeout`` allows, and sequence 
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from spark_stomp.errors import (
     RemoteProtocolError,
     StompError,
 )
+from spark_stomp.logs import about, get_log, in_context
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.receiver.ack_ledger import AckGroup
@@ -34,7 +34,7 @@ from spark_stomp.receiver.retry import Retry, may_recover
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus, choose_subscription
 from spark_stomp.transport import Connection, open_connection
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 _POLL = 1.0
 # ACKs sent with one receipt: few enough that the broker's answers keep coming while a large batch is ACKed.
@@ -74,7 +74,9 @@ class Receiver:
         self._failure: StompError | None = None
         self._stop_deadline: float | None = None
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"stomp-receiver-{settings.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
+        )
 
     def start(self) -> None:
         """Connect and subscribe in the receiver's own thread; failures appear in :meth:`status`."""
@@ -136,7 +138,7 @@ class Receiver:
     # Everything below runs in the receiver's thread.
 
     def _run(self) -> None:
-        name = self._settings.name
+        about(receiver=self._settings.name)
         retry = Retry(self._options.reconnect_timeout, time.monotonic())
         try:
             while self._stop_deadline is None:
@@ -146,11 +148,12 @@ class Receiver:
                     self._wait_to_reconnect(error, retry)
         except StompError as error:
             self._failure = error
-            log.warning("receiver %s of %s ended: %s", name, self._settings.destination, error)
+            log.warning("ended: %s", error)
         except Exception as error:
             # A thread that dies in silence would look like an empty queue for ever.
+            name = self._settings.name
             self._failure = DeliveryError(f"receiver {name} failed unexpectedly: {error!r}")
-            log.exception("receiver %s failed unexpectedly", name)
+            log.exception("failed unexpectedly")
         finally:
             self._notify()
 

@@ -6,7 +6,6 @@ alive: it sends what is queued, sends heart-beats and reads what the broker send
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,11 +14,12 @@ from types import TracebackType
 from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.brokers import dialect_for
 from spark_stomp.errors import ReceiptTimeout, StompError
+from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptReceived
 from spark_stomp.transport import Connection, open_connection
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 _DISCONNECT_TIMEOUT = 5.0
 # While messages keep coming, they are sent in groups of this many, and the pump has nothing to do.
@@ -63,6 +63,7 @@ class Sender:
     """
 
     def __init__(self, options: SinkOptions) -> None:
+        show(options.connection.log_level)
         self._options = options
         self._connection: Connection | None = None
         self._dialect = dialect_for(None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -12,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from spark_stomp.arrow import outgoing_messages
+from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.sender import Sender
@@ -19,7 +19,7 @@ from spark_stomp.sink.sender import Sender
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 _ROWS_PER_BATCH = 1_000
 
@@ -53,6 +53,11 @@ class _Writer:
     def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
         return send_batches(batches, self._columns, self._options)
 
+    def _confirmed(self, messages: list[Any]) -> int:
+        """How many messages all tasks had confirmed, for a line of the log in the process of the commit."""
+        show(self._options.connection.log_level)
+        return sum(message.messages for message in messages if isinstance(message, Confirmed))
+
 
 class StompBatchWriter(_Writer, DataSourceArrowWriter):
     """``df.write.format("stomp")``. A task that Spark retries sends its rows again."""
@@ -61,10 +66,10 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
         return self._send(iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        log.info("%d message(s) confirmed by the broker", _total(messages))
+        log.info("%d message(s) confirmed by the broker", self._confirmed(messages))
 
     def abort(self, messages: list[Any]) -> None:
-        log.warning("the write failed after %d confirmed message(s)", _total(messages))
+        log.warning("the write failed after %d confirmed message(s)", self._confirmed(messages))
 
 
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
@@ -74,10 +79,10 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
         return self._send(iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        log.info("batch %d: %d message(s) confirmed by the broker", batchId, _total(messages))
+        log.info("batch %d: %d message(s) confirmed by the broker", batchId, self._confirmed(messages))
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        log.warning("batch %d failed after %d confirmed message(s)", batchId, _total(messages))
+        log.warning("batch %d failed after %d confirmed message(s)", batchId, self._confirmed(messages))
 
 
 class StompRowStreamWriter(StompStreamWriter):
@@ -100,7 +105,3 @@ def _as_batches(rows: Iterator[Row], columns: SinkColumns) -> Iterator[pa.Record
 def _arrow_value(value: Any) -> Any:
     """A map as Arrow takes it: a list of pairs."""
     return list(value.items()) if isinstance(value, dict) else value
-
-
-def _total(messages: list[Any]) -> int:
-    return sum(message.messages for message in messages if isinstance(message, Confirmed))

@@ -5,7 +5,6 @@ Browses if the broker can; otherwise takes the messages un-acked and gives them 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +16,7 @@ from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.errors import StompError
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.logs import get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import (
     ErrorReceived,
@@ -31,7 +31,7 @@ from spark_stomp.schema import Projection
 from spark_stomp.source.tasks import RowSettings
 from spark_stomp.transport import Connection, open_connection
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 _SUBSCRIPTION = "0"
 _DISCONNECT_TIMEOUT = 5.0
@@ -66,6 +66,7 @@ def browse(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatc
     Nothing is ACKed. If the broker cannot browse, the messages are taken and given back at the end, which
     costs each of them one delivery; the log says so, and says if the read was cut off.
     """
+    show(options.connection.log_level)
     with open_connection(options.connection, scan=True) as connection:
         session = connection.session
         dialect = dialect_for(session.server, options.connection.broker)

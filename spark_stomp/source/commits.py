@@ -8,17 +8,17 @@ log under asynchronous progress tracking. ``stop()`` proves nothing.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 
 from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable, DeliveryError, StompError
 from spark_stomp.exchange import ExchangeServer, RangeTicket
+from spark_stomp.logs import get_log, in_context
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.offsets import Offset
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 _POLL = 0.1
 _NO_EVIDENCE_AFTER = 10.0
@@ -109,7 +109,9 @@ class Committer:
         self._failure: StompError | None = None
         self._unreadable_since: float | None = None
         self._stopped = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="stomp-commit-watcher", daemon=True)
+        self._watcher = threading.Thread(
+            target=in_context(self._watch), name="stomp-commit-watcher", daemon=True
+        )
 
     def start(self) -> None:
         self._watcher.start()

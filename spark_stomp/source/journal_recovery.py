@@ -6,17 +6,17 @@ ACKs, and may deliver them again. Such a delivery is attached to the held frame,
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
+from spark_stomp.logs import get_log
 from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.dedup import NO_LIMITS
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most: int) -> Deliveries:

@@ -12,16 +12,16 @@ Invariants:
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 
 from spark_stomp.errors import JournalError, StompError
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
+from spark_stomp.logs import get_log, in_context
 from spark_stomp.receiver import DedupIndex, Deliveries
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 # Taken from each receiver; what is taken from all of them is made durable together.
 _GROUP_BYTES = 4 << 20
@@ -59,7 +59,7 @@ class JournalWriter:
         self._failure: StompError | None = None
         self._work = threading.Event()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stomp-journal", daemon=True)
+        self._thread = threading.Thread(target=in_context(self._run), name="stomp-journal", daemon=True)
 
     @property
     def failure(self) -> StompError | None:

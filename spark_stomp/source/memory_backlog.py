@@ -7,7 +7,6 @@ receivers and all runs, and the epoch is the journal's id, which does not end.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -15,11 +14,12 @@ from typing import ClassVar, Protocol
 from spark_stomp.errors import JournalError, JournalMissing, RangeUnavailable, StompError
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
 from spark_stomp.source.planning import Available, Range
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Backlog(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from spark_stomp.errors import StompError, SubscribeTimeout
 from spark_stomp.exchange import RangeTicket
+from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
@@ -30,9 +30,10 @@ from spark_stomp.source.planning import (
 )
 from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.sigterm import SigtermHandler
+from spark_stomp.source.status import query_name
 from spark_stomp.source.tasks import FrameRange
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 _SHUTDOWN = 4.0
 _TASK_BYTES = 32 << 20
@@ -60,6 +61,8 @@ class QueryRuntime:
     """
 
     def __init__(self, options: SourceOptions) -> None:
+        show(options.connection.log_level)
+        about(query=query_name(options))
         self._options = options
         self._limits = Limits(
             max_messages=options.max_messages_per_trigger,

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
+from spark_stomp.logs import in_context
+
 
 class SigtermHandler:
     """Runs ``work`` at SIGTERM and then ends the process. Only a main thread can install it."""
@@ -34,7 +36,7 @@ class SigtermHandler:
         # First make the second signal harmless. Then leave the work to a thread of its own: the interrupted
         # code may hold a lock that the work needs.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        threading.Thread(target=self._finish, name="stomp-terminate").start()
+        threading.Thread(target=in_context(self._finish), name="stomp-terminate").start()
 
     def _finish(self) -> None:
         try:

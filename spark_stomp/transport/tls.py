@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 from typing import TYPE_CHECKING
 
 from spark_stomp.errors import ConnectTimeout, TlsRefused
+from spark_stomp.logs import get_log
 
 if TYPE_CHECKING:
     from spark_stomp.options import TlsOptions
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 # OpenSSL's X509_V_ERR_* codes.
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64

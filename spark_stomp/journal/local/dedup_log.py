@@ -6,7 +6,6 @@ known again whatever dies. The file holds batches of keys (see ``journal.records
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -16,8 +15,9 @@ from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal.files import write_fully
 from spark_stomp.journal.records import has_keys, pack_keys, unpack_keys
+from spark_stomp.logs import get_log
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class DedupLog:

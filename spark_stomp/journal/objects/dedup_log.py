@@ -7,7 +7,6 @@ between leaves keys twice, which changes nothing.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -16,8 +15,9 @@ from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, DedupLogName, Writer
 from spark_stomp.journal.records import pack_keys, unpack_keys
+from spark_stomp.logs import get_log
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 _MERGED: Final = 16
 _ATTEMPTS: Final = 5
