@@ -6,7 +6,7 @@
 
 ``buffer``     octets received and not read yet      ``layouts``    known header layouts; many frames at once
 ``reader``     the exact reading of one frame        ``decoder``    octets to frames
-``scanner``    octets to blocks of raw MESSAGE frames
+``scanner``    octets to blocks of raw MESSAGE frames  ``malformed``  messages that break a rule
 
 ``handshake``  CONNECT, and the first frame          ``states``     the transition tables of both halves
 ``client``, ``server``  the two halves of a session  ``session``    what they share
@@ -33,6 +33,7 @@ from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
 from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
 from spark_stomp.protocol.handshake import ClientConfig
 from spark_stomp.protocol.heartbeat import negotiate_heartbeat, parse_heartbeat
+from spark_stomp.protocol.malformed import MalformedMessage, read_malformed
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.server import ServerConfig, ServerConnection
 from spark_stomp.protocol.states import ClientState, ServerState
@@ -54,6 +55,7 @@ __all__ = [
     "FrameScanner",
     "HeartbeatReceived",
     "Limits",
+    "MalformedMessage",
     "MessageBlock",
     "MessageReceived",
     "MessagesScanned",
@@ -67,5 +69,6 @@ __all__ = [
     "escape",
     "negotiate_heartbeat",
     "parse_heartbeat",
+    "read_malformed",
     "unescape",
 ]

@@ -44,6 +44,7 @@ from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Sig
 from spark_stomp.protocol.handshake import ClientConfig, HandshakeDecoder, encode_connect
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer, negotiate_heartbeat, parse_heartbeat
 from spark_stomp.protocol.ids import ClientIds, OpenSubscription
+from spark_stomp.protocol.malformed import MalformedMessage
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.session import Session
 from spark_stomp.protocol.states import CLIENT_TABLE, ClientState, Local, Machine, Remote
@@ -283,6 +284,9 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         if isinstance(event, MessageBlock):
             self._machine.remote(Remote.MESSAGE)
             return MessagesScanned(event)
+        if isinstance(event, MalformedMessage):
+            self._machine.remote(Remote.MESSAGE)
+            return event
         if isinstance(event, Frame):
             return self._read_frame(event)
         if event is HEARTBEAT:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from spark_stomp.protocol.frames import Frame
+from spark_stomp.protocol.malformed import MalformedMessage
 from spark_stomp.protocol.scanner import MessageBlock
 
 _MESSAGE_LENGTH = 200
@@ -100,6 +101,7 @@ Event: TypeAlias = (
     Connected
     | MessageReceived
     | MessagesScanned
+    | MalformedMessage
     | ReceiptReceived
     | ErrorReceived
     | Disconnected

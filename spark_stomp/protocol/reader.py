@@ -36,6 +36,7 @@ from spark_stomp.protocol.grammar import (
 
 LF: Final = 0x0A
 CR: Final = 0x0D
+_PARTS: Final = {CommandTooLong: "a command", HeaderLineTooLong: "a header line", BodyTooLarge: "a body"}
 
 
 class Span(NamedTuple):
@@ -307,5 +308,5 @@ class FrameReader:
 def _too_large(limits: Limits, longest: int, room: int, error: type[LimitExceeded]) -> LimitExceeded:
     """The error for the lower of two bounds: ``longest`` for the part, ``room`` that the frame has left."""
     if longest <= room:
-        return error(f"more than {longest} octets")
+        return error(f"{_PARTS[error]} of more than {longest} octets")
     return FrameTooLarge(f"a frame of more than {limits.max_frame} octets")

@@ -13,8 +13,9 @@ from typing import Literal
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
-from spark_stomp.protocol.grammar import Grammar, escape, without_line_end
+from spark_stomp.protocol.grammar import escape
 from spark_stomp.protocol.layouts import Layout, LayoutCache, RunFinder, RunLayout, compile_run
+from spark_stomp.protocol.malformed import BadFrame, MalformedMessage, raw_value
 from spark_stomp.protocol.reader import FrameReader, Span
 
 
@@ -88,9 +89,19 @@ class FrameScanner(FrameReader):
         version: one of ``VERSIONS``.
         limits: what to refuse; ``Limits()`` by default.
         id_header: the header that holds the stable id, by its unescaped name.
+        tolerant: a MESSAGE whose head is refused is a MalformedMessage if its end is known, not an error.
     """
 
-    def __init__(self, version: str, limits: Limits | None = None, *, id_header: str | None = None) -> None:
+    def __init__(
+        self,
+        version: str,
+        limits: Limits | None = None,
+        *,
+        id_header: str | None = None,
+        tolerant: bool = False,
+    ) -> None:
+        self._bad: BadFrame | None = None
+        self._tolerant = tolerant
         super().__init__(version, limits)
         self._id_header = id_header
         self._layouts: LayoutCache[RunLayout] = LayoutCache(self._compile)
@@ -117,14 +128,17 @@ class FrameScanner(FrameReader):
         self._id_header = name
         self._settings_changed()
 
-    def next_event(self) -> MessageBlock | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+    def next_event(
+        self,
+    ) -> MessageBlock | MalformedMessage | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """All MESSAGE frames up to the next other frame, or to the end of what was received, as one block.
 
-        Other frames come decoded, between the blocks. HEARTBEAT is one EOL outside a block; EOLs in a block
-        or right after it are not reported.
+        Other frames come decoded, between the blocks, and so do malformed messages, as they are. HEARTBEAT is
+        one EOL outside a block; EOLs in a block or right after it are not reported.
 
         Raises:
-            RemoteProtocolError: exactly when FrameDecoder would raise it, after everything before it was
+            RemoteProtocolError: exactly when FrameDecoder would raise it (if ``tolerant``, only once it is
+                certain that the end of a refused MESSAGE is unknown), after everything before it was
                 returned; and again on every later call.
         """
         if self._stalled and self._still_stalled():
@@ -137,18 +151,22 @@ class FrameScanner(FrameReader):
         self._raise_error()
         if isinstance(event, Span):
             return self._take_frame(event)
+        if isinstance(event, int):
+            return self._take_malformed(event)
         return event
 
-    def _fill_block(self, builder: _BlockBuilder) -> Span | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+    def _fill_block(self, builder: _BlockBuilder) -> Span | int | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """Collect MESSAGE frames until something else comes; an error is remembered, not raised."""
         while True:
             if not self._searched:
                 self._scan_runs(builder)
             try:
-                event = self._read_span()
+                event = self._read_span() if self._bad is None else self._bad_end(self._bad)
             except RemoteProtocolError as error:
-                self._fail(error)
-                return NEED_DATA
+                if not self._may_end(error):
+                    self._fail(error)
+                    return NEED_DATA
+                continue
             if event is None:
                 if not self._pull():
                     self._stalled = True
@@ -156,6 +174,8 @@ class FrameScanner(FrameReader):
             elif event is HEARTBEAT:
                 if not builder.ends:
                     return HEARTBEAT
+            elif isinstance(event, int):
+                return event
             elif event.command == "MESSAGE":
                 self._take_message(event, builder)
             else:
@@ -173,14 +193,40 @@ class FrameScanner(FrameReader):
         head = buffer.peek(0, span.body_start)
         builder.extend(buffer.data, buffer.start, [buffer.start + span.body_end + 1])
         self._consume(span.body_end + 1)
-        handles = (_raw_value(head, name, grammar) for name in self._raw_ack_headers)
+        handles = (raw_value(head, name, grammar) for name in self._raw_ack_headers)
         ack = next((handle for handle in handles if handle is not None), b"")
         builder.acks.append(ack)
         builder.ids.append(
-            None if self._raw_id_header is None else _raw_value(head, self._raw_id_header, grammar)
+            None if self._raw_id_header is None else raw_value(head, self._raw_id_header, grammar)
         )
         if span.headers and b"\r" not in head and not grammar.lenient:
             self._layouts.saw(span.command, span.headers)
+
+    # -- malformed messages
+
+    def _forget_progress(self) -> None:
+        super()._forget_progress()
+        self._bad = None
+
+    def _may_end(self, error: RemoteProtocolError) -> bool:
+        """Whether to search for the end of the frame that is refused with ``error``."""
+        head = self._head
+        if not self._tolerant or self._bad or head is None or head.complete or head.command != "MESSAGE":
+            return False
+        self._bad = BadFrame(head, error)
+        return True
+
+    def _bad_end(self, bad: BadFrame) -> int | None:
+        """The offset of the refused frame's NUL; None if more data is needed. Raises if it is unknown."""
+        end = bad.find_end(self._buffer)
+        self._wanted = bad.wanted
+        return end
+
+    def _take_malformed(self, end: int) -> MalformedMessage:
+        assert self._bad is not None
+        bad, data = self._bad, self._buffer.peek(0, end + 1)
+        self._consume(end + 1)
+        return bad.message(data, self._raw_ack_headers, self._raw_id_header)
 
     # -- the quick path
 
@@ -255,23 +301,3 @@ class FrameScanner(FrameReader):
 
     def _compile(self, layout: Layout) -> RunLayout:
         return compile_run(layout, self._ack_headers, self._id_header)
-
-
-def _raw_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
-    """The value of the first header called ``wanted``, both as on the wire; None if there is none."""
-    if grammar.lenient:
-        return _raw_folded_value(head, wanted, grammar)
-    begin = head.find(b"\n%b:" % wanted)
-    if begin < 0:
-        return None
-    begin += len(wanted) + 2
-    return without_line_end(head[begin : head.index(b"\n", begin)], grammar)
-
-
-def _raw_folded_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
-    """The same in the lenient dialect, which ignores the case of names."""
-    for line in head.split(b"\n"):
-        key, colon, value = without_line_end(line, grammar).partition(b":")
-        if colon and key.decode().lower().encode() == wanted:
-            return value.lstrip(b" ")
-    return None

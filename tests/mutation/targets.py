@@ -22,6 +22,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "unit/protocol/test_decoder.py::TestWaiting",
         "conformance/test_frames.py",
     ),
+    "protocol/malformed.py": ("unit/protocol/test_malformed.py",),
     "protocol/heartbeat.py": ("unit/protocol/test_heartbeat.py",),
     "protocol/versions.py": ("unit/protocol/test_versions.py",),
     "protocol/ids.py": ("unit/protocol/test_ids.py",),

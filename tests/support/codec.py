@@ -15,6 +15,7 @@ from spark_stomp.protocol import (
     FrameDecoder,
     FrameScanner,
     Limits,
+    MalformedMessage,
     MessageBlock,
     MessagesScanned,
     encode_frame,
@@ -34,6 +35,13 @@ class Scanned(NamedTuple):
     """The same from a scanner, its blocks split into raw frames, each with its handle and stable id."""
 
     events: list[Frame | tuple[bytes, bytes, bytes | None]]
+    error: type[ProtocolError] | None
+
+
+class Tolerated(NamedTuple):
+    """Good frames and the octets of malformed messages, in order, and the class of the error at the end."""
+
+    events: list[Frame | bytes]
     error: type[ProtocolError] | None
 
 
@@ -72,6 +80,26 @@ def scan(
         except ProtocolError as error:
             return Scanned(events, type(error))
     return Scanned(events, None)
+
+
+def scan_tolerantly(version: str, pieces: Iterable[bytes], limits: Limits | None = None) -> Tolerated:
+    """All events of a tolerant scanner, its messages decoded where they are good."""
+    scanner = FrameScanner(version, limits or Limits(), tolerant=True)
+    events: list[Frame | bytes] = []
+    for piece in pieces:
+        scanner.receive_data(piece)
+        try:
+            while (event := scanner.next_event()) is not NEED_DATA:
+                if isinstance(event, MessageBlock):
+                    octets = [octets for octets, _, _ in raw_frames(event)]
+                    events += [frame for raw in octets for frame in decode(version, [raw], limits).frames]
+                elif isinstance(event, MalformedMessage):
+                    events.append(event.data)
+                elif isinstance(event, Frame):
+                    events.append(event)
+        except ProtocolError as error:
+            return Tolerated(events, type(error))
+    return Tolerated(events, None)
 
 
 def raw_frames(block: MessageBlock) -> list[tuple[bytes, bytes, bytes | None]]:

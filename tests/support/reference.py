@@ -19,7 +19,7 @@ from spark_stomp.errors import (
     TooManyHeaders,
 )
 from spark_stomp.protocol import Frame, Limits
-from support.codec import Outcome
+from support.codec import Outcome, Tolerated
 
 _CLIENT = ["CONNECT", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "BEGIN", "COMMIT", "ABORT", "ACK", "DISCONNECT"]
 _COMMANDS_1_0 = {*_CLIENT, "CONNECTED", "MESSAGE", "RECEIPT", "ERROR"}
@@ -29,7 +29,7 @@ _MEANING = {"\\": "\\", "n": "\n", "c": ":", "r": "\r"}
 
 def read(version: str, data: bytes, limits: Limits) -> Outcome:
     """What ``data`` holds: its frames, the EOLs between them, and the class of the error that ends it."""
-    reader = _Reader(version, limits, iter(data))
+    reader = _Reader(version, limits, _Counted(data))
     try:
         reader.run()
     except ProtocolError as error:
@@ -39,11 +39,107 @@ def read(version: str, data: bytes, limits: Limits) -> Outcome:
     return Outcome(reader.frames, reader.beats, None)
 
 
+def read_tolerantly(version: str, data: bytes, limits: Limits) -> Tolerated:
+    """The same, but a MESSAGE with a bad head is read over if its end is known."""
+    events: list[Frame | bytes] = []
+    while True:
+        octets = _Counted(data)
+        reader = _Reader(version, limits, octets)
+        try:
+            reader.run()
+        except StopIteration:
+            return Tolerated([*events, *reader.frames], None)
+        except ProtocolError as error:
+            events += reader.frames
+            if reader.bad_from is None:
+                return Tolerated(events, type(error))
+            try:
+                size = _size_of_bad(version, data[reader.bad_from :], limits)
+            except StopIteration:
+                return Tolerated(events, None)
+            if size is None:
+                return Tolerated(events, type(error))
+            events.append(data[reader.bad_from : reader.bad_from + size])
+            data = data[reader.bad_from + size :]
+
+
+def _size_of_bad(version: str, data: bytes, limits: Limits) -> int | None:
+    """How many octets the bad frame at the start of ``data`` has, None if nobody can say; StopIteration if
+    more must come first."""
+    lines: list[bytes] = []
+    size = 0
+    while not lines or lines[-1]:
+        if b"\n" not in data[size : limits.max_frame]:
+            if len(data) < limits.max_frame:
+                raise StopIteration
+            return None
+        line = data[size : data.index(b"\n", size)]
+        size += len(line) + 1
+        if version == "1.2" and line.endswith(b"\r"):
+            line = line[:-1]
+        if version == "lenient" and (len(line) <= 64 or line.strip(b" \r")):
+            line = line.rstrip(b" \r")
+        lines.append(line)
+    if _looks_like_two(data[:size]):
+        return None
+    length = next((_value(line) for line in lines if _name(line, version) == b"content-length"), None)
+    if length is None:
+        if b"\0" in data[:size]:
+            return None
+        most = min(limits.max_body, limits.max_frame - size - 1)
+        body = data[size : size + most + 1]
+        if b"\0" not in body and len(body) <= most:
+            raise StopIteration
+        return size + body.index(b"\0") + 1 if b"\0" in body else None
+    if version == "lenient":
+        length = length.lstrip(b" ")
+    if not length or any(octet not in b"0123456789" for octet in length):
+        return None
+    end = size + int(length)
+    if int(length) > limits.max_body or end + 1 > limits.max_frame:
+        return None
+    if end >= len(data):
+        raise StopIteration
+    return None if data[end] else end + 1
+
+
+def _looks_like_two(head: bytes) -> bool:
+    """Whether after a NUL and line ends a line is the command of another frame."""
+    _, *parts = head.split(b"\0")
+    lines = [part.lstrip(b"\r\n").split(b"\n") for part in parts]
+    commands = (b"MESSAGE", b"RECEIPT", b"ERROR", b"CONNECTED")
+    return any(line[0].rstrip(b" \r").upper() in commands and len(line) > 1 for line in lines)
+
+
+def _name(line: bytes, version: str) -> bytes:
+    name = line.split(b":")[0] if b":" in line else b""
+    return name.lower() if version == "lenient" else name
+
+
+def _value(line: bytes) -> bytes:
+    return line.split(b":", 1)[1]
+
+
+class _Counted(Iterator[int]):
+    """Octets, and how many were taken."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def __next__(self) -> int:
+        if self.at == len(self.data):
+            raise StopIteration
+        self.at += 1
+        return self.data[self.at - 1]
+
+
 @dataclass
 class _Reader:
     version: str
     limits: Limits
-    octets: Iterator[int]
+    octets: _Counted
+    bad_from: int | None = None
+    """Where a MESSAGE begins whose header lines are being read."""
     frames: list[Frame] = field(default_factory=list)
     beats: int = 0
     size: int = 0
@@ -67,6 +163,7 @@ class _Reader:
 
     def frame(self, first: int) -> None:
         self.size = 0
+        begin = self.octets.at - 1
         command = self.line(self.limits.max_command, CommandTooLong, first).decode("latin-1")
         if self.lenient:
             command = command.upper()
@@ -76,10 +173,12 @@ class _Reader:
         if command not in (_COMMANDS_1_0 if self.version == "1.0" else _COMMANDS_1_0 | {"STOMP", "NACK"}):
             raise FrameSyntaxError("no command")
         headers: list[tuple[str, str]] = []
+        self.bad_from = begin if command == "MESSAGE" else None
         while line := self.line(self.limits.max_header_line, HeaderLineTooLong):
             if len(headers) == self.limits.max_headers:
                 raise TooManyHeaders("one more")
             headers.append(self.header(line, command))
+        self.bad_from = None
         self.frames.append(Frame(command, tuple(headers), self.body(command, headers)))
 
     def line(self, longest: int, error: type[ProtocolError], first: int | None = None) -> bytes:

@@ -154,6 +154,26 @@ def clean_streams(draw: st.DrawFn, version: str) -> tuple[list[Frame], bytes]:
     return frames, b"".join(encode_frame(frame, version) for frame in frames)
 
 
+_BAD_LINES = st.sampled_from(
+    [b"x:a\0b", b"\0", b"x:\xff", b"no colon", b"x:" + b"y" * 70_000, b"\n".join([b"x:1"] * 1_100)]
+)
+
+
+@st.composite
+def mixed_messages(draw: st.DrawFn) -> tuple[bytes, list[bytes | None]]:
+    """A stream of MESSAGE frames with declared lengths, good and bad; per frame its octets if it is bad."""
+    octets: list[bytes] = []
+    messages: list[bytes | None] = []
+    for number in range(draw(st.integers(1, 12))):
+        body = draw(st.sampled_from([b"", b"body", b"\0", b"\n\nMESSAGE\n\n\0"]))
+        bad = draw(st.none() | _BAD_LINES)
+        head = b"MESSAGE\ndestination:/q\nmessage-id:%d\n" % number + (b"" if bad is None else bad + b"\n")
+        frame = head + b"content-length:%d\n\n" % len(body) + body + b"\0"
+        octets += [frame, draw(st.sampled_from([b"", b"\n", b"\n\n"]))]
+        messages.append(None if bad is None else frame)
+    return b"".join(octets), messages
+
+
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     """``data`` in pieces, cut at ``places`` (each taken modulo its length)."""
     marks = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})

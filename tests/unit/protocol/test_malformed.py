@@ -1,0 +1,234 @@
+"""spark_stomp.protocol.malformed: where a refused MESSAGE ends, and what of it is readable."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from support.codec import splits
+
+from spark_stomp.errors import (
+    BodyTooLarge,
+    FrameSyntaxError,
+    HeaderLineTooLong,
+    RemoteProtocolError,
+    TooManyHeaders,
+)
+from spark_stomp.protocol import (
+    NEED_DATA,
+    VERSIONS,
+    Frame,
+    FrameScanner,
+    Limits,
+    MalformedMessage,
+    MessageBlock,
+    read_malformed,
+)
+
+ALL = pytest.mark.parametrize("version", VERSIONS)
+
+GOOD = b"MESSAGE\nmessage-id:g\nack:a\n\ngood\0"
+NUL = b"MESSAGE\ndestination:/q\nmessage-id:m\nack:7\nid:s\nx:a\0b\ncontent-length:4\n\nbo\0y\0"
+RECEIPT = b"RECEIPT\nreceipt-id:r\n\n\0"
+
+
+def scanned(
+    octets: bytes | list[bytes], version: str = "1.2", limits: Limits | None = None
+) -> list[MessageBlock | MalformedMessage | Frame]:
+    """All events but heart-beats; raises what the scanner raises."""
+    scanner = FrameScanner(version, limits, id_header="id", tolerant=True)
+    events: list[MessageBlock | MalformedMessage | Frame] = []
+    for piece in octets if isinstance(octets, list) else [octets]:
+        scanner.receive_data(piece)
+        while (event := scanner.next_event()) is not NEED_DATA:
+            if isinstance(event, MessageBlock | MalformedMessage | Frame):
+                events.append(event)
+    return events
+
+
+def bad_one(octets: bytes, version: str = "1.2", limits: Limits | None = None) -> MalformedMessage:
+    (event,) = scanned(octets, version, limits)
+    assert isinstance(event, MalformedMessage)
+    return event
+
+
+class TestTheEnd:
+    @ALL
+    def test_of_a_declared_length(self, version: str) -> None:
+        bad = bad_one(NUL, version)
+        assert bad.data == NUL
+        assert isinstance(bad.error, FrameSyntaxError)
+
+    @ALL
+    def test_is_the_first_nul_if_nothing_is_declared_and_the_head_has_none(self, version: str) -> None:
+        octets = b"MESSAGE\nmessage-id:m\nx:\xff\n\nbody\0"
+        assert bad_one(octets, version).data == octets
+
+    @pytest.mark.parametrize(
+        ("lines", "limits", "error"),
+        [
+            (b"x:" + b"y" * 70_000, Limits(), HeaderLineTooLong),
+            (b"\n".join([b"x:1"] * 1_100), Limits(), TooManyHeaders),
+            (b"a:1\nb:2", Limits(max_headers=1), TooManyHeaders),
+            (b"x:\\t", Limits(), FrameSyntaxError),
+            (b":no name", Limits(), FrameSyntaxError),
+            (b"no colon", Limits(), FrameSyntaxError),
+            (b"x:a\rb", Limits(), FrameSyntaxError),
+        ],
+        ids=lambda value: getattr(value, "__name__", ""),
+    )
+    def test_is_known_whatever_is_wrong_in_the_head(
+        self, lines: bytes, limits: Limits, error: type[RemoteProtocolError]
+    ) -> None:
+        octets = b"MESSAGE\n" + lines + b"\nmessage-id:m\n\nbody\0"
+        bad = bad_one(octets, limits=limits)
+        assert (bad.data, type(bad.error), bad.ack) == (octets, error, b"m")
+
+    @pytest.mark.parametrize(
+        "octets",
+        [
+            pytest.param(b"MESSAGE\nx:a\0b\n\nbody\0", id="a NUL in the head, and nothing declared"),
+            pytest.param(b"MESSAGE\nx:a\0b\ncontent-length:2\n\nbody\0", id="no NUL where it is declared"),
+            pytest.param(b"MESSAGE\nx:a\0b\ncontent-length:four\n\nbody\0", id="no number"),
+            pytest.param(b"MESSAGE\nx:a\0b\ncontent-length:\0\n\nbody\0", id="a length that cannot be read"),
+            pytest.param(b"MESSAGE\nx:a\0b\ncontent-length:-1\n\nbody\0", id="less than none"),
+            pytest.param(b"MESSAGE\nx:a\0MESSAGE\nmessage-id:m\ncontent-length:0\n\n\0", id="cut off"),
+            pytest.param(b"MESSAGE\nx:a\0\r\nERROR\ncontent-length:0\n\n\0", id="cut off before an ERROR"),
+            pytest.param(b"ERROR\nx:a\0b\ncontent-length:4\n\nbody\0", id="no MESSAGE"),
+            pytest.param(b"MESS\0AGE\ncontent-length:4\n\nbody\0", id="no command"),
+        ],
+    )
+    def test_is_unknown(self, octets: bytes) -> None:
+        for pieces in splits(octets):
+            with pytest.raises(FrameSyntaxError):
+                scanned(pieces)
+
+    @pytest.mark.parametrize(
+        ("octets", "limits"),
+        [
+            (b"x:a\0b\ncontent-length:4\n\nbody\0", Limits(max_body=3)),
+            (b"x:\xff\n\nbody\0", Limits(max_body=3)),
+            (b"x:a\0b\ncontent-length:4\n\nbody\0", Limits(max_frame=36)),
+            (b"x:\xff\n\nbody\0", Limits(max_frame=17)),
+            (b"x:\xff\n" + b"y:1\n" * 9 + b"\nbody\0", Limits(max_frame=18)),
+        ],
+    )
+    def test_counts_as_unknown_if_the_frame_is_too_large_to_be_held(
+        self, octets: bytes, limits: Limits
+    ) -> None:
+        for pieces in splits(b"MESSAGE\n" + octets):
+            with pytest.raises(FrameSyntaxError):
+                scanned(pieces, limits=limits)
+
+    @pytest.mark.parametrize(
+        ("octets", "limits"),
+        [
+            (b"x:a\0b\ncontent-length:4\n\nbody\0", Limits(max_body=4, max_frame=37)),
+            (b"x:\xff\n\nbody\0", Limits(max_body=4)),
+            (b"x:\xff\n\nbody\0", Limits(max_frame=18)),
+        ],
+    )
+    def test_is_known_up_to_the_limits(self, octets: bytes, limits: Limits) -> None:
+        assert bad_one(b"MESSAGE\n" + octets, limits=limits).data == b"MESSAGE\n" + octets
+
+    def test_a_body_that_is_too_large_stays_an_error(self) -> None:
+        with pytest.raises(BodyTooLarge):
+            scanned(b"MESSAGE\ncontent-length:4\n\nbody\0", limits=Limits(max_body=3))
+
+    @ALL
+    def test_is_found_however_the_input_is_split(self, version: str) -> None:
+        for pieces in splits(GOOD + NUL + GOOD):
+            events = scanned(pieces, version)
+            assert [type(event) for event in events] == [MessageBlock, MalformedMessage, MessageBlock]
+
+    def test_is_found_without_searching_anything_twice(self) -> None:
+        """Octet by octet, a head of half a MiB would take minutes if each octet meant another search."""
+        octets = b"MESSAGE\nx:\0" + b"y" * 500_000 + b"\ncontent-length:1\n\nb\0"
+        began = time.process_time()
+        (bad,) = scanned([octets[at : at + 1] for at in range(len(octets))])
+        assert isinstance(bad, MalformedMessage) and bad.data == octets
+        assert time.process_time() - began < 60
+
+    def test_a_scanner_that_is_not_tolerant_refuses_the_frame(self) -> None:
+        scanner = FrameScanner("1.2")
+        scanner.receive_data(NUL)
+        with pytest.raises(FrameSyntaxError):
+            scanner.next_event()
+
+
+class TestOrder:
+    def test_good_messages_and_other_frames_stay_around_a_bad_one(self) -> None:
+        events = scanned(GOOD + GOOD + NUL + RECEIPT + b"\n" + NUL + NUL + GOOD)
+        assert [type(event) for event in events] == [
+            MessageBlock,
+            MalformedMessage,
+            Frame,
+            MalformedMessage,
+            MalformedMessage,
+            MessageBlock,
+        ]
+        assert isinstance(events[0], MessageBlock) and len(events[0].ends) == 2
+
+    def test_an_error_behind_a_bad_one_comes_after_it(self) -> None:
+        scanner = FrameScanner("1.2", tolerant=True)
+        scanner.receive_data(NUL + b"WHAT\n")
+        assert isinstance(scanner.next_event(), MalformedMessage)
+        with pytest.raises(FrameSyntaxError):
+            scanner.next_event()
+
+
+class TestWhatItIsCalled:
+    def test_by_its_headers(self) -> None:
+        bad = bad_one(NUL)
+        assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"7", b"s", "/q", "m")
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1"])
+    def test_before_1_2_an_ack_names_the_message_id(self, version: str) -> None:
+        assert bad_one(NUL, version).ack == b"m"
+
+    def test_in_any_case_in_the_lenient_dialect(self) -> None:
+        bad = bad_one(b"message\nDESTINATION: /q\nMessage-Id: m\nID: s\nx:\xff\n\n\0", "lenient")
+        assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"m", b"s", "/q", "m")
+
+    def test_raw_for_an_ack_and_unescaped_for_a_person(self) -> None:
+        bad = bad_one(b"MESSAGE\ndestination:a\\cb\nmessage-id:m\\n\nack:1\\c2\nid:s\\c\nx:\xff\n\n\0")
+        assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"1\\c2", b"s\\c", "a:b", "m\n")
+
+    @pytest.mark.parametrize("value", [b"a\0b", b"\xff", b"a\\t", b"a\rb"])
+    def test_by_nothing_that_breaks_a_rule_itself(self, value: bytes) -> None:
+        """And not by the next best: an ACK of the message-id would be refused by a broker that sent ack."""
+        lines = b"".join(
+            name + b":" + value + b"\n" for name in (b"destination", b"ack", b"id", b"message-id")
+        )
+        bad = bad_one(b"MESSAGE\n" + lines + b"message-id:m\ncontent-length:0\n\n\0")
+        assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"", None, None, None)
+
+    def test_by_nothing_if_it_says_nothing(self) -> None:
+        bad = bad_one(b"MESSAGE\nx:\xff\n\n\0")
+        assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"", None, None, None)
+
+
+class TestReading:
+    @ALL
+    def test_the_lines_that_follow_the_rules(self, version: str) -> None:
+        readable = read_malformed(b"\n\n" + NUL, version)
+        assert readable.body == b"bo\0y"
+        assert readable.headers == (
+            ("destination", "/q"),
+            ("message-id", "m"),
+            ("ack", "7"),
+            ("id", "s"),
+            ("content-length", "4"),
+        )
+
+    def test_unescapes(self) -> None:
+        assert read_malformed(b"MESSAGE\na:b\\cc\nx:\\t\n\n\0", "1.2").headers == (("a", "b:c"),)
+
+    def test_of_countless_lines_the_first_and_those_that_become_columns(self) -> None:
+        lines = b"".join(b"%d:\n" % number for number in range(1_100))
+        headers = read_malformed(b"MESSAGE\n" + lines + b"destination:/q\n\n\0", "1.2").headers
+        assert len(headers) == 1_001
+        assert headers[999:] == (("999", ""), ("destination", "/q"))
+
+    def test_a_body_that_looks_like_a_head_stays_a_body(self) -> None:
+        assert read_malformed(b"MESSAGE\r\nx:\xff\r\n\r\na:b\n\n\0", "1.2") == ((), b"a:b\n\n")
