@@ -60,7 +60,7 @@ class Log(_Adapter):
             return
         names = " ".join(f"{key}={name}" for key, name in _ABOUT.get().items())
         begin = f"{names}: " if names else ""
-        self.logger.log(level, f"%s{msg}", begin, *args, **kwargs)
+        self.logger.log(level, f"%s{msg}", begin, *args, stacklevel=2, **kwargs)
 
 
 def _is_set_up() -> bool:

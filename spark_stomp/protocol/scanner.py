@@ -35,6 +35,18 @@ class MessageBlock:
     ids: list[bytes | None]
     """The raw value of the stable id header; None if it is absent or none was asked for."""
 
+    def select(self, indices: Sequence[int]) -> MessageBlock:
+        """The frames at ``indices``, in this order, as a block of their own."""
+        parts: list[bytes] = []
+        ends: list[int] = []
+        size = 0
+        for index in indices:
+            parts.append(self.data[self.ends[index - 1] if index else 0 : self.ends[index]])
+            size += len(parts[-1])
+            ends.append(size)
+        chosen = [self.acks[index] for index in indices], [self.ids[index] for index in indices]
+        return MessageBlock(b"".join(parts), ends, *chosen)
+
 
 @dataclass(slots=True)
 class _BlockBuilder:

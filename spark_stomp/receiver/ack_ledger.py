@@ -19,17 +19,21 @@ from heapq import heappop, heappush
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.receiver.dedup import HeldAt
 
+# Of an attached message: its sequence number, the number of this delivery, the key, the handle, when it came.
+_Attached = tuple[int, int, MessageKey, bytes, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Acks:
     """ACKs to be sent together, in order. With them, everything below ``upto`` is ACKed.
 
-    ``keys`` are those of redelivered messages among them.
+    ``keys`` are those of redelivered messages among them, and ``since`` is when the first of these came.
     """
 
     upto: int
     handles: list[bytes]
     keys: tuple[MessageKey, ...] = ()
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +46,15 @@ class AckGroup:
 
 
 class AckLedger:
-    """Handles of one connection's deliveries. Not thread-safe.
+    """Handles of one connection's deliveries. Not thread-safe. Times are microseconds since 1970.
 
     ``start``: everything below this number was committed before the connection was there.
     """
 
     def __init__(self, start: int = 0) -> None:
         self._handles: deque[tuple[int, Sequence[bytes]]] = deque()
-        self._attached: dict[int, list[tuple[int, int, MessageKey, bytes]]] = {}  # by owner, each a heap
+        self._attached: dict[int, list[_Attached]] = {}  # by owner, each a heap
+        self._arrivals: deque[tuple[int, int]] = deque()  # the end of new frames that came at a time
         self._groups: dict[str, AckGroup] = {}  # in the order of sending
         self._receipted: set[str] = set()
         self._sent = start
@@ -73,6 +78,14 @@ class AckLedger:
         return self._delivered - self._receipted_handles
 
     @property
+    def oldest_unacked(self) -> int | None:
+        """When the oldest of those came; None if there is none. Looks at everything attached."""
+        new = next((at for end, at in self._arrivals if end > self._confirmed), None)
+        attached = (entry[-1] for heap in self._attached.values() for entry in heap)
+        sent = (one.acks.since for one in self._groups.values() if one.receipt not in self._receipted)
+        return min((at for at in (new, *attached, *sent) if at is not None), default=None)
+
+    @property
     def next_deadline(self) -> float | None:
         """When the oldest awaited receipt is overdue; None if none is awaited."""
         return min(
@@ -80,15 +93,16 @@ class AckLedger:
             default=None,
         )
 
-    def add(self, first_sequence: int, handles: Sequence[bytes]) -> None:
-        """New frames numbered from ``first_sequence`` came with these handles."""
+    def add(self, first_sequence: int, handles: Sequence[bytes], at: int = 0) -> None:
+        """New frames numbered from ``first_sequence`` came with these handles at the time ``at``."""
+        self._arrivals.append((first_sequence + len(handles), at))
         self._handles.append((first_sequence, handles))
         self._delivered += len(handles)
 
-    def attach(self, held_at: HeldAt, key: MessageKey, handle: bytes) -> None:
-        """The message at ``held_at`` came once more, with this handle."""
+    def attach(self, held_at: HeldAt, key: MessageKey, handle: bytes, at: int = 0) -> None:
+        """The message at ``held_at`` came once more, with this handle, at the time ``at``."""
         # The running number keeps the order of delivery, and always decides when two entries are compared.
-        entry = (held_at.sequence, self._delivered, key, handle)
+        entry = (held_at.sequence, self._delivered, key, handle, at)
         heappush(self._attached.setdefault(held_at.owner, []), entry)
         self._delivered += 1
 
@@ -102,9 +116,10 @@ class AckLedger:
         if not attached and not self._skip_without_handle(committed):
             return None
         upto = min(committed, self._sent + most)
-        handles = [handle for _, handle in attached] + self._take_new(upto)
+        handles = [entry[3] for entry in attached] + self._take_new(upto)
         self._sent = max(self._sent, upto)
-        return Acks(self._sent, handles, tuple([key for key, _ in attached]))
+        since = min((entry[-1] for entry in attached), default=None)
+        return Acks(self._sent, handles, tuple([entry[2] for entry in attached]), since)
 
     def pending(self, committed: int, committed_of: Callable[[int], int]) -> bool:
         """Whether anything is due (see :meth:`take`), or sent and not confirmed."""
@@ -135,15 +150,16 @@ class AckLedger:
             self._confirmed = oldest.acks.upto
             self._receipted.remove(oldest.receipt)
             del self._groups[oldest.receipt]
+        while self._arrivals and self._arrivals[0][0] <= self._confirmed:
+            self._arrivals.popleft()
         return group
 
-    def _take_attached(self, committed_of: Callable[[int], int], most: int) -> list[tuple[MessageKey, bytes]]:
-        taken: list[tuple[MessageKey, bytes]] = []
+    def _take_attached(self, committed_of: Callable[[int], int], most: int) -> list[_Attached]:
+        taken: list[_Attached] = []
         for owner, heap in list(self._attached.items()):
             committed = committed_of(owner)
             while heap and heap[0][0] < committed and len(taken) < most:
-                _, _, key, handle = heappop(heap)
-                taken.append((key, handle))
+                taken.append(heappop(heap))
             if not heap:
                 del self._attached[owner]
         return taken

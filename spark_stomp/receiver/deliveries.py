@@ -112,12 +112,12 @@ class Deliveries:
             if self._ledger is None:
                 # Closed meanwhile. The block is un-acked, so it stays on the broker.
                 return
-            self._count(redelivered=marked)
+            self._count(delivered=len(block.ends), bytes=len(block.data), redelivered=marked)
             fresh, repeats = self._sort_out(block, version, marked)
             if fresh.ends:
-                self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks)
+                self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks, received_at)
             for repeat in repeats:
-                self._attach(*repeat)
+                self._attach(*repeat, received_at)
 
     def _keep(self, block: MessageBlock, received_at: int, version: str, dialect: str) -> int:
         """Keep new frames, whose ids are in the index already; the number of the first."""
@@ -143,6 +143,12 @@ class Deliveries:
         """How many deliveries of the living connection the broker counts as un-acked."""
         ledger = self._ledger
         return 0 if ledger is None else ledger.unacked
+
+    @property
+    def oldest_unacked(self) -> int | None:
+        """When the oldest of them came, in microseconds since 1970; None if there is none."""
+        with self._index.lock:
+            return None if self._ledger is None else self._ledger.oldest_unacked
 
     @property
     def acks_pending(self) -> bool:
@@ -305,12 +311,12 @@ class Deliveries:
             fresh.append(index)
         nameless = sum(1 for index in fresh if block.ids[index] is None)
         self._count(doubled=self._index.take_doubles(min(marked, nameless)))
-        return block if not repeats else _selected(block, fresh), repeats
+        return block if not repeats else block.select(fresh), repeats
 
-    def _attach(self, key: MessageKey, held_at: HeldAt, handle: bytes) -> None:
+    def _attach(self, key: MessageKey, held_at: HeldAt, handle: bytes, received_at: int) -> None:
         """A known message came once more: its new handle is ACKed with the held one."""
         assert self._ledger is not None
-        self._ledger.attach(held_at, key, handle)
+        self._ledger.attach(held_at, key, handle, received_at)
         if held_at.sequence < self._index.committed(held_at.owner):
             self._count(dropped=1)
         else:
@@ -382,16 +388,3 @@ def offer(offers: Sequence[Offer]) -> bool:
         for one in offers:
             one.deliveries._marks.advance(kept=one.upto)
         return True
-
-
-def _selected(block: MessageBlock, indices: Sequence[int]) -> MessageBlock:
-    """The frames at ``indices`` as a block of their own."""
-    parts: list[bytes] = []
-    ends: list[int] = []
-    size = 0
-    for index in indices:
-        parts.append(block.data[block.ends[index - 1] if index else 0 : block.ends[index]])
-        size += len(parts[-1])
-        ends.append(size)
-    chosen = [block.acks[index] for index in indices], [block.ids[index] for index in indices]
-    return MessageBlock(b"".join(parts), ends, *chosen)

@@ -10,6 +10,7 @@ a lost one is replaced for as long as ``reconnectTimeout`` allows, and sequence 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from spark_stomp.logs import about, get_log, in_context
 from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
 from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.receiver.ack_ledger import AckGroup
+from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.page_limit import PageLimitDetector
 from spark_stomp.receiver.retry import Retry, may_recover
@@ -66,8 +68,7 @@ class Receiver:
         self._window_bytes: int | None = None
         self._page_limit = PageLimitDetector(None, self._options.prefetch)
         self._warned_of_page_limit = False
-        self._subscribed = False
-        self._connections = 0
+        self._history = ConnectionHistory(time.time())
         self._let_in: float | None = None
         self._subscribed_since = 0.0
         self._last_active = self._last_receipt = time.monotonic()
@@ -86,10 +87,11 @@ class Receiver:
         """A snapshot. ``discards`` is read before ``received``, so that a discard in between is noticed."""
         deliveries = self._deliveries
         discards, received = deliveries.discards, deliveries.frames.received
+        connection = self._history.status
         return ReceiverStatus(
             name=self._settings.name,
             epoch=deliveries.epoch,
-            subscribed=self._subscribed,
+            subscribed=connection.connected,
             received=received,
             acked=deliveries.acked,
             committed=deliveries.committed,
@@ -98,7 +100,8 @@ class Receiver:
             failure=self._failure,
             acks_pending=deliveries.acks_pending,
             discards=discards,
-            reconnects=max(0, self._connections - 1),
+            unacked=deliveries.unacked,
+            connection=connection,
             counts=deliveries.counts,
             page_limit=self._page_limit.learned or self._page_limit.suspected,
         )
@@ -174,9 +177,10 @@ class Receiver:
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
         """Wait for the next attempt; raise if there is none."""
         settings, now = self._settings, time.monotonic()
-        if self._subscribed:
+        if self._history.status.connected:
             retry.ended(self._subscribed_since, self._last_active, now)
-        self._subscribed = False
+            self._tell_if_connected_again(ending=True)
+        is_news = self._history.failed(error, time.time())
         self._deliveries.disconnected(
             redelivers=self._dialect.redelivers(settings.destination, durable=settings.durable)
         )
@@ -184,12 +188,18 @@ class Receiver:
         if not may_recover(error) or not self._may_try_again(error, now):
             raise error
         if self._stop_deadline is not None:
-            log.info("receiver %s did not end in order: %s", settings.name, error)
+            log.info("the connection did not end in order: %s", error)
             return
         delay = retry.next_delay(now)
         if delay is None:
-            raise self._out_of_time(error) from error
-        log.warning("receiver %s: %s; trying again in %.1fs", settings.name, error, delay)
+            raise self._out_of_time(error) from None
+        log.log(
+            logging.WARNING if is_news else logging.DEBUG,
+            "%s: %s; trying again, next in %.1f s",
+            "connection lost" if self._history.status.connections else "no connection",
+            error,
+            delay,
+        )
         self._stopping.wait(delay)
 
     def _may_try_again(self, error: StompError, now: float) -> bool:
@@ -198,7 +208,7 @@ class Receiver:
         Until the broker has let us in once, an error is most likely a wrong setting: no. Then, until the
         first subscription, the limit is ``connectTimeout``; after that there is none here.
         """
-        if self._connections or isinstance(error, ClientIdInUse):
+        if self._history.status.connections or isinstance(error, ClientIdInUse):
             return True
         return self._let_in is not None and now - self._let_in < self._options.connection.connect_timeout
 
@@ -233,9 +243,9 @@ class Receiver:
         timeout = options.connection.connect_timeout
         early = connection.await_receipt(receipt, timeout, f"SUBSCRIBE to {destination}")
         self._deliveries.connected(keyed=individual and id_header is not None)
-        self._connections += 1
         self._subscribed_since = self._last_active = time.monotonic()
-        self._subscribed = True
+        self._history.connected(time.time(), self._deliveries.counts)
+        log.info("subscribed to %s at %s", destination, connection.peer)
         self._handle(connection, early)
         self._notify()
 
@@ -244,7 +254,7 @@ class Receiver:
         dialect, prefetch = self._dialect, self._options.prefetch
         mean, most = self._deliveries.frames.mean_bytes, self._settings.max_buffered_bytes
         self._window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean, max_bytes=most)
-        if not self._connections:
+        if not self._history.status.connections:
             self._warn_of_risks()
         return dialect.subscribe_headers(
             self._settings.destination, prefetch, frame_bytes=mean, max_bytes=most
@@ -291,6 +301,14 @@ class Receiver:
             self._send_acks(connection)
             self._check_receipts()
             self._page_limit.watch(self._deliveries.unacked, self._quiet())
+            self._tell_if_connected_again()
+
+    def _tell_if_connected_again(self, *, ending: bool = False) -> None:
+        told = self._history.connected_again(
+            self._deliveries.counts, self._quiet(), time.time(), ending=ending
+        )
+        if told is not None:
+            log.warning("%s", told)
 
     def _quiet(self) -> float:
         return time.monotonic() - self._last_active
@@ -299,6 +317,7 @@ class Receiver:
         """The orderly way out: ACKs that are due, their receipts, DISCONNECT."""
         deadline = self._stop_deadline
         assert deadline is not None
+        self._tell_if_connected_again(ending=True)
         self._send_acks(connection)
         while self._deliveries.receipt_deadline is not None and time.monotonic() < deadline:
             self._handle(connection, connection.poll(max(0.0, deadline - time.monotonic())))

@@ -44,18 +44,43 @@ class ReceiverSettings:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How redelivered messages were handled, counted since the start.
+    """What came, and how redelivered messages were handled, counted since the start.
 
-    ``redelivered``: marked so by the broker. ``reattached``: known and still held, so no second row.
-    ``dropped``: known and already committed, so ACKed again. ``other_body``: the key of a held message with
-    another body, so a message of its own. ``doubled``: without an id, and so a second row.
+    ``delivered``: MESSAGE frames, each delivery of a message counted; ``bytes``: theirs. ``malformed``: those
+    of them that break the protocol. ``redelivered``: marked so by the broker. ``reattached``: known and still
+    held, so no second row. ``dropped``: known and already committed, so ACKed again. ``other_body``: the key
+    of a held message with another body, so a message of its own. ``doubled``: without an id, and so a second
+    row.
     """
 
+    delivered: int = 0
+    bytes: int = 0
+    malformed: int = 0
     redelivered: int = 0
     reattached: int = 0
     dropped: int = 0
     other_body: int = 0
     doubled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatus:
+    """What became of a receiver's connections. Times are seconds since 1970.
+
+    ``since`` is when ``connected``, that is subscribed, became what it is; ``attempts`` is how many failed
+    since then. ``connections`` counts those that were subscribed.
+    """
+
+    since: float = 0.0
+    connected: bool = False
+    connections: int = 0
+    attempts: int = 0
+    last_error: str | None = None
+    last_error_at: float | None = None
+
+    @property
+    def reconnects(self) -> int:
+        return max(0, self.connections - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +93,8 @@ class ReceiverStatus:
     may bring frames: the subscription, or a receipt for ACKs, which make room in the broker's window.
 
     While a lost connection is tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
-    often frames were discarded; ``received`` goes back then. ``page_limit`` is the number of un-acked
+    often frames were discarded; ``received`` goes back then. ``unacked`` is how many deliveries of the living
+    connection the broker has no confirmed ACK of. ``page_limit`` is the number of un-acked
     messages at which the broker was seen to stop, below the prefetch; None if it did not.
     """
 
@@ -83,7 +109,8 @@ class ReceiverStatus:
     failure: StompError | None
     acks_pending: bool = False
     discards: int = 0
-    reconnects: int = 0
+    unacked: int = 0
+    connection: ConnectionStatus = field(default_factory=ConnectionStatus)
     counts: Counts = field(default_factory=Counts)
     page_limit: int | None = None
 

@@ -159,6 +159,6 @@ def _figures(status: ReceiverStatus) -> dict[str, int]:
         "received": status.received,
         "committed": status.committed,
         "acked": status.acked,
-        "reconnects": status.reconnects,
+        "reconnects": status.connection.reconnects,
         **asdict(status.counts),
     }

@@ -435,7 +435,7 @@ RULES = [
         "7.2",
         "a broker that is not there at the start is not waited for",
         "receiver.receiver:Receiver._may_try_again",
-        "self._connections or isinstance(error, ClientIdInUse)",
+        "self._history.status.connections or isinstance(error, ClientIdInUse)",
         "True",
         f"{RECEIVER}::TestReconnect::test_nobody_there_at_the_beginning_is_said_at_once",
     ),

@@ -87,6 +87,7 @@ class TestWhatALineIsAbout:
             "query=flights: outside",
             "elsewhere",
         ]
+        assert {record.filename for record in caplog.records} == {"test_logs.py"}
 
     def test_nothing_is_made_of_what_is_not_shown(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING, "spark_stomp"):

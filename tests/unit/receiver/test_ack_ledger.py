@@ -164,3 +164,45 @@ class TestAttached:
         group = under_test.confirm("r")
         assert group is not None
         assert group.acks.keys == (KEY,)
+
+
+class TestOldestUnacked:
+    """When the oldest delivery came that the broker has no confirmed ACK of."""
+
+    def test_is_that_of_the_first_new_frame_without_receipt(self) -> None:
+        under_test = AckLedger()
+        assert under_test.oldest_unacked is None
+        under_test.add(0, handles(0, 2), at=100)
+        under_test.add(2, handles(2, 2), at=200)
+        assert under_test.oldest_unacked == 100
+        send(under_test, 3, "r1")
+        assert under_test.oldest_unacked == 100, "sent, but not confirmed"
+        under_test.confirm("r1")
+        assert under_test.oldest_unacked == 200
+        send(under_test, 4, "r2")
+        under_test.confirm("r2")
+        assert under_test.oldest_unacked is None
+        assert under_test.unacked == 0
+
+    def test_a_message_that_came_again_counts_from_then_until_its_receipt(self) -> None:
+        under_test = AckLedger(5)
+        under_test.attach(HeldAt(1, 3), KEY, b"h", at=300)
+        under_test.add(5, handles(5, 1), at=400)
+        assert under_test.oldest_unacked == 300
+        acks = under_test.take(5, lambda owner: 5, MANY)
+        assert acks is not None
+        under_test.sent_with(AckGroup(acks, "r1", deadline=0.0))
+        assert under_test.oldest_unacked == 300
+        under_test.confirm("r1")
+        assert under_test.oldest_unacked == 400
+
+    def test_receipts_may_come_in_any_order(self) -> None:
+        under_test = AckLedger()
+        under_test.add(0, handles(0, 1), at=100)
+        under_test.add(1, handles(1, 1), at=200)
+        send(under_test, 1, "r1")
+        send(under_test, 2, "r2")
+        under_test.confirm("r2")
+        assert under_test.oldest_unacked == 100
+        under_test.confirm("r1")
+        assert under_test.oldest_unacked is None

@@ -113,7 +113,7 @@ def test_missing_receipts_of_acks_mean_a_dead_connection(devbroker: DevBroker) -
         received(receiver, 5)
         receiver.acknowledge(5)
         assert receiver.status().acked == 0
-        wait_until(lambda: receiver.status().reconnects == 1, what="another connection")
+        wait_until(lambda: receiver.status().connection.reconnects == 1, what="another connection")
         assert receiver.status().failure is None
 
 
@@ -140,10 +140,10 @@ def test_a_frame_over_the_limit_is_a_failure_and_stays_on_the_broker(devbroker: 
 
 def again(receiver: LoneReceiver, broker: DevBroker) -> None:
     """Break the connection and wait for the next one."""
-    before = receiver.status().reconnects
+    before = receiver.status().connection.reconnects
     broker.drop_connections()
     wait_until(
-        lambda: receiver.status().reconnects > before and receiver.status().subscribed,
+        lambda: receiver.status().connection.reconnects > before and receiver.status().subscribed,
         what="another connection",
     )
 
@@ -225,7 +225,7 @@ class TestReconnect:
             devbroker.drop_connections()
             devbroker.faults.answer_nothing = False
             wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
-            wait_until(lambda: receiver.status().reconnects == 1, what="another connection")
+            wait_until(lambda: receiver.status().connection.reconnects == 1, what="another connection")
             wait_until(lambda: receiver.status().counts.dropped == 5, what="the redelivery")
             assert receiver.status().received == 5
 
@@ -411,3 +411,64 @@ def test_what_nobody_expected_is_a_failure_and_no_silence(
         devbroker.publish(QUEUE, b"m")
         wait_until(lambda: receiver.status().failure is not None, what="the failure")
         assert "out of luck" in str(receiver.status().failure)
+
+
+class TestWhatItShows:
+    def test_deliveries_and_what_is_unacked_since_when(self, devbroker: DevBroker) -> None:
+        before = time.time()
+        devbroker.publish_many(QUEUE, FIVE)
+        with receiving(devbroker.url) as receiver:
+            offer(receiver, 5)
+            assert receiver.status().unacked == 5
+            oldest = receiver.deliveries.oldest_unacked
+            assert oldest is not None
+            assert before <= oldest / 1e6 <= time.time()
+            again(receiver, devbroker)
+            wait_until(lambda: receiver.status().counts.delivered == 10, what="the redelivery")
+            assert receiver.status().unacked == 5
+            assert (receiver.deliveries.oldest_unacked or 0) > oldest, "its handles are new"
+            receiver.acknowledge(5)
+            wait_until(lambda: receiver.status().unacked == 0, what="the receipts")
+            assert receiver.deliveries.oldest_unacked is None
+            assert receiver.status().received == 5
+            assert receiver.status().counts.bytes > 10 * len(b"MESSAGE\n\nm0\0")
+
+    def test_the_connection_and_its_loss(self) -> None:
+        with DevBroker() as broker, receiving(broker.url, reconnectTimeout="1m") as receiver:
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            stood = receiver.status().connection
+            assert stood.connected
+            assert stood.last_error is None
+            broker.stop()
+            wait_until(lambda: receiver.status().connection.attempts >= 2, what="attempts")
+            lost = receiver.status().connection
+            assert not lost.connected
+            assert lost.since > stood.since
+            assert "STOMP_CONNECT_FAILED" in (lost.last_error or "")
+            assert (lost.last_error_at or 0.0) > lost.since
+            assert receiver.status().unacked == 0
+            assert receiver.deliveries.oldest_unacked is None
+
+    def test_each_event_is_one_line(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level("INFO", "spark_stomp"), DevBroker() as broker:
+            broker.publish_many(QUEUE, FIVE)
+            with receiving(broker.url, reconnectTimeout="1m") as receiver:
+                offer(receiver, 5)
+                again(receiver, broker)
+                wait_until(lambda: "connected again" in caplog.text, what="the line")
+                broker.stop()
+                wait_until(lambda: receiver.status().connection.attempts >= 3, what="attempts")
+        peer = f"127.0.0.1:{broker.port}"
+        expected = (
+            ("INFO", f"subscribed to {QUEUE} at {peer}"),
+            ("WARNING", "connection lost: [STOMP_CONNECTION_LOST] "),
+            ("INFO", f"subscribed to {QUEUE} at {peer}"),
+            ("WARNING", "connected again after 0."),
+            ("WARNING", "connection lost: [STOMP_CONNECTION_LOST] "),
+        )
+        lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+        assert len(lines) == len(expected), lines
+        for (level, text), (wanted_level, begin) in zip(lines, expected, strict=True):
+            assert level == wanted_level
+            assert text.startswith(f"receiver={QUEUE}#0: {begin}")
+        assert "5 redelivered" in lines[3][1]
