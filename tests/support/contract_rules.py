@@ -147,9 +147,9 @@ RULES = [
         "2.1",
         "a range stays readable until it is committed",
         "receiver.deliveries:Deliveries.receive",
-        "self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks)",
+        "self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks, received_at)",
         """
-            self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks)
+            self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks, received_at)
             self.frames.release(self._marks.received)
         """,
         f"{RECEIVER}::test_frames_arrive_in_order_and_stay_readable",
@@ -277,8 +277,8 @@ RULES = [
         "4.4",
         "every valid handle is ACKed",
         "receiver.ack_ledger:AckLedger._take_attached",
-        "taken.append((key, handle))",
-        "taken[:] = [(key, handle)]",
+        "taken.append(heappop(heap))",
+        "taken[:] = [heappop(heap)]",
         f"{DELIVERIES}::test_every_live_handle_is_acked_on_its_own_connection",
     ),
     Broken(
@@ -293,10 +293,10 @@ RULES = [
         "4.5",
         "what was committed already is ACKed again",
         "receiver.deliveries:Deliveries._attach",
-        "self._ledger.attach(held_at, key, handle)",
+        "self._ledger.attach(held_at, key, handle, received_at)",
         """
             if held_at.owner >= 0:
-                self._ledger.attach(held_at, key, handle)
+                self._ledger.attach(held_at, key, handle, received_at)
         """,
         f"{DELIVERIES}::test_committed_and_unconfirmed_is_acked_again_and_dropped",
     ),
