@@ -26,15 +26,23 @@ Ids = Sequence[bytes | None]
 
 
 class MessageKey(NamedTuple):
-    """What identifies a message on every connection (contract 4).
+    """What identifies a message on every connection (contract 4.2).
 
-    Its destination, its stable id as on the wire, and a digest of its body: the same id with another body is
-    another message.
+    Its destination header, its stable id as on the wire, and a digest of its body: the same id with another
+    body is another message. So is the same message by another ``entry`` of the option ``destination``: two
+    queues may hold a copy each. Keys that were written before they had an entry have none, and stand for
+    every entry.
     """
 
     destination: str
     id: bytes
     body: bytes
+    entry: str = ""
+
+    @property
+    def of_any_entry(self) -> MessageKey:
+        """This key as it was written before keys had an entry."""
+        return self._replace(entry="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,11 @@ class FrameBatch:
     def end(self) -> int:
         """The number after the last frame's."""
         return self.first_sequence + len(self.ends)
+
+    @property
+    def entry(self) -> str:
+        """The entry of the option ``destination`` that the receiver reads: its name without its number."""
+        return self.receiver.rpartition("#")[0]
 
     @property
     def origin(self) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Writes to files of this machine, by the system's own calls: ``pyarrow.fs`` never syncs."""
+"""Files of this machine, by the system's own calls: ``pyarrow.fs`` never syncs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,24 @@ import os
 from pathlib import Path
 
 from spark_stomp.journal.records import Parts
+
+
+class OpenFile:
+    """A file's descriptor, closed when its last user is gone, maybe long after the file was deleted."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """So many bytes; fewer at the end of the file."""
+        parts = []
+        while length > 0 and (part := os.pread(self.descriptor, length, offset)):
+            parts.append(part)
+            offset, length = offset + len(part), length - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def write_fully(descriptor: int, parts: Parts) -> None:

@@ -16,6 +16,9 @@ Keys are those of committed messages whose frames are gone. A batch of them is::
 
     magic "SSJK" | crc32 u32 | count u32 | payload length u32
     payload, for each key: destination length u32 | id length u32 | body digest (16 bytes) | destination | id
+
+The destination is that of the header. Before it stand the entry of the option ``destination`` and a NUL,
+which no header can contain; keys that were written before they had an entry are without both.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ _MOST_META: Final = 1 << 24
 _KEYS_MAGIC: Final = b"SSJK"
 _KEYS_HEAD: Final = struct.Struct("<4sIII")
 _KEY: Final = struct.Struct("<II16s")
+_NUL: Final = "\0"
 
 Parts = list[bytes | memoryview]
 
@@ -139,10 +143,11 @@ def decode_batch(head: Head, record: memoryview) -> FrameBatch:
 def pack_keys(keys: Collection[MessageKey]) -> bytes:
     """The bytes of one batch."""
     parts: list[bytes] = []
-    destination, name = "", b""
+    origin, name = ("", ""), b""
     for key in keys:
-        if key.destination != destination:
-            destination, name = key.destination, key.destination.encode()
+        if (key.entry, key.destination) != origin:
+            origin = key.entry, key.destination
+            name = (_NUL.join(origin) if key.entry else key.destination).encode()
         parts += (_KEY.pack(len(name), len(key.id), key.body), name, key.id)
     payload = b"".join(parts)
     return _KEYS_HEAD.pack(_KEYS_MAGIC, zlib.crc32(payload), len(keys), len(payload)) + payload
@@ -173,7 +178,8 @@ def _unpacked(payload: bytes) -> Iterator[MessageKey]:
         destination, name, body = _KEY.unpack_from(payload, offset)
         begin = offset + _KEY.size
         offset = begin + destination + name
-        yield MessageKey(payload[begin : begin + destination].decode(), payload[offset - name : offset], body)
+        entry, _, header = payload[begin : begin + destination].decode().rpartition(_NUL)
+        yield MessageKey(header, payload[offset - name : offset], body, entry)
 
 
 def _batch_end(raw: bytes, offset: int) -> int | None:

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from itertools import repeat
 from typing import NamedTuple, Protocol
 
-from spark_stomp.framebatch import Ends, Ids, MessageKey
+from spark_stomp.framebatch import Ends, FrameBatch, Ids, MessageKey
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
 
 MAX_REMEMBERED = 250_000
@@ -295,22 +295,21 @@ def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
     return packed if isinstance(packed, tuple) else (packed,)
 
 
-def frame_keys(data: bytes | memoryview, ends: Ends, ids: Ids, version: str) -> list[MessageKey | None]:
-    """The keys of the complete MESSAGE frames in ``data``, which end at ``ends`` and whose stable ids are
-    ``ids``; None for a frame without one."""
-    raw = bytes(data)
+def frame_keys(batch: FrameBatch, ids: Ids) -> list[MessageKey | None]:
+    """The keys of the frames of ``batch``, whose stable ids are ``ids``; None for a frame without one."""
+    raw, ends, version, entry = bytes(batch.data), batch.ends, batch.version, batch.entry
     # Every message of a query with a journal passes here once, so plain frames are not decoded.
     if version in _STRICT and raw.isascii() and b"\\" not in raw and b"\r" not in raw:
-        return _plain_keys(raw, ends, ids)
+        return _plain_keys(raw, ends, ids, entry)
     keys: list[MessageKey | None] = []
     begin = 0
     for end, name in zip(ends, ids, strict=True):
-        keys.append(_decoded_key(raw[begin:end], name, version) if name else None)
+        keys.append(_decoded_key(raw[begin:end], name, version, entry) if name else None)
         begin = end
     return keys
 
 
-def _plain_keys(raw: bytes, ends: Ends, ids: Ids) -> list[MessageKey | None]:
+def _plain_keys(raw: bytes, ends: Ends, ids: Ids, entry: str) -> list[MessageKey | None]:
     """The same for headers that need no decoding."""
     keys: list[MessageKey | None] = []
     find, value, destination = raw.find, b"", ""
@@ -327,15 +326,17 @@ def _plain_keys(raw: bytes, ends: Ends, ids: Ids) -> list[MessageKey | None]:
         found = raw[at + len(_DESTINATION) : find(b"\n", at + 1, body)] if at >= 0 else b""
         if found != value:
             value, destination = found, found.decode()
-        keys.append(MessageKey(destination, name, blake2b(raw[body : end - 1], digest_size=16).digest()))
+        digest = blake2b(raw[body : end - 1], digest_size=16).digest()
+        keys.append(MessageKey(destination, name, digest, entry))
         begin = end
     return keys
 
 
-def _decoded_key(data: bytes, name: bytes, version: str) -> MessageKey:
+def _decoded_key(data: bytes, name: bytes, version: str, entry: str) -> MessageKey:
     decoder = FrameDecoder(version, NO_LIMITS)
     decoder.receive_data(data)
     while not isinstance(frame := decoder.next_event(), Frame):
         # EOLs may come before it.
         assert frame is not NEED_DATA
-    return MessageKey(frame.get("destination") or "", name, blake2b(frame.body, digest_size=16).digest())
+    digest = blake2b(frame.body, digest_size=16).digest()
+    return MessageKey(frame.get("destination") or "", name, digest, entry)

@@ -17,12 +17,11 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_stomp.errors import DeliveryError
 from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
-from spark_stomp.receiver.dedup import DedupIndex, HeldAt, frame_keys
-from spark_stomp.receiver.frame_store import FrameStore, ReadJournal
+from spark_stomp.receiver.dedup import DedupIndex, HeldAt
+from spark_stomp.receiver.frame_store import FrameStore, Held
 from spark_stomp.receiver.settings import Counts
 
 _REDELIVERED = b"\nredelivered:true\n"
@@ -37,23 +36,17 @@ def new_epoch() -> str:
 
 
 class Deliveries:
-    """Thread-safe. ``frames`` holds the frames, for reading. The receivers of one query share ``index``;
-    ``max_bytes``, ``name`` and ``read_journal`` are as in
+    """Thread-safe; no lock is held while a file is used. ``frames`` holds the frames, for reading. The
+    receivers of one query share ``index``; ``max_bytes`` and ``name`` are as in
     :class:`~spark_stomp.receiver.frame_store.FrameStore`.
 
     With a journal, :meth:`take` passes frames to its writer and marks them as kept, and :meth:`journaled`
     notes that they are durable.
     """
 
-    def __init__(
-        self,
-        max_bytes: int,
-        index: DedupIndex | None = None,
-        name: str = "",
-        read_journal: ReadJournal | None = None,
-    ) -> None:
+    def __init__(self, max_bytes: int, index: DedupIndex | None = None, name: str = "") -> None:
         self.epoch = new_epoch()
-        self.frames = FrameStore(max_bytes, name, read_journal)
+        self.frames = FrameStore(max_bytes, name)
         self._marks = self.frames.marks
         self._index = DedupIndex() if index is None else index
         self._owner = self._index.register(self)
@@ -108,27 +101,21 @@ class Deliveries:
     def receive(self, block: MessageBlock, *, received_at: int, version: str, dialect: str) -> None:
         """Take the messages of one read: each is new, or one that is known."""
         marked = block.data.count(_REDELIVERED)
+        batch = FrameBatch(block.data, block.ends, 0, received_at, version, dialect, self.frames.name)
+        held = self.frames.prepare(batch, block.ids if self._keyed else None)
         with self._index.lock:
             if self._ledger is None:
                 # Closed meanwhile. The block is un-acked, so it stays on the broker.
+                self.frames.abandon(held)
                 return
             self._count(delivered=len(block.ends), bytes=len(block.data), redelivered=marked)
-            fresh, repeats = self._sort_out(block, version, marked)
-            if fresh.ends:
-                self._ledger.add(self._keep(fresh, received_at, version, dialect), fresh.acks, received_at)
+            acks, repeats = self._sort_out(held, block.acks, marked)
+            if held.batch.ends:
+                self._ledger.add(self.frames.append(held), acks, received_at)
+            else:
+                self.frames.abandon(held)
             for repeat in repeats:
                 self._attach(*repeat, received_at)
-
-    def _keep(self, block: MessageBlock, received_at: int, version: str, dialect: str) -> int:
-        """Keep new frames, whose ids are in the index already; the number of the first."""
-        first = self._marks.received
-        batch = FrameBatch(block.data, block.ends, first, received_at, version, dialect, self.frames.name)
-        try:
-            return self.frames.append(batch, block.ids if self._keyed else None)
-        except DeliveryError:
-            if self._keyed:
-                self._index.remove(block.ids, HeldAt(self._owner, first))
-            raise
 
     # --- ACKs
 
@@ -170,7 +157,9 @@ class Deliveries:
                 return None
             acks = self._ledger.take(self._marks.committed, self._index.committed, most)
             self._free(self._ledger.confirmed)
-            return acks
+        # Here, since the receiver's thread comes by often and holds no lock.
+        self.frames.reclaim()
+        return acks
 
     def sent(self, group: AckGroup) -> None:
         """What :meth:`due` gave was handed to the connection."""
@@ -205,6 +194,7 @@ class Deliveries:
             self._ledger = None
             self._remove(self._marks.unindexed, self._marks.received)
             self.frames.close()
+        self.frames.reclaim()
 
     # --- the journal
 
@@ -214,13 +204,14 @@ class Deliveries:
         Call :meth:`journaled` for them before taking more.
         """
         with self._index.lock:
-            batches = self.frames.next_batches(self._marks.durable, max_bytes)
-            if batches:
-                self._marks.advance(kept=batches[-1].end)
-            return batches
+            taken = self.frames.next_held(self._marks.durable, max_bytes)
+            if taken:
+                self._marks.advance(kept=taken[-1].batch.end)
+        return [held.load() for held in taken]
 
     def journaled(self, batch: FrameBatch, position: int) -> None:
         """A batch that was taken is durable in the journal, from ``position`` on."""
+        self.frames.make_keys(batch)
         with self._index.lock:
             self.frames.journaled(batch.first_sequence, position)
             self._marks.advance(durable=batch.end)
@@ -266,52 +257,50 @@ class Deliveries:
         for index in range(1, len(wanted) + 1):
             if index == len(wanted) or wanted[index][0] != wanted[index - 1][0] + 1:
                 stretch = wanted[begin:index]
-                found += filter(None, self._keys(stretch[0][0], [name for _, name in stretch]))
+                first = stretch[0][0]
+                found += filter(None, self.frames.keys(first, first + len(stretch)))
                 begin = index
         return found
 
-    def _keys(self, first: int, ids: Sequence[bytes | None]) -> list[MessageKey | None]:
-        keys: list[MessageKey | None] = []
-        for batch in self.frames.unfreed(first, first + len(ids)):
-            keys += frame_keys(
-                batch.data, batch.ends, ids[len(keys) : len(keys) + len(batch.ends)], batch.version
-            )
-        return keys
-
     # --- what comes
 
-    def _sort_out(self, block: MessageBlock, version: str, marked: int) -> tuple[MessageBlock, list[_Repeat]]:
-        """The messages of ``block`` that are new, and those that are known."""
-        repeats: list[_Repeat] = []
-        end = self._marks.received
-        if not self._keyed:
+    def _sort_out(
+        self, held: Held, acks: Sequence[bytes], marked: int
+    ) -> tuple[Sequence[bytes], list[_Repeat]]:
+        """Leave in ``held`` only what is new; returns its handles, and what is known."""
+        if held.ids is None:
             self._count(doubled=self._index.take_doubles(marked))
-            return block, repeats
-        if not self._index.add_new(block.ids, HeldAt(self._owner, end)):
-            block, repeats = self._compare(block, version, marked)
-        return block, repeats
+            return acks, []
+        if self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received)):
+            return acks, []
+        return self._compare(held, acks, marked)
 
-    def _compare(self, block: MessageBlock, version: str, marked: int) -> tuple[MessageBlock, list[_Repeat]]:
+    def _compare(
+        self, held: Held, acks: Sequence[bytes], marked: int
+    ) -> tuple[Sequence[bytes], list[_Repeat]]:
         """The same by comparing keys, if an id needs a closer look."""
         # An empty id names nothing.
-        block = replace(block, ids=[name or None for name in block.ids])
-        known = self._index.find(block.ids)
-        names = {key[:2] for key in known}
+        ids = held.ids = [name or None for name in held.ids or ()]
+        known = self._index.find(ids)
+        names = {key._replace(body=b"") for key in known}
         fresh: list[int] = []
         repeats: list[_Repeat] = []
-        for index, key in enumerate(frame_keys(block.data, block.ends, block.ids, version)):
-            if key is not None and key in known:
-                repeats.append((key, known[key], block.acks[index]))
+        for index, key in enumerate(held.keys(0, len(ids))):
+            same = key if key is None or key in known else key.of_any_entry
+            if same is not None and same in known:
+                repeats.append((same, known[same], acks[index]))
                 continue
             if key is not None:
                 known[key] = HeldAt(self._owner, self._marks.received + len(fresh))
                 self._index.add(key.id, known[key])
-                self._count(other_body=int(key[:2] in names))
-                names.add(key[:2])
+                self._count(other_body=int(key._replace(body=b"") in names))
+                names.add(key._replace(body=b""))
             fresh.append(index)
-        nameless = sum(1 for index in fresh if block.ids[index] is None)
+        nameless = sum(1 for index in fresh if ids[index] is None)
         self._count(doubled=self._index.take_doubles(min(marked, nameless)))
-        return block if not repeats else block.select(fresh), repeats
+        if repeats:
+            held.select(fresh)
+        return [acks[index] for index in fresh], repeats
 
     def _attach(self, key: MessageKey, held_at: HeldAt, handle: bytes, received_at: int) -> None:
         """A known message came once more: its new handle is ACKed with the held one."""
@@ -334,7 +323,7 @@ class Deliveries:
     def _remember_committed(self, upto: int) -> None:
         """Frames below ``upto`` are committed and have no handle here: remember their keys instead."""
         for first, ids in self.frames.ids(self._marks.unindexed, upto):
-            self._index.remember_unconfirmed(self._keys(first, ids))
+            self._index.remember_unconfirmed(self.frames.keys(first, first + len(ids)))
             self._index.remove(ids, HeldAt(self._owner, first))
         self._marks.advance(unindexed=upto)
 
@@ -345,7 +334,7 @@ class Deliveries:
         low = self._marks.unindexed
         if self._index.journaled:
             for first, ids in self.frames.ids(low, upto):
-                self._index.remember_confirmed(self._keys(first, ids))
+                self._index.remember_confirmed(self.frames.keys(first, first + len(ids)))
         self._remove(low, upto)
         self._marks.advance(unindexed=upto)
         self.frames.free(upto)

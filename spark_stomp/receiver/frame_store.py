@@ -10,64 +10,101 @@ Invariants (contract 2 and 3):
 
 With a journal, frames wait here until they are written there. When a batch is durable, its data leaves the
 memory; its ends and its position in the journal stay until it is freed.
+
+No file is used under a lock: the receiver's thread spills frames before it appends them, and what is spilled
+is read back after the lock was released. The keys of frames are made while their data is in memory, so that
+nothing needs to be read to recognise a message that comes again.
 """
 
 from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.framebatch import FrameBatch, FrameIndex, Ids, Piece, bytes_between, end_within
+from spark_stomp.framebatch import (
+    FrameBatch,
+    FrameIndex,
+    Ids,
+    MessageKey,
+    Piece,
+    bytes_between,
+    end_within,
+)
+from spark_stomp.receiver.dedup import frame_keys
 from spark_stomp.receiver.marks import Marks
 from spark_stomp.receiver.spill import SpilledBytes, SpillFile
 
-ReadJournal = Callable[[int, int], Iterable[FrameBatch]]
-"""The frames of a journal between two of its positions."""
+Keys = list[MessageKey | None]
 
 
 @dataclass(slots=True)
-class _Held:
+class Held:
     """The frames of one read. Their data is in ``batch``, in the spill file, or in the journal.
 
-    ``ids`` are their stable ids; None if the connection that brought them collected none.
+    ``ids`` are their stable ids; None if the connection that brought them collected none. ``made`` are their
+    keys, which are made before their data leaves the memory.
     """
 
     batch: FrameBatch
     ids: Ids | None
     spilled: SpilledBytes | None = None
     position: int | None = None
+    made: Keys | None = None
 
     def load(self) -> FrameBatch:
-        """The frames with their data, which the journal does not have yet."""
+        """The frames with their data, which the journal does not have yet; reads what was spilled."""
         data = self.batch.data if self.spilled is None else self.spilled.load()
         size = self.batch.ends[-1]
         # If a part of the batch was discarded, its bytes are still there.
         return replace(self.batch, data=data if len(data) == size else memoryview(data)[:size])
+
+    def keys(self, start: int, stop: int) -> Keys:
+        """The keys of the frames [start, stop) of this batch, which has ids; nothing is read for them."""
+        assert self.ids is not None
+        if self.made is not None:
+            return self.made[start:stop]
+        first = self.batch.first_sequence
+        return frame_keys(self.batch.part(first + start, first + stop), self.ids[start:stop])
 
     def cut(self, count: int) -> None:
         """Keep the first ``count`` frames."""
         self.batch = replace(self.batch, ends=self.batch.ends[:count])
         self.ids = None if self.ids is None else self.ids[:count]
 
+    def select(self, indices: Sequence[int]) -> None:
+        """Keep the frames at ``indices``."""
+        data, old = self.batch.data, self.batch.ends
+        stretches = [(int(old[index - 1]) if index else 0, int(old[index])) for index in indices]
+        ends, size = [], 0
+        for begin, end in stretches:
+            size += end - begin
+            ends.append(size)
+        if self.spilled is None:
+            data = b"".join(data[begin:end] for begin, end in stretches)
+        else:
+            self.spilled.select(stretches)
+        self.batch = replace(self.batch, data=data, ends=ends)
+        self.ids = None if self.ids is None else [self.ids[index] for index in indices]
+        self.made = None if self.made is None else [self.made[index] for index in indices]
+
 
 class FrameStore:
     """The frames of one receiver. Thread-safe. ``marks`` say how far they are received, released, freed.
 
     ``max_bytes`` bounds the bytes in memory; batches beyond it go to an unlinked temporary file. ``name`` is
-    the receiver's. ``read_journal`` reads the journal if there is one.
+    the receiver's.
     """
 
-    def __init__(self, max_bytes: int, name: str = "", read_journal: ReadJournal | None = None) -> None:
+    def __init__(self, max_bytes: int, name: str = "") -> None:
         self.marks = Marks()
         self._max_bytes = max_bytes
         self.name = name
-        self._read_journal = read_journal
         self._lock = threading.Lock()
         self._spill = SpillFile()
-        self._index: FrameIndex[_Held] = FrameIndex(lambda held: held.batch.ends)
+        self._index: FrameIndex[Held] = FrameIndex(lambda held: held.batch.ends)
         self._memory_bytes = 0
 
     @property
@@ -98,23 +135,39 @@ class FrameStore:
 
     # --- frames come
 
-    def append(self, batch: FrameBatch, ids: Ids | None = None) -> int:
-        """Take the frames of one read and their stable ids; returns the sequence number of the first."""
+    def prepare(self, batch: FrameBatch, ids: Ids | None = None) -> Held:
+        """Find room for the frames of one read, before they are numbered and appended, or abandoned.
+
+        For the one thread that appends, without a lock: beyond ``max_bytes`` they are spilled here.
+        DeliveryError if the disk is full.
+        """
         size = len(batch.data)
+        held = Held(batch, ids)
+        if len(self._index) and self._memory_bytes + size > self._max_bytes:
+            held.spilled = self._spill.put(bytes(batch.data))
+            held.made = None if ids is None else frame_keys(batch, ids)
+            held.batch = replace(batch, data=b"")
+        return held
+
+    def append(self, held: Held) -> int:
+        """Take frames that were prepared; returns the sequence number of the first."""
         with self._lock:
-            if not len(self._index) or self._memory_bytes + size <= self._max_bytes:
-                self._memory_bytes += size
-                return self._add(_Held(batch, ids))
-            return self._add(_Held(replace(batch, data=b""), ids, self._spill.put(bytes(batch.data))))
+            self._memory_bytes += len(held.batch.data)
+            return self._add(held)
+
+    def abandon(self, held: Held) -> None:
+        """Frames that were prepared are not needed."""
+        if held.spilled is not None:
+            held.spilled.free()
 
     def recover(self, batch: FrameBatch, ids: Ids) -> int:
         """Take frames that the journal has already; returns the number of the first here."""
-        ends = array("q", batch.ends)
+        held = Held(batch, ids, position=batch.first_sequence, made=frame_keys(batch, ids))
+        held.batch = replace(batch, data=b"", ends=array("q", batch.ends))
         with self._lock:
-            held = _Held(replace(batch, data=b"", ends=ends), ids, position=batch.first_sequence)
             return self._add(held)
 
-    def _add(self, held: _Held) -> int:
+    def _add(self, held: Held) -> int:
         first, ends = self.marks.received, held.batch.ends
         if (held.batch.first_sequence, held.batch.receiver) != (first, self.name):
             held.batch = replace(held.batch, first_sequence=first, receiver=self.name)
@@ -134,12 +187,12 @@ class FrameStore:
             pieces = self._index.overlapping(low, high)
         return self._load(pieces, low, high)
 
-    def _load(self, pieces: list[Piece[_Held]], low: int, high: int) -> Iterator[FrameBatch]:
+    def _load(self, pieces: list[Piece[Held]], low: int, high: int) -> Iterator[FrameBatch]:
         for piece in pieces:
             with self._lock:
                 self._require_readable(max(low, piece.first), high)
-                batch = piece.item.load()
-            yield batch.part(low, high)
+                held = replace(piece.item)
+            yield held.load().part(low, high)
 
     def _require_readable(self, low: int, high: int) -> None:
         released, received = self.marks.released, self.marks.received
@@ -149,21 +202,16 @@ class FrameStore:
                 "what lies below was committed and freed"
             )
 
-    def unfreed(self, low: int, high: int) -> list[FrameBatch]:
-        """The frames of [low, high) that were not freed, whether or not they were released.
-
-        Frames that the journal has are numbered by their positions there.
-        """
-        found: list[FrameBatch] = []
+    def keys(self, low: int, high: int) -> Keys:
+        """The keys of the frames [low, high), as far as they are held and came with ids; None for a frame
+        without one. Nothing is read for them."""
         with self._lock:
-            for piece in self._index.overlapping(low, high):
-                position = piece.item.position
-                if position is None:
-                    found.append(piece.item.load().part(low, high))
-                elif self._read_journal is not None:
-                    shift = position - piece.first
-                    found += self._read_journal(max(low, piece.first) + shift, min(high, piece.end) + shift)
-        return found
+            return [
+                key
+                for piece in self._index.overlapping(low, high)
+                if piece.item.ids is not None
+                for key in piece.item.keys(max(low - piece.first, 0), min(high, piece.end) - piece.first)
+            ]
 
     def ids(self, low: int, high: int) -> list[tuple[int, Ids]]:
         """The stable ids of the frames [low, high), each part with the number of its first frame.
@@ -189,15 +237,26 @@ class FrameStore:
 
     # --- frames go to the journal
 
-    def next_batches(self, low: int, max_bytes: int) -> list[FrameBatch]:
-        """The batches from frame ``low`` on, where one begins: about ``max_bytes``, but one at least."""
-        found: list[FrameBatch] = []
+    def next_held(self, low: int, max_bytes: int) -> list[Held]:
+        """What is held from frame ``low`` on, where a batch begins: about ``max_bytes``, but one at least.
+
+        To be loaded without a lock.
+        """
+        found: list[Held] = []
         with self._lock:
             for piece in self._index.overlapping(low, self.marks.received):
                 if found and (max_bytes := max_bytes - piece.size) < 0:
                     break
-                found.append(piece.item.load())
+                found.append(replace(piece.item))
         return found
+
+    def make_keys(self, batch: FrameBatch) -> None:
+        """Make the keys of a batch that is kept, while its data is in memory; without a lock."""
+        with self._lock:
+            held = self._index.overlapping(batch.first_sequence, batch.end)[0].item
+            ids = held.ids
+        if held.made is None and ids is not None:
+            held.made = frame_keys(batch, ids)
 
     def journaled(self, first: int, position: int) -> None:
         """The batch of frame ``first`` is in the journal from ``position`` on, and leaves the memory."""
@@ -244,9 +303,13 @@ class FrameStore:
     def discard(self) -> None:
         """Forget the frames that need not be kept; their numbers will be given to others."""
         with self._lock:
-            for held in self._index.discard(self.marks.kept, _Held.cut):
+            for held in self._index.discard(self.marks.kept, Held.cut):
                 self._drop_data(held)
             self.marks.discard()
+
+    def reclaim(self) -> None:
+        """Close what was spilled and is not needed any more; without a lock."""
+        self._spill.reclaim()
 
     def close(self) -> None:
         """Give up the spill file and the ids."""
@@ -255,7 +318,7 @@ class FrameStore:
             for piece in self._index:
                 piece.item.ids = None
 
-    def _drop_data(self, held: _Held) -> None:
+    def _drop_data(self, held: Held) -> None:
         if held.spilled is not None:
             held.spilled.free()
         else:

@@ -25,7 +25,7 @@ def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most:
     Only the newest ``most`` have keys. If an older one is delivered again, it is a second row; ``index``
     counts the older ones.
     """
-    recovered = Deliveries(0, index, "journal", journal.batches)
+    recovered = Deliveries(0, index, "journal")
     index.remember_confirmed(journal.remembered_keys)
     index.take_unwritten()
     for low, high in journal.held(journal.first, journal.end):

@@ -71,9 +71,7 @@ class ReceiverGroup:
             journal = open_journal(wanted)
             undo.callback(journal.close)
             recovered = recover(journal, index, options.id_header, most=wanted.max_remembered)
-            deliveries = [
-                Deliveries(one.max_buffered_bytes, index, one.name, journal.batches) for one in settings
-            ]
+            deliveries = [Deliveries(one.max_buffered_bytes, index, one.name) for one in settings]
             writer = JournalWriter(
                 journal,
                 recovered,

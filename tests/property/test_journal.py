@@ -32,7 +32,7 @@ class JournaledSide(Side):
     """A receiver whose frames go to the journal."""
 
     def __init__(self, book: DedupIndex, journal: LocalJournal, name: str) -> None:
-        self.deliveries = Deliveries(200, book, name, journal.batches)
+        self.deliveries = Deliveries(200, book, name)
         self.link = None
 
 

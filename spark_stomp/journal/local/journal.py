@@ -16,7 +16,6 @@ import fcntl
 import json
 import os
 import secrets
-import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -57,7 +56,6 @@ class LocalJournal:
     def __init__(self, settings: JournalSettings, lock_timeout: float = _LOCK_TIMEOUT) -> None:
         self._directory = Path(settings.location)
         self._settings = settings
-        self._lock = threading.Lock()
         self._segment_bytes = min(max(settings.max_bytes // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
         with self._writing():
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -65,6 +63,7 @@ class LocalJournal:
         try:
             with self._writing():
                 self.id = self._identity()
+                # Replaced as a whole, never changed: any thread may read it.
                 self._segments = self._opened()
                 self._dedup_log = DedupLog(
                     self._directory / DEDUP_LOG, settings.max_remembered, tolerant=settings.tolerant
@@ -136,8 +135,7 @@ class LocalJournal:
                 self._rotate(last.end)
             while len(self._segments) > 1 and self._segments[0].end <= upto:
                 # Readers keep the file open; new readers do not find it.
-                with self._lock:
-                    path = self._segments.pop(0).path
+                path, self._segments = self._segments[0].path, self._segments[1:]
                 path.unlink()
                 # One by one: a crash must not undo a deletion and keep a later one.
                 sync_folder(self._directory)
@@ -154,9 +152,7 @@ class LocalJournal:
         segment.mark(self._committed)
         segment.sync()
         sync_folder(self._directory)
-        with self._lock:
-            # In one step, since `first` and `size` are read without the lock.
-            self._segments = [*(one for one in self._segments if one.first != first), segment]
+        self._segments = [*(one for one in self._segments if one.first != first), segment]
 
     def close(self) -> None:
         if self._lock_file is not None:
@@ -188,10 +184,9 @@ class LocalJournal:
         return end_within(parts, low, high, max_bytes)
 
     def _overlapping(self, low: int, high: int) -> list[Segment]:
-        with self._lock:
-            begin = max(0, bisect_right(self._segments, low, key=lambda segment: segment.first) - 1)
-            segments = self._segments[begin:]
-        return [segment for segment in segments if max(segment.first, low) < min(segment.end, high)]
+        segments = self._segments
+        begin = max(0, bisect_right(segments, low, key=lambda segment: segment.first) - 1)
+        return [segment for segment in segments[begin:] if max(segment.first, low) < min(segment.end, high)]
 
     # --- opening
 

@@ -10,6 +10,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import FrameBatch, FrameIndex
-from spark_stomp.journal.files import write_fully
+from spark_stomp.journal.files import OpenFile, write_fully
 from spark_stomp.journal.records import (
     HEAD_BYTES,
     MAGIC,
@@ -43,27 +44,10 @@ _SEARCH_BYTES: Final = 1 << 20
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
-class _OpenFile:
-    """A file's descriptor, closed when its last reader is gone, maybe long after the file was deleted."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-    def read(self, offset: int, length: int) -> bytes:
-        """So many bytes; fewer at the end of the file."""
-        parts = []
-        while length > 0 and (part := os.pread(self.descriptor, length, offset)):
-            parts.append(part)
-            offset, length = offset + len(part), length - len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def ends(self, record: Record) -> npt.NDArray[np.int64]:
-        """Where the frames of ``record`` end in its data."""
-        head = record.head
-        return decode_ends(self.read(record.offset + head.ends_at, head.data_at - head.ends_at))
+def _ends(file: OpenFile, record: Record) -> npt.NDArray[np.int64]:
+    """Where the frames of ``record`` end in its data."""
+    head = record.head
+    return decode_ends(file.read(record.offset + head.ends_at, head.data_at - head.ends_at))
 
 
 class Segment:
@@ -78,9 +62,9 @@ class Segment:
         self.end = first
         self.size = _HEADER_BYTES
         self.committed = 0
-        # A method of the file: one of the segment would keep both until the garbage collector runs.
-        self._file = _OpenFile(descriptor)
-        self.index: FrameIndex[Record] = FrameIndex(self._file.ends)
+        self._file = OpenFile(descriptor)
+        # Of the file: a method of the segment would keep both until the garbage collector runs.
+        self.index: FrameIndex[Record] = FrameIndex(partial(_ends, self._file))
         self._durable = 0
         self._last: Record | None = None
 

@@ -8,7 +8,6 @@ position, although there is no lock.
 from __future__ import annotations
 
 import secrets
-import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +54,6 @@ class ObjectJournal:
     def __init__(self, settings: JournalSettings, blobs: Blobs, cache: ObjectCache | None = None) -> None:
         self._settings = settings
         self._blobs = blobs
-        self._lock = threading.Lock()
         self._cache = ObjectCache(blobs) if cache is None else cache
         self._object_bytes = min(max(settings.max_bytes // _OBJECTS, _SMALLEST_OBJECT), _LARGEST_OBJECT)
         self._failure: JournalError | None = None
@@ -192,9 +190,9 @@ class ObjectJournal:
 
     def _publish(self, objects: Sequence[FramesName], end: int) -> None:
         """Let readers see these objects, and positions up to ``end``."""
-        with self._lock:
-            self._objects = list(objects)
-            self._end = end
+        # The list is replaced as a whole, never changed, and the end comes last: any thread may read both.
+        self._objects = list(objects)
+        self._end = end
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -240,8 +238,7 @@ class ObjectJournal:
         return end_within(parts, low, high, max_bytes)
 
     def _overlapping(self, low: int, high: int) -> list[FramesName]:
-        with self._lock:
-            objects = self._objects
+        objects = self._objects
         begin = max(0, bisect_right(objects, low, key=lambda name: name.first) - 1)
         return [name for name in objects[begin:] if name.first < high and name.end > low]
 

@@ -21,7 +21,8 @@ def frame_store() -> FrameStore:
     made = FrameStore(max_bytes=200)
     for number in range(20):
         frame = FRAME % number
-        made.append(FrameBatch(frame * 2, [len(frame), 2 * len(frame)], 0, number, "1.2", "generic"))
+        two = FrameBatch(frame * 2, [len(frame), 2 * len(frame)], 0, number, "1.2", "generic")
+        made.append(made.prepare(two))
     return made
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from support.keys import key
 
 from spark_stomp.errors import DeliveryError
 from spark_stomp.protocol import MessageBlock
@@ -18,9 +20,9 @@ from spark_stomp.receiver.settings import Counts
 class Query:
     """Two receivers of one query; handles and messages are made up as they are delivered."""
 
-    def __init__(self) -> None:
+    def __init__(self, *names: str) -> None:
         self.index = DedupIndex()
-        self.first, self.second = Deliveries(1 << 20, self.index), Deliveries(1 << 20, self.index)
+        self.first, self.second = (Deliveries(1 << 20, self.index, name) for name in names or ("", ""))
         for receiver in (self.first, self.second):
             receiver.connected(keyed=True)
         self.handles = 0
@@ -262,17 +264,35 @@ def test_keys_are_found_across_reads(query: Query) -> None:
 
 def test_what_could_not_be_kept_is_new_elsewhere(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
-        raise DeliveryError("the disk is full")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     query.deliver(query.first, "a")
     with monkeypatch.context() as broken:
-        broken.setattr(query.first.frames, "append", full)
+        broken.setattr(query.first.frames, "_max_bytes", 0)
+        broken.setattr("os.pwrite", full)
         for ids in ("bc", "ab", "b"):
-            with pytest.raises(DeliveryError):
+            with pytest.raises(DeliveryError, match="No space left"):
                 query.deliver(query.first, *ids)
     query.first.disconnected(redelivers=True)
     query.deliver(query.second, "a", "b", "c", again=True)
     assert rows(query.second) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 20, 0], ids=["in memory", "spilled"])
+def test_only_what_is_new_in_a_read_becomes_rows(query: Query, max_bytes: int) -> None:
+    query.deliver(query.first, "a", "b")
+    query.second.frames._max_bytes = max_bytes
+    query.deliver(query.second, "x")
+    query.deliver(query.second, "c", "a", "d", "b", "e")
+    query.deliver(query.second, "b", "a")
+    assert rows(query.second) == ["x", "c", "d", "e"]
+    assert query.deliver(query.first, "d", "c")
+    assert rows(query.first) == ["a", "b"]
+    assert (query.first.counts.reattached, query.second.counts.reattached) == (2, 4)
+    query.second.commit(4)
+    query.acks(query.second)
+    query.second.confirm("r")
+    assert (query.second.frames.memory_bytes, query.second.frames.spilled_bytes) == (0, 0)
 
 
 def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:
@@ -285,3 +305,43 @@ def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:
     assert (query.index.held, query.index.remembered) == (1, 0)
     query.deliver(query.second, "a", again=True)
     assert again(query.second) == Counts(redelivered=2, reattached=1)
+
+
+@pytest.fixture
+def two_queues() -> Iterator[Query]:
+    """Two queues of one address, which each get every message."""
+    made = Query("prices::one#0", "prices::two#0")
+    yield made
+    made.first.close()
+    made.second.close()
+
+
+@pytest.mark.rule("4.2")
+def test_the_same_message_by_another_entry_is_new(two_queues: Query) -> None:
+    query = two_queues
+    query.deliver(query.first, "a", "b")
+    query.deliver(query.second, "a", "b")
+    assert (rows(query.first), rows(query.second)) == (["a", "b"], ["a", "b"])
+    assert again(query.second) == Counts()
+    for receiver in (query.first, query.second):
+        assert offered(receiver, 2)
+        receiver.disconnected(redelivers=True)
+        receiver.connected(keyed=True)
+        handles = query.deliver(receiver, "a", "b", again=True)
+        assert again(receiver) == Counts(redelivered=2, reattached=2)
+        receiver.commit(2)
+        assert query.acks(receiver) == handles
+        receiver.confirm("r")
+    assert query.index.held == 0
+
+
+@pytest.mark.rule("4.2")
+def test_a_key_without_an_entry_stands_for_every_entry(two_queues: Query) -> None:
+    query = two_queues
+    query.index.remember_unconfirmed([key(b"a", b"a")])
+    handles = query.deliver(query.second, "a", "b")
+    assert rows(query.second) == ["b"]
+    assert again(query.second) == Counts(dropped=1)
+    assert query.acks(query.second) == handles[:1]
+    query.second.confirm("r")
+    assert query.index.remembered == 0

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pytest
+from support.keys import key
 
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.framebatch import FrameBatch, Ids
 from spark_stomp.receiver.frame_store import FrameStore
 
 _opened: list[FrameStore] = []
+
+
+def append(store: FrameStore, batch: FrameBatch, ids: Ids | None = None) -> int:
+    return store.append(store.prepare(batch, ids))
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +32,7 @@ def filled(max_bytes: int = 1 << 20, blocks: int = 5) -> tuple[FrameStore, list[
     for number in range(blocks):
         three = [b"MESSAGE\n\n%d.%d\0" % (number, index) + b"\n" * index for index in range(3)]
         ends = [sum(len(frame) for frame in three[: index + 1]) for index in range(3)]
-        store.append(FrameBatch(b"".join(three), ends, 0, number, "1.2"))
+        append(store, FrameBatch(b"".join(three), ends, 0, number, "1.2"))
         frames += three
     return store, frames
 
@@ -109,13 +114,11 @@ def test_release_in_the_middle_of_a_read_is_an_error_there() -> None:
 
 
 def test_what_was_released_is_freed_in_whole_blocks() -> None:
-    store, frames = filled(max_bytes=70)
+    store, _ = filled(max_bytes=70)
     assert store.memory_bytes > 0
     assert store.spilled_bytes > 0
     store.release(4)
-    assert content(store.unfreed(0, 4)) == frames[:4]
     store.free(4)
-    assert content(store.unfreed(0, 4)) == frames[3:4]
     assert content(store.batches(4, 5)) == [b"MESSAGE\n\n1.1\0\n"]
     store.release(15)
     store.free(15)
@@ -139,7 +142,7 @@ def test_numbers_of_discarded_frames_go_to_others(max_bytes: int, end: int) -> N
     assert store.received == min(end, 15)
     assert content(store.batches(0, store.received)) == frames[:end]
     assert store.bytes_between(0, store.received) == sum(map(len, frames[:end]))
-    first = store.append(FrameBatch(b"MESSAGE\n\nx\0", [11], 0, 9, "1.2"))
+    first = append(store, FrameBatch(b"MESSAGE\n\nx\0", [11], 0, 9, "1.2"))
     assert first == min(end, 15)
     assert content(store.batches(0, first + 1)) == [*frames[:end], b"MESSAGE\n\nx\0"]
     store.release(first + 1)
@@ -150,7 +153,7 @@ def test_numbers_of_discarded_frames_go_to_others(max_bytes: int, end: int) -> N
 def test_numbers_go_on_after_a_release() -> None:
     store, _ = filled()
     store.release(15)
-    first = store.append(FrameBatch(b"MESSAGE\n\n\0", [10], 0, 9, "1.2"))
+    first = append(store, FrameBatch(b"MESSAGE\n\n\0", [10], 0, 9, "1.2"))
     assert (first, store.received, store.released) == (15, 16, 15)
     assert content(store.batches(15, 16)) == [b"MESSAGE\n\n\0"]
 
@@ -185,11 +188,15 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(monkeypatch: pytest.Monkey
     def no_space(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    store, _ = filled(max_bytes=1, blocks=1)
+    store, frames = filled(max_bytes=1, blocks=2)
     monkeypatch.setattr("os.pwrite", no_space)
+    before = store.spilled_bytes
     with pytest.raises(Exception, match=r"un-acked and stay on the broker.*lower prefetch"):
-        store.append(FrameBatch(b"MESSAGE\n\n\0", [10], 0, 0, "1.2"))
-    assert store.received == 3
+        append(store, FrameBatch(b"MESSAGE\n\n\0", [10], 0, 0, "1.2"))
+    assert (store.received, store.spilled_bytes) == (6, before)
+    monkeypatch.undo()
+    append(store, FrameBatch(b"MESSAGE\n\nx\0", [11], 0, 0, "1.2"))
+    assert content(store.batches(0, 7)) == [*frames, b"MESSAGE\n\nx\0"]
 
 
 def test_ids_of_every_range_as_long_as_their_frames_are_held() -> None:
@@ -198,7 +205,7 @@ def test_ids_of_every_range_as_long_as_their_frames_are_held() -> None:
     for ids in ([b"0", b"1", None], None, [b"4", b"5"]):
         count = 2 if ids is None else len(ids)
         ends = [len(frame) * (number + 1) for number in range(count)]
-        store.append(FrameBatch(frame * count, ends, 0, 0, "1.2"), ids)
+        append(store, FrameBatch(frame * count, ends, 0, 0, "1.2"), ids)
     assert store.ids(0, 7) == [(0, [b"0", b"1", None]), (5, [b"4", b"5"])]
     assert store.ids(1, 6) == [(1, [b"1", None]), (5, [b"4"])]
     store.release(3)
@@ -207,3 +214,52 @@ def test_ids_of_every_range_as_long_as_their_frames_are_held() -> None:
     store.marks.advance(kept=6)
     store.discard()
     assert store.ids(0, 7) == [(5, [b"4"])]
+
+
+@pytest.mark.parametrize("max_bytes", [1, 1 << 20], ids=["spilled", "in memory"])
+@pytest.mark.parametrize("indices", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]])
+def test_only_some_frames_of_a_read_are_taken(max_bytes: int, indices: list[int]) -> None:
+    store, _ = filled(max_bytes, blocks=1)
+    three = [b"MESSAGE\n\n%d\0\n" % index * (index + 1) for index in range(3)]
+    ends = [sum(map(len, three[: index + 1])) for index in range(3)]
+    held = store.prepare(FrameBatch(b"".join(three), ends, 0, 0, "1.2"), [b"0", b"1", b"2"])
+    held.select(indices)
+    store.append(held)
+    assert content(store.batches(3, store.received)) == [three[index] for index in indices]
+    assert store.ids(3, 6) == [(3, [b"%d" % index for index in indices])]
+    store.release(store.received)
+    store.free(store.received)
+    assert (store.memory_bytes, store.spilled_bytes) == (0, 0)
+
+
+def test_frames_that_are_not_taken_leave_nothing() -> None:
+    store, _ = filled(max_bytes=1)
+    before = store.spilled_bytes
+    store.abandon(store.prepare(FrameBatch(b"MESSAGE\n\n\0", [10], 0, 0, "1.2")))
+    assert store.spilled_bytes == before
+
+
+@pytest.mark.parametrize("max_bytes", [1, 1 << 20], ids=["spilled", "in memory"])
+def test_keys_need_no_reading(max_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _ = filled(max_bytes, blocks=1)
+    frame = b"MESSAGE\ndestination:/q\n\n%d\0"
+    for number in range(3):
+        data = frame % (2 * number) + frame % (2 * number + 1)
+        ids = [b"%d" % (2 * number), b"%d" % (2 * number + 1)]
+        append(store, FrameBatch(data, [len(data) // 2, len(data)], 0, 0, "1.2"), ids)
+    monkeypatch.setattr("os.pread", None)
+    keys = [key(b"%d" % number, b"%d" % number) for number in range(6)]
+    for low in range(3, 9):
+        for high in range(low, 10):
+            assert store.keys(low, high) == keys[low - 3 : high - 3]
+
+
+def test_a_batch_that_is_in_the_journal_has_its_keys() -> None:
+    store = filled(blocks=0)[0]
+    data = b"MESSAGE\ndestination:/q\n\nbody\0"
+    append(store, FrameBatch(data, [len(data)], 0, 0, "1.2"), [b"1"])
+    (held,) = store.next_held(0, 1 << 20)
+    store.make_keys(held.load())
+    store.journaled(0, 70)
+    assert (store.memory_bytes, store.keys(0, 1)) == (0, [key(b"1")])
+    assert store.oldest_position == 70

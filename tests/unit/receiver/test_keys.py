@@ -7,8 +7,13 @@ import hashlib
 import pytest
 from support.keys import key
 
+from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
 from spark_stomp.receiver.dedup import frame_keys
+
+
+def batch(data: bytes, ends: list[int], version: str = "1.2") -> FrameBatch:
+    return FrameBatch(data, ends, 0, 0, version)
 
 
 class TestFrameKeys:
@@ -20,10 +25,10 @@ class TestFrameKeys:
     @pytest.mark.rule("4.2")
     def test_headers_and_line_ends_are_not_part_of_it(self) -> None:
         data = b"\n\nMESSAGE\r\nredelivered:true\r\ndestination:/q\r\n\r\nbody\0\n"
-        assert frame_keys(data, [len(data) - 1], [b"1"], "1.2") == [key(b"1")]
+        assert frame_keys(batch(data[:-1], [len(data) - 1]), [b"1"]) == [key(b"1")]
 
     def test_without_an_id_there_is_none(self) -> None:
-        assert frame_keys(b"MESSAGE\n\n\0" * 3, [10, 20, 30], [None, b"", b"1"], "1.2")[:2] == [None, None]
+        assert frame_keys(batch(b"MESSAGE\n\n\0" * 3, [10, 20, 30]), [None, b"", b"1"])[:2] == [None, None]
 
     @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
     @pytest.mark.parametrize(
@@ -44,7 +49,7 @@ class TestFrameKeys:
         decoder.receive_data(frame)
         while not isinstance(decoded := decoder.next_event(), Frame):
             assert decoded is HEARTBEAT
-        (made,) = frame_keys(frame, [len(frame)], [b"1"], version)
+        (made,) = frame_keys(batch(frame, [len(frame)], version), [b"1"])
         assert made is not None
         assert made.destination == (decoded.get("destination") or "")
         assert made.body == hashlib.blake2b(decoded.body, digest_size=16).digest()

@@ -32,7 +32,7 @@ class Query:
         self.index = DedupIndex(journaled=True)
         self.journal = local_journal(directory, max_bytes)
         self.recovered = recover(self.journal, self.index, "message-id", most=most)
-        self.receiver = Deliveries(1 << 20, self.index, "r", self.journal.batches)
+        self.receiver = Deliveries(1 << 20, self.index, "r")
         self.receiver.connected(keyed=True)
         self.changes = 0
         self.writer = JournalWriter(

@@ -1,0 +1,104 @@
+"""No lock that Spark's calls, a receiver's thread or the end of a query takes is held during I/O."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from support.driven import Run
+from support.golden import kind_of_journal
+from support.locks import LockWatch
+from support.waiting import wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.journal.objects.cache import ObjectCache
+
+QUEUE = "/queue/a"
+COUNT = 60
+KNOWN = {
+    # It makes a second call of stop() wait for the first one, and nothing else takes it.
+    "source.query:QueryRuntime._stop_lock",
+    "source.commits:Committer._lock",
+}
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockWatch]:
+    # The collector would close what other tests left behind, in whatever thread, under whatever lock.
+    gc.collect()
+    gc.disable()
+    yield LockWatch(monkeypatch)
+    gc.enable()
+
+
+@pytest.fixture(params=["memory", "journal", "objects"])
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """So little memory that most frames are spilled."""
+    spilled = {"maxBufferedBytes": "2000", "receivers": "2"}
+    if request.param == "memory":
+        yield spilled
+        return
+    with (
+        kind_of_journal(request.param, tmp_path / request.param),
+        mock.patch.multiple(
+            "spark_stomp.journal.local.journal", _SMALLEST_SEGMENT=9_000, _LARGEST_SEGMENT=9_000
+        ),
+        mock.patch.object(ObjectCache.__init__, "__defaults__", (9_000,)),
+    ):
+        yield {**spilled, "journal": str(tmp_path / request.param)}
+
+
+def drive(broker: DevBroker, options: dict[str, str]) -> None:
+    """Batches, a connection that ends before the commit, one that ends about when ACKs are sent, the end."""
+    with Run({"url": broker.url, "destination": QUEUE, **options}) as run:
+        run.idle()
+        for number in range(4):
+            publish(broker, run, b"%d" % number)
+            run.gather(COUNT)
+            broker.drop_connections()
+            wait_until(lambda number=number: known(run) >= (number + 1) * COUNT, what="all once more")
+            run.read()
+            if number % 2:
+                broker.drop_connections()
+            run.commit()
+            wait_until(lambda: broker.queue(QUEUE).depth == 0, what="all ACKs")
+        publish(broker, run, b"left")
+        run.gather(COUNT)
+    # A journal has these.
+    with Run({"url": broker.url, "destination": QUEUE, **options}) as run:
+        run.gather(COUNT)
+        run.commit()
+        wait_until(lambda: broker.queue(QUEUE).depth == 0, what="all ACKs")
+
+
+def publish(broker: DevBroker, run: Run, text: bytes) -> None:
+    """A few at a time, so that a receiver reads them in several blocks."""
+    before = received(run)
+    for number in range(0, COUNT, COUNT // 6):
+        broker.publish_many(QUEUE, [text + b"x" * 500] * (COUNT // 6))
+        wait_until(lambda number=number: received(run) >= before + number + COUNT // 6, what="the frames")
+
+
+def received(run: Run) -> int:
+    return sum(one.received for one in run.status.receivers)
+
+
+def known(run: Run) -> int:
+    """How many messages came that were known."""
+    return sum(one.counts.reattached + one.counts.dropped for one in run.status.receivers)
+
+
+def test_no_lock_is_held_during_io(
+    devbroker: DevBroker, watch: LockWatch, options: dict[str, str], tmp_path: Path
+) -> None:
+    drive(devbroker, options)
+    found: dict[Any, str] = {pair: where for pair, where in watch.found.items() if pair[0] not in KNOWN}
+    assert found == {}
+    # It looked: locks were taken, and bytes went to files and sockets.
+    assert "receiver.dedup:DedupIndex.lock" in watch.taken
+    assert "receiver.frame_store:FrameStore._lock" in watch.taken
+    assert {"os.pread", "socket.send"} <= watch.calls
