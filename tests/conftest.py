@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support.brokers.fixtures import broker, broker_pool
 from support.release import spark_release
+from support.soak import EXAMPLES, outcomes
 
 from spark_stomp.devbroker import DevBroker
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["broker", "broker_pool", "devbroker", "spark"]
+
+PROPERTY = Path(__file__).with_name("property")
 
 # How long an example takes says more of the machine than of what is tested. Every run has the same examples;
 # new ones are for soak.
@@ -27,8 +31,8 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("soak", settings.get_profile("default"), max_examples=20_000, derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("soak", settings.get_profile("default"), max_examples=EXAMPLES, derandomize=False)
+settings.load_profile("default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,10 +44,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == PROPERTY:
+            item.add_marker("property")
     if hasattr(config, "workerinput"):  # in a process of xdist's
         from support.groups import longest_first
 
         longest_first(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("hypothesis_profile", None) == "soak" and not config.getoption("collectonly"):
+        terminalreporter.section("what came of each part")
+        for line in outcomes(terminalreporter.stats):
+            terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

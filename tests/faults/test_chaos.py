@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,14 +16,11 @@ from support.findings import put
 from support.load import Load
 from support.matrix import MODES
 from support.proxy import FaultProxy, Way
+from support.soak import SECONDS, SEED, USUAL
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(7200)]
 
-SECONDS = float(os.environ.get("SPARK_STOMP_SOAK_SECONDS", "900"))
-"""For both brokers together, without what starting and draining take."""
-
-SEED = os.environ.get("SPARK_STOMP_SOAK_SEED") or secrets.token_hex(4)
 BATCH = 500
 PAUSE = 12.0
 SETUPS = [("rabbitmq", "plain"), ("activemq", "journal")]
@@ -84,7 +79,7 @@ def test_every_message_arrives(
     assert not audit.missing and not audit.unknown, f"{audit}; {told}"
     if mode != "plain":
         assert not audit.duplicates, f"{audit}; {told}"
-    if SECONDS >= 900:
+    if USUAL["SECONDS"] <= SECONDS:
         put(
             f"chaos, {name}",
             f"- {name}, {mode}: {SECONDS / len(SETUPS):g} s, {len(schedule)} faults, {audit}.\n",

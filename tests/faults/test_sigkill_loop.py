@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import secrets
 import time
 from pathlib import Path
 
@@ -15,12 +13,11 @@ from support.drivers import START, SparkDriver
 from support.findings import put
 from support.load import Load
 from support.matrix import MODES
+from support.soak import ROUNDS, SEED, USUAL
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(3600)]
 
-ROUNDS = int(os.environ.get("SPARK_STOMP_SOAK_ROUNDS", "20"))
-SEED = os.environ.get("SPARK_STOMP_SOAK_SEED") or secrets.token_hex(4)
 BATCH = 500
 
 
@@ -82,5 +79,5 @@ def test_no_id_is_missing_and_with_the_journal_none_comes_twice(
     assert not audit.missing and not audit.unknown, f"{audit}; seed {SEED}: {schedule}"
     if mode != "plain":
         assert not audit.duplicates, f"{audit}; seed {SEED}: {schedule}"
-    if ROUNDS >= 20:
+    if USUAL["ROUNDS"] <= ROUNDS:
         put(f"SIGKILL loop, {name}", f"- {name}, {mode}: {ROUNDS} rounds, {audit}.\n")

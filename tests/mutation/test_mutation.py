@@ -1,4 +1,4 @@
-"""The mutator itself, and the run over a sample of 300 mutants."""
+"""The mutator itself, and the run over a sample of mutants."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.soak import MUTANTS
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -77,7 +78,7 @@ def test_a_sample_is_part_of_every_larger_one(seed: int) -> None:
 @pytest.mark.soak
 def test_every_survivor_is_explained() -> None:
     done = subprocess.run(
-        [sys.executable, str(HERE / "run.py"), "--count", "300", "--seed", "1"],
+        [sys.executable, str(HERE / "run.py"), "--count", str(MUTANTS), "--seed", "1"],
         capture_output=True,
         text=True,
         check=False,

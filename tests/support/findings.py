@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 __all__ = ["README", "found", "put"]
@@ -18,8 +19,12 @@ def found(name: str) -> str:
 
 def put(name: str, text: str) -> None:
     """Replace what stands there under this name."""
-    whole = README.read_text()
-    README.write_text(whole.replace(_begin(name) + found(name), _begin(name) + text))
+    with README.open("r+") as page:
+        fcntl.flock(page, fcntl.LOCK_EX)  # against a run's other process
+        whole = page.read().replace(_begin(name) + found(name), _begin(name) + text)
+        page.seek(0)
+        page.truncate()
+        page.write(whole)
 
 
 def _begin(name: str) -> str:

@@ -16,13 +16,19 @@ from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["Groups", "group_of", "longest_first"]
 
+# What is done to real brokers in soak, up to the broker's name.
+_KILLED = r"faults/test_(matrix|sigkill_loop|chaos)\.py.*"
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
 # began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
 _LONG = {
     "the Spark session": r"streaming/(?!test_points\.py|.*sigkill)",
     # Together, since one test moves from one to the other.
-    "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)",
-    "RabbitMQ": r"interop/.*\[.*rabbitmq",
+    "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)|" + _KILLED + "activemq",
+    # Only in soak, where these compute while the brokers' tests wait.
+    "the mutation run": r"mutation/test_mutation\.py::test_every_survivor",
+    "the fuzz target": r"fuzz/",
+    "the property tests": r"property/",
+    "RabbitMQ": r"interop/.*\[.*rabbitmq|" + _KILLED + "rabbitmq",
     "processes that die under Spark": r"streaming/test_points\.py",
     "the fault matrix": r"faults/test_matrix\.py",
     "drivers that die": r"streaming/.*sigkill",
@@ -36,7 +42,7 @@ _LONG = {
     "the wheel": r"test_packaging\.py",
     "stomp.py": r"interop/test_devbroker_stomppy\.py",
 }
-_PATTERNS = {name: re.compile(f"(tests/)?{pattern}") for name, pattern in _LONG.items()}
+_PATTERNS = {name: re.compile(f"(tests/)?({pattern})") for name, pattern in _LONG.items()}
 _PLACES = {name: place for place, name in enumerate(_LONG)}
 
 
