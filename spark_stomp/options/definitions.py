@@ -281,6 +281,14 @@ class SourceOptions:
         "the next trigger.",
         in_repr=False,
     )
+    status_file: str | None = optional(
+        "statusFile",
+        SOURCE,
+        NAME,
+        "Where the query writes its status: the path or URI of a JSON file.",
+        note="`spark_stomp/status.json` under `checkpointLocation`, if that is set",
+        in_repr=False,
+    )
     id_header: str | None = optional(
         "idHeader", READS, NAME, "Header with an id that survives redelivery.", note="the dialect's"
     )

@@ -21,6 +21,7 @@ from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import raise_or_log
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
 from spark_stomp.source.planning import Available, Range
+from spark_stomp.source.status import Rows
 
 
 class JournalBacklog:
@@ -37,6 +38,7 @@ class JournalBacklog:
         self._tolerant = tolerant
         # Where reading begins for a checkpoint that knows nothing of this journal.
         self._base = journal.committed
+        self._rows_from = journal.committed
 
     @property
     def epochs(self) -> frozenset[str]:
@@ -82,6 +84,7 @@ class JournalBacklog:
                 self.missing(Range(JOURNAL, position.epoch, position.sequence, position.sequence))
                 break
         committed = self._sequence_in(start)
+        self._rows_from = max(journal.committed, committed or 0)
         given = max(committed or 0, self._sequence_in(planned) or 0)
         if given > journal.end:
             self._raise_or_log(
@@ -93,6 +96,7 @@ class JournalBacklog:
             # Those positions were given away: messages that come now must not get them.
             journal.commit(committed or 0)
             journal.skip(given)
+            self._rows_from = given
         elif committed is not None and committed < journal.first:
             self._raise_or_log(
                 JournalTrimmed(
@@ -167,6 +171,13 @@ class JournalBacklog:
                 "evicted": self._index.evicted,
             }
         }
+
+    @property
+    def rows(self) -> Rows:
+        committed = max(self._writer.committed, self._rows_from)
+        return Rows(
+            committed - self._rows_from, max(0, self._journal.end - committed) + self._writer.unwritten
+        )
 
     def start(self) -> None:
         self._writer.start()

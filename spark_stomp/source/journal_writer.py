@@ -72,6 +72,11 @@ class JournalWriter:
         return self._full and self.unwritten > 0
 
     @property
+    def committed(self) -> int:
+        """Everything below this position is committed."""
+        return self._committed
+
+    @property
     def unwritten(self) -> int:
         """How many frames were received and are not durable yet."""
         return sum(receiver.unwritten for receiver in self._receivers)

@@ -18,6 +18,7 @@ from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
 from spark_stomp.source.planning import Available, Range
+from spark_stomp.source.status import Rows
 
 log = get_log(__name__)
 
@@ -77,6 +78,10 @@ class Backlog(Protocol):
 
     def figures(self) -> dict[str, dict[str, int]]:
         """Counters beside those of the receivers, by name."""
+
+    @property
+    def rows(self) -> Rows:
+        """How many rows this run has brought."""
 
     def start(self) -> None:
         """The receivers are about to start."""
@@ -167,6 +172,12 @@ class MemoryBacklog:
 
     def figures(self) -> dict[str, dict[str, int]]:
         return {}
+
+    @property
+    def rows(self) -> Rows:
+        committed = sum(receiver.committed for receiver in self.receivers.values())
+        received = sum(receiver.frames.received for receiver in self.receivers.values())
+        return Rows(committed, max(0, received - committed))
 
     def start(self) -> None:
         """Receivers fill the backlog by themselves."""

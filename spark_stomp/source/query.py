@@ -30,12 +30,15 @@ from spark_stomp.source.planning import (
 )
 from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.sigterm import SigtermHandler
-from spark_stomp.source.status import query_name
+from spark_stomp.source.status import RunIdentity, document, query_name
+from spark_stomp.source.status_file import StatusWriter, status_file
 from spark_stomp.source.tasks import FrameRange
 
 log = get_log(__name__)
 
 _SHUTDOWN = 4.0
+# For the last write of the status file.
+_STATUS_END = 0.5
 _TASK_BYTES = 32 << 20
 _CHECK_AGAIN = 0.05
 
@@ -44,12 +47,12 @@ _CHECK_AGAIN = 0.05
 class QueryStatus:
     """A snapshot of a running query.
 
-    ``figures`` are the counters that the exchange shows, ``epochs`` those whose frames are held; ``failure``
-    is the error that Spark's next call will raise.
+    ``document`` is what the status file shows, ``epochs`` are those whose frames are held; ``failure`` is the
+    error that Spark's next call will raise.
     """
 
     receivers: list[ReceiverStatus]
-    figures: dict[str, Any]
+    document: dict[str, Any]
     epochs: frozenset[str]
     failure: StompError | None
 
@@ -62,7 +65,8 @@ class QueryRuntime:
 
     def __init__(self, options: SourceOptions) -> None:
         show(options.connection.log_level)
-        about(query=query_name(options))
+        self._identity = RunIdentity(query_name(options))
+        about(query=self._identity.query)
         self._options = options
         self._limits = Limits(
             max_messages=options.max_messages_per_trigger,
@@ -71,6 +75,8 @@ class QueryRuntime:
             max_delay=options.max_trigger_delay,
         )
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
+        file = status_file(options)
+        self._status = None if file is None else StatusWriter(file, self._document)
         self._receivers = ReceiverGroup(options)
         self._backlog = self._receivers.backlog
         self._exchange = self._receivers.exchange
@@ -90,8 +96,12 @@ class QueryRuntime:
 
     def status(self) -> QueryStatus:
         """What the receivers and the journal are doing now; may be called from any thread."""
-        receivers = self._receivers
-        return QueryStatus(receivers.statuses(), receivers.figures(), self._backlog.epochs, self._failure)
+        shown = self._document(running=not self._stopping)
+        return QueryStatus(self._receivers.statuses(), shown, self._backlog.epochs, self._failure)
+
+    def _document(self, running: bool) -> dict[str, Any]:
+        figures, rows = self._receivers.figures(), self._backlog.rows
+        return document(self._identity, figures, rows, self._failure, running=running)
 
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.
@@ -107,6 +117,8 @@ class QueryRuntime:
         self._sigterm.install()
         self._receivers.start()
         self._committer.start()
+        if self._status is not None:
+            self._status.start()
 
     def begin_drain(self) -> None:
         """AvailableNow: from now on drain, for ``maxDrainTime`` at the longest."""
@@ -249,6 +261,8 @@ class QueryRuntime:
                 self._committer.stop()
             finally:
                 self._receivers.stop(_SHUTDOWN)
+                if self._status is not None:
+                    self._status.stop(_STATUS_END)
         self._sigterm.uninstall()
 
     @property

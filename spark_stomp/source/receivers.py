@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from spark_stomp.source.journal_recovery import recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset
+from spark_stomp.source.status import receiver_figures
 
 
 class ReceiverGroup:
@@ -50,6 +50,7 @@ class ReceiverGroup:
             else:
                 deliveries, self.backlog = self._with_journal(options, index, settings)
             undo.callback(self.backlog.stop, 0.0)
+            self._deliveries = deliveries
             self._receivers = [
                 Receiver(one, held, self._changed, self.backlog.wake)
                 for one, held in zip(settings, deliveries, strict=True)
@@ -139,8 +140,11 @@ class ReceiverGroup:
         self.exchange.close()
 
     def figures(self) -> dict[str, Any]:
-        """The counters of each receiver, and of the journal, by name: the exchange's action ``status``."""
-        return {status.name: _figures(status) for status in self.statuses()} | self.backlog.figures()
+        """The figures of each receiver, and of the journal, by name: the exchange's action ``status``."""
+        return {
+            status.name: receiver_figures(status, held.oldest_unacked)
+            for status, held in zip(self.statuses(), self._deliveries, strict=True)
+        } | self.backlog.figures()
 
     def _more_is_durable(self) -> None:
         self._wake_receivers()
@@ -150,13 +154,3 @@ class ReceiverGroup:
     def _wake_receivers(self) -> None:
         for receiver in self._receivers:
             receiver.wake()
-
-
-def _figures(status: ReceiverStatus) -> dict[str, int]:
-    return {
-        "received": status.received,
-        "committed": status.committed,
-        "acked": status.acked,
-        "reconnects": status.connection.reconnects,
-        **asdict(status.counts),
-    }

@@ -104,7 +104,7 @@ class TestReplay:
         run.gather(50)
         # Some of it is in the journal when the batch is planned again, and some is not.
         devbroker.publish_many(QUEUE, texts(50, 10))
-        wait_until(lambda: run.status.figures["journal"]["end"] == 60, 10, "the journal")
+        wait_until(lambda: run.status.document["journal"]["end"] == 60, 10, "the journal")
         query.end()
         devbroker.publish_many(QUEUE, texts(60, 10))
         run = query.begin()
@@ -130,7 +130,7 @@ class TestReplay:
         devbroker.publish_many(QUEUE, texts(0, 30))
         run = query.begin()
         run.reader.latestOffset(run.start, None)
-        wait_until(lambda: run.status.figures["journal"]["end"] == 30, what="the journal")
+        wait_until(lambda: run.status.document["journal"]["end"] == 30, what="the journal")
         rows = query.again().take(30)
         assert bodies(rows) == texts(0, 30)
         query.run.commit()  # type: ignore[union-attr]

@@ -70,8 +70,8 @@ class Run:
         return status
 
     def counters(self) -> list[Json]:
-        """What the exchange tells of each receiver."""
-        return list(self.status.figures.values())
+        """What is shown of each receiver."""
+        return list(self.status.document["receivers"].values())
 
     def read(self) -> list[Row]:
         """The rows of the planned batch, once more."""
