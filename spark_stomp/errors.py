@@ -44,6 +44,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
         ├── CheckpointUnreadable    STOMP_CHECKPOINT_UNREADABLE
         ├── ExchangeError           STOMP_EXCHANGE_FAILED
         ├── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
+        ├── TooManyMessages         STOMP_TOO_MANY_MESSAGES      a batch read would show a part of them
         └── JournalError            STOMP_JOURNAL
             ├── JournalInUse            STOMP_JOURNAL_IN_USE
             ├── JournalMissing          STOMP_JOURNAL_MISSING    the checkpoint names it, and it is not there
@@ -101,6 +102,7 @@ __all__ = [
     "SubscribeTimeout",
     "TlsRefused",
     "TooManyHeaders",
+    "TooManyMessages",
     "TransportError",
     "UnsupportedError",
     "VersionError",
@@ -327,6 +329,12 @@ class CheckpointUnreadable(DeliveryError):
     """``checkpointLocation`` cannot be read or written at the moment."""
 
     code = "STOMP_CHECKPOINT_UNREADABLE"
+
+
+class TooManyMessages(DeliveryError):
+    """A batch read found more messages than ``maxMessages`` allows by default: its rows would be a part."""
+
+    code = "STOMP_TOO_MANY_MESSAGES"
 
 
 class ExchangeError(DeliveryError):

@@ -20,6 +20,7 @@ Headers = tuple[tuple[str, str], ...]
 _ASSUMED_FRAME_BYTES = 4096
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
+_NO_WINDOW = "-1"
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,16 @@ class Dialect:
         if self.window_header is None or window is None:
             return headers
         return (*headers, (self.window_header, str(window)))
+
+    def batch_read_headers(self, destination: str, most: int) -> Headers:
+        """Headers of SUBSCRIBE for a batch read of up to ``most`` messages, none of which will be ACKed.
+
+        It browses if the broker can. A limit in bytes would end it early, so there is none.
+        """
+        if self.window_header is not None:
+            headers = self.queue_subscribe_headers if self.is_queue(destination) else ()
+            return (*headers, (self.window_header, _NO_WINDOW))
+        return (self.browse_headers or ()) + self.subscribe_headers(destination, most)
 
     def window_bytes(
         self, prefetch: int, *, frame_bytes: float | None = None, max_bytes: int | None = None
@@ -170,6 +181,16 @@ class Dialect:
                 f"{destination} is a topic without a durable subscription: what is published while no "
                 "receiver is connected, or not yet committed when its connection ends, is lost. "
                 "Read from a queue, name a durable subscription in durableName, or accept the loss with "
+                "allowLoss = true"
+            )
+
+    def check_batch_read(self, destination: str, headers: Headers, *, allow_loss: bool) -> None:
+        """Raise UnsupportedError if a batch read of ``destination`` could not show what is there."""
+        self.check_selector(headers)
+        if self.is_topic(destination) and not allow_loss:
+            raise UnsupportedError(
+                f"{destination} is a topic, which keeps no messages: a batch read would show only what is "
+                "published while it reads. Read from a queue, or as a stream, or accept that with "
                 "allowLoss = true"
             )
 

@@ -178,6 +178,8 @@ class Broker:
         if durable is not None:
             queue, topic = self._durable_queue(topic, durable, browse), None
         else:
+            if browse and topic:
+                raise Refused("only a queue can be browsed; a topic keeps no messages")
             queue = Queue() if browse or topic else self._queue(destination)
         member.subscribed += 1
         subscription = member.subscriptions[name] = Subscription(

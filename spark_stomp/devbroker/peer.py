@@ -134,9 +134,9 @@ class Peer:
 
     def _leave(self) -> None:
         self.finished = True
-        if self._member is not None:
-            self.broker.leave(self._member)
-            self._member = None
+        member, self._member = self._member, None
+        if member is not None:
+            self.broker.leave(member)
 
     def _obey(self, now: float) -> None:
         try:

@@ -20,7 +20,10 @@ from spark_stomp.devbroker.core import Broker
 from spark_stomp.devbroker.link import Link
 from spark_stomp.devbroker.peer import Counters, Faults, Peer
 from spark_stomp.devbroker.queues import QueueView
+from spark_stomp.logs import get_log
 from spark_stomp.protocol import Limits, ServerConfig
+
+log = get_log(__name__)
 
 _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
 _PUBLISH_CHUNK = 500
@@ -229,11 +232,14 @@ class DevBroker:
             elif key.fileobj is self._wakened:
                 self._wakened.recv(4096)
             elif events & selectors.EVENT_READ:
-                key.data.read(now)
-        self._broker.dispatch()
+                self._serve_link(key.data, key.data.read, now)
+        try:
+            self._broker.dispatch()
+        except Exception:
+            log.exception("handing out messages failed")
         for link in list(self._links.values()):
-            link.tick(now)
-            link.write(now)
+            self._serve_link(link, link.tick, now)
+            self._serve_link(link, link.write, now)
             if link.closed:
                 del self._links[link.socket]
         if self._broker.pending:
@@ -242,17 +248,28 @@ class DevBroker:
         soonest = min((deadline for deadline in deadlines if deadline is not None), default=None)
         return None if soonest is None else max(0.0, soonest - now)
 
+    def _serve_link(self, link: Link, step: Callable[[float], None], now: float) -> None:
+        """Do ``step`` for one client; what goes wrong with it must not cost the others their broker."""
+        try:
+            step(now)
+        except Exception:
+            log.exception("a client could not be served: its connection is closed")
+            link.close()
+            try:
+                link.peer.drop()
+            except Exception:
+                log.exception("its subscriptions could not be ended")
+
     def _accept(self) -> None:
         try:
             accepted, _ = self._listener.accept()
+            self._sessions += 1
+            name = f"session-{self._sessions}"
+            peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
+            self._links[accepted] = Link(accepted, peer, self._selector)
         except OSError:
             # It was gone before it was accepted.
             return
-        self._sessions += 1
-        peer = Peer(
-            self._broker, self._config, self._users, self.faults, self._counters, f"session-{self._sessions}"
-        )
-        self._links[accepted] = Link(accepted, peer, self._selector)
 
     def _close_all(self) -> None:
         with self._changed:

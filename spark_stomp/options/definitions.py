@@ -157,8 +157,9 @@ class SourceOptions:
     """Options of a stream reader or a batch reader; durations in seconds, sizes in bytes.
 
     ``receivers`` holds per destination, ``prefetch`` per receiver. ``max_messages`` is for batch reads only,
-    everything per trigger for streams only. ``id_header`` None leaves the choice to the dialect. ``notes``
-    are sentences about settings that limit each other, to be logged once.
+    everything per trigger for streams only. ``id_header`` None leaves the choice to the dialect. ``capped``
+    is whether ``maxMessages`` was given. ``notes`` are sentences about settings that limit each other, to be
+    logged once.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)
@@ -235,7 +236,12 @@ class SourceOptions:
         "maxDrainTime", READS, TIMEOUT, "1h", "When those end at the latest, even while producers go on."
     )
     max_messages: int = option(
-        "maxMessages", BATCH, integer(1), "1000", "Most messages that a batch read looks at."
+        "maxMessages",
+        BATCH,
+        integer(1),
+        "1000",
+        "Most messages that a batch read shows, over all destinations, which it reads in their order. If "
+        "there are more, the rows end there if you set this option; else the read fails.",
     )
     ack_after: Literal["commit", "journal"] = option(
         "ackAfter",
@@ -301,7 +307,7 @@ class SourceOptions:
     )
     allow_loss: bool = option(
         "allowLoss",
-        SOURCE,
+        READS,
         BOOLEAN,
         "false",
         "Go on where nothing could protect the messages (plain topics).",
@@ -327,6 +333,7 @@ class SourceOptions:
         "Address of the driver at which tasks fetch messages.",
         note="`SPARK_LOCAL_IP`, else the machine's own",
     )
+    capped: bool
     notes: tuple[str, ...]
 
 

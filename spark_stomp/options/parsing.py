@@ -44,7 +44,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     raw = RawOptions(options, scope)
-    parsed = filled(SourceOptions, raw.__getitem__, notes=())
+    parsed = filled(SourceOptions, raw.__getitem__, capped="maxMessages" in raw, notes=())
     _refuse(raw, parsed)
     if "prefetch" not in raw:
         parsed = replace(parsed, prefetch=_default_prefetch(parsed))

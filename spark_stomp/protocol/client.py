@@ -130,6 +130,8 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         own = (("id", subscription_id), ("destination", destination), ("ack", ack))
         self._queue(Local.SUBSCRIBE, request("SUBSCRIBE", own, headers=headers, receipt=receipt), receipt)
         self._ids.subscriptions[subscription_id] = OpenSubscription(destination, ack)
+        if isinstance(self._source, FrameScanner):
+            self._source.collect_from(subscription_id)
 
     def unsubscribe(self, subscription_id: str, *, headers: Headers = (), receipt: str | None = None) -> None:
         """Queue UNSUBSCRIBE. Messages that the broker has sent already still arrive."""

@@ -24,9 +24,18 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class MessageReceived:
-    """One MESSAGE frame, decoded."""
+    """One MESSAGE frame, decoded. If messages are scanned: one of a subscription that was not made here."""
 
     frame: Frame
+
+    @property
+    def stray(self) -> str:
+        """A line for the log that says of a foreign message what it is and what becomes of it."""
+        return (
+            f"the broker sent a message of the subscription {self.frame.get('subscription')!r}, which this "
+            f"connection does not have (destination {self.frame.get('destination')!r}): it is left un-acked "
+            "and gives no row. Said once, though there may be more"
+        )
 
 
 @dataclass(frozen=True, slots=True)

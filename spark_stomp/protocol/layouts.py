@@ -24,6 +24,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from spark_stomp.protocol.frames import HeaderPairs
 
 LENGTH: Final = "content-length"
+SUBSCRIPTION: Final = "subscription"
 MAX_KNOWN: Final = 8
 MAX_NAMES: Final = 64
 MAX_CANDIDATES: Final = 64
@@ -56,16 +57,19 @@ class Layout(NamedTuple):
         """The index of the first header called ``name``, the one that counts; None if there is none."""
         return self.names.index(name) if name in self.names else None
 
-    def pattern(self, captured: frozenset[int]) -> str:
+    def pattern(self, captured: frozenset[int], subscriptions: Sequence[str] = ()) -> str:
         """An expression for a head of this layout, blank line included; ``captured`` values are groups.
 
-        Values may be anything without LF, so a match must still be checked for NUL, CR, escapes and
-        character set. The first content-length must be a number that ``int`` can take.
+        The first content-length must be a number that ``int`` can take, and the first subscription one of
+        ``subscriptions``, raw as on the wire, if there are any. Other values may be anything without LF, so a
+        match must still be checked for NUL, CR, escapes and character set.
         """
-        length_at = self.position(LENGTH)
+        expressions = {self.position(LENGTH): "[0-9]{1,18}"}
+        if subscriptions:
+            expressions[self.position(SUBSCRIPTION)] = f"(?:{'|'.join(map(re.escape, subscriptions))})"
         lines = [f"{self.command}\n"]
         for position, name in enumerate(self.names):
-            value = "[0-9]{1,18}" if position == length_at else f".{ANY_NUMBER}"
+            value = expressions.get(position, f".{ANY_NUMBER}")
             lines.append(
                 f"{re.escape(name)}:({value})\n" if position in captured else f"{re.escape(name)}:{value}\n"
             )
@@ -148,13 +152,18 @@ class Run(NamedTuple):
     ids: Sequence[bytes]
 
 
-def compile_run(layout: Layout, ack_headers: tuple[str, ...], id_header: str | None) -> RunLayout:
-    """Compile ``layout``; an ACK names the first of ``ack_headers`` that it has."""
+def compile_run(
+    layout: Layout, ack_headers: tuple[str, ...], id_header: str | None, subscriptions: Sequence[str] = ()
+) -> RunLayout:
+    """Compile ``layout``; an ACK names the first of ``ack_headers`` that it has.
+
+    ``subscriptions`` as in :meth:`Layout.pattern`.
+    """
     ack_at = next((position for name in ack_headers if (position := layout.position(name)) is not None), None)
     id_at = None if id_header is None else layout.position(id_header)
     length_at = layout.position(LENGTH)
     positions = sorted({position for position in (ack_at, id_at, length_at) if position is not None})
-    head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(positions))}".encode()
+    head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(positions), subscriptions)}".encode()
     # It begins with one fixed octet, which ``re`` finds quickly. If a frame does not match, the second branch
     # takes the whole rest, so no later frame matches.
     boundary = rb"\0(?:(%b)|(?s:.*))" % head

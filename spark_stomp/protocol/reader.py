@@ -83,6 +83,11 @@ class FrameReader:
         self._limits = limits
         self._settings_changed()
 
+    @property
+    def begun(self) -> bool:
+        """Whether a frame has begun that is not complete, as of the last ``next_event``."""
+        return self._head is not None or self._searched > 0
+
     def _settings_changed(self) -> None:
         """For subclasses that derive something from the version and the limits."""
 

@@ -12,9 +12,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_stomp.errors import RemoteProtocolError
-from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs, Limits, Signal
 from spark_stomp.protocol.grammar import escape
-from spark_stomp.protocol.layouts import Layout, LayoutCache, RunFinder, RunLayout, compile_run
+from spark_stomp.protocol.layouts import (
+    SUBSCRIPTION,
+    Layout,
+    LayoutCache,
+    RunFinder,
+    RunLayout,
+    compile_run,
+)
 from spark_stomp.protocol.malformed import BadFrame, MalformedMessage, raw_value
 from spark_stomp.protocol.reader import FrameReader, Span
 
@@ -116,6 +123,7 @@ class FrameScanner(FrameReader):
         self._tolerant = tolerant
         super().__init__(version, limits)
         self._id_header = id_header
+        self._subscriptions: tuple[str, ...] = ()
         self._layouts: LayoutCache[RunLayout] = LayoutCache(self._compile)
         self._runs = RunFinder()
         self._settings_changed()
@@ -138,6 +146,15 @@ class FrameScanner(FrameReader):
     @id_header.setter
     def id_header(self, name: str | None) -> None:
         self._id_header = name
+        self._settings_changed()
+
+    def collect_from(self, subscription: str) -> None:
+        """Collect MESSAGE frames of this subscription, and of others for which this was called.
+
+        One that names another subscription then comes like a frame of another kind; one that names none is
+        collected. Before the first call all are.
+        """
+        self._subscriptions += (subscription,)
         self._settings_changed()
 
     def next_event(
@@ -188,10 +205,21 @@ class FrameScanner(FrameReader):
                     return HEARTBEAT
             elif isinstance(event, int):
                 return event
-            elif event.command == "MESSAGE":
+            elif event.command == "MESSAGE" and self._collects(event.headers):
                 self._take_message(event, builder)
             else:
                 return event
+
+    def _collects(self, headers: HeaderPairs) -> bool:
+        """Whether a MESSAGE belongs to a subscription that is collected.
+
+        A quicker path may have read its head and passed on no headers: it knows only heads that do. A lenient
+        peer may not know ids, so what it says is not looked at.
+        """
+        if not self._subscriptions or self._grammar.lenient:
+            return True
+        named = next((value for name, value in headers if name == SUBSCRIPTION), None)
+        return named is None or named in self._subscriptions
 
     # -- the exact path
 
@@ -312,4 +340,5 @@ class FrameScanner(FrameReader):
         return {octets[:1] for octets in after} <= self._escaped
 
     def _compile(self, layout: Layout) -> RunLayout:
-        return compile_run(layout, self._ack_headers, self._id_header)
+        subscriptions = [escape(name, self.version) for name in self._subscriptions]
+        return compile_run(layout, self._ack_headers, self._id_header, subscriptions)

@@ -61,6 +61,11 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         """Negotiated (send, receive) intervals in ms; (0, 0) before that."""
         return self._timer.intervals if self._timer else NO_HEARTBEAT
 
+    @property
+    def frame_begun(self) -> bool:
+        """Whether a part of a frame has come, and not yet the rest; ask once ``next_event`` has no more."""
+        return not isinstance(self._source, HandshakeDecoder) and self._source.begun
+
     def receive_data(self, data: bytes, now: float) -> None:
         """Take bytes that the peer sent, read at ``now``; never raises because of their content."""
         self._now = now
@@ -104,7 +109,11 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         except RemoteProtocolError as error:
             self._fail(error)
             raise
-        if self.state in self._beating and self._timer.beat_due(now):
+        self.beat(now)
+
+    def beat(self, now: float) -> None:
+        """Queue a heart-beat if one is due, without regard to the peer's."""
+        if self._timer is not None and self.state in self._beating and self._timer.beat_due(now):
             if not self._out:
                 self._out.append(_BEAT)
             # Counted from now, not from when it is taken: else a full socket would keep the deadline in the

@@ -26,7 +26,14 @@ from spark_stomp.errors import (
     StompError,
 )
 from spark_stomp.logs import about, get_log, in_context
-from spark_stomp.protocol import ErrorReceived, Event, MessageBlock, MessagesScanned, ReceiptReceived
+from spark_stomp.protocol import (
+    ErrorReceived,
+    Event,
+    MessageBlock,
+    MessageReceived,
+    MessagesScanned,
+    ReceiptReceived,
+)
 from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.connection_history import ConnectionHistory
@@ -69,6 +76,7 @@ class Receiver:
         self._page_limit = PageLimitDetector(None, self._options.prefetch)
         self._warned_of_page_limit = False
         self._history = ConnectionHistory(time.time())
+        self._warned_of_stray = False
         self._let_in: float | None = None
         self._subscribed_since = 0.0
         self._last_active = self._last_receipt = time.monotonic()
@@ -298,6 +306,8 @@ class Receiver:
     def _receive(self, connection: Connection) -> None:
         while self._stop_deadline is None:
             self._handle(connection, connection.poll(_POLL))
+            # A message that is on the wire is no silence, however long it takes.
+            self._last_active = max(self._last_active, connection.last_frame_byte)
             self._send_acks(connection)
             self._check_receipts()
             self._page_limit.watch(self._deliveries.unacked, self._quiet())
@@ -333,10 +343,17 @@ class Receiver:
                 self._deliveries.confirm(event.receipt_id)
                 self._last_active = self._last_receipt = time.monotonic()
                 self._page_limit.acks_confirmed(self._last_receipt)
+            elif isinstance(event, MessageReceived):
+                self._warn_of_stray(event)
             elif isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
         if events:
             self._notify()
+
+    def _warn_of_stray(self, message: MessageReceived) -> None:
+        if not self._warned_of_stray:
+            self._warned_of_stray = True
+            log.warning("receiver %s: %s", self._settings.name, message.stray)
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
         if b"" in block.acks:

@@ -1,14 +1,9 @@
-"""Sends messages over one connection, with a bounded number of them unconfirmed.
-
-Spark may compute for a long time between two messages. Meanwhile a thread, the pump, keeps the connection
-alive: it sends what is queued, sends heart-beats and reads what the broker sends.
-"""
+"""Sends messages over one connection, with a bounded number of them unconfirmed."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from types import TracebackType
 
 from spark_stomp.arrow import OutgoingMessage
@@ -17,39 +12,13 @@ from spark_stomp.errors import ReceiptTimeout, StompError
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptReceived
-from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
 
 _DISCONNECT_TIMEOUT = 5.0
 # While messages keep coming, they are sent in groups of this many, and the pump has nothing to do.
 _FLUSH_EVERY = 64
-# How often the pump runs, in seconds: the longest that a message waits to be sent if no other follows.
-_TICK = 0.05
-
-
-class Pump:
-    """Calls ``step`` again and again in a thread of its own.
-
-    ``step`` takes its owner's lock. It returns the seconds to wait until the next call, or None to end. The
-    owner does the same work under the same lock and does not notify the pump, so it causes no wake-ups.
-    """
-
-    def __init__(self, step: Callable[[], float | None], name: str) -> None:
-        self._step = step
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Return when the last call of ``step`` has ended; the caller must not hold the owner's lock."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        pause: float | None = 0.0
-        while pause is not None and not self._stopping.wait(pause):
-            pause = self._step()
 
 
 class Sender:
@@ -70,7 +39,6 @@ class Sender:
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
         self._pump: Pump | None = None
-        self._failure: StompError | None = None
         self._outstanding: dict[str, str] = {}
         self._unflushed = False
         self._written = 0
@@ -142,32 +110,22 @@ class Sender:
             options = self._options.connection
             self._connection = open_connection(options)
             self._dialect = dialect_for(self._connection.session.server, options.broker)
-            self._pump = Pump(self._keep_alive, f"stomp-sender-{self._connection.peer}")
+            self._pump = Pump(self._connection, self._keep_alive, self._lock, "stomp-sender")
         return self._connection
+
+    def _keep_alive(self) -> None:
+        """What the pump does: send what is queued, send heart-beats, and read what the broker sends."""
+        assert self._connection is not None
+        self._poll(self._connection, 0)
 
     def _stop_pump(self) -> None:
         if self._pump is not None:
             self._pump.stop()
-            self._pump = None
-
-    def _keep_alive(self) -> float | None:
-        """One step of the pump; the seconds until the next one, None if the connection has failed."""
-        connection = self._connection
-        assert connection is not None
-        with self._lock:
-            try:
-                self._poll(connection, 0)
-            except StompError as error:
-                self._failure = error
-                return None
-            now = time.monotonic()
-            deadline = connection.session.deadline(now)
-        return _TICK if deadline is None else max(0.0, min(_TICK, deadline - now))
 
     def _raise_failure(self) -> None:
         """Raise what failed in the pump, if anything did."""
-        if self._failure is not None:
-            raise self._failure
+        if self._pump is not None and self._pump.failure is not None:
+            raise self._pump.failure
 
     def _await_receipts(self, connection: Connection, most: int) -> None:
         """Wait until at most ``most`` messages are unconfirmed, for ``receiptTimeout`` without progress.

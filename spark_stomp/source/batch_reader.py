@@ -5,6 +5,7 @@ Browses if the broker can; otherwise takes the messages un-acked and gives them 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import Dialect, dialect_for
-from spark_stomp.errors import StompError
+from spark_stomp.errors import StompError, TooManyMessages
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SourceOptions
@@ -24,12 +25,13 @@ from spark_stomp.protocol import (
     Frame,
     FrameDecoder,
     MessageBlock,
+    MessageReceived,
     MessagesScanned,
 )
 from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.schema import Projection
 from spark_stomp.source.tasks import RowSettings
-from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
 
@@ -37,114 +39,160 @@ _SUBSCRIPTION = "0"
 _DISCONNECT_TIMEOUT = 5.0
 
 
-class DestinationPartition(InputPartition):
-    """One destination to browse."""
-
-    def __init__(self, destination: str) -> None:
-        self.destination = destination
+class BatchPartition(InputPartition):
+    """All destinations of a batch read."""
 
 
 class StompBatchReader(DataSourceReader):
-    """One task for each destination; each browses with a connection of its own."""
+    """One task, which browses one destination after the other: ``maxMessages`` counts those of all."""
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
         self._options = options
         self._rows = RowSettings(projection, options.id_header, options.body_decode_errors)
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [DestinationPartition(destination) for destination in self._options.destinations]
+        return [BatchPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, DestinationPartition)
-        for block, dialect in browse(self._options, partition.destination):
+        for block, dialect in browse(self._options):
             yield decode_frames(block, self._rows.projection, self._rows.rules(dialect))
 
 
-def browse(options: SourceOptions, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:
-    """Up to ``maxMessages`` raw frames that are in ``destination``, or until ``idleTimeout`` of silence.
+def browse(options: SourceOptions) -> Iterator[tuple[FrameBatch, Dialect]]:
+    """Up to ``maxMessages`` raw frames in the destinations, each read until ``idleTimeout`` of silence.
 
     Nothing is ACKed. If the broker cannot browse, the messages are taken and given back at the end, which
     costs each of them one delivery; the log says so, and says if the read was cut off.
+
+    Raises TooManyMessages if there are more than ``maxMessages`` and the user did not set that option, or
+    UnsupportedError if a destination is a topic.
     """
-    show(options.connection.log_level)
-    with open_connection(options.connection, scan=True) as connection:
-        session = connection.session
-        dialect = dialect_for(session.server, options.connection.broker)
-        early = _subscribe(connection, options, dialect, destination)
-        taken, limit = 0, None
-        for block in _blocks(connection, options, early):
-            if block is None:
-                limit = f"maxDrainTime ({options.max_drain_time:g}s)"
+    return _BatchRead(options).batches()
+
+
+class _BatchRead:
+    """One batch read: how much was taken so far, and what cut it off."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._deadline = time.monotonic() + options.max_drain_time
+        # The connection is used only with this lock held: the pump uses it too.
+        self._lock = threading.Lock()
+        self._taken = 0
+        self._cut_off_by: str | None = None
+        self._warned_of_stray = False
+
+    def batches(self) -> Iterator[tuple[FrameBatch, Dialect]]:
+        show(self._options.connection.log_level)
+        for destination in self._options.destinations:
+            if self._options.capped and not self._room:
+                self._cut_off_by = self._cap
+            if self._cut_off_by is not None:
                 break
-            there, ended = _messages_in(block, session.version or "1.0", dialect)
-            shown = min(there, options.max_messages - taken)
-            if shown:
-                yield _batch(block, shown, session.version or "1.0", destination, taken), dialect
-            taken += shown
-            if shown < there or (taken >= options.max_messages and not ended):
-                limit = f"maxMessages ({options.max_messages})"
-            if ended or limit:
-                break
-        _warn(dialect, destination, taken, limit)
-        _disconnect(connection, dialect)
+            yield from self._read_destination(destination)
+        if self._cut_off_by is not None:
+            log.warning(
+                "the batch read of %s was cut off after %s: there may be more",
+                ", ".join(self._options.destinations),
+                self._cut_off_by,
+            )
+
+    @property
+    def _room(self) -> int:
+        return self._options.max_messages - self._taken
+
+    @property
+    def _cap(self) -> str:
+        return f"maxMessages ({self._options.max_messages})"
+
+    def _read_destination(self, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:
+        options, before = self._options, self._taken
+        with open_connection(options.connection, scan=True) as connection:
+            connection.require_open()
+            version = connection.session.version or "1.0"
+            dialect = dialect_for(connection.session.server, options.connection.broker)
+            too_many = False
+            early = _subscribe(connection, options, dialect, destination, self._room)
+            # Spark may take its time with a batch of rows.
+            with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
+                for block in self._blocks(connection, early):
+                    there, ended = _messages_in(block, version, dialect)
+                    shown = min(there, self._room)
+                    if shown:
+                        yield _batch(block, shown, version, destination, self._taken - before), dialect
+                    self._taken += shown
+                    too_many = shown < there or (options.capped and not self._room and not ended)
+                    if ended or too_many:
+                        break
+            _warn(dialect, destination, self._taken - before)
+            _disconnect(connection, dialect)
+        if too_many:
+            self._end_early()
+
+    def _end_early(self) -> None:
+        """There are, or there may be, more messages than ``maxMessages``."""
+        options = self._options
+        if not options.capped:
+            raise TooManyMessages(
+                f"{', '.join(options.destinations)}: there are more than {options.max_messages} messages, "
+                "and without the option maxMessages a batch read shows all or none. Set maxMessages to more "
+                "than there are, or to as many as you want to see: the rows then end there"
+            )
+        self._cut_off_by = self._cap
+
+    def _blocks(self, connection: Connection, early: list[Event]) -> Iterator[MessageBlock]:
+        """The blocks of messages as they come, until ``idleTimeout`` of silence or ``maxDrainTime``.
+
+        Silence is that no part of a frame comes.
+        """
+        events, begun = early, time.monotonic()
+        while True:
+            for event in events:
+                if isinstance(event, ErrorReceived):
+                    raise connection.error_of(event)
+                if isinstance(event, MessageReceived):
+                    self._warn_of_stray(event)
+                elif isinstance(event, MessagesScanned):
+                    yield event.block
+                    begun = time.monotonic()
+            silent_until = max(begun, connection.last_frame_byte) + self._options.idle_timeout
+            remaining = min(silent_until, self._deadline) - time.monotonic()
+            if remaining <= 0:
+                if self._deadline < silent_until:
+                    self._cut_off_by = f"maxDrainTime ({self._options.max_drain_time:g}s)"
+                return
+            with self._lock:
+                events = connection.poll(remaining)
+
+    def _warn_of_stray(self, event: MessageReceived) -> None:
+        if not self._warned_of_stray:
+            self._warned_of_stray = True
+            log.warning("%s", event.stray)
 
 
 def _subscribe(
-    connection: Connection, options: SourceOptions, dialect: Dialect, destination: str
+    connection: Connection, options: SourceOptions, dialect: Dialect, destination: str, room: int
 ) -> list[Event]:
-    connection.require_open()
     session = connection.session
     selector = () if options.selector is None else (("selector", options.selector),)
     further = selector + options.subscribe_headers
-    dialect.check_selector(further)
+    dialect.check_batch_read(destination, further, allow_loss=options.allow_loss)
     # Never `auto`, not even to browse: a broker that ignores the browse header would count all as consumed.
     individual = "client-individual" in ack_modes(session.version or "1.0")
     receipt = session.new_receipt()
+    # Nothing is ACKed, so nothing makes room for what comes after the last message: the end mark of a browse,
+    # or the one message too many that is an error.
+    after_last = 0 if options.capped and dialect.browse_headers is None else 1
     session.subscribe(
         _SUBSCRIPTION,
         destination,
         ack="client-individual" if individual else "client",
-        headers=_bounds(options, dialect, destination) + further,
+        headers=dialect.batch_read_headers(destination, room + after_last) + further,
         receipt=receipt,
     )
     return connection.await_receipt(
         receipt, options.connection.connect_timeout, f"SUBSCRIBE to {destination}"
     )
-
-
-def _bounds(options: SourceOptions, dialect: Dialect, destination: str) -> tuple[tuple[str, str], ...]:
-    """Headers that browse if the broker can, and let it send as many messages as are read."""
-    # Nothing is ACKed, so nothing makes room for the end mark of a browse.
-    end_mark = 0 if dialect.browse_headers is None else 1
-    most = options.max_messages + end_mark
-    bound = dialect.subscribe_headers(destination, most, max_bytes=options.max_buffered_bytes)
-    return (dialect.browse_headers or ()) + bound
-
-
-def _blocks(
-    connection: Connection, options: SourceOptions, early: list[Event]
-) -> Iterator[MessageBlock | None]:
-    """The blocks of messages as they come, until ``idleTimeout`` of silence.
-
-    None is the last item if ``maxDrainTime`` was over before that.
-    """
-    events = early
-    silent_since = time.monotonic()
-    deadline = silent_since + options.max_drain_time
-    while True:
-        for event in events:
-            if isinstance(event, ErrorReceived):
-                raise connection.error_of(event)
-            if isinstance(event, MessagesScanned):
-                yield event.block
-                silent_since = time.monotonic()
-        silent_until = silent_since + options.idle_timeout
-        remaining = min(silent_until, deadline) - time.monotonic()
-        if remaining <= 0:
-            if deadline < silent_until:
-                yield None
-            return
-        events = connection.poll(remaining)
 
 
 def _messages_in(block: MessageBlock, version: str, dialect: Dialect) -> tuple[int, bool]:
@@ -178,7 +226,7 @@ def _batch(block: MessageBlock, count: int, version: str, destination: str, firs
     )
 
 
-def _warn(dialect: Dialect, destination: str, taken: int, limit: str | None) -> None:
+def _warn(dialect: Dialect, destination: str, taken: int) -> None:
     if dialect.browse_headers is None:
         cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
         log.warning(
@@ -188,8 +236,6 @@ def _warn(dialect: Dialect, destination: str, taken: int, limit: str | None) -> 
             taken,
             cost,
         )
-    if limit is not None:
-        log.warning("the batch read of %s was cut off after %s: there may be more", destination, limit)
 
 
 def _disconnect(connection: Connection, dialect: Dialect) -> None:

@@ -2,5 +2,6 @@
 
 from spark_stomp.transport.connect import open_connection
 from spark_stomp.transport.connection import Connection
+from spark_stomp.transport.pump import Pump
 
-__all__ = ["Connection", "open_connection"]
+__all__ = ["Connection", "Pump", "open_connection"]

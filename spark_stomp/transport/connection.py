@@ -42,7 +42,8 @@ class Connection:
     """A STOMP session over a byte stream.
 
     Call the methods of ``session`` and then :meth:`poll` (or :meth:`flush`) to move bytes. ``written`` is how
-    many bytes the stream has taken so far. ``secrets`` are kept out of errors: a broker may quote them.
+    many bytes the stream has taken so far, ``last_frame_byte`` the time at which a part of a frame came last
+    (an EOL between frames is none). ``secrets`` are kept out of errors: a broker may quote them.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Connection:
     ) -> None:
         self.session = session
         self.written = 0
+        self.last_frame_byte = clock()
         self._stream = stream
         self._clock = clock
         self._secrets = secrets
@@ -118,6 +120,15 @@ class Connection:
         self._tick()
         self._write()
         return self._events()
+
+    def beat(self) -> None:
+        """Send what is queued, and a heart-beat if one is due, and read nothing; :meth:`poll` tells errors.
+
+        For a caller that has no room for more messages: the broker's bytes wait in the socket meanwhile.
+        """
+        if self._failure is None:
+            self.session.beat(self._clock())
+            self._write()
 
     def flush(self, deadline: float) -> None:
         """Send all that is queued by monotonic time ``deadline``, reading meanwhile; events stay queued.
@@ -209,7 +220,7 @@ class Connection:
 
     def _read(self) -> None:
         """Move what has arrived into the session; the end of the stream becomes a failure."""
-        count = 0
+        count, begun = 0, self.session.frame_begun
         while count < _ROUND_BYTES:
             try:
                 data = self._stream.read()
@@ -222,7 +233,10 @@ class Connection:
                 self.session.receive_eof(self._clock())
                 self._failure = ConnectionLost(f"{self.peer} closed the connection")
                 return
-            self.session.receive_data(data, self._clock())
+            now = self._clock()
+            self.session.receive_data(data, now)
+            if begun or not data.isspace():
+                self.last_frame_byte, begun = now, True
             count += len(data)
 
     def _events(self) -> list[Event]:

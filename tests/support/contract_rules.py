@@ -349,6 +349,14 @@ RULES = [
         f"{RECEIVER}::TestReconnect::test_a_login_that_is_refused_now_ends_it_at_once",
     ),
     Broken(
+        "4.9",
+        "only messages of its own subscriptions are collected",
+        "protocol.client:ClientConnection.subscribe",
+        "self._source.collect_from(subscription_id)",
+        "pass",
+        f"{RECEIVER}::test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack",
+    ),
+    Broken(
         "5.1",
         "the call that asks for the next batch is enough to ACK the last one",
         "source.commits:Committer.latest_offset_called",
@@ -390,6 +398,14 @@ RULES = [
             f"{SOURCE}/test_waiting.py"
             "::test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then"
         ),
+    ),
+    Broken(
+        "5.5",
+        "silence does not count while a message is on the wire",
+        "receiver.receiver:Receiver._receive",
+        "self._last_active = max(self._last_active, connection.last_frame_byte)",
+        "pass",
+        f"{RECEIVER}::test_a_message_that_is_on_the_wire_is_no_silence",
     ),
     Broken(
         "5.6",

@@ -299,6 +299,13 @@ class TestBrowsing:
         broker.leave(browser.member)
         assert broker.view("/queue/a") == before
 
+    def test_a_topic_cannot_be_browsed(self, broker: Broker) -> None:
+        client = Client(broker)
+        with pytest.raises(Refused, match="only a queue can be browsed"):
+            client.subscribe(destination="/topic/t", browse=True)
+        broker.leave(client.member)
+        assert broker.view("/topic/t").enqueued == 0
+
 
 class TestTransactions:
     """STOMP 1.2, "BEGIN", "COMMIT", "ABORT"."""

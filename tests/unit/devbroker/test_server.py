@@ -178,6 +178,55 @@ class TestSessions:
         assert answer.startswith(b"ERROR\n")
 
 
+class TestADefect:
+    """What goes wrong with one client ends that client's connection, and nobody else's."""
+
+    @pytest.mark.parametrize("where", ["core:Broker.subscribe", "core:Broker.leave"])
+    def test_of_one_client_costs_no_other_one_its_connection(
+        self,
+        broker: DevBroker,
+        connect: Connect,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        where: str,
+    ) -> None:
+        other, unlucky = connect(), connect()
+        reached = failing(monkeypatch, where)
+        unlucky.session.subscribe("0", "/queue/a", receipt="r")
+        unlucky.flush()
+        unlucky.socket.shutdown(socket.SHUT_WR)
+        assert reached.wait(PATIENCE)
+        monkeypatch.undo()
+        other.session.send("/queue/b", b"one", receipt="sent")
+        other.flush()
+        assert other.next() == ReceiptReceived("sent")
+        assert "its connection is closed" in caplog.text
+
+    def test_in_handing_out_messages_ends_nothing(
+        self, broker: DevBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = connect()
+        reached = failing(monkeypatch, "core:Broker.dispatch")
+        broker.publish("/queue/a", b"one")
+        assert reached.wait(PATIENCE)
+        monkeypatch.undo()
+        client.session.subscribe("0", "/queue/a", receipt="r")
+        client.flush()
+        assert {type(client.next()), type(client.next())} == {ReceiptReceived, MessageReceived}
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, where: str) -> threading.Event:
+    """Let this method fail; the event is set when it was called."""
+    reached = threading.Event()
+
+    def fail(*_: object, **__: object) -> None:
+        reached.set()
+        raise KeyError("defect")
+
+    monkeypatch.setattr(f"spark_stomp.devbroker.{where.replace(':', '.')}", fail)
+    return reached
+
+
 class TestMessages:
     def test_go_through(self, broker: DevBroker, connect: Connect) -> None:
         producer, consumer = connect(), connect()

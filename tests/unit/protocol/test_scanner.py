@@ -288,6 +288,60 @@ class TestSettings:
             scanner.next_event()
 
 
+class TestSubscriptions:
+    """Only messages of the subscriptions that were made are collected."""
+
+    @staticmethod
+    def frames(names: list[str | None], version: str = "1.2") -> list[Frame]:
+        """One MESSAGE frame for each name of a subscription."""
+        headers = [() if name is None else (("subscription", name),) for name in names]
+        rest = (("message-id", "m"), ("ack", "a"))
+        return [Frame("MESSAGE", first + rest, b"%d" % number) for number, first in enumerate(headers)]
+
+    @classmethod
+    def taken(cls, names: list[str | None], *subscriptions: str, version: str = "1.2") -> list[bool]:
+        """Which of these frames come in blocks; the others must come like other frames, in order."""
+        scanner = FrameScanner(version)
+        for subscription in subscriptions:
+            scanner.collect_from(subscription)
+        frames = cls.frames(names)
+        octets = [encode_frame(frame, version) for frame in frames]
+        scanner.receive_data(b"".join(octets))
+        seen: list[bool] = []
+        while (event := scanner.next_event()) is not NEED_DATA:
+            if isinstance(event, MessageBlock):
+                seen += [True] * len(event.ends)
+            else:
+                assert event == frames[len(seen)]
+                seen.append(False)
+        return seen
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+    @pytest.mark.parametrize("every", [2, 7, 50, 1000])
+    def test_a_foreign_message_comes_by_itself(self, version: str, every: int) -> None:
+        names = ["0" if number % every else "00" for number in range(300)]
+        assert self.taken([*names], "0", version=version) == [name == "0" for name in names]
+
+    def test_several_are_collected(self) -> None:
+        names = ["a", "b:c", "d", None] * 50
+        assert self.taken([*names], "a", "b:c") == [True, True, False, True] * 50
+
+    def test_before_the_first_all_are(self) -> None:
+        assert self.taken(["a", "b", None] * 20) == [True] * 60
+
+    def test_a_lenient_peer_may_not_know_them(self) -> None:
+        assert self.taken(["a", "b", None] * 20, "0", version="lenient") == [True] * 60
+
+    def test_the_first_of_repeated_headers_counts(self) -> None:
+        for first, second, ours in (("0", "1", True), ("1", "0", False)):
+            scanner = FrameScanner("1.2")
+            scanner.collect_from("0")
+            head = f"MESSAGE\nsubscription:{first}\nsubscription:{second}\nmessage-id:m\n\n\0"
+            for _ in range(5):
+                scanner.receive_data(head.encode())
+                assert isinstance(scanner.next_event(), MessageBlock) == ours
+
+
 class TestAgreement:
     def test_with_the_decoder_where_odd_frames_alternate(self) -> None:
         """Runs grow and shrink with the distance between odd frames."""

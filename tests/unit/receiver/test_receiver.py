@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver
 from support.tcp import tcp_server
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
@@ -69,6 +70,79 @@ def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) 
         receiver.acknowledge(20)
         assert receiver.status().committed == 37
     assert devbroker.bodies(QUEUE) == [b"m%d" % number for number in range(37, 100)]
+
+
+def message(number: int, subscription: bytes = b"0", body: bytes = b"x") -> bytes:
+    head = b"subscription:%b\nmessage-id:%d\nack:a%d\ndestination:/queue/a" % (subscription, number, number)
+    return b"MESSAGE\n%b\ncontent-length:%d\n\n%b\0" % (head, len(body), body)
+
+
+def opened(connection: socket.socket) -> None:
+    """Answer CONNECT and SUBSCRIBE."""
+    connection.recv(4096)
+    connection.sendall(b"CONNECTED\nversion:1.2\n\n\0")
+    answer(connection)
+
+
+def answer(connection: socket.socket) -> bytes:
+    """Send the receipt that the next frames ask for; returns them."""
+    asked = b""
+    while b"receipt:" not in asked or not asked.endswith(b"\0"):
+        asked += connection.recv(4096)
+    receipt = asked.rpartition(b"receipt:")[2].partition(b"\n")[0]
+    connection.sendall(b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt)
+    return asked
+
+
+@pytest.mark.rule("4.9")
+def test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    acks: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        opened(connection)
+        foreign = {3, 4, 17}
+        connection.sendall(
+            b"".join(message(number, b"9" if number in foreign else b"0") for number in range(20))
+        )
+        acks.append(answer(connection))
+        answer(connection)
+
+    with tcp_server(serve) as port, receiving(f"stomp://127.0.0.1:{port}") as receiver:
+        received(receiver, 17)
+        receiver.acknowledge(17)
+        wait_until(lambda: receiver.status().acked == 17, what="the receipt")
+        assert receiver.status().received == 17
+    named = [int(line[4:]) for line in acks[0].split(b"\n") if line.startswith(b"id:a")]
+    assert named == [number for number in range(20) if number not in {3, 4, 17}]
+    assert caplog.text.count("the subscription '9'") == 1
+
+
+@pytest.mark.rule("5.5")
+def test_a_message_that_is_on_the_wire_is_no_silence() -> None:
+    def serve(connection: socket.socket) -> None:
+        opened(connection)
+        begun.wait(PATIENCE)
+        octets = message(1, body=b"x" * 400)
+        for place in range(0, len(octets), 4):
+            connection.sendall(octets[place : place + 4])
+            if not place:
+                dripping.set()
+            if over.wait(0.01):
+                break
+        answer(connection)
+
+    begun, dripping, over = threading.Event(), threading.Event(), threading.Event()
+    with tcp_server(serve) as port, receiving(f"stomp://127.0.0.1:{port}") as receiver:
+        wait_until(lambda: receiver.status().subscribed, what="the subscription")
+        before = receiver.status().last_active
+        begun.set()
+        assert dripping.wait(PATIENCE)
+        wait_until(lambda: receiver.status().last_active > before, what="a sign of life")
+        received_then = receiver.status().received
+        over.set()
+    assert received_then == 0
 
 
 def test_a_full_window_opens_with_the_acks(devbroker: DevBroker) -> None:

@@ -176,6 +176,8 @@ class TestReceiptTimeout:
 
 
 class NoPump:
+    failure = None
+
     def __init__(self, *_: object) -> None:
         pass
 

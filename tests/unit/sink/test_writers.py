@@ -35,7 +35,7 @@ def standing(devbroker: DevBroker) -> list[tuple[bytes, dict[str, str]]]:
     options = parse_batch_options({"url": devbroker.url, "destination": QUEUE})
     rows = RowSettings(Projection.of("body", "headers"), None, "error")
     found: list[tuple[bytes, dict[str, str]]] = []
-    for block, dialect in browse(options, QUEUE):
+    for block, dialect in browse(options):
         batch = decode_frames(block, rows.projection, rows.rules(dialect))
         found += [(row["body"], dict(row["headers"])) for row in batch.to_pylist()]
     return found

@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.waiting import wait_until
+from support.tcp import tcp_server
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.errors import DestinationRefused
+from spark_stomp.errors import DestinationRefused, TooManyMessages, UnsupportedError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection
-from spark_stomp.source.batch_reader import browse
+from spark_stomp.source.batch_reader import StompBatchReader, browse
 from spark_stomp.source.tasks import RowSettings
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(25)]
 
 
-def seen(devbroker: DevBroker, destination: str = QUEUE, **options: Any) -> list[bytes]:
-    given = {"url": devbroker.url, "destination": destination, "idleTimeout": "300ms"}
+def looks(url: str, **options: Any) -> Iterator[list[bytes]]:
+    """The bodies of each record batch of a batch read, as they are asked for."""
+    given = {"url": url, "destination": QUEUE, "idleTimeout": "300ms"}
     parsed = parse_batch_options({**given, **{key: str(value) for key, value in options.items()}})
     rows = RowSettings(Projection.of("body"), None, "error")
-    bodies: list[bytes] = []
-    for block, dialect in browse(parsed, destination):
-        bodies += decode_frames(block, rows.projection, rows.rules(dialect)).column("body").to_pylist()
-    return bodies
+    for block, dialect in browse(parsed):
+        yield decode_frames(block, rows.projection, rows.rules(dialect)).column("body").to_pylist()
+
+
+def seen(devbroker: DevBroker, **options: Any) -> list[bytes]:
+    return [body for bodies in looks(devbroker.url, **options) for body in bodies]
 
 
 @pytest.mark.parametrize("broker", ["auto", "generic"])
@@ -112,3 +118,160 @@ def test_producers_that_never_pause_do_not_keep_a_batch_read_open(
 def test_a_refused_destination() -> None:
     with DevBroker(refuse=(QUEUE,)) as broker, pytest.raises(DestinationRefused, match=QUEUE):
         seen(broker)
+
+
+# --- more messages than maxMessages
+
+
+@pytest.mark.parametrize("broker", ["auto", "generic"])
+def test_more_than_the_default_is_an_error_and_not_a_part_of_the_rows(
+    devbroker: DevBroker, broker: str
+) -> None:
+    devbroker.publish_many(QUEUE, [b"x"] * 1001)
+    with pytest.raises(TooManyMessages, match=rf"{QUEUE}.*more than 1000 messages.*maxMessages"):
+        seen(devbroker, broker=broker)
+    assert len(seen(devbroker, broker=broker, maxMessages=1001)) == 1001
+    wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+    assert devbroker.queue(QUEUE).depth == 1001
+
+
+@pytest.mark.parametrize("broker", ["auto", "generic"])
+def test_as_many_as_the_default_are_no_error(
+    devbroker: DevBroker, broker: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    devbroker.publish_many(QUEUE, [b"x"] * 1000)
+    assert len(seen(devbroker, broker=broker)) == 1000
+    assert "cut off" not in caplog.text
+
+
+class TestSeveralDestinations:
+    BOTH = '["/queue/a", "/queue/b"]'
+
+    @pytest.fixture
+    def filled(self, devbroker: DevBroker) -> DevBroker:
+        devbroker.publish_many("/queue/a", [b"a"] * 600)
+        devbroker.publish_many("/queue/b", [b"b"] * 600)
+        return devbroker
+
+    @pytest.mark.parametrize("broker", ["auto", "generic"])
+    @pytest.mark.parametrize("most", [599, 600, 700, 1200])
+    def test_max_messages_counts_those_of_all(self, filled: DevBroker, broker: str, most: int) -> None:
+        bodies = seen(filled, destination=self.BOTH, broker=broker, maxMessages=most)
+        assert bodies == ([b"a"] * 600 + [b"b"] * 600)[:most]
+
+    def test_the_default_counts_those_of_all(self, filled: DevBroker) -> None:
+        with pytest.raises(TooManyMessages, match=r"/queue/a, /queue/b.*more than 1000"):
+            seen(filled, destination=self.BOTH)
+
+    def test_they_are_one_task(self, filled: DevBroker) -> None:
+        options = parse_batch_options({"url": filled.url, "destination": self.BOTH})
+        assert len(StompBatchReader(options, Projection.of("body")).partitions()) == 1
+
+
+# --- what is there to be read
+
+
+@pytest.mark.parametrize("broker", ["auto", "generic"])
+@pytest.mark.parametrize("topic", ["/topic/a", "/topic/never-used"])
+def test_a_topic_is_refused_as_in_a_stream(devbroker: DevBroker, broker: str, topic: str) -> None:
+    with pytest.raises(UnsupportedError, match=rf"{topic} is a topic.*allowLoss = true"):
+        seen(devbroker, destination=topic, broker=broker)
+    assert seen(devbroker, destination=topic, broker="generic", allowLoss="true") == []
+
+
+# --- a slow broker, and a slow consumer
+
+CONNECTED = b"CONNECTED\nversion:1.2\nserver:slow/1\nheart-beat:%b\n\n\0"
+
+
+def served(
+    then: Callable[[socket.socket], None], heartbeat: bytes = b"0,0"
+) -> Callable[[socket.socket], None]:
+    """A server that answers CONNECT and SUBSCRIBE and goes on with ``then``."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(CONNECTED % heartbeat)
+        request = connection.recv(4096)
+        receipt = request.partition(b"receipt:")[2].partition(b"\n")[0]
+        connection.sendall(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
+        then(connection)
+        connection.recv(4096)
+
+    return serve
+
+
+def message(number: int, body: bytes, subscription: bytes = b"0") -> bytes:
+    return (
+        b"MESSAGE\nsubscription:%b\nmessage-id:%d\nack:%d\ndestination:/queue/a\ncontent-length:%d\n\n%b\0"
+        % (subscription, number, number, len(body), body)
+    )
+
+
+def drip(connection: socket.socket, data: bytes, seconds: float, pieces: int) -> None:
+    size = -(-len(data) // pieces)
+    for begin in range(0, len(data), size):
+        time.sleep(seconds / pieces)
+        connection.sendall(data[begin : begin + size])
+
+
+@pytest.mark.parametrize("body", [b"x" * 30, b"x" * 300_000])
+def test_a_message_that_is_on_the_wire_is_no_silence(body: bytes) -> None:
+    def then(connection: socket.socket) -> None:
+        drip(connection, message(1, body), 1.5, 30)
+
+    with tcp_server(served(then)) as port:
+        assert list(looks(f"stomp://127.0.0.1:{port}", idleTimeout="500ms")) == [[body]]
+
+
+def test_beats_between_frames_are_silence() -> None:
+    over = threading.Event()
+
+    def then(connection: socket.socket) -> None:
+        connection.sendall(message(1, b"one"))
+        while not over.wait(0.05):
+            connection.sendall(b"\n")
+
+    begun = time.monotonic()
+    try:
+        with tcp_server(served(then)) as port:
+            assert list(looks(f"stomp://127.0.0.1:{port}", maxDrainTime="20s")) == [[b"one"]]
+            over.set()
+    finally:
+        over.set()
+    assert time.monotonic() - begun < 15
+
+
+def test_a_message_of_a_foreign_subscription_is_no_row(caplog: pytest.LogCaptureFixture) -> None:
+    def then(connection: socket.socket) -> None:
+        frames = [message(number, b"%d" % number, b"0" if number % 3 else b"other") for number in range(30)]
+        connection.sendall(b"".join(frames))
+
+    with tcp_server(served(then)) as port:
+        rows = [body for bodies in looks(f"stomp://127.0.0.1:{port}") for body in bodies]
+    assert rows == [b"%d" % number for number in range(30) if number % 3]
+    assert "subscription 'other'" in caplog.text
+
+
+def test_beats_go_on_while_the_consumer_pauses() -> None:
+    with DevBroker(heartbeat=(300, 300)) as broker:
+        broker.publish(QUEUE, b"one")
+        options = {"heartbeat": "300ms,300ms", "broker": "generic"}
+        rows = looks(broker.url, **options)
+        assert next(rows) == [b"one"]
+        # As Spark does that does not ask for the next batch: the broker gives up after twice the interval.
+        threading.Event().wait(2.0)
+        assert broker.connections == 1
+        broker.publish(QUEUE, b"two")
+        assert list(rows) == [[b"two"]]
+        wait_until(lambda: broker.disconnects == 1, what="the orderly end")
+
+
+def test_nothing_runs_on_after_a_read_that_was_given_up(devbroker: DevBroker) -> None:
+    devbroker.publish(QUEUE, b"one")
+    rows = looks(devbroker.url, broker="generic")
+    assert next(rows) == [b"one"]
+    assert any(thread.name.startswith("stomp-batch-read") for thread in threading.enumerate())
+    rows.close()  # type: ignore[attr-defined]
+    assert not any(thread.name.startswith("stomp-batch-read") for thread in threading.enumerate())
+    wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, PATIENCE, "the message given back")

@@ -139,6 +139,44 @@ def test_bytes_that_waited_while_we_could_not_run_are_signs_of_life() -> None:
         connection.poll(0)
 
 
+class TestTheLastByteOfAFrame:
+    """What tells a broker that is silent from one that is in the middle of a frame."""
+
+    @staticmethod
+    def moved(first: bytes, then: bytes) -> bool:
+        """Whether ``then``, received after ``first``, is a part of a frame."""
+        go = threading.Event()
+
+        def serve(connection: socket.socket) -> None:
+            connection.sendall(first)
+            assert go.wait(PATIENCE)
+            connection.sendall(then)
+            connection.recv(1)
+
+        with tcp_server(scripted(serve)) as port, connected(f"stomp://127.0.0.1:{port}") as connection:
+            deadline = time.monotonic() + 0.2
+            while time.monotonic() < deadline:
+                connection.poll(0.05)
+            before = connection.last_frame_byte
+            go.set()
+            deadline = time.monotonic() + 0.5
+            while connection.last_frame_byte == before and time.monotonic() < deadline:
+                connection.poll(0.1)
+            return connection.last_frame_byte > before
+
+    @pytest.mark.parametrize("first", [b"MESSAGE", b"MESSAGE\nsub:", b"MESSAGE\ndestination:a\n\nbo"])
+    def test_any_byte_of_a_frame_that_has_begun_counts(self, first: bytes) -> None:
+        assert self.moved(first, b"\n")
+
+    def test_the_first_byte_of_a_frame_counts(self) -> None:
+        assert self.moved(b"\n", b"M")
+
+    @pytest.mark.parametrize("first", [b"", b"\n", b"MESSAGE\ndestination:a\n\nbody\0"])
+    @pytest.mark.parametrize("then", [b"\n", b"\r\n\n"])
+    def test_an_eol_between_frames_does_not(self, first: bytes, then: bytes) -> None:
+        assert not self.moved(first, then)
+
+
 def test_wake_ends_a_poll(devbroker: DevBroker) -> None:
     with connected(devbroker.url) as connection:
         begun = time.monotonic()
