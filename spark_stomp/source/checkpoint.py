@@ -25,7 +25,8 @@ class Checkpoint:
 
     Commits that are there when this object is made belong to earlier runs and are not examined. Every method
     raises CheckpointUnreadable if the file system fails; the constructor raises CheckpointMismatch if there
-    is no such file system. Not thread-safe.
+    is no such file system. :meth:`new_commits` and :meth:`committed_end` are for one thread; the others may
+    be called from any.
     """
 
     def __init__(self, location: str) -> None:
@@ -38,6 +39,11 @@ class Checkpoint:
             ) from error
         self._files, self._root = self._directory.files, self._directory.root
         self._examined = max(self._batches("commits"), default=-1)
+
+    @property
+    def on_local_disk(self) -> bool:
+        """Whether a listing costs next to nothing: no store, and no mount of one."""
+        return self._directory.takes_appends
 
     def new_commits(self) -> list[int]:
         """Batch ids in the commit log that were not examined yet, newest first."""

@@ -1,4 +1,4 @@
-"""What proves that a batch is committed, and the thread that turns proof into ACKs (contract 1).
+"""What proves that a batch is committed, and what turns proof into ACKs (contract 1).
 
 Four kinds of evidence exist: ``commit(end)``; the ``start`` of ``latestOffset(start, limit)``; on Spark 4.0
 and 4.1, which pass no start, a ``latestOffset()`` that follows ``partitions(_, end)``; and the query's own
@@ -12,15 +12,18 @@ import threading
 import time
 from collections.abc import Callable
 
-from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable, DeliveryError, StompError
+from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable, StompError, UnsupportedError
 from spark_stomp.exchange import ExchangeServer, RangeTicket
-from spark_stomp.logs import get_log, in_context
+from spark_stomp.logs import get_log
 from spark_stomp.source.checkpoint import Checkpoint
+from spark_stomp.source.commit_watch import CommitWatch
 from spark_stomp.source.offsets import Offset
 
 log = get_log(__name__)
 
-_POLL = 0.1
+_ASK_AGAIN = 0.1
+# Between two looks at a store, where each costs a request.
+_LONGEST_PAUSE = 2.0
 _NO_EVIDENCE_AFTER = 10.0
 _OFFSET_LOG_WAIT = 5.0
 _UNREADABLE_AT_MOST = 60.0
@@ -84,9 +87,10 @@ class CommitEvidence:
 class Committer:
     """Takes evidence from Spark's calls and from the checkpoint, and calls ``on_committed``.
 
-    A thread polls the checkpoint, because no call brings evidence after the only batch of Trigger.Once, or
-    between the batches of a long trigger interval. ``epochs`` are those of this run; ``exchange`` tells when
-    tasks have read a batch; ``acks_wait``: ACKs wait for the commit, so late evidence is worth a warning.
+    A thread watches the checkpoint, because no call brings evidence after the only batch of Trigger.Once, or
+    between the batches of a long trigger interval. Nobody else looks for commits, and its lock is never held
+    while a file is read. ``epochs`` are those of this run; ``exchange`` tells when tasks have read a batch;
+    ``acks_wait``: ACKs wait for the commit, so late evidence is worth a warning.
     """
 
     def __init__(
@@ -102,32 +106,34 @@ class Committer:
         self._exchange = exchange
         self._acks_wait = acks_wait
         self._checkpoint = checkpoint
-        self._evidence = CommitEvidence(on_committed, call_evidence=checkpoint is None)
-        # One lock around the evidence and the checkpoint: Spark's thread and the watcher both use them.
+        self._on_committed = on_committed
+        self._proved: list[Offset] = []
+        self._evidence = CommitEvidence(self._proved.append, call_evidence=checkpoint is None)
+        # Around the evidence: Spark's thread and the watcher both use it.
         self._lock = threading.Lock()
+        self._found_logged = False
         self._warned = False
-        self._failure: StompError | None = None
+        self._ended = False
         self._unreadable_since: float | None = None
-        self._stopped = threading.Event()
-        self._watcher = threading.Thread(
-            target=in_context(self._watch), name="stomp-commit-watcher", daemon=True
-        )
+        costly = checkpoint is not None and not checkpoint.on_local_disk
+        self._watch = CommitWatch(self._check, longest_pause=_LONGEST_PAUSE if costly else 0.0)
 
     def start(self) -> None:
-        self._watcher.start()
+        self._watch.start()
 
     @property
     def failure(self) -> StompError | None:
         """The error that ended the watcher."""
-        return self._failure
+        return self._watch.failure
 
     # --- what Spark calls
 
     def planned(self, end: Offset, tickets: list[RangeTicket]) -> None:
         """A batch up to ``end`` was planned and consists of ``tickets``.
 
-        Raises CheckpointMismatch if ``checkpointLocation`` is set and its offset log does not hold ``end``
-        (ACKs would wait for evidence that never comes), CheckpointUnreadable if it cannot be read.
+        If ``checkpointLocation`` is set and its offset log does not hold ``end``, ACKs would wait for
+        evidence that never comes. Then this raises UnsupportedError if the log is this query's, else
+        CheckpointMismatch; CheckpointUnreadable if it cannot be read.
         """
         if self._checkpoint is not None:
             self._await_offset_log(self._checkpoint, end)
@@ -135,55 +141,115 @@ class Committer:
         self._exchange.expect(tickets)
         with self._lock:
             self._evidence.planned(end)
+        self._watch.ask()
 
     def commit_called(self, end: Offset) -> None:
         with self._lock:
             self._evidence.commit_called(end)
+        self._commit_proved()
 
     def latest_offset_called(self, start: Offset | None) -> None:
+        """Also waits for a look into the checkpoint, since the last batch is in its commit log by now. Raises
+        CheckpointUnreadable if the checkpoint does not answer for a minute."""
         with self._lock:
             self._evidence.latest_offset_called(start)
-        self.check_checkpoint()
+        self._commit_proved()
+        checkpoint = self._checkpoint
+        if checkpoint is None or not self._unproved():
+            return
+        if not self._watch.look_now(_UNREADABLE_AT_MOST):
+            raise CheckpointUnreadable(
+                f"checkpointLocation {checkpoint.location} did not answer for {_UNREADABLE_AT_MOST:g}s"
+            )
 
     def began_at(self, start: Offset) -> None:
         """The run begins at ``start``. If the checkpoint shows it as committed, so are the messages before
         it: a journal may hold some whose ACKs the broker never saw."""
-        with self._lock:
-            if self._checkpoint is not None and self._checkpoint.last_commit_holds(start):
+        if self._checkpoint is not None and self._checkpoint.last_commit_holds(start):
+            with self._lock:
                 self._evidence.checkpoint_committed(start)
+            self._commit_proved()
 
     def fence(self, epochs: set[str]) -> None:
         """``epochs`` of another reader are about to be planned as lost: bar it from ACKing them."""
         if self._checkpoint is not None and epochs:
-            with self._lock:
-                self._checkpoint.fence(sorted(epochs))
+            self._checkpoint.fence(sorted(epochs))
 
-    def stop(self) -> None:
-        """Stop watching, read the checkpoint once more, and warn of what stays un-acked."""
-        self._stopped.set()
-        try:
-            self.check_checkpoint()
-        except StompError as error:
-            log.warning("the checkpoint could not be read at the end: %s", error)
+    def stop(self, timeout: float) -> None:
+        """Read the checkpoint once more, for ``timeout`` seconds at most, and warn of what stays un-acked."""
+        failed_before = self.failure is not None
+        if not self._watch.stop(timeout):
+            log.warning("the checkpoint did not answer within %gs at the end of the query", timeout)
+        elif self.failure is not None and not failed_before:
+            log.warning("the checkpoint could not be read at the end: %s", self.failure)
         with self._lock:
+            self._ended = True
             if self._evidence.unproved():
                 self._warn_once("the query ends, and for its last batch")
 
-    # --- the checkpoint
+    def _commit_proved(self) -> None:
+        # Without the lock, since it wakes receivers. Only one thread ever comes here: the watcher if there is
+        # a checkpoint, else Spark's; and Spark's before the watcher starts.
+        with self._lock:
+            proved = list(self._proved)
+            self._proved.clear()
+        for end in proved:
+            self._on_committed(end)
 
-    def check_checkpoint(self) -> None:
-        """Look for evidence in the checkpoint now; cheap if no batch waits for it.
+    def _unproved(self) -> list[Offset]:
+        with self._lock:
+            return self._evidence.unproved()
+
+    # --- the checkpoint, when a batch is planned
+
+    def _await_offset_log(self, checkpoint: Checkpoint, end: Offset) -> None:
+        # Spark writes the offset log before it plans, except under asynchronous progress tracking, which
+        # writes it at about the same time, or not at all.
+        problem: StompError | None = None
+        deadline = time.monotonic() + _OFFSET_LOG_WAIT
+        while time.monotonic() < deadline:
+            try:
+                if checkpoint.holds(end):
+                    self._found_logged = True
+                    return
+                problem = None
+            except CheckpointUnreadable as error:
+                problem = error
+            self._watch.pause(_ASK_AGAIN)
+        raise problem or self._not_logged(checkpoint.location)
+
+    def _not_logged(self, location: str) -> StompError:
+        """Why the offset log does not hold a batch that Spark has planned."""
+        if self._found_logged:
+            return UnsupportedError(
+                f"Spark left a batch out of the offset log under {location}, as it does under asynchronous "
+                "progress tracking: nothing there would prove its commit, so its messages would never be "
+                "ACKed. Set asyncProgressTrackingCheckpointIntervalMs=0 (an option of writeStream), so that "
+                "Spark logs every batch, or set asyncProgressTrackingEnabled=false"
+            )
+        return CheckpointMismatch(
+            f"the offset log under checkpointLocation {location} does not hold the batch "
+            "that Spark just planned: name there the checkpointLocation of this very query "
+            "(the option given to writeStream)"
+        )
+
+    # --- the watcher's thread
+
+    def _check(self) -> None:
+        """Look for evidence; cheap if no batch waits for it.
 
         Retries file-system errors for one minute, then fails the query.
         """
-        with self._lock:
-            if self._checkpoint is None or not self._evidence.unproved():
-                return
-            try:
-                self._examine(self._checkpoint)
-                self._unreadable_since = None
-            except CheckpointUnreadable as error:
-                self._raise_or_log(error)
+        if self._checkpoint is None:
+            self._warn_if_evidence_is_late()
+            return
+        if not self._unproved():
+            return
+        try:
+            self._examine(self._checkpoint)
+            self._unreadable_since = None
+        except CheckpointUnreadable as error:
+            self._raise_or_log(error)
 
     def _examine(self, checkpoint: Checkpoint) -> None:
         # The order matters: first list the commits, then take the ends that could be among them, then look
@@ -192,14 +258,18 @@ class Committer:
         commits = checkpoint.new_commits()
         if not commits:
             return
-        end = checkpoint.committed_end(commits, self._evidence.unproved())
+        end = checkpoint.committed_end(commits, self._unproved())
         if end is None:
             return
         if checkpoint.fenced(self._epochs):
             raise CheckpointMismatch(
                 "another run of this query has taken over the checkpoint; this one ACKs nothing any more"
             )
-        self._evidence.checkpoint_committed(end)
+        with self._lock:
+            # Not if the query has ended without this look: its receivers are gone.
+            if not self._ended:
+                self._evidence.checkpoint_committed(end)
+        self._commit_proved()
 
     def _raise_or_log(self, error: CheckpointUnreadable) -> None:
         now = time.monotonic()
@@ -208,40 +278,6 @@ class Committer:
             log.warning("%s; trying again", error)
         elif now - self._unreadable_since >= _UNREADABLE_AT_MOST:
             raise error
-
-    def _await_offset_log(self, checkpoint: Checkpoint, end: Offset) -> None:
-        # Spark writes the offset log before it plans, except under asynchronous progress tracking, which
-        # writes it at about the same time.
-        problem: StompError = CheckpointMismatch(
-            f"the offset log under checkpointLocation {checkpoint.location} does not hold the batch "
-            "that Spark just planned: name there the checkpointLocation of this very query "
-            "(the option given to writeStream)"
-        )
-        deadline = time.monotonic() + _OFFSET_LOG_WAIT
-        while time.monotonic() < deadline:
-            try:
-                with self._lock:
-                    if checkpoint.holds(end):
-                        return
-            except CheckpointUnreadable as error:
-                problem = error
-            self._stopped.wait(_POLL)
-        raise problem
-
-    # --- the watcher's thread
-
-    def _watch(self) -> None:
-        try:
-            while not self._stopped.wait(_POLL):
-                self.check_checkpoint()
-                if self._checkpoint is None:
-                    self._warn_if_evidence_is_late()
-        except StompError as error:
-            self._failure = error
-        except Exception as error:
-            # A thread that dies in silence would leave messages without their ACK while no call comes.
-            self._failure = DeliveryError(f"watching for commits failed unexpectedly: {error!r}")
-            log.exception("watching for commits failed unexpectedly")
 
     def _warn_if_evidence_is_late(self) -> None:
         with self._lock:

@@ -36,7 +36,10 @@ from spark_stomp.source.tasks import FrameRange
 
 log = get_log(__name__)
 
-_SHUTDOWN = 4.0
+_SHUTDOWN = 5.0
+# Of that, what the checkpoint may take, and what is left when the receivers should be done.
+_LAST_LOOK = 2.0
+_RESERVE = 1.0
 # For the last write of the status file.
 _STATUS_END = 0.5
 _TASK_BYTES = 32 << 20
@@ -93,6 +96,7 @@ class QueryRuntime:
         self._sigterm = SigtermHandler(self.stop)
         self._stop_lock = threading.Lock()
         self._stopping = False
+        self._stopped = threading.Event()
 
     def status(self) -> QueryStatus:
         """What the receivers and the journal are doing now; may be called from any thread."""
@@ -179,7 +183,6 @@ class QueryRuntime:
                 if mode is not Mode.STREAMING:
                     self._finish_run()
                 return start
-            self._committer.check_checkpoint()
             self._receivers.wait_changed(_CHECK_AGAIN)
 
     def received(self) -> Offset:
@@ -254,16 +257,22 @@ class QueryRuntime:
     def stop(self) -> None:
         """ACK what is committed, DISCONNECT, end, within 5 s. A second call waits for the first."""
         with self._stop_lock:
-            if self._stopping:
-                return
-            self._stopping = True
-            try:
-                self._committer.stop()
-            finally:
-                self._receivers.stop(_SHUTDOWN)
-                if self._status is not None:
-                    self._status.stop(_STATUS_END)
+            first, self._stopping = not self._stopping, True
+        if first:
+            self._stop()
+        else:
+            self._stopped.wait(_SHUTDOWN)
         self._sigterm.uninstall()
+
+    def _stop(self) -> None:
+        deadline = time.monotonic() + _SHUTDOWN - _RESERVE
+        try:
+            self._committer.stop(_LAST_LOOK)
+        finally:
+            self._receivers.stop(deadline - time.monotonic())
+            if self._status is not None:
+                self._status.stop(_STATUS_END)
+            self._stopped.set()
 
     @property
     def _failure(self) -> StompError | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 from support.spark import Recorder, Running, drains, single_batch, stomp_stream
 from support.waiting import wait_until
 
@@ -144,3 +145,50 @@ def test_a_location_that_is_not_the_querys_is_refused(
         failure = running.failure()
     assert "[STOMP_CHECKPOINT_MISMATCH]" in failure
     assert devbroker.queue(QUEUE).acked == 0
+
+
+def with_asynchronous_progress(
+    spark: SparkSession, broker: DevBroker, checkpoint: Path, table: str, **writes: object
+) -> StreamingQuery:
+    """A burst of five times what the broker sends un-acked, into a table in memory."""
+    broker.publish_many(QUEUE, BODIES)
+    frame = stomp_stream(spark, broker.url, QUEUE, prefetch=10, checkpointLocation=checkpoint)
+    writer = frame.writeStream.format("memory").queryName(table)
+    settings = {"checkpointLocation": checkpoint, "asyncProgressTrackingEnabled": True, **writes}
+    for key, value in settings.items():
+        writer = writer.option(key, str(value).lower() if isinstance(value, bool) else str(value))
+    return writer.start()
+
+
+@pytest.mark.rule("1.4")
+def test_asynchronous_progress_with_every_batch_logged(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    query = with_asynchronous_progress(
+        spark, devbroker, tmp_path, "every_batch", asyncProgressTrackingCheckpointIntervalMs=0
+    )
+    try:
+        wait_until(lambda: everything_acked(devbroker) or query.exception(), what="all ACKs")
+        assert query.exception() is None
+        rows = spark.table("every_batch").select("body").collect()
+    finally:
+        query.stop()
+    assert [bytes(row.body) for row in rows] == BODIES
+
+
+@pytest.mark.rule("1.6")
+def test_asynchronous_progress_that_leaves_batches_out_is_refused_by_name(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    # The default is a second, which a busy machine may need for a batch.
+    query = with_asynchronous_progress(
+        spark, devbroker, tmp_path, "some_batches", asyncProgressTrackingCheckpointIntervalMs=60_000
+    )
+    try:
+        wait_until(query.exception, what="the refusal")
+        failure = str(query.exception())
+    finally:
+        query.stop()
+    assert "[STOMP_UNSUPPORTED]" in failure
+    assert "asyncProgressTrackingCheckpointIntervalMs=0" in failure
+    assert devbroker.queue(QUEUE).acked < len(BODIES)

@@ -74,8 +74,8 @@ RULES = [
     Broken(
         "1.3",
         "stop is no evidence",
-        "source.query:QueryRuntime.stop",
-        "self._committer.stop()",
+        "source.query:QueryRuntime._stop",
+        "self._committer.stop(_LAST_LOOK)",
         "self._receivers.commit(self.received())",
         f"{READER}::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps",
     ),
@@ -90,9 +90,9 @@ RULES = [
     Broken(
         "1.5",
         "the checkpoint is read once more at the end",
-        "source.commits:Committer.stop",
-        "self.check_checkpoint()",
-        "",
+        "source.commit_watch:CommitWatch._run",
+        "self._check()",
+        "more and self._check()",
         f"{READER}::TestCheckpointNamed::test_at_the_end_the_checkpoint_is_read_once_more",
     ),
     Broken(
@@ -102,6 +102,17 @@ RULES = [
         "checkpoint.holds(end)",
         "True",
         f"{READER}::TestCheckpointNamed::test_another_querys_checkpoint_is_refused",
+    ),
+    Broken(
+        "1.6",
+        "a mode that leaves batches out of the offset log is refused by its name",
+        "source.commits:Committer._not_logged",
+        "self._found_logged",
+        "False",
+        (
+            f"{READER}::TestCheckpointNamed"
+            "::test_a_log_that_leaves_out_a_batch_is_refused_by_the_name_of_the_mode"
+        ),
     ),
     Broken(
         "1.7",

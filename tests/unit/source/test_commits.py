@@ -164,7 +164,7 @@ def test_that_an_earlier_batch_was_read_is_no_reason_to_warn_of_this_one(
     committer.planned(at(5), [])
     committer.commit_called(at(5))
     with caplog.at_level(logging.WARNING):
-        committer.stop()
+        committer.stop(PATIENCE)
     assert caplog.text == ""
 
 
@@ -180,5 +180,5 @@ def test_a_batch_planned_during_a_look_is_no_reason_to_warn_either(caplog: pytes
     assert exchange.looked_at.wait(PATIENCE)
     committer.commit_called(at(5))
     with caplog.at_level(logging.WARNING):
-        committer.stop()
+        committer.stop(PATIENCE)
     assert caplog.text == ""
