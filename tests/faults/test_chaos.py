@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,7 +71,8 @@ def test_every_message_arrives(
         schedule = list(chaos.schedule(SECONDS / len(SETUPS)))
         told = f"seed {SEED}, {name}, {mode}: " + ", ".join(f"{at:.1f}s {deed}" for at, deed in schedule)
         with capsys.disabled():
-            print(f"\n{told}")  # noqa: T201 - so that a run that hangs can be repeated, too
+            # So that a run that hangs can be repeated, too. pytest-xdist passes on nothing else of a process.
+            print(f"\n{told}", file=sys.stderr)  # noqa: T201
         with Load(broker, queue) as load, driver:
             run(chaos, schedule)
             load.stop()
