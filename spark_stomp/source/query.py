@@ -15,6 +15,7 @@ from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
 from spark_stomp.source.offsets import JOURNAL, Offset
+from spark_stomp.source.parent_watch import ParentWatch
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     Decision,
@@ -94,6 +95,7 @@ class QueryRuntime:
         self._turn = 0
         self._drain_until = float("inf")
         self._sigterm = SigtermHandler(self.stop)
+        self._parent = ParentWatch(self._sigterm.finish)
         self._stop_lock = threading.Lock()
         self._stopping = False
         self._stopped = threading.Event()
@@ -119,6 +121,7 @@ class QueryRuntime:
         for note in self._options.notes:
             log.warning("%s", note)
         self._sigterm.install()
+        self._parent.start()
         self._receivers.start()
         self._committer.start()
         if self._status is not None:
@@ -262,6 +265,7 @@ class QueryRuntime:
             self._stop()
         else:
             self._stopped.wait(_SHUTDOWN)
+        self._parent.stop()
         self._sigterm.uninstall()
 
     def _stop(self) -> None:

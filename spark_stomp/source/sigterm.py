@@ -36,9 +36,10 @@ class SigtermHandler:
         # First make the second signal harmless. Then leave the work to a thread of its own: the interrupted
         # code may hold a lock that the work needs.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        threading.Thread(target=in_context(self._finish), name="stomp-terminate").start()
+        threading.Thread(target=in_context(self.finish), name="stomp-terminate").start()
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Run ``work`` and end the process."""
         try:
             self._work()
         finally:

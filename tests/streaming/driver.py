@@ -5,6 +5,7 @@ its standard input. MODE says where the rows go:
 
 - ``batches``: every batch as one file under ``FOLDER/output``, named by its batch id; a batch id that has a
   file already is skipped, as an idempotent sink does;
+- ``available``: the same under Trigger.AvailableNow;
 - ``stall``: half of the first batch to ``FOLDER/output/partial``; then it waits to be killed;
 - ``files``: Spark's own file sink under ``FOLDER/output``, as JSON.
 """
@@ -35,6 +36,8 @@ def main(folder: str, mode: str, queue: str, options: str) -> None:
     register(spark)
     frame = stomp_stream(spark, destination=queue, **json.loads(options))
     stream = writer(frame, Path(folder) / "output", mode)
+    if mode == "available":
+        stream = stream.trigger(availableNow=True)
     query = stream.option("checkpointLocation", f"{folder}/checkpoint").start()
     threading.Thread(target=stop_when_told, args=(query,), daemon=True).start()
     # Raises what made the query fail: a driver whose query is over ends.

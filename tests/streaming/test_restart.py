@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.drivers import START, SparkDriver
+from support.processes import lives
 from support.spark import Recorder, Running, drains, stomp_stream
 from support.waiting import wait_until
 
@@ -97,3 +98,16 @@ def test_after_sigkill_in_the_middle_of_a_batch_nothing_is_missing(
         wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
         second.stop()
     assert sorted(second.rows()) == sorted(expected)
+
+
+@pytest.mark.timeout(600)
+def test_a_reader_that_waits_does_not_outlive_its_jvm(devbroker: DevBroker, tmp_path: Path) -> None:
+    options = {"url": devbroker.url, "idleTimeout": "60s", "journal": str(tmp_path / "journal")}
+    with SparkDriver(tmp_path, "available", QUEUE, options) as driver:
+        wait_until(lambda: devbroker.connections == 1, START, "the reader, which waits for messages")
+        reader = driver.kill_jvm()
+        wait_until(lambda: not lives(reader), 10, "its end")
+        assert devbroker.disconnects == 1
+        # The journal is free.
+        driver.start()
+        wait_until(lambda: devbroker.connections == 1, START, "the next reader")

@@ -110,6 +110,13 @@ class SparkDriver:
         self._reap()
         wait_until(lambda: not any(map(lives, left)), _GOODBYE, "the end of the driver's workers")
 
+    def kill_jvm(self) -> int:
+        """SIGKILL of the driver and its JVM while a stream reader runs, whose id is returned: it lives on."""
+        (reader,) = stream_readers(self.pid)
+        kill(self.pid, reader.ppid())
+        self._reap()
+        return int(reader.pid)
+
     def kill_everything(self) -> None:
         """SIGKILL of all its processes at once, as in a power cut; also where it has ended by itself."""
         if self._process is None:
