@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from support.brokers.activemq import JAVA_OPTIONS, stomp_properties, with_tls
@@ -54,15 +55,25 @@ class Artemis(Broker):
 
     def standing(self, destination: str) -> Standing:
         kind, _, address = destination.removeprefix("/").partition("/")
-        routing = "multicast" if kind == "topic" else "anycast"
+        which = f'routing-type="{"multicast" if kind == "topic" else "anycast"}"'
+        if "::" in destination:
+            address, _, queue = destination.partition("::")
+            which = f'queue="{queue}"'
         beans = (
             f'org.apache.activemq.artemis:broker="localhost",component=addresses,address="{address}",'
-            f'subcomponent=queues,routing-type="{routing}",*'
+            f"subcomponent=queues,{which},*"
         )
         said = self._jolokia.read_all(beans, "MessageCount", "DeliveringCount")
         held = sum(queue["MessageCount"] for queue in said)
         delivered = sum(queue["DeliveringCount"] for queue in said)
         return Standing(held - delivered, delivered)
+
+    def create_queue(self, name: str) -> None:
+        """``address::queue``: a durable queue, which gets a copy of every message of its multicast address."""
+        address, _, queue = name.partition("::")
+        settings = {"name": queue, "address": address, "routing-type": "MULTICAST", "durable": True}
+        bean = 'org.apache.activemq.artemis:broker="localhost"'
+        self._jolokia.call(bean, "createQueue(java.lang.String)", json.dumps(settings))
 
     def delete_durable(self, topic: str, client: str, name: str) -> None:
         bean = 'org.apache.activemq.artemis:broker="localhost"'
