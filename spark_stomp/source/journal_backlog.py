@@ -52,6 +52,10 @@ class JournalBacklog:
     def has_unwritten(self) -> bool:
         return self._writer.unwritten > 0
 
+    @property
+    def full_because(self) -> str | None:
+        return self._writer.full_because
+
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
         committed = self._sequence_in(start)
         offered = self._base if committed is None else committed

@@ -22,15 +22,15 @@ log = get_log(__name__)
 def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most: int) -> Deliveries:
     """The frames of ``journal``, held under keys by this run's ``id_header`` or their own dialect.
 
-    Only the newest ``most`` have keys. If an older one is delivered again, it is a second row; ``index``
-    counts the older ones.
+    Those that are not committed have keys, and of the others the newest, ``most`` in all. If an older one is
+    delivered again, it is a second row; ``index`` counts the older ones.
     """
     recovered = Deliveries(0, index, "journal")
     index.remember_confirmed(journal.remembered_keys)
     index.take_unwritten()
     for low, high in journal.held(journal.first, journal.end):
         for batch in journal.batches(low, high):
-            known = batch.end > journal.end - most
+            known = batch.end > min(journal.end - most, journal.committed)
             if not known:
                 index.count_evicted(len(batch.ends))
             recovered.recover(batch, stable_ids(batch, id_header) if known else [None] * len(batch.ends))

@@ -5,8 +5,10 @@ Invariants:
 - A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only once it is durable (contract 1).
 - A frame is deleted only after Spark has committed it, and after the broker has confirmed its ACK or its key
   is durable in the journal, so that a redelivery is recognised (contract 4).
-- At ``journalMaxBytes`` frames wait in the receivers. They never wait for something that needs room itself:
-  reading, committing and deleting need none (contract 5).
+- At a bound frames wait in the receivers. They never wait for something that needs room itself: reading,
+  committing and deleting need none (contract 5).
+- Not more frames wait in the journal for their commit than keys are remembered, give or take one group: the
+  next run holds each of them under its key.
 - ``keep_from <= committed <= journal.end``: the frames of the last committed batch are kept if there is room.
 """
 
@@ -14,12 +16,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from spark_stomp.errors import JournalError, StompError
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log, in_context
-from spark_stomp.receiver import DedupIndex, Deliveries
+from spark_stomp.receiver import MAX_REMEMBERED, DedupIndex, Deliveries
 
 log = get_log(__name__)
 
@@ -28,10 +31,16 @@ _GROUP_BYTES = 4 << 20
 # After so many seconds without a frame, the journal is flushed.
 _FLUSH_AFTER = 0.2
 
+Bound = Literal["journalMaxBytes", "dedup index"]
+"""What makes frames wait: the journal's size, or as many frames in it without a commit as there are keys that
+the dedup index remembers."""
+
 
 class JournalWriter:
     """Writes what ``receivers`` hold into ``journal``. ``recovered`` holds what earlier runs left there, and
     all share ``index``. ``changed`` is called whenever more is durable.
+
+    ``max_bytes`` bounds the journal, ``max_uncommitted`` how many frames in it are not committed.
     """
 
     def __init__(
@@ -42,6 +51,7 @@ class JournalWriter:
         index: DedupIndex,
         *,
         max_bytes: int,
+        max_uncommitted: int = MAX_REMEMBERED,
         ack_when_durable: bool,
         changed: Callable[[], None],
     ) -> None:
@@ -50,12 +60,15 @@ class JournalWriter:
         self._all = (recovered, *receivers)
         self._index = index
         self._max_bytes = max_bytes
+        self._max_uncommitted = max_uncommitted
         self._ack_when_durable = ack_when_durable
         self._changed = changed
+        # For changing these two; reading one needs no lock.
+        self._lock = threading.Lock()
         self._committed = self._keep_from = journal.committed
         if ack_when_durable:
             recovered.permit_acks()
-        self._full = False
+        self._bound: Bound | None = None
         self._failure: StompError | None = None
         self._work = threading.Event()
         self._stopping = threading.Event()
@@ -68,8 +81,13 @@ class JournalWriter:
 
     @property
     def full(self) -> bool:
-        """Whether frames wait because the journal is at its bound."""
-        return self._full and self.unwritten > 0
+        """Whether frames wait because the journal is at a bound."""
+        return self.full_because is not None
+
+    @property
+    def full_because(self) -> Bound | None:
+        """The bound that makes frames wait; None if none wait for room."""
+        return self._bound if self.unwritten else None
 
     @property
     def committed(self) -> int:
@@ -90,13 +108,16 @@ class JournalWriter:
 
     def commit(self, position: int) -> bool:
         """Spark has committed everything below ``position``; False if that was known."""
-        if position <= self._committed:
-            return False
+        with self._lock:
+            if position <= self._committed:
+                return False
+            # The frames of this batch are kept until the next commit if there is room.
+            self._keep_from, self._committed = self._committed, position
+        # Only now: the writer reports frames and then looks at the mark, this thread does it the other way
+        # round. So one of the two finds them, whichever comes first. Nothing is deleted meanwhile: what is
+        # not freed yet is not trimmed, and keys are remembered before.
         for one in self._all:
             one.commit_position(position)
-        # Only now: keys must be remembered before their frames are deleted. And the frames of this batch are
-        # kept until the next commit if there is room.
-        self._keep_from, self._committed = self._committed, position
         self._work.set()
         return True
 
@@ -169,9 +190,16 @@ class JournalWriter:
             return False
         if self._journal.size + _GROUP_BYTES > self._max_bytes:
             self._trim(self._committed)
+        self._bound = self._bound_reached()
+        return self._bound is None
+
+    def _bound_reached(self) -> Bound | None:
+        if self._journal.end - self._committed >= self._max_uncommitted:
+            return "dedup index"
         # However small the bound, one group is written if no commit and no receipt could make room.
-        self._full = self._journal.size + _GROUP_BYTES > self._max_bytes and self._holds_anything()
-        return not self._full
+        if self._journal.size + _GROUP_BYTES > self._max_bytes and self._holds_anything():
+            return "journalMaxBytes"
+        return None
 
     def _holds_anything(self) -> bool:
         return self._committed < self._journal.end or any(

@@ -38,6 +38,10 @@ class Backlog(Protocol):
     def has_unwritten(self) -> bool:
         """Whether received frames are not available yet, but will be."""
 
+    @property
+    def full_because(self) -> str | None:
+        """The bound that makes received frames wait until Spark commits; None if none wait for that."""
+
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
         """What there is beyond ``start``."""
 
@@ -106,6 +110,7 @@ class MemoryBacklog:
 
     failure: ClassVar[StompError | None] = None
     has_unwritten: ClassVar[bool] = False
+    full_because: ClassVar[str | None] = None
 
     @property
     def epochs(self) -> frozenset[str]:

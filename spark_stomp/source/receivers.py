@@ -79,6 +79,7 @@ class ReceiverGroup:
                 deliveries,
                 index,
                 max_bytes=wanted.max_bytes,
+                max_uncommitted=wanted.max_remembered,
                 ack_when_durable=options.ack_after == "journal",
                 changed=self._more_is_durable,
             )

@@ -69,7 +69,7 @@ class Artemis(Broker):
         return Standing(held - delivered, delivered)
 
     def create_queue(self, name: str) -> None:
-        """``address::queue``: a durable queue, which gets a copy of every message of its multicast address."""
+        """``address::queue``: a durable queue that gets a copy of every message to its multicast address."""
         address, _, queue = name.partition("::")
         settings = {"name": queue, "address": address, "routing-type": "MULTICAST", "durable": True}
         bean = 'org.apache.activemq.artemis:broker="localhost"'

@@ -27,7 +27,13 @@ class Query:
     """A journal, one receiver and the writer between them; the writer steps when told, or runs."""
 
     def __init__(
-        self, directory: Path, *, max_bytes: int = 1 << 30, ack_when_durable: bool = False, most: int = 100
+        self,
+        directory: Path,
+        *,
+        max_bytes: int = 1 << 30,
+        ack_when_durable: bool = False,
+        most: int = 100,
+        max_uncommitted: int = 100,
     ) -> None:
         self.index = DedupIndex(journaled=True)
         self.journal = local_journal(directory, max_bytes)
@@ -41,6 +47,7 @@ class Query:
             [self.receiver],
             self.index,
             max_bytes=max_bytes,
+            max_uncommitted=max_uncommitted,
             ack_when_durable=ack_when_durable,
             changed=self._changed,
         )
@@ -162,6 +169,72 @@ def test_a_commit_that_overtakes_the_writer_counts(make: Make, monkeypatch: pyte
     assert query.acks() == [b"h0", b"h1"]
 
 
+@pytest.mark.rule("J.6")
+def test_a_commit_and_the_writer_do_not_miss_each_other(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit looks for frames that the writer has not reported yet. Then the writer reports them and
+    looks for commits, before the commit goes on."""
+    query = make()
+    query.deliver(0, 2)
+    appended, looked, reported = threading.Event(), threading.Event(), threading.Event()
+    append, commit_position = query.journal.append, query.receiver.commit_position
+
+    def held_append(runs: list[FrameBatch]) -> list[int]:
+        positions = append(runs)
+        appended.set()
+        assert looked.wait(PATIENCE)
+        return positions
+
+    def held_commit(position: int) -> bool:
+        news = commit_position(position)
+        if threading.current_thread() is committing:
+            looked.set()
+            assert reported.wait(PATIENCE)
+        return news
+
+    def commit() -> None:
+        assert appended.wait(PATIENCE)
+        query.writer.commit(2)
+
+    monkeypatch.setattr(query.journal, "append", held_append)
+    monkeypatch.setattr(query.receiver, "commit_position", held_commit)
+    committing = threading.Thread(target=commit, daemon=True)
+    committing.start()
+    query.writer.step()
+    reported.set()
+    committing.join(PATIENCE)
+    assert query.acks() == [b"h0", b"h1"]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_of_two_commits_at_once_the_newer_counts(
+    make: Make, monkeypatch: pytest.MonkeyPatch, newest_first: bool
+) -> None:
+    query = make()
+    query.deliver(0, 3)
+    query.writer.step()
+    inside, go_on = threading.Event(), threading.Event()
+    commit_position = query.receiver.commit_position
+    first, second = (3, 2) if newest_first else (2, 3)
+
+    def held(position: int) -> bool:
+        if position == first:
+            inside.set()
+            assert go_on.wait(PATIENCE)
+        return commit_position(position)
+
+    monkeypatch.setattr(query.receiver, "commit_position", held)
+    thread = threading.Thread(target=query.writer.commit, args=(first,), daemon=True)
+    thread.start()
+    assert inside.wait(PATIENCE)
+    query.writer.commit(second)
+    go_on.set()
+    thread.join(PATIENCE)
+    assert not query.writer.commit(3)
+    assert query.acks() == [b"h0", b"h1", b"h2"]
+    query.writer.step()
+    assert query.journal.committed == 3
+
+
 def test_a_commit_is_news_once(make: Make) -> None:
     query = make()
     query.deliver(0, 2)
@@ -238,13 +311,28 @@ class TestAfterARestart:
         assert bodies(query.journal.batches(0, 2)) == ["body 0", "other"]
         assert query.receiver.counts.other_body == 1
 
-    def test_beyond_the_bound_the_oldest_have_no_key_and_are_counted(self, make: Make) -> None:
+    def test_beyond_the_bound_the_oldest_committed_have_no_key_and_are_counted(self, make: Make) -> None:
+        query = make()
+        for number in range(4):
+            query.deliver(number)
+            query.writer.step()
+        query.writer.commit(3)
+        query.writer.step()
+        query.journal.flush()
+        query = make(most=2)
+        assert (query.index.held, query.index.remembered, query.index.evicted) == (1, 1, 2)
+
+    @pytest.mark.rule("J.8")
+    def test_what_is_not_committed_has_a_key_beyond_any_bound(self, make: Make) -> None:
         query = make()
         for number in range(4):
             query.deliver(number)
             query.writer.step()
         query = make(most=2)
-        assert (query.index.held, query.index.evicted) == (2, 2)
+        assert (query.index.held, query.index.evicted) == (4, 0)
+        query.deliver(0, 4, handle="again")
+        query.writer.step()
+        assert query.journal.end == 4
 
 
 class TestRoom:
@@ -270,9 +358,30 @@ class TestRoom:
     def test_at_the_bound_frames_wait_un_acked_and_un_offered(self, make: Make) -> None:
         query = self.filled(make)
         assert query.journal.size <= self.SMALL
-        assert query.writer.unwritten == 1
+        assert (query.writer.unwritten, query.writer.full_because) == (1, "journalMaxBytes")
         assert not query.writer.step()
         assert query.acks() == []
+
+    @pytest.mark.rule("J.12")
+    @pytest.mark.parametrize("ack_when_durable", [False, True])
+    def test_as_many_uncommitted_ones_as_can_be_remembered_are_a_bound_too(
+        self, make: Make, ack_when_durable: bool
+    ) -> None:
+        query = make(max_uncommitted=3, ack_when_durable=ack_when_durable)
+        for number in range(5):
+            query.deliver(number)
+            query.writer.step()
+        assert (query.journal.end, query.writer.unwritten) == (3, 2)
+        assert (query.writer.full, query.writer.full_because) == (True, "dedup index")
+        query = make(max_uncommitted=3, ack_when_durable=ack_when_durable, most=3)
+        assert query.index.evicted == 0
+        query.deliver(0, 5, handle="again")
+        assert not query.writer.step()
+        query.writer.commit(2)
+        # Committed is enough: no ACK is awaited for it.
+        assert query.writer.step()
+        assert (query.journal.end, query.writer.full_because) == (5, None)
+        assert bodies(query.journal.batches(0, 5)) == [f"body {number}" for number in range(5)]
 
     @pytest.mark.rule("J.11")
     def test_a_commit_whose_acks_are_confirmed_makes_room(self, make: Make) -> None:
