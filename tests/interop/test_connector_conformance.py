@@ -20,7 +20,7 @@ from support.spark import Recorder, Running, stomp_stream
 from support.waiting import PATIENCE
 
 from spark_stomp.brokers import Dialect, dialect_named
-from spark_stomp.errors import DestinationRefused, StompError
+from spark_stomp.errors import DestinationRefused, StompError, TooManyMessages
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import MessagesScanned, unescape
 from spark_stomp.schema import Projection
@@ -175,6 +175,23 @@ class TestLooking:
         assert look(broker, queue, maxMessages=1100) == many[:1100]
         broker.wait_for(queue, ready=1200, unacked=0)
         drain(broker, queue, 1200)
+
+    def test_shows_all_of_many_or_fails(self, broker: Broker, queue: str) -> None:
+        many = [b"%d" % number for number in range(2500)]
+        send(broker, queue, many)
+        with pytest.raises(TooManyMessages, match="maxMessages"):
+            look(broker, queue)
+        assert look(broker, queue, maxMessages=3000) == many
+        broker.wait_for(queue, ready=2500, unacked=0)
+        drain(broker, queue, 2500)
+
+    def test_shows_all_of_large_messages(self, broker: Broker, queue: str) -> None:
+        """More bytes than any broker is let send to a stream at the start."""
+        large = [b"%d " % number + b"x" * 100_000 for number in range(60)]
+        send(broker, queue, large)
+        assert look(broker, queue) == large
+        broker.wait_for(queue, ready=60, unacked=0)
+        drain(broker, queue, 60)
 
     def test_an_empty_queue_has_nothing_to_show(self, broker: Broker, queue: str) -> None:
         assert look(broker, queue) == []
