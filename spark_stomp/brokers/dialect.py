@@ -42,6 +42,8 @@ class Dialect:
     timestamp_unit : unit of the ``timestamp`` header of a MESSAGE.
     selectors : False if the broker ignores the ``selector`` header.
     browse_headers : SUBSCRIBE headers that show a queue without consuming it; None if it cannot be browsed.
+    browse_limit : by default a browse ends after so many messages, as if there were no more; None if it shows
+        all.
     queue_prefixes : destinations that are queues: several consumers share the messages.
     queue_subscribe_headers, queue_send_headers : headers of SUBSCRIBE and SEND without which the broker does
         not treat such a destination as a queue.
@@ -63,6 +65,7 @@ class Dialect:
     timestamp_unit: Literal["ms", "s"] = "ms"
     selectors: bool = True
     browse_headers: Headers | None = None
+    browse_limit: int | None = None
     queue_prefixes: tuple[str, ...] = ("/queue/",)
     queue_subscribe_headers: Headers = ()
     queue_send_headers: Headers = ()
@@ -292,6 +295,8 @@ DIALECTS: tuple[Dialect, ...] = (
         page_size=200,
         id_header="message-id",
         browse_headers=(("browser", "true"),),
+        # maxBrowsePageSize of the destination policy.
+        browse_limit=400,
         # Without a client id the broker accepts the header and keeps nothing.
         durable_topics=DurableTopics(
             "activemq.subscriptionName",

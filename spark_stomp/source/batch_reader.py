@@ -124,10 +124,21 @@ class _BatchRead:
                     too_many = shown < there or (options.capped and not self._room and not ended)
                     if ended or too_many:
                         break
-            _warn(dialect, destination, self._taken - before)
+            _warn(dialect, destination, self._taken - before, options.selector)
             _disconnect(connection, dialect)
         if too_many:
             self._end_early()
+        elif self._taken - before == dialect.browse_limit:
+            self._check_browse(destination, dialect.browse_limit)
+
+    def _check_browse(self, destination: str, limit: int) -> None:
+        """As many messages came as the broker shows at most; fine only if no more were asked for."""
+        if not self._options.capped or self._room:
+            raise TooManyMessages(
+                f"{destination}: the broker ended the browse after {limit} messages, which is its "
+                "maxBrowsePageSize unless configured otherwise, so there may be more. Raise it in the "
+                f"destination policy, or accept as many with maxMessages = {self._taken}"
+            )
 
     def _end_early(self) -> None:
         """There are, or there may be, more messages than ``maxMessages``."""
@@ -226,7 +237,15 @@ def _batch(block: MessageBlock, count: int, version: str, destination: str, firs
     )
 
 
-def _warn(dialect: Dialect, destination: str, taken: int) -> None:
+def _warn(dialect: Dialect, destination: str, taken: int, selector: str | None) -> None:
+    if dialect.browse_limit is not None and selector is not None:
+        log.warning(
+            "the batch read of %s with a selector shows only what is among the first messages of the queue: "
+            "%s looks at no more than maxBrowsePageSize of them, %d by default",
+            destination,
+            dialect.name,
+            dialect.browse_limit,
+        )
     if dialect.browse_headers is None:
         cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
         log.warning(

@@ -14,8 +14,10 @@ from support.driven import Run, publish
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import Dialect, dialect_for, dialect_named
-from spark_stomp.options import parse_source_options
+from spark_stomp.errors import TooManyMessages
+from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import Frame, MessageReceived, encode_frame
+from spark_stomp.source.batch_reader import browse
 from spark_stomp.transport import Connection, open_connection
 
 
@@ -157,6 +159,28 @@ def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, 
         taker.confirm("gone")
     (frame,) = consume(broker, queue, 1)
     assert (frame.get("redelivered") != "true") == dialect.unsubscribe_returns
+
+
+@pytest.mark.broker
+def test_activemq_ends_a_browse_early_and_a_batch_read_notices(
+    broker_pool: BrokerPool, tmp_path: Path
+) -> None:
+    """By default after 400 messages, with the end mark that also stands after the last message."""
+    broker_pool.get("activemq")  # skips, or fails, where it cannot be had
+    broker = ActiveMQ(tmp_path, max_page_size=None)
+    limit = dialect_named("activemq").browse_limit
+    assert limit is not None
+    try:
+        broker.start()
+        queue = broker.new_queue()
+        publish(broker.options(), queue, [b"%d" % number for number in range(limit + 100)])
+        with consumer(broker, queue, ("browser", "true")) as browser:
+            assert browser.take(limit + 1)[limit].get("browser") == "end"
+        options = parse_batch_options(broker.options(destination=queue))
+        with pytest.raises(TooManyMessages, match="maxBrowsePageSize"):
+            list(browse(options))
+    finally:
+        broker.stop()
 
 
 @pytest.mark.broker

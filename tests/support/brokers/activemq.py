@@ -22,13 +22,14 @@ _NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
 class ActiveMQ(Broker):
-    """A broker with the users' configuration; ``max_page_size`` replaces the one that stands there."""
+    """A broker with the users' configuration; ``max_page_size`` replaces the one that stands there, and None
+    leaves it and ``maxBrowsePageSize`` to the broker's own defaults."""
 
     name = "activemq"
     largest_body = 8 << 20
     login, password = "spark", "spark"
 
-    def __init__(self, folder: Path, max_page_size: int = 20_000) -> None:
+    def __init__(self, folder: Path, max_page_size: int | None = 20_000) -> None:
         super().__init__(folder)
         self._max_page_size = max_page_size
         self._jolokia = Jolokia(0)
@@ -87,12 +88,17 @@ class ActiveMQ(Broker):
     def delete_durable(self, topic: str, client: str, name: str) -> None:
         self._jolokia.call(_BEAN, "destroyDurableSubscriber(java.lang.String,java.lang.String)", client, name)
 
+    @property
+    def _page_sizes(self) -> str:
+        if self._max_page_size is None:
+            return ""
+        return f' maxPageSize="{self._max_page_size}" maxBrowsePageSize="20000"'
+
     def _configure(self) -> None:
         self.port, self.tls_port, jolokia = free_ports(3)
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text()
-        page_size = f'maxPageSize="{self._max_page_size}"'
-        text = with_tls(text).replace('maxPageSize="20000"', page_size)
+        text = with_tls(text).replace(' maxPageSize="20000" maxBrowsePageSize="20000"', self._page_sizes)
         (self.folder / "activemq.xml").write_text(text)
 
 

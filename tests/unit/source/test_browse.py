@@ -144,6 +144,33 @@ def test_as_many_as_the_default_are_no_error(
     assert "cut off" not in caplog.text
 
 
+class TestWhereABrowseEndsEarly:
+    """ActiveMQ ends a browse after ``maxBrowsePageSize`` messages, with its end mark, and says nothing."""
+
+    def test_as_many_as_that_may_not_be_all(self, devbroker: DevBroker) -> None:
+        devbroker.publish_many(QUEUE, [b"x"] * 400)
+        with pytest.raises(TooManyMessages, match=rf"{QUEUE}.*400.*maxBrowsePageSize"):
+            seen(devbroker, broker="activemq")
+        with pytest.raises(TooManyMessages, match="maxBrowsePageSize"):
+            seen(devbroker, broker="activemq", maxMessages=401)
+
+    @pytest.mark.parametrize("there", [399, 401])
+    def test_any_other_number_is_all(self, devbroker: DevBroker, there: int) -> None:
+        devbroker.publish_many(QUEUE, [b"x"] * there)
+        assert len(seen(devbroker, broker="activemq")) == there
+
+    def test_a_selector_is_said_to_hide_that(
+        self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.devbroker.peer._UNSUPPORTED", ())
+        seen(devbroker, broker="activemq", selector="a = 1")
+        assert "no more than maxBrowsePageSize" in caplog.text
+
+    def test_and_so_is_as_many_as_were_asked_for(self, devbroker: DevBroker) -> None:
+        devbroker.publish_many(QUEUE, [b"x"] * 400)
+        assert len(seen(devbroker, broker="activemq", maxMessages=400)) == 400
+
+
 class TestSeveralDestinations:
     BOTH = '["/queue/a", "/queue/b"]'
 
