@@ -23,6 +23,7 @@ The way of a message, and the parts of the package from the ground up::
 ``source``      offsets, planning, commit evidence, and the readers that Spark drives
 ``sink``        the writers that Spark drives, and the connection that they send on
 ``datasource``  what ``format("stomp")`` means: wiring only
+``metrics``     the status of a query, read from its file, and as text for Prometheus
 ``cli``         the command ``spark-stomp``
 ``_autoload``   the package ``pyspark_stomp``, by which Spark finds the source
 ``demo``        the demonstration behind ``make demo``

@@ -24,7 +24,7 @@ Figures = dict[str, Any]
 
 _VERSION = 1
 # Figures of a receiver whose sum says something of the query.
-_SUMMED = (
+SUMMED = (
     *("received", "committed", "acked", "unacked", "delivered", "bytes", "malformed", "redelivered"),
     *("reattached", "dropped", "other_body", "doubled", "reconnects"),
 )
@@ -120,7 +120,7 @@ def _totals(receivers: Iterable[Figures]) -> Figures:
         "connected": sum(one["connected"] for one in each),
         "window_full": any(one["window_full"] for one in each),
         "oldest_unacked_seconds": max((one["oldest_unacked_seconds"] for one in each), default=0.0),
-        **{key: sum(one[key] for one in each) for key in _SUMMED},
+        **{key: sum(one[key] for one in each) for key in SUMMED},
     }
 
 

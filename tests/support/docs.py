@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spark_stomp.metrics import JOURNAL, QUERY, RECEIVERS, TOTALS, Key
 from spark_stomp.options import OPTIONS, Option
 from spark_stomp.schema import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
+from spark_stomp.source.status import SUMMED
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+_STATUS_PAGE = ROOT / "docs" / "status.md"
 
 _OPTIONS_PAGE = """\
 # Options
@@ -35,6 +38,23 @@ The sink takes these, and refuses any other by name:
 
 {sink}"""
 
+_STATUS_KEYS = """\
+Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query.
+
+{query}
+### Totals
+
+`totals` also has the sums over the receivers of {summed}.
+
+{totals}
+### Receivers
+
+{receivers}
+### Journal
+
+{journal}
+"""
+
 
 def pages() -> dict[Path, str]:
     """Each generated page as it should be."""
@@ -46,6 +66,7 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "options.md": _OPTIONS_PAGE.format(options=options_table()),
         ROOT / "docs" / "columns.md": columns,
+        _STATUS_PAGE: _with_keys(_STATUS_PAGE.read_text(encoding="utf-8")),
     }
 
 
@@ -62,6 +83,27 @@ def columns_table(columns: tuple[Column, ...]) -> str:
     return "| column | type | meaning |\n|---|---|---|\n" + "".join(
         _row(f"`{column.name}`", " or ".join(f"`{name}`" for name in column.types), column.meaning)
         for column in columns
+    )
+
+
+def _with_keys(page: str) -> str:
+    """The page of the status, whose section of keys alone is generated."""
+    before, _, rest = page.partition("## The keys\n")
+    _, heading, after = rest.partition("## Log lines\n")
+    keys = _STATUS_KEYS.format(
+        query=keys_table(QUERY),
+        totals=keys_table(TOTALS),
+        receivers=keys_table(RECEIVERS),
+        journal=keys_table(JOURNAL),
+        summed=", ".join(f"`{name}`" for name in SUMMED),
+    )
+    return f"{before}## The keys\n\n{keys}{heading}{after}"
+
+
+def keys_table(keys: tuple[Key, ...]) -> str:
+    """These keys of the status as a Markdown table, ending in a line break."""
+    return "| key | meaning | metric |\n|---|---|---|\n" + "".join(
+        _row(f"`{key.name}`", key.meaning, f"`{key.metric_name}`" if key.kind else "-") for key in keys
     )
 
 

@@ -1,0 +1,187 @@
+"""The status of a query, for whoever watches it: :func:`read_status` and :func:`prometheus`.
+
+Every key of the status is declared here once, with its meaning and its metric; docs/status.md shows them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from spark_stomp.locations import resolve, without_credentials
+
+__all__ = ["prometheus", "read_status"]
+
+VERSION = 1
+"""The version of the status that is read here. Further keys do not change it."""
+
+Status: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of the status. If it is a metric, ``kind`` is that of Prometheus; ``metric`` is its name there,
+    without what all of them begin with."""
+
+    name: str
+    meaning: str
+    kind: Literal["counter", "gauge"] | None = None
+    metric: str = ""
+
+    @property
+    def metric_name(self) -> str:
+        name = self.metric or self.name
+        return f"spark_stomp_{name}_total" if self.kind == "counter" else f"spark_stomp_{name}"
+
+
+def _counter(name: str, meaning: str, metric: str = "") -> Key:
+    return Key(name, meaning, "counter", metric)
+
+
+def _gauge(name: str, meaning: str, metric: str = "") -> Key:
+    return Key(name, meaning, "gauge", metric)
+
+
+QUERY = (
+    Key("version", "Of this format: 1. New keys may come without a new version."),
+    Key("query", "The last part of `checkpointLocation`, else the destinations."),
+    Key("run", "Random, another one for each start of the query."),
+    Key("host", "The machine of the reader process."),
+    Key("pid", "The reader process."),
+    _gauge("running", "False once the query has ended in order. See `written_at` too."),
+    Key("failure", "The error that ended the source, or null."),
+    _gauge("started_at", "When this run began.", "started_timestamp_seconds"),
+    _gauge("written_at", "When this was written.", "written_timestamp_seconds"),
+    Key("totals", "Figures of the whole query."),
+    Key("receivers", "Figures of each receiver, by its name: the destination, `#` and a number."),
+    Key("journal", "Figures of the journal; null without one."),
+)
+
+TOTALS = (
+    _counter("rows", "Rows in batches of this run that Spark has committed, as far as is proved."),
+    _gauge("rows_waiting", "Rows to come: received, and not in a committed batch yet."),
+    Key("receivers", "How many receivers there are."),
+    Key("connected", "How many of them are subscribed."),
+    Key("window_full", "Whether the window of any receiver is full."),
+    Key("oldest_unacked_seconds", "The largest of the receivers."),
+)
+
+RECEIVERS = (
+    Key("destination", "What it is subscribed to."),
+    _gauge("connected", "Whether it is subscribed."),
+    _gauge("connected_since", "When that began; null if it is not.", "connected_since_timestamp_seconds"),
+    _gauge(
+        "disconnected_since",
+        "When the connection was lost, or this run began; null if it is subscribed.",
+        "disconnected_since_timestamp_seconds",
+    ),
+    _gauge("attempts", "How many attempts to connect have failed since then."),
+    _counter("reconnects", "How often a lost connection was replaced."),
+    Key("last_error", "Why a connection last ended or could not be had; null if that never happened."),
+    _gauge("last_error_at", "When that was.", "last_error_timestamp_seconds"),
+    _counter("delivered", "Messages that the broker has delivered; one that comes again counts again."),
+    _counter("bytes", "Bytes of these messages, with their headers.", "delivered_bytes"),
+    _gauge(
+        "received",
+        "Messages that were taken for a row of their own. Goes back if a lost connection "
+        "takes messages with it that Spark does not know of; they come again.",
+    ),
+    _gauge(
+        "committed",
+        "Those of them that may be acknowledged: their batch is committed, or with "
+        "`ackAfter=journal` they are in the journal.",
+    ),
+    _gauge(
+        "acked",
+        "Those of them that the broker has no claim to: it confirmed their ACK, or their connection is gone.",
+    ),
+    _gauge("unacked", "Deliveries on the living connection whose ACK the broker has not confirmed."),
+    _gauge("oldest_unacked_seconds", "The age of the oldest of these; 0 if there is none."),
+    _gauge("window_full", "Whether the broker sends no more until something is acknowledged."),
+    _counter("redelivered", "Deliveries that the broker marked as redelivered."),
+    _counter("reattached", "Deliveries of a message that was held already: no second row."),
+    _counter("dropped", "Deliveries of a message that was committed already: acknowledged again, no row."),
+    _counter("doubled", "Messages without a stable id that came again: a second row."),
+    _counter("other_body", "Messages with a known id and another body: a row of their own."),
+    _counter("malformed", "Messages that break the protocol."),
+)
+
+JOURNAL = (
+    _gauge("first", "The oldest position that it holds.", "journal_first"),
+    _gauge("committed", "Spark has committed everything below this position.", "journal_committed"),
+    _gauge("end", "Everything below this position is durable.", "journal_end"),
+    _gauge("bytes", "What it takes up.", "journal_bytes"),
+    _gauge("waiting", "Messages that were received and are not durable yet.", "journal_waiting"),
+    _gauge("held", "Messages in the dedup index.", "journal_held"),
+    _gauge("settled", "Committed messages that the dedup index remembers.", "journal_remembered"),
+    _counter("evicted", "Those that it had to forget.", "journal_evicted"),
+)
+
+
+def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
+    """The status in this file, a path or a URI; its keys are those of docs/status.md.
+
+    Raises OSError if the file cannot be read, and ValueError if it holds no status of a known version.
+    """
+    place = resolve(os.fspath(location))
+    shown = without_credentials(os.fspath(location))
+    with place.files.open_input_stream(place.root) as file:
+        content = file.read()
+    try:
+        status = json.loads(content)
+        version = status["version"]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(f"{shown} is not a status file of spark_stomp") from None
+    if version != VERSION:
+        raise ValueError(f"{shown} has version {version!r} of the status; this release reads {VERSION}")
+    return dict(status)
+
+
+def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
+    """The metrics of one or more queries in the text format of Prometheus; raises as :func:`read_status`.
+
+    Each is a status, or where its file is.
+    """
+    read = [one if isinstance(one, Mapping) else read_status(one) for one in statuses]
+    samples: dict[Key, list[str]] = {key: [] for key in (*QUERY, *TOTALS, *RECEIVERS, *JOURNAL) if key.kind}
+    for status in read:
+        labels = {"query": str(status["query"])}
+        _sample(samples, QUERY, status, labels)
+        _sample(samples, TOTALS, status["totals"], labels)
+        _sample(samples, JOURNAL, status["journal"] or {}, labels)
+        for name, figures in status["receivers"].items():
+            own = {"receiver": name, "destination": figures["destination"]}
+            _sample(samples, RECEIVERS, figures, labels | own)
+    return "".join(_metric(key, lines) for key, lines in samples.items() if lines)
+
+
+def _sample(
+    samples: dict[Key, list[str]], keys: Iterable[Key], figures: Status, labels: Mapping[str, str]
+) -> None:
+    named = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+    for key in keys:
+        figure = figures.get(key.name)
+        if key.kind is not None and figure is not None:
+            samples[key].append(f"{key.metric_name}{{{named}}} {_number(figure)}\n")
+
+
+def _metric(key: Key, lines: Iterable[str]) -> str:
+    meaning = key.meaning.replace("\\", "\\\\")
+    return "".join(
+        (f"# HELP {key.metric_name} {meaning}\n", f"# TYPE {key.metric_name} {key.kind}\n", *lines)
+    )
+
+
+def _number(figure: bool | float | str) -> str:
+    """A number as it is, a truth as 0 or 1, a time as seconds since 1970."""
+    if isinstance(figure, str):
+        return repr(datetime.fromisoformat(figure).timestamp())
+    return repr(int(figure) if isinstance(figure, bool) else figure)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

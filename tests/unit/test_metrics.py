@@ -1,0 +1,131 @@
+"""What a query shows is what is declared and documented, can be read back, and is text for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.driven import Run
+from support.waiting import wait_until
+
+from spark_stomp import metrics
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.metrics import Key, prometheus, read_status
+
+QUEUE = "/queue/a"
+SECTIONS = {"receivers": metrics.RECEIVERS, "totals": metrics.TOTALS, "journal": metrics.JOURNAL}
+
+# The text format of Prometheus (version 0.0.4): a comment, or a name, labels and a number.
+COMMENT = re.compile(r"# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)")
+LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"([a-zA-Z_:][a-zA-Z0-9_:]*)\{{({LABEL}(?:,{LABEL})*)\}} (-?[0-9.]+(?:e[+-]?\d+)?)")
+
+
+@pytest.fixture
+def status(devbroker: DevBroker, tmp_path: Path) -> dict[str, Any]:
+    """Of a run that has read five messages of two queues, and committed two of them."""
+    path = tmp_path / "status.json"
+    options = {"url": devbroker.url, "destination": f'["{QUEUE}", "/queue/b"]', "statusFile": str(path)}
+    devbroker.publish_many(QUEUE, [b"m"] * 3)
+    devbroker.publish_many("/queue/b", [b"m"] * 2)
+    with Run(options, journal=tmp_path / "journal", maxMessagesPerTrigger=2) as run:
+        run.batch()
+        run.commit()
+        wait_until(lambda: run.status.document["journal"]["end"] == 5, what="the journal")
+        wait_until(lambda: run.status.document["totals"]["unacked"] == 3, what="the receipts")
+    return read_status(path)
+
+
+def names(keys: tuple[Key, ...]) -> set[str]:
+    return {key.name for key in keys}
+
+
+class TestKeys:
+    def test_what_is_shown_is_what_is_declared(self, status: dict[str, Any]) -> None:
+        assert status.keys() == names(metrics.QUERY)
+        assert status["version"] == metrics.VERSION
+        summed = status["totals"].keys() - names(metrics.TOTALS)
+        assert names(metrics.TOTALS) <= status["totals"].keys()
+        assert summed <= names(metrics.RECEIVERS)
+        assert status["journal"].keys() == names(metrics.JOURNAL)
+        assert status["receivers"].keys() == {f"{QUEUE}#0", "/queue/b#0"}
+        for figures in status["receivers"].values():
+            assert figures.keys() == names(metrics.RECEIVERS)
+
+    def test_totals_are_those_of_all_receivers(self, status: dict[str, Any]) -> None:
+        totals = status["totals"]
+        assert (totals["rows"], totals["rows_waiting"]) == (2, 3)
+        assert totals["delivered"] == totals["received"] == 5
+        assert totals["receivers"] == 2
+        for key in totals.keys() & {key.name for key in metrics.RECEIVERS if key.kind == "counter"}:
+            assert totals[key] == sum(figures[key] for figures in status["receivers"].values())
+
+    def test_metrics_have_names_of_their_own(self) -> None:
+        keys = [
+            key for key in (*metrics.QUERY, *metrics.TOTALS, *metrics.RECEIVERS, *metrics.JOURNAL) if key.kind
+        ]
+        assert len({key.metric_name for key in keys}) == len(keys)
+
+
+class TestPrometheus:
+    def test_is_in_its_text_format(self, status: dict[str, Any]) -> None:
+        text = prometheus(status)
+        assert text.endswith("\n")
+        types: dict[str, str] = {}
+        for line in text.splitlines():
+            comment, sample = COMMENT.fullmatch(line), SAMPLE.fullmatch(line)
+            if comment is not None:
+                assert (comment[1], comment[2]) not in types.items(), "once for each metric"
+                types[comment[2]] = comment[1]
+            else:
+                assert sample is not None, line
+                assert sample[1] == next(reversed(types)), "the lines of a metric stand together"
+        assert set(types.values()) == {"TYPE"}
+
+    def test_has_every_figure(self, status: dict[str, Any]) -> None:
+        text = prometheus(status)
+        query = f'query="{QUEUE},/queue/b"'
+        assert f"spark_stomp_rows_total{{{query}}} 2\n" in text
+        assert f"spark_stomp_journal_end{{{query}}} 5\n" in text
+        receiver = f'{query},receiver="{QUEUE}#0",destination="{QUEUE}"'
+        assert f"spark_stomp_delivered_total{{{receiver}}} 3\n" in text
+        assert f"spark_stomp_window_full{{{receiver}}} 0\n" in text
+        written = re.search(r"spark_stomp_written_timestamp_seconds\{.*\} (.*)", text)
+        assert written is not None
+        assert float(written[1]) > 1.7e9
+
+    def test_labels_are_escaped(self, status: dict[str, Any]) -> None:
+        text = prometheus(status | {"query": 'a"b\\c\nd', "receivers": {}})
+        assert 'spark_stomp_rows_total{query="a\\"b\\\\c\\nd"} 2\n' in text
+
+    def test_of_several_queries_each_metric_is_declared_once(self, status: dict[str, Any]) -> None:
+        text = prometheus(status, status | {"query": "other", "journal": None})
+        assert text.count("# TYPE spark_stomp_rows_total counter\n") == 1
+        assert 'spark_stomp_rows_total{query="other"} 2\n' in text
+        assert 'spark_stomp_journal_end{query="other"}' not in text
+
+    def test_takes_a_path_too(self, status: dict[str, Any], tmp_path: Path) -> None:
+        path = tmp_path / "status.json"
+        assert prometheus(path) == prometheus(str(path)) == prometheus(f"file:{path}") == prometheus(status)
+
+
+class TestRead:
+    def test_a_missing_file_is_missing(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            read_status(tmp_path / "none.json")
+
+    @pytest.mark.parametrize("content", ["", "[]", "{}", "3", '{"a": 1}'])
+    def test_anything_else_is_refused(self, tmp_path: Path, content: str) -> None:
+        path = tmp_path / "status.json"
+        path.write_text(content)
+        with pytest.raises(ValueError, match=r"status\.json is not a status file"):
+            read_status(path)
+
+    def test_another_version_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "status.json"
+        path.write_text(json.dumps({"version": 2}))
+        with pytest.raises(ValueError, match="has version 2 of the status; this release reads 1"):
+            read_status(path)
