@@ -90,7 +90,12 @@ class ConnectionOptions:
         "STOMP versions offered. `lenient` also takes peers that bend the rules.",
     )
     heartbeat: tuple[int, int] = option(
-        "heartbeat", EVERYWHERE, heartbeat_pair, "10s,10s", "Heart-beats offered and asked for."
+        "heartbeat",
+        EVERYWHERE,
+        heartbeat_pair,
+        "10s,10s",
+        "Heart-beats offered and asked for. If the broker sends none, TCP notices after two minutes that it "
+        "is gone.",
     )
     connect_timeout: float = option(
         "connectTimeout",

@@ -80,6 +80,11 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     except BaseException:
         connection.close()
         raise
+    # A broker that sends no heart-beats may be silent for hours, or be gone. One that sends them is watched
+    # by them alone: it may let a sender wait for longer than TCP would.
+    _, expected = connection.session.heartbeat
+    if not expected:
+        stream.limit_silence()
     return connection
 
 

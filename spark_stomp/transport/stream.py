@@ -14,6 +14,15 @@ from typing import Protocol
 from spark_stomp.errors import ConnectionLost, TlsRefused
 
 _READ_SIZE = 1 << 20
+# After a minute without traffic TCP sends a probe every 20 seconds; without any answer for two minutes the
+# connection is broken. Each platform has some of these options, in seconds, the last one in milliseconds.
+_SILENCE_LIMITS = (
+    ("TCP_KEEPIDLE", 60),
+    ("TCP_KEEPALIVE", 60),  # macOS calls it so
+    ("TCP_KEEPINTVL", 20),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 120_000),
+)
 
 
 class Stream(Protocol):
@@ -40,6 +49,9 @@ class Stream(Protocol):
 
         The next call must begin with the first byte that was not taken. Raises TransportError.
         """
+
+    def limit_silence(self) -> None:
+        """Let TCP find out within two minutes that the peer is gone, as far as the platform can."""
 
     def close(self) -> None:
         """Close the socket; closing twice is fine."""
@@ -79,6 +91,12 @@ class ByteStream:
             return 0
         except OSError as error:
             raise self._broken(error, "writing") from error
+
+    def limit_silence(self) -> None:
+        for name, value in _SILENCE_LIMITS:
+            if hasattr(socket, name):
+                with contextlib.suppress(OSError):
+                    self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

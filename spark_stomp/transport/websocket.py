@@ -127,6 +127,9 @@ class WebSocketStream:
         self._accepted = False
         return len(data)
 
+    def limit_silence(self) -> None:
+        self._stream.limit_silence()
+
     def close(self) -> None:
         self._stream.close()
 

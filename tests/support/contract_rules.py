@@ -475,6 +475,14 @@ RULES = [
         f"{READER}::test_a_receiver_that_failed_is_an_error_and_not_no_data",
     ),
     Broken(
+        "7.1",
+        "TCP watches a connection without heart-beats",
+        "transport.connect:_open_endpoint",
+        "stream.limit_silence()",
+        "pass",
+        "unit/transport/test_connect.py::TestWithoutHeartbeats::test_a_silent_peer_is_given_two_minutes",
+    ),
+    Broken(
         "7.2",
         "a broker that is not there at the start is not waited for",
         "receiver.receiver:Receiver._may_try_again",

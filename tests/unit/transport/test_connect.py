@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
 import traceback
 
 import pytest
+from support.fronts import websocket_front
 from support.options import source_options
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
@@ -45,6 +47,46 @@ def unused_port() -> int:
 def test_each_version(devbroker: DevBroker, version: str) -> None:
     assert connect(devbroker.url, acceptVersions=version) == version
     wait_until(lambda: devbroker.disconnects == 1, what="the DISCONNECT")
+
+
+@pytest.mark.rule("7.1")
+class TestWithoutHeartbeats:
+    """TCP has to notice that the other side is gone: a dead connection would look like an empty queue."""
+
+    WANTED = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+
+    def options_of(self, url: str, **options: object) -> dict[str, int]:
+        """What the socket of a connection has."""
+        with open_connection(source_options(url, **options).connection) as connection:
+            twin = socket.socket(fileno=os.dup(connection._stream.fileno()))
+            with twin:
+                assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                return {
+                    name: twin.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in self.WANTED
+                }
+
+    @pytest.fixture(autouse=True)
+    def on_this_platform(self) -> None:
+        if not all(hasattr(socket, name) for name in self.WANTED):
+            pytest.skip("this platform has other names for them")
+
+    @pytest.mark.parametrize(
+        ("broker", "client"), [((0, 0), "10s,10s"), ((10_000, 10_000), "0,0"), ((0, 10_000), "10s,10s")]
+    )
+    def test_a_silent_peer_is_given_two_minutes(self, broker: tuple[int, int], client: str) -> None:
+        with DevBroker(heartbeat=broker) as server:
+            found = self.options_of(server.url, heartbeat=client)
+        probes = found["TCP_KEEPIDLE"] + found["TCP_KEEPINTVL"] * found["TCP_KEEPCNT"]
+        assert (probes, found["TCP_USER_TIMEOUT"]) == (120, 120_000)
+
+    def test_nor_over_a_websocket(self, devbroker: DevBroker) -> None:
+        with websocket_front(devbroker.port) as port:
+            assert self.options_of(f"ws://127.0.0.1:{port}/")["TCP_USER_TIMEOUT"] == 120_000
+
+    def test_heartbeats_are_enough(self) -> None:
+        """A broker may let a sender wait for longer than that; its heart-beats say that it lives."""
+        with DevBroker(heartbeat=(10_000, 10_000)) as server:
+            assert self.options_of(server.url)["TCP_USER_TIMEOUT"] == 0
 
 
 def test_a_refused_login_says_what_the_broker_said_and_no_password() -> None:
