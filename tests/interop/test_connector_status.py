@@ -1,0 +1,131 @@
+"""The status file and the broker's own management say the same, after a reconnect and in an outage too."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.brokers import Broker
+from support.brokers.fixtures import on_real_brokers
+from support.driven import Run, publish
+from support.proxy import FaultProxy
+from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.brokers import dialect_named
+from spark_stomp.metrics import read_status
+from spark_stomp.source.status_file import StatusFile
+
+pytestmark = on_real_brokers
+
+BODIES = [b"message %d" % number for number in range(100)]
+
+Figures = dict[str, Any]
+
+
+class Watched:
+    """A status file of one receiver, beside the broker's management."""
+
+    def __init__(self, path: Path, broker: Broker, queue: str) -> None:
+        self._path, self._broker, self._queue = path, broker, queue
+
+    @property
+    def figures(self) -> Figures:
+        (figures,) = read_status(self._path)["receivers"].values()
+        return dict(figures)
+
+    def wait(self, **wanted: object) -> Figures:
+        """The figures, once they are these."""
+        figures: Figures = {}
+
+        def shows() -> bool:
+            nonlocal figures
+            figures = self.figures if self._path.exists() else {}
+            return wanted.items() <= figures.items()
+
+        try:
+            wait_until(shows)
+        except AssertionError:
+            raise AssertionError(f"the status shows {figures}, not {wanted}") from None
+        return figures
+
+    def wait_agreed(self, left: int, **wanted: object) -> Figures:
+        """The figures, once they are these and the broker says the same.
+
+        ``left`` messages are in the queue, the un-acked ones among them.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            figures, standing = self.wait(**wanted), self._broker.standing(self._queue)
+            if sum(standing) == left and standing.unacked == figures["unacked"] == self.figures["unacked"]:
+                return figures
+            assert time.monotonic() < deadline, f"{left} left; the broker says {standing}, the file {figures}"
+
+
+@pytest.fixture
+def queue(broker: Broker) -> str:
+    name = broker.new_queue()
+    publish(broker.options(), name, BODIES)
+    return name
+
+
+def came_again(figures: Figures) -> int:
+    return int(figures["reattached"] + figures["dropped"] + figures["doubled"])
+
+
+def test_the_status_agrees_with_the_broker(
+    broker: Broker, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StatusFile, "look_every", 0.1)
+    path = tmp_path / "status.json"
+    watched = Watched(path, broker, queue)
+    doubles = dialect_named(broker.dialect).id_header is None
+    with FaultProxy(broker.port) as proxy:
+        options = broker.options(
+            url=proxy.url, destination=queue, prefetch=40, maxMessagesPerTrigger=30, statusFile=path
+        )
+        with Run(options, reconnectTimeout="2m") as query:
+            # A full window.
+            rows = len(query.batch())
+            full = watched.wait_agreed(left=100, connected=True)
+            assert full["unacked"] == full["delivered"] == full["received"]
+            assert 0.0 < full["oldest_unacked_seconds"] < PATIENCE
+            # What is committed, the broker has forgotten, and sends as many others.
+            query.commit()
+            after = watched.wait_agreed(left=100 - rows, acked=rows, committed=rows)
+            assert after["delivered"] - after["unacked"] == rows
+            # Another connection.
+            batch = len(query.batch())
+            before = watched.wait_agreed(left=100 - rows)
+            proxy.cut()
+            watched.wait(reconnects=1, connected=True)
+            wait_until(lambda: came_again(watched.figures) == batch, what=f"{batch} messages again")
+            again = watched.wait_agreed(left=100 - rows)
+            # Artemis marks only some of what it delivers again.
+            marked = again["redelivered"]
+            assert 0 < marked <= before["unacked"]
+            assert marked == before["unacked"] or broker.dialect == "artemis"
+            assert again["delivered"] == before["delivered"] + again["unacked"]
+            assert (again["doubled"], again["reattached"]) == ((batch, 0) if doubles else (0, batch))
+            # An outage: the file goes on, and the broker has everything again.
+            proxy.refuse()
+            proxy.cut()
+            down = watched.wait(connected=False, unacked=0, connected_since=None)
+            broker.wait_for(queue, ready=100 - rows, unacked=0)
+            wait_until(lambda: watched.figures["attempts"] > down["attempts"] + 1, what="attempts")
+            assert watched.figures["last_error"].startswith("[STOMP_CONNECT")
+            assert watched.figures["disconnected_since"] == down["disconnected_since"]
+            # And all is well again.
+            proxy.heal()
+            watched.wait(connected=True, reconnects=2, attempts=0)
+            query.commit()
+            left = 100 - rows - (0 if doubles else batch)
+            while left:
+                taken = len(query.batch())
+                query.commit()
+                left -= taken
+            end = watched.wait_agreed(left=0)
+            assert end["unacked"] == end["oldest_unacked_seconds"] == 0
+            assert end["received"] == end["committed"] == end["acked"]
+            assert read_status(path)["totals"]["rows"] == 100 + end["doubled"]
