@@ -35,6 +35,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     │   └── DestinationRefused      STOMP_DESTINATION_REFUSED
     ├── DataError
     │   ├── BodyDecodeError         STOMP_BODY_UNDECODABLE
+    │   ├── MalformedMessageError   STOMP_MESSAGE_MALFORMED      a message that breaks the protocol or a limit
     │   └── SinkRowError            STOMP_SINK_ROW_INVALID
     └── DeliveryError
         ├── ReceiptTimeout          STOMP_RECEIPT_TIMEOUT
@@ -56,7 +57,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "LimitExceeded",
     "LocalProtocolError",
     "LoginRefused",
+    "MalformedMessageError",
     "NotStompServer",
     "OffsetError",
     "OptionError",
@@ -128,7 +130,7 @@ class OptionError(StompError, ValueError):
 
     code = "STOMP_OPTIONS_INVALID"
 
-    def __init__(self, problems: Sequence[str] | str) -> None:
+    def __init__(self, problems: Iterable[str] | str) -> None:
         self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
         super().__init__(self.problems)
 
@@ -287,6 +289,12 @@ class BodyDecodeError(DataError):
     """A body is not valid in its charset, or the charset is unknown."""
 
     code = "STOMP_BODY_UNDECODABLE"
+
+
+class MalformedMessageError(DataError):
+    """A message breaks the protocol or a limit; everything received before it is committed."""
+
+    code = "STOMP_MESSAGE_MALFORMED"
 
 
 class SinkRowError(DataError):

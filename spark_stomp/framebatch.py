@@ -59,6 +59,7 @@ class FrameBatch:
         version: the STOMP version of the connection that delivered them.
         dialect: the name of the broker's dialect; empty if it is not needed.
         receiver: the name of the receiver.
+        malformed: why all of these frames are malformed; None if all are good.
     """
 
     data: bytes | memoryview
@@ -68,6 +69,7 @@ class FrameBatch:
     version: str
     dialect: str = ""
     receiver: str = ""
+    malformed: str | None = None
 
     @property
     def end(self) -> int:
@@ -80,9 +82,13 @@ class FrameBatch:
         return self.receiver.rpartition("#")[0]
 
     @property
-    def origin(self) -> tuple[str, str, str]:
-        """Which receiver read the frames and how to decode them; only batches of one origin can be joined."""
-        return self.receiver, self.version, self.dialect
+    def origin(self) -> tuple[str, ...]:
+        """Which receiver read the frames and how to decode them; only batches of one origin can be joined.
+
+        The last part, why they are malformed, is there only if they are.
+        """
+        reason = () if self.malformed is None else (self.malformed,)
+        return (self.receiver, self.version, self.dialect, *reason)
 
     def part(self, low: int, high: int) -> FrameBatch:
         """The frames whose numbers are in [low, high), at least one; nothing is copied."""

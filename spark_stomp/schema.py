@@ -76,7 +76,16 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
 )
 """What a source without a user's schema yields, in this order."""
 
+MALFORMED = "malformed"
+
 ON_DEMAND_COLUMNS: tuple[Column, ...] = (
+    Column(
+        MALFORMED,
+        (STRING,),
+        True,
+        "why the message could not be read (`onMalformed=column`, `bodyDecodeErrors=column`); null for good "
+        "ones",
+    ),
     Column("header_history", (HEADER_LIST,), False, "every header line in order, repeats kept; never null"),
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
     Column("sequence", (BIGINT,), False, "the order of delivery within one receiver's life; never null"),

@@ -5,14 +5,15 @@
 3. What this fast path cannot read takes the exact path, the frame decoder
    (:mod:`spark_stomp.arrow.exact_path`).
 
-Both paths give the same rows. :mod:`spark_stomp.arrow.columns` makes the columns.
+Both paths give the same rows. Malformed frames lie in batches of their own, which
+:mod:`spark_stomp.arrow.malformed` reads. :mod:`spark_stomp.arrow.columns` makes the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +21,13 @@ import pyarrow as pa
 from spark_stomp.arrow import columns, heads
 from spark_stomp.arrow.columns import HeaderLines, Ints, Positions, gather
 from spark_stomp.arrow.exact_path import ExactHeaders, ExactPathRules, exact_frames
+from spark_stomp.arrow.malformed import MalformedRows
 from spark_stomp.arrow.mixed import mixed_headers
-from spark_stomp.arrow.text import Bodies, body_text
+from spark_stomp.arrow.text import Bodies, BodyText, OnError, body_text
 from spark_stomp.arrow.uniform import uniform_headers
+from spark_stomp.errors import MalformedMessageError
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.schema import Projection
+from spark_stomp.schema import MALFORMED, Projection
 
 _MOST_LAYOUTS = 4
 """So many layouts are read one after another before the rest is read as a mixture."""
@@ -41,13 +44,14 @@ class RowRules:
         id_header: the header whose value is the ``stable_id``, its name unescaped; None if the broker has
             none.
         timestamp_unit: the unit of the ``timestamp`` header.
-        body_decode_errors: what an undecodable body gives if ``body`` is a string: an error, or null.
+        body_decode_errors: what an undecodable body gives if ``body`` is a string: an error, null, or
+            null with the reason in the column ``malformed``.
         id_separator: the ``stable_id`` is the part of the header after the last one; None means all of it.
     """
 
     id_header: str | None
     timestamp_unit: Literal["ms", "s"]
-    body_decode_errors: Literal["error", "null"] = "error"
+    body_decode_errors: OnError = "error"
     id_separator: str | None = None
 
 
@@ -59,24 +63,48 @@ def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) ->
 
     Raises:
         BodyDecodeError: ``body`` is a string, and one body cannot be decoded (unless the rules say null).
+        MalformedMessageError: the frames are malformed, and the projection has no column to say so.
     """
     schema = projection.arrow_schema
     if not len(batch.ends):
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-    rows = read_rows(batch)
+    if batch.malformed is not None and MALFORMED not in projection.columns:
+        raise MalformedMessageError(
+            f"the batch holds a message that is malformed: {batch.malformed}. It was received with "
+            f"onMalformed=column: set that again, and name the column `{MALFORMED}` in the schema"
+        )
+    rows = read_rows(batch) if batch.malformed is None else MalformedRows(batch)
+    body = _body(rows, projection, rules)
     arrays = []
     for field in schema:
-        constant = _constant(field, batch)
+        constant = _constant(field, batch, body)
         arrays.append(_column(field, rows, rules, len(batch.ends)) if constant is None else constant)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _constant(field: pa.Field, batch: FrameBatch) -> pa.Array | None:
-    """A column that does not depend on the frames' bytes; None if ``field`` does."""
+def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyText | None:
+    """The bodies as strings; None if they are not asked for as such."""
+    if not (projection.body_as_string and "body" in projection.columns):
+        return None
+    if isinstance(rows, MalformedRows):
+        return BodyText(rows.texts(), {})
+    column = rows.column
+    bodies = Bodies(rows.bodies(), column("content-type"), column("message-id"), column("destination"))
+    return body_text(bodies, rules.body_decode_errors)
+
+
+def _constant(field: pa.Field, batch: FrameBatch, body: BodyText | None) -> pa.Array | None:
+    """A column that is there already, or does not depend on the frames' bytes; None if ``field`` is none."""
     rows = len(batch.ends)
     match field.name:
         case "received_at":
             return pa.array(np.full(rows, batch.received_at)).view(field.type)
+        case "body":
+            return None if body is None else body.text
+        case "malformed":
+            if body is not None and body.reasons:
+                return pa.array([body.reasons.get(row) for row in range(rows)], pa.string())
+            return columns.nulls(rows) if batch.malformed is None else pa.repeat(batch.malformed, rows)
         case "receiver":
             return pa.repeat(batch.receiver, rows)
         case "sequence":
@@ -84,7 +112,7 @@ def _constant(field: pa.Field, batch: FrameBatch) -> pa.Array | None:
     return None
 
 
-def _column(field: pa.Field, rows: Rows, rules: RowRules, count: int) -> pa.Array:
+def _column(field: pa.Field, rows: AnyRows, rules: RowRules, count: int) -> pa.Array:
     """A column that is read from the frames."""
     match field.name:
         case "stable_id":
@@ -100,15 +128,9 @@ def _column(field: pa.Field, rows: Rows, rules: RowRules, count: int) -> pa.Arra
         case "header_history":
             return columns.header_list(rows.all_lines(), field.type)
         case "body":
-            return _text(rows, rules) if pa.types.is_string(field.type) else rows.bodies()
+            return rows.bodies()
         case name:  # destination, message_id, content_type
             return rows.column(name.replace("_", "-"))
-
-
-def _text(rows: Rows, rules: RowRules) -> pa.Array:
-    column = rows.column
-    bodies = Bodies(rows.bodies(), column("content-type"), column("message-id"), column("destination"))
-    return body_text(bodies, rules.body_decode_errors)
 
 
 # --- the paths
@@ -167,6 +189,9 @@ class Rows:
     def _in_order(self, lines_of: Callable[[_Part], HeaderLines]) -> HeaderLines:
         lines = [lines_of(part) for part in self._parts]
         return lines[0] if self._order is None else in_order(lines, self._order)
+
+
+AnyRows: TypeAlias = Rows | MalformedRows
 
 
 def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:

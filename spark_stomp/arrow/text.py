@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,12 +38,24 @@ def charset_of(content_type: str | None) -> str:
     return (found.group(1) or found.group(2) or "utf-8") if found else "utf-8"
 
 
-def body_text(bodies: Bodies, on_error: Literal["error", "null"]) -> pa.Array:
-    """The bodies as strings.
+OnError = Literal["error", "null", "column"]
+"""What becomes of a body that cannot be decoded: an error, null, or null and a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyText:
+    """The bodies as strings, and by their index the reasons for nulls if they were asked for."""
+
+    text: pa.Array
+    reasons: Mapping[int, str]
+
+
+def body_text(bodies: Bodies, on_error: OnError) -> BodyText:
+    """Decode the bodies. An empty body is an empty string in any charset.
 
     Raises:
         BodyDecodeError: a body is not valid in its charset, or its charset is unknown; names the message.
-            With ``on_error="null"`` such a body gives null instead.
+            Unless ``on_error`` is "error", such a body gives null instead.
     """
     types = bodies.content_types.dictionary_encode()
     charsets = [charset_of(name) for name in types.dictionary.to_pylist()]
@@ -51,7 +64,7 @@ def body_text(bodies: Bodies, on_error: Literal["error", "null"]) -> pa.Array:
     rows = np.flatnonzero(np.isin(codes, foreign))
     text = _as_utf8(bodies.octets)
     if not rows.size and text is not None:
-        return text
+        return BodyText(text, {})
     return _one_by_one(bodies, rows if text is not None else None, text, on_error)
 
 
@@ -65,10 +78,9 @@ def _as_utf8(octets: pa.Array) -> pa.Array | None:
     return text
 
 
-def _one_by_one(
-    bodies: Bodies, rows: Ints | None, text: pa.Array | None, on_error: Literal["error", "null"]
-) -> pa.Array:
+def _one_by_one(bodies: Bodies, rows: Ints | None, text: pa.Array | None, on_error: OnError) -> BodyText:
     """The bodies as strings, decoded singly: these ``rows``, or all of them if ``text`` is None."""
+    reasons: dict[int, str] = {}
     values: list[str | bytes | None] = (text if text is not None else bodies.octets).to_pylist()
     for row in range(len(values)) if rows is None else rows.tolist():
         try:
@@ -76,8 +88,10 @@ def _one_by_one(
         except _Undecodable as problem:
             if on_error == "error":
                 raise _error(bodies, row, problem) from problem.__cause__
+            if on_error == "column":
+                reasons[row] = str(BodyDecodeError(f"the body cannot be read as string: {problem}"))
             values[row] = None
-    return pa.array(values, pa.string())
+    return BodyText(pa.array(values, pa.string()), reasons)
 
 
 class _Undecodable(Exception):
@@ -85,6 +99,8 @@ class _Undecodable(Exception):
 
 
 def _decode(octets: bytes, content_type: str | None) -> str:
+    if not octets:
+        return ""
     charset = charset_of(content_type)
     codec = _codec_name(charset)
     if codec is None:
@@ -120,5 +136,5 @@ def _error(bodies: Bodies, row: int, problem: _Undecodable) -> BodyDecodeError:
     message_id, destination = bodies.message_ids[row].as_py(), bodies.destinations[row].as_py()
     return BodyDecodeError(
         f"the body of message {message_id!r} from {destination!r} cannot be read as string: {problem}; "
-        "ask for `body binary`, or set bodyDecodeErrors=null"
+        "ask for `body binary`, or set bodyDecodeErrors=null or bodyDecodeErrors=column"
     )

@@ -89,8 +89,8 @@ class Broker:
 
     # --- messages
 
-    def publish(self, destination: str, body: bytes, headers: Headers = ()) -> None:
-        """Put a message into a queue, or give it to each subscriber of a topic."""
+    def publish(self, destination: str, body: bytes, headers: Headers = (), raw: bytes = b"") -> None:
+        """Put a message into a queue, or give it to each subscriber of a topic; ``raw`` as in Message."""
         if not destination:
             raise Refused("a message needs a destination")
         kept = passed_on(headers)
@@ -98,7 +98,8 @@ class Broker:
             kept += (("timestamp", str(int(self._clock() * 1000))),)
         self._sequence += 1
         try:
-            message = Message(self._sequence, f"ID:{self._name}-{self._sequence}", destination, kept, body)
+            message_id = f"ID:{self._name}-{self._sequence}"
+            message = Message(self._sequence, message_id, destination, kept, body, raw)
         except FrameEncodeError as error:
             raise Refused(f"this message cannot be kept: {error.message}") from error
         if destination.startswith(_TOPIC):

@@ -40,28 +40,36 @@ class Message:
         destination: where it was sent to.
         headers: the producer's (see :func:`passed_on`).
         body: as sent.
+        raw: header lines that go out first, as they are, to send what no client can.
 
     Raises:
         FrameEncodeError: a header that STOMP 1.2 cannot carry (an empty name, which 1.0 knows; NUL).
     """
 
-    __slots__ = ("body", "deliveries", "head", "message_id", "sequence")
+    __slots__ = ("body", "deliveries", "head", "message_id", "raw", "sequence")
 
     def __init__(
-        self, sequence: int, message_id: str, destination: str, headers: Headers, body: bytes
+        self,
+        sequence: int,
+        message_id: str,
+        destination: str,
+        headers: Headers,
+        body: bytes,
+        raw: bytes = b"",
     ) -> None:
         all_headers = (("destination", destination), *headers, ("content-length", str(len(body))))
         self.sequence = sequence
         self.message_id = message_id
         self.head = _head(all_headers, body, "1.2")
         self.body = body
+        self.raw = raw
         self.deliveries = 0
 
     def copy(self) -> Message:
         """The same message for another subscriber, not delivered yet."""
         copy = object.__new__(Message)
         copy.sequence, copy.message_id = self.sequence, self.message_id
-        copy.head, copy.body = self.head, self.body
+        copy.head, copy.body, copy.raw = self.head, self.body, self.raw
         copy.deliveries = 0
         return copy
 
@@ -75,7 +83,7 @@ def delivered(message: Message, first: bytes, version: str) -> bytes:
     """The MESSAGE frame in ``version``; ``first``: this delivery's own header lines, encoded."""
     head = message.head if version == "1.2" or b"\\" not in message.head else _translated(message, version)
     message_id = f"message-id:{escape(message.message_id, version)}\n".encode()
-    return b"".join((_COMMAND, first, message_id, head, message.body, b"\0"))
+    return b"".join((_COMMAND, first, message_id, message.raw, head, message.body, b"\0"))
 
 
 def _head(headers: Headers, body: bytes, version: str) -> bytes:

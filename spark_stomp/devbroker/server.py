@@ -122,10 +122,15 @@ class DevBroker:
 
     # --- messages and figures
 
-    def publish(self, destination: str, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
-        """Put one message into a queue or topic, as a client's SEND would."""
+    def publish(
+        self, destination: str, body: bytes, headers: Iterable[tuple[str, str]] = (), *, raw: bytes = b""
+    ) -> None:
+        """Put one message into a queue or topic, as a client's SEND would.
+
+        ``raw``: whole header lines that clients get as they are, so that a test can send a malformed message.
+        """
         with self._changing():
-            self._broker.publish(destination, body, tuple(headers))
+            self._broker.publish(destination, body, tuple(headers), raw)
 
     def publish_many(
         self, destination: str, bodies: Iterable[bytes], headers: Iterable[tuple[str, str]] = ()

@@ -20,6 +20,7 @@ SCHEMA = pa.schema(
         pa.field("version", pa.string(), nullable=False),
         pa.field("dialect", pa.string(), nullable=False),
         pa.field("receiver", pa.string(), nullable=False),
+        pa.field("malformed", pa.string()),
         pa.field("ends", pa.binary(), nullable=False),
         pa.field("data", pa.large_binary(), nullable=False),
     ]
@@ -37,6 +38,7 @@ def to_record(batch: FrameBatch) -> pa.RecordBatch:
             pa.array([batch.version], pa.string()),
             pa.array([batch.dialect], pa.string()),
             pa.array([batch.receiver], pa.string()),
+            pa.array([batch.malformed], pa.string()),
             pa.array([np.asarray(batch.ends, dtype="<i8").tobytes()], pa.binary()),
             pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data]),
         ],
@@ -55,6 +57,7 @@ def from_record(record: pa.RecordBatch) -> FrameBatch:
         version=record.column("version")[0].as_py(),
         dialect=record.column("dialect")[0].as_py(),
         receiver=record.column("receiver")[0].as_py(),
+        malformed=record.column("malformed")[0].as_py(),
     )
 
 

@@ -7,6 +7,8 @@ the frames themselves as they came from the socket. All integers are little-endi
                  | received at i64 | count u32 | meta length u32
     meta: ["receiver", "version", "dialect"]      ends: count x i64      data
 
+If the frames are malformed, ``meta`` has a fourth text: why.
+
 The checksum covers everything behind it. ``first`` is the position of the first frame in the journal.
 ``committed`` is the position up to which Spark had committed, and ``durable`` the offset in the file up to
 which everything was synced, both when the record was written: bytes below ``durable`` are never missing, and
@@ -134,10 +136,10 @@ def decode_ends(raw: bytes | memoryview) -> npt.NDArray[np.int64]:
 
 def decode_batch(head: Head, record: memoryview) -> FrameBatch:
     """The frames of an intact record, numbered by their positions; views of ``record``, not copies."""
-    receiver, version, dialect = json.loads(bytes(record[HEAD_BYTES : head.ends_at]))
+    receiver, version, dialect, *malformed = json.loads(bytes(record[HEAD_BYTES : head.ends_at]))
     ends = decode_ends(record[head.ends_at : head.data_at])
     data = record[head.data_at : head.size]
-    return FrameBatch(data, ends, head.first, head.received_at, version, dialect, receiver)
+    return FrameBatch(data, ends, head.first, head.received_at, version, dialect, receiver, *malformed)
 
 
 def pack_keys(keys: Collection[MessageKey]) -> bytes:

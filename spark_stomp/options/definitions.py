@@ -324,12 +324,21 @@ class SourceOptions:
         "256m",
         "Frames a receiver keeps in memory; more go to a temporary file.",
     )
-    body_decode_errors: Literal["error", "null"] = option(
+    body_decode_errors: Literal["error", "null", "column"] = option(
         "bodyDecodeErrors",
         READS,
-        choice("error", "null"),
+        choice("error", "null", "column"),
         "error",
-        "What a body that is invalid in its charset becomes when the schema asks for `body string`.",
+        "What a body that is invalid in its charset becomes when the schema asks for `body string`: an "
+        "error, null, or null with the reason in the column `malformed`.",
+    )
+    on_malformed: Literal["fail", "column"] = option(
+        "onMalformed",
+        READS,
+        choice("fail", "column"),
+        "fail",
+        "What a message that breaks the protocol or a limit does: fail the query after everything that came "
+        "before it, or become a row with the reason in the column `malformed`.",
     )
     exchange_host: str | None = optional(
         "exchangeHost",

@@ -33,7 +33,7 @@ from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
 from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
 from spark_stomp.protocol.handshake import ClientConfig
 from spark_stomp.protocol.heartbeat import negotiate_heartbeat, parse_heartbeat
-from spark_stomp.protocol.malformed import MalformedMessage, read_malformed
+from spark_stomp.protocol.malformed import MalformedMessage, malformed_content, read_malformed
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.server import ServerConfig, ServerConnection
 from spark_stomp.protocol.states import ClientState, ServerState
@@ -67,6 +67,7 @@ __all__ = [
     "ServerState",
     "encode_frame",
     "escape",
+    "malformed_content",
     "negotiate_heartbeat",
     "parse_heartbeat",
     "read_malformed",

@@ -342,7 +342,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
     def _source_for(self, version: str) -> FrameDecoder | FrameScanner:
         config = self._config
         if config.scan:
-            return FrameScanner(version, config.limits, id_header=config.id_header)
+            return FrameScanner(version, config.limits, id_header=config.id_header, tolerant=True)
         return FrameDecoder(version, config.limits)
 
     @property

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from spark_stomp.errors import FrameSyntaxError, RemoteProtocolError
+from spark_stomp.errors import FrameSyntaxError, MalformedMessageError, RemoteProtocolError
 from spark_stomp.protocol.buffer import ReceiveBuffer
 from spark_stomp.protocol.frames import HeaderPairs, Limits
 from spark_stomp.protocol.grammar import (
@@ -59,6 +59,17 @@ class MalformedMessage:
     destination: str | None
     message_id: str | None
 
+    def as_error(self, subscribed: str) -> MalformedMessageError:
+        """The error that names the message; ``subscribed`` is the destination of its subscription."""
+        name = "without a readable message-id" if self.message_id is None else repr(self.message_id)
+        remedy = ", or get it as a row with onMalformed=column"
+        if not self.ack:
+            remedy = "; it names nothing that an ACK could name, so it cannot be a row either"
+        return MalformedMessageError(
+            f"message {name} from {self.destination or subscribed} is malformed: {self.error}. It is not "
+            f"acknowledged, so the broker keeps it and delivers it again. Remove it there{remedy}"
+        )
+
 
 class BadFrame:
     """The search for the end of one refused frame, which begins at the buffer's first unread octet.
@@ -91,7 +102,8 @@ class BadFrame:
     def _find_body(self, buffer: ReceiveBuffer) -> bool:
         data, start, most = buffer.data, buffer.start, self._limits.max_frame
         begin = start + max(0, self._searched - _LOOK_BACK)
-        found = _BLANK_LINE[self._grammar.version].search(data, begin, start + most)
+        stop = min(start + most, len(data))
+        found = _BLANK_LINE[self._grammar.version].search(data, begin, stop)
         if found is None:
             self._searched = len(data) - start
             if self._searched >= most:
@@ -210,12 +222,10 @@ def read_malformed(frame: bytes, version: str) -> Readable:
         version: one of ``VERSIONS``.
     """
     grammar = grammar_of(version)
-    frame = frame.lstrip(b"\r\n\0 ")
-    blank = _BLANK_LINE[version].search(frame)
-    body = len(frame) if blank is None else blank.end()
+    lines, body = _parted(frame, version)
     head = Head("MESSAGE", grammar, Limits())
     headers: list[tuple[str, str]] = []
-    for line in frame[:body].split(b"\n")[1:]:
+    for line in lines.split(b"\n")[1:]:
         line = without_line_end(line, grammar)
         if b"\0" in line:
             continue
@@ -225,4 +235,21 @@ def read_malformed(frame: bytes, version: str) -> Readable:
             continue
         if len(headers) < _MOST_HEADERS or header[0] in _COLUMNS:
             headers.append(header)
-    return Readable(tuple(headers), frame[body:-1])
+    return Readable(tuple(headers), body)
+
+
+def malformed_content(frame: bytes, version: str) -> tuple[str, bytes]:
+    """Destination and body, to recognise a malformed message that comes again.
+
+    The destination as on the wire, whatever is wrong with it; empty if there is none.
+    """
+    head, body = _parted(frame, version)
+    return (raw_value(head, b"destination", grammar_of(version)) or b"").decode(errors="replace"), body
+
+
+def _parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
+    """The head, with its blank line, and the body."""
+    frame = frame.lstrip(b"\r\n\0 ")
+    blank = _BLANK_LINE[version].search(frame)
+    body = len(frame) if blank is None else blank.end()
+    return frame[:body], frame[body:-1]

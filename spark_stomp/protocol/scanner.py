@@ -41,6 +41,14 @@ class MessageBlock:
     broker sends none), ``message-id`` before that; ``b""`` if it is missing."""
     ids: list[bytes | None]
     """The raw value of the stable id header; None if it is absent or none was asked for."""
+    malformed: str | None = None
+    """Why all of these frames are malformed; None if they are good."""
+
+    @classmethod
+    def of_malformed(cls, message: MalformedMessage) -> MessageBlock:
+        """A malformed message as a block of its own."""
+        data = message.data
+        return cls(data, [len(data)], [message.ack], [message.id], str(message.error))
 
     def select(self, indices: Sequence[int]) -> MessageBlock:
         """The frames at ``indices``, in this order, as a block of their own."""
@@ -52,7 +60,7 @@ class MessageBlock:
             size += len(parts[-1])
             ends.append(size)
         chosen = [self.acks[index] for index in indices], [self.ids[index] for index in indices]
-        return MessageBlock(b"".join(parts), ends, *chosen)
+        return MessageBlock(b"".join(parts), ends, *chosen, self.malformed)
 
 
 @dataclass(slots=True)

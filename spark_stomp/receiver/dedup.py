@@ -19,8 +19,9 @@ from hashlib import blake2b
 from itertools import repeat
 from typing import NamedTuple, Protocol
 
+from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.framebatch import Ends, FrameBatch, Ids, MessageKey
-from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits
+from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits, malformed_content
 
 MAX_REMEMBERED = 250_000
 """How many keys of committed messages are remembered."""
@@ -333,10 +334,18 @@ def _plain_keys(raw: bytes, ends: Ends, ids: Ids, entry: str) -> list[MessageKey
 
 
 def _decoded_key(data: bytes, name: bytes, version: str, entry: str) -> MessageKey:
+    destination, body = _content(data, version)
+    return MessageKey(destination, name, blake2b(body, digest_size=16).digest(), entry)
+
+
+def _content(data: bytes, version: str) -> tuple[str, bytes]:
+    """The destination and the body of a frame, also of a malformed one."""
     decoder = FrameDecoder(version, NO_LIMITS)
     decoder.receive_data(data)
-    while not isinstance(frame := decoder.next_event(), Frame):
-        # EOLs may come before it.
-        assert frame is not NEED_DATA
-    digest = blake2b(frame.body, digest_size=16).digest()
-    return MessageKey(frame.get("destination") or "", name, digest, entry)
+    try:
+        while not isinstance(frame := decoder.next_event(), Frame):
+            # EOLs may come before it.
+            assert frame is not NEED_DATA
+    except RemoteProtocolError:
+        return malformed_content(data, version)
+    return frame.get("destination") or "", frame.body

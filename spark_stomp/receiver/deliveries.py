@@ -101,14 +101,18 @@ class Deliveries:
     def receive(self, block: MessageBlock, *, received_at: int, version: str, dialect: str) -> None:
         """Take the messages of one read: each is new, or one that is known."""
         marked = block.data.count(_REDELIVERED)
-        batch = FrameBatch(block.data, block.ends, 0, received_at, version, dialect, self.frames.name)
+        origin = version, dialect, self.frames.name, block.malformed
+        batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
         held = self.frames.prepare(batch, block.ids if self._keyed else None)
         with self._index.lock:
             if self._ledger is None:
                 # Closed meanwhile. The block is un-acked, so it stays on the broker.
                 self.frames.abandon(held)
                 return
-            self._count(delivered=len(block.ends), bytes=len(block.data), redelivered=marked)
+            malformed = 0 if block.malformed is None else len(block.ends)
+            self._count(
+                delivered=len(block.ends), bytes=len(block.data), malformed=malformed, redelivered=marked
+            )
             acks, repeats = self._sort_out(held, block.acks, marked)
             if held.batch.ends:
                 self._ledger.add(self.frames.append(held), acks, received_at)

@@ -19,8 +19,8 @@ from dataclasses import replace
 from spark_stomp.brokers import PLAIN, Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
     ClientIdInUse,
-    ConnectionLost,
     DeliveryError,
+    MalformedMessageError,
     ReceiptTimeout,
     RemoteProtocolError,
     StompError,
@@ -29,6 +29,7 @@ from spark_stomp.logs import about, get_log, in_context
 from spark_stomp.protocol import (
     ErrorReceived,
     Event,
+    MalformedMessage,
     MessageBlock,
     MessageReceived,
     MessagesScanned,
@@ -39,8 +40,8 @@ from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.page_limit import PageLimitDetector
-from spark_stomp.receiver.retry import Retry, may_recover
-from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus, choose_subscription
+from spark_stomp.receiver.retry import Retry, may_recover, out_of_time
+from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
 
 log = get_log(__name__)
@@ -81,6 +82,7 @@ class Receiver:
         self._subscribed_since = 0.0
         self._last_active = self._last_receipt = time.monotonic()
         self._failure: StompError | None = None
+        self._refused: MalformedMessageError | None = None
         self._stop_deadline: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(
@@ -112,6 +114,8 @@ class Receiver:
             connection=connection,
             counts=deliveries.counts,
             page_limit=self._page_limit.learned or self._page_limit.suspected,
+            # Read last: if it is set, the connection of these numbers still stood.
+            refused=self._refused,
         )
 
     def _is_full(self, acked: int, received: int) -> bool:
@@ -188,6 +192,7 @@ class Receiver:
         if self._history.status.connected:
             retry.ended(self._subscribed_since, self._last_active, now)
             self._tell_if_connected_again(ending=True)
+        self._refused = None  # it comes again, after those messages that are not ACKed
         is_news = self._history.failed(error, time.time())
         self._deliveries.disconnected(
             redelivers=self._dialect.redelivers(settings.destination, durable=settings.durable)
@@ -200,7 +205,7 @@ class Receiver:
             return
         delay = retry.next_delay(now)
         if delay is None:
-            raise self._out_of_time(error) from None
+            raise out_of_time(error, settings.destination, self._options.reconnect_timeout) from None
         log.log(
             logging.WARNING if is_news else logging.DEBUG,
             "%s: %s; trying again, next in %.1f s",
@@ -219,14 +224,6 @@ class Receiver:
         if self._history.status.connections or isinstance(error, ClientIdInUse):
             return True
         return self._let_in is not None and now - self._let_in < self._options.connection.connect_timeout
-
-    def _out_of_time(self, error: StompError) -> StompError:
-        if isinstance(error, ClientIdInUse):
-            return error
-        return ConnectionLost(
-            f"the connection for {self._settings.destination} broke and could not be had again within "
-            f"reconnectTimeout ({self._options.reconnect_timeout:g}s); the last attempt: {error}"
-        )
 
     # --- the subscription
 
@@ -263,28 +260,11 @@ class Receiver:
         mean, most = self._deliveries.frames.mean_bytes, self._settings.max_buffered_bytes
         self._window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean, max_bytes=most)
         if not self._history.status.connections:
-            self._warn_of_risks()
+            for risk in risks(dialect, self._options):
+                log.warning("%s", risk)
         return dialect.subscribe_headers(
             self._settings.destination, prefetch, frame_bytes=mean, max_bytes=most
         )
-
-    def _warn_of_risks(self) -> None:
-        dialect, options = self._dialect, self._options
-        journaled = options.journal is not None
-        if dialect.redelivery_limit is not None and not journaled:
-            log.warning(
-                "%s drops or dead-letters a message after %d deliveries unless configured otherwise, and "
-                "each broken connection costs one or more",
-                dialect.name,
-                dialect.redelivery_limit,
-            )
-        if journaled and options.id_header is None and dialect.id_header is None:
-            log.warning(
-                "messages of %s carry no id that survives redelivery: with the journal none is lost, but one "
-                "that is delivered again, after a broken connection or a restart, is a second row. If your "
-                "producers set an id, name its header in idHeader",
-                dialect.name,
-            )
 
     def _warn_of_page_limit(self, unacked: int) -> None:
         """Warn once that the broker limits un-acked messages; the window then counts as full (contract 5)."""
@@ -339,6 +319,8 @@ class Receiver:
         for event in events:
             if isinstance(event, MessagesScanned):
                 self._take(connection, event.block)
+            elif isinstance(event, MalformedMessage):
+                self._take_malformed(connection, event)
             elif isinstance(event, ReceiptReceived):
                 self._deliveries.confirm(event.receipt_id)
                 self._last_active = self._last_receipt = time.monotonic()
@@ -355,7 +337,21 @@ class Receiver:
             self._warned_of_stray = True
             log.warning("receiver %s: %s", self._settings.name, message.stray)
 
+    def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
+        """Take the message with the reason beside it, or refuse it: take no more from this connection.
+
+        ACKs, receipts and heart-beats go on.
+        """
+        if self._options.on_malformed == "column" and message.ack:
+            self._take(connection, MessageBlock.of_malformed(message))
+        elif self._refused is None:
+            self._refused = message.as_error(self._settings.destination)
+            log.warning("%s", self._refused)
+
     def _take(self, connection: Connection, block: MessageBlock) -> None:
+        if self._refused is not None:
+            # Not numbered and not ACKed, so these messages stay on the broker.
+            return
         if b"" in block.acks:
             raise RemoteProtocolError(
                 f"{connection.peer} sent a MESSAGE that names nothing to acknowledge it by "

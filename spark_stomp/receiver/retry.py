@@ -8,6 +8,7 @@ from collections.abc import Callable
 from spark_stomp.errors import (
     BrokerError,
     ClientIdInUse,
+    ConnectionLost,
     DestinationRefused,
     HeartbeatLost,
     LoginRefused,
@@ -35,6 +36,16 @@ def may_recover(error: StompError) -> bool:
     if isinstance(error, LoginRefused | DestinationRefused):
         return False
     return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
+
+
+def out_of_time(error: StompError, destination: str, timeout: float) -> StompError:
+    """What ends a receiver that could not connect again within ``timeout`` seconds, at last by ``error``."""
+    if isinstance(error, ClientIdInUse):
+        return error
+    return ConnectionLost(
+        f"the connection for {destination} broke and could not be had again within reconnectTimeout "
+        f"({timeout:g}s); the last attempt: {error}"
+    )
 
 
 class Retry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from spark_stomp.brokers import Dialect, Subscription
@@ -95,7 +96,9 @@ class ReceiverStatus:
     While a lost connection is tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
     often frames were discarded; ``received`` goes back then. ``unacked`` is how many deliveries of the living
     connection the broker has no confirmed ACK of. ``page_limit`` is the number of un-acked
-    messages at which the broker was seen to stop, below the prefetch; None if it did not.
+    messages at which the broker was seen to stop, below the prefetch; None if it did not. ``refused`` is the
+    error of a malformed message, if this connection met one: the receiver takes no more messages from it, and
+    the query fails once everything received before is committed (contract 7).
     """
 
     name: str
@@ -113,6 +116,7 @@ class ReceiverStatus:
     connection: ConnectionStatus = field(default_factory=ConnectionStatus)
     counts: Counts = field(default_factory=Counts)
     page_limit: int | None = None
+    refused: StompError | None = None
 
 
 def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscription:
@@ -135,3 +139,19 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscri
         destination, durable_name=options.durable_name, client_id=client_id, selector=options.selector
     )
     return Subscription(chosen.id, selector + chosen.headers + options.subscribe_headers)
+
+
+def risks(dialect: Dialect, options: SourceOptions) -> Iterator[str]:
+    """What a broker of this dialect could do to the messages, in sentences for the log."""
+    journaled = options.journal is not None
+    if dialect.redelivery_limit is not None and not journaled:
+        yield (
+            f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
+            "unless configured otherwise, and each broken connection costs one or more"
+        )
+    if journaled and options.id_header is None and dialect.id_header is None:
+        yield (
+            f"messages of {dialect.name} carry no id that survives redelivery: with the journal none is "
+            "lost, but one that is delivered again, after a broken connection or a restart, is a second row. "
+            "If your producers set an id, name its header in idHeader"
+        )

@@ -24,6 +24,7 @@ from spark_stomp.protocol import (
     Event,
     Frame,
     FrameDecoder,
+    MalformedMessage,
     MessageBlock,
     MessageReceived,
     MessagesScanned,
@@ -48,7 +49,7 @@ class StompBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
         self._options = options
-        self._rows = RowSettings(projection, options.id_header, options.body_decode_errors)
+        self._rows = RowSettings.of(options, projection)
 
     def partitions(self) -> Sequence[InputPartition]:
         return [BatchPartition(0)]
@@ -115,7 +116,7 @@ class _BatchRead:
             early = _subscribe(connection, options, dialect, destination, self._room)
             # Spark may take its time with a batch of rows.
             with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
-                for block in self._blocks(connection, early):
+                for block in self._blocks(connection, destination, early):
                     there, ended = _messages_in(block, version, dialect)
                     shown = min(there, self._room)
                     if shown:
@@ -151,7 +152,7 @@ class _BatchRead:
             )
         self._cut_off_by = self._cap
 
-    def _blocks(self, connection: Connection, early: list[Event]) -> Iterator[MessageBlock]:
+    def _blocks(self, connection: Connection, destination: str, early: list[Event]) -> Iterator[MessageBlock]:
         """The blocks of messages as they come, until ``idleTimeout`` of silence or ``maxDrainTime``.
 
         Silence is that no part of a frame comes.
@@ -161,6 +162,10 @@ class _BatchRead:
             for event in events:
                 if isinstance(event, ErrorReceived):
                     raise connection.error_of(event)
+                if isinstance(event, MalformedMessage):
+                    if self._options.on_malformed == "fail":
+                        raise event.as_error(destination)
+                    event = MessagesScanned(MessageBlock.of_malformed(event))
                 if isinstance(event, MessageReceived):
                     self._warn_of_stray(event)
                 elif isinstance(event, MessagesScanned):
@@ -208,7 +213,7 @@ def _subscribe(
 
 def _messages_in(block: MessageBlock, version: str, dialect: Dialect) -> tuple[int, bool]:
     """How many frames of ``block`` are messages, and whether the next one is the end mark of a browse."""
-    if dialect.browse_headers is None or b"browser:end" not in block.data:
+    if dialect.browse_headers is None or block.malformed or b"browser:end" not in block.data:
         return len(block.ends), False
     decoder = FrameDecoder(version)
     decoder.receive_data(block.data)
@@ -234,6 +239,7 @@ def _batch(block: MessageBlock, count: int, version: str, destination: str, firs
         received_at=time.time_ns() // 1_000,
         receiver=f"{destination}#look",
         first_sequence=first,
+        malformed=block.malformed,
     )
 
 

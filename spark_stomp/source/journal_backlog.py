@@ -77,6 +77,12 @@ class JournalBacklog:
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
         return Offset({JOURNAL: Position(self._journal.id, self._journal.end)})
 
+    def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset | None:
+        return None if self.has_unwritten else self.received(statuses)
+
+    def is_committed(self, end: Offset) -> bool:
+        return self._writer.committed >= (self._sequence_in(end) or 0)
+
     def commit(self, committed: Offset) -> bool:
         position = self._sequence_in(committed)
         return position is not None and self._writer.commit(position)

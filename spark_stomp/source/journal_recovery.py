@@ -12,7 +12,7 @@ from spark_stomp.brokers import dialect_named
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
-from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock
+from spark_stomp.protocol import NEED_DATA, FrameScanner, MalformedMessage, MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.dedup import NO_LIMITS
 
@@ -46,12 +46,32 @@ def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | Non
     name = id_header or dialect.id_header
     if name is None:
         return [None] * len(batch.ends)
-    ids: list[bytes | None] = []
-    scanner = FrameScanner(batch.version, NO_LIMITS, id_header=name)
-    scanner.receive_data(bytes(batch.data))
-    while (event := scanner.next_event()) is not NEED_DATA:
-        if isinstance(event, MessageBlock):
-            ids += event.ids
+    ids = _raw_ids(batch, name)
     if id_header is None and dialect.id_separator is not None:
         return [dialect.stable_id(raw) if raw else None for raw in ids]
     return [raw or None for raw in ids]
+
+
+def _raw_ids(batch: FrameBatch, name: str) -> list[bytes | None]:
+    """The values of the header ``name``, one for each frame."""
+    if batch.malformed is None:
+        return _scanned_ids(bytes(batch.data), batch.version, name)
+    ids: list[bytes | None] = []
+    begin = 0
+    for end in map(int, batch.ends):
+        # Each by itself, so that no other can get its id.
+        ids += _scanned_ids(bytes(batch.data[begin:end]), batch.version, name)
+        begin = end
+    return ids
+
+
+def _scanned_ids(data: bytes, version: str, name: str) -> list[bytes | None]:
+    ids: list[bytes | None] = []
+    scanner = FrameScanner(version, NO_LIMITS, id_header=name, tolerant=True)
+    scanner.receive_data(data)
+    while (event := scanner.next_event()) is not NEED_DATA:
+        if isinstance(event, MessageBlock):
+            ids += event.ids
+        elif isinstance(event, MalformedMessage):
+            ids.append(event.id)
+    return ids

@@ -54,6 +54,12 @@ class Backlog(Protocol):
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
         """The end of everything received so far."""
 
+    def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset | None:
+        """The same; None as long as some of it is not available."""
+
+    def is_committed(self, end: Offset) -> bool:
+        """Whether Spark has committed everything up to ``end``, except what was discarded since."""
+
     def commit(self, committed: Offset) -> bool:
         """Everything up to ``committed`` is committed; False if that was known. Other epochs do not count."""
 
@@ -127,6 +133,13 @@ class MemoryBacklog:
 
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
         return Offset({one.name: Position(one.epoch, one.received) for one in statuses if one.received})
+
+    def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset:
+        return self.received(statuses)
+
+    def is_committed(self, end: Offset) -> bool:
+        held = [(self.receivers[name], position.sequence) for name, position in end]
+        return all(one.committed >= min(upto, one.frames.received) for one, upto in held)
 
     def commit(self, committed: Offset) -> bool:
         held = [(self._with_epoch(position.epoch), position.sequence) for _, position in committed]

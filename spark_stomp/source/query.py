@@ -217,7 +217,8 @@ class QueryRuntime:
         if not all(status.subscribed for status in self._receivers.statuses()):
             raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
         deadline = time.monotonic() + self._options.ack_receipt_timeout
-        while not self._receivers.acks_confirmed() and time.monotonic() < deadline:
+        # A malformed message waits for these receipts, and fails the run then.
+        while not self._receivers.is_done() and time.monotonic() < deadline:
             self._raise_failure()
             self._receivers.wait_changed(_CHECK_AGAIN)
 

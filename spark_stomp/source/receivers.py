@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from spark_stomp.source.journal_recovery import recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset
+from spark_stomp.source.refusal import Refusal
 from spark_stomp.source.status import receiver_figures
 
 
@@ -55,6 +57,7 @@ class ReceiverGroup:
                 Receiver(one, held, self._changed, self.backlog.wake)
                 for one, held in zip(settings, deliveries, strict=True)
             ]
+            self._refusal = Refusal(self.backlog)
             self.exchange = self._open_exchange(options.exchange_host)
             undo.pop_all()
 
@@ -103,13 +106,22 @@ class ReceiverGroup:
             receiver.start()
 
     def statuses(self) -> list[ReceiverStatus]:
-        return [receiver.status() for receiver in self._receivers]
+        """A snapshot of each.
+
+        If one has met a malformed message, the query is about to fail. Nothing may wait for a minimum then,
+        so all windows count as full.
+        """
+        statuses = [receiver.status() for receiver in self._receivers]
+        if any(status.refused for status in statuses):
+            return [replace(status, window_full=True) for status in statuses]
+        return statuses
 
     @property
     def failure(self) -> StompError | None:
-        """The error that ended a receiver or the backlog, if anything did."""
-        failures = (self.backlog.failure, *(status.failure for status in self.statuses()))
-        return next(filter(None, failures), None)
+        """The error that ended a receiver or the backlog, or that a malformed message comes to now."""
+        statuses = self.statuses()
+        failures = (self.backlog.failure, *(status.failure for status in statuses))
+        return next(filter(None, failures), None) or self._refusal.failure(statuses)
 
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""
@@ -120,6 +132,10 @@ class ReceiverGroup:
     def acks_confirmed(self) -> bool:
         """Whether the broker confirmed the ACKs of all committed messages."""
         return not any(status.acks_pending for status in self.statuses())
+
+    def is_done(self) -> bool:
+        """Whether the ACKs are confirmed, and no receiver has met a malformed message."""
+        return not any(status.acks_pending or status.refused for status in self.statuses())
 
     def wait_changed(self, timeout: float) -> None:
         """Wait up to ``timeout`` seconds for news of any receiver."""

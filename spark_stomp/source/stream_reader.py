@@ -29,7 +29,7 @@ class StompStreamReader(DataSourceStreamReader):
     """Spark 4.0 and 4.1, and the base for later ones."""
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
-        self._rows = RowSettings(projection, options.id_header, options.body_decode_errors)
+        self._rows = RowSettings.of(options, projection)
         self._options: SourceOptions | None = options
         self._runtime: QueryRuntime | None = None
         self._mode = Mode.STREAMING

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark_stomp.arrow import RowRules, decode_frames
+from spark_stomp.arrow import OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
+from spark_stomp.errors import OptionError
 from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.schema import Projection
+from spark_stomp.options import SourceOptions
+from spark_stomp.schema import MALFORMED, Projection
 
 _GROUP_BYTES = 1 << 20
 
@@ -32,7 +33,20 @@ class RowSettings:
 
     projection: Projection
     id_header: str | None
-    body_decode_errors: Literal["error", "null"]
+    body_decode_errors: OnError
+
+    @classmethod
+    def of(cls, options: SourceOptions, projection: Projection) -> RowSettings:
+        """The settings of a query. OptionError if its schema has no column for the reasons it asks for."""
+        asked = {"onMalformed": options.on_malformed, "bodyDecodeErrors": options.body_decode_errors}
+        without = [key for key, value in asked.items() if value == "column"]
+        if without and MALFORMED not in projection.columns:
+            raise OptionError(
+                f"{key} = column needs the column `{MALFORMED}`: name it in .schema(...), as in "
+                f'.schema("destination string, body binary, {MALFORMED} string")'
+                for key in without
+            )
+        return cls(projection, options.id_header, options.body_decode_errors)
 
     def rules(self, dialect: Dialect) -> RowRules:
         """The rules for frames of one dialect; the ``idHeader`` option wins over the dialect's own."""

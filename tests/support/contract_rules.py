@@ -15,6 +15,8 @@ RECEIVER = "unit/receiver/test_receiver.py"
 DELIVERIES = "unit/receiver/test_deliveries.py"
 PLANNER = f"{SOURCE}/test_planning.py"
 WAITING = f"{SOURCE}/test_waiting.py"
+REFUSAL = f"{SOURCE}/test_refusal.py"
+MALFORMED = f"{SOURCE}/test_malformed_rows.py"
 WRITER = "unit/source/test_journal_writer.py"
 JOURNAL = "unit/journal/test_local.py"
 OBJECTS = "unit/journal/test_objects.py"
@@ -513,6 +515,70 @@ RULES = [
         "not self.redelivers(destination, durable=durable) and not allow_loss",
         "False",
         "unit/brokers/test_dialect.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss",
+    ),
+    Broken(
+        "7.6",
+        "behind a refused message nothing is taken",
+        "receiver.receiver:Receiver._take",
+        "self._refused is not None",
+        "False",
+        f"{REFUSAL}::test_what_came_before_it_is_read_and_acked_first",
+    ),
+    Broken(
+        "7.6",
+        "the query fails only after the commit",
+        "source.refusal:Refusal.failure",
+        "before is None or not self._backlog.is_committed(before)",
+        "before is None",
+        f"{REFUSAL}::test_it_waits_for_the_commit",
+    ),
+    Broken(
+        "7.6",
+        "the query fails only after the receipts",
+        "source.refusal:Refusal.failure",
+        "any(status.acks_pending for status in refused)",
+        "False",
+        f"{REFUSAL}::test_it_waits_for_the_receipts",
+    ),
+    Broken(
+        "7.6",
+        "what another destination has counts as before it",
+        "source.refusal:Refusal._all_before",
+        "all(status.subscribed for status in statuses)",
+        "True",
+        f"{REFUSAL}::test_what_another_receiver_is_about_to_bring_is_waited_for",
+    ),
+    Broken(
+        "7.7",
+        "a malformed message is a row",
+        "receiver.receiver:Receiver._take_malformed",
+        "self._options.on_malformed == 'column' and message.ack",
+        "False",
+        f"{MALFORMED}::test_rows_in_order_acked_like_any",
+    ),
+    Broken(
+        "7.7",
+        "the journal keeps the reason",
+        "journal.records:decode_batch",
+        "FrameBatch(data, ends, head.first, head.received_at, version, dialect, receiver, *malformed)",
+        "FrameBatch(data, ends, head.first, head.received_at, version, dialect, receiver)",
+        f"{MALFORMED}::test_a_restart_replays_them_from_the_journal",
+    ),
+    Broken(
+        "7.8",
+        "the schema must name the column",
+        "source.tasks:RowSettings.of",
+        "without and MALFORMED not in projection.columns",
+        "False",
+        f"{MALFORMED}::TestTheColumnIsRequired::test_by_the_options_that_fill_it",
+    ),
+    Broken(
+        "7.8",
+        "malformed messages of an earlier run are not read without the column",
+        "arrow.decode:decode_frames",
+        "batch.malformed is not None and MALFORMED not in projection.columns",
+        "False",
+        f"{MALFORMED}::test_a_journal_of_them_is_not_read_without_the_column",
     ),
     Broken(
         "J.1",

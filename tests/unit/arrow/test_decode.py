@@ -52,6 +52,7 @@ def test_every_column() -> None:
         "received_at": RECEIVED,
         "headers": headers,
         "body": b"body 3",
+        "malformed": None,
         "header_history": [{"name": name, "value": value} for name, value in headers],
         "receiver": "epoch-1",
         "sequence": 41,

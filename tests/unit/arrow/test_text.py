@@ -18,7 +18,7 @@ def texts(*rows: tuple[bytes, str | None], on_error: Literal["error", "null"] = 
         pa.array([f"id-{i}" for i in range(len(rows))]),
         pa.array(["/queue/x"] * len(rows)),
     )
-    column = body_text(bodies, on_error)
+    column = body_text(bodies, on_error).text
     column.validate(full=True)
     assert column.type == pa.string()
     values: list[str | None] = column.to_pylist()
@@ -59,6 +59,11 @@ def test_foreign_bytes_that_happen_to_be_utf8() -> None:
     assert texts(("ü".encode(), "a;charset=latin-1")) == ["Ã¼"]
 
 
+def test_an_empty_body_in_a_charset_that_nobody_knows() -> None:
+    """It holds nothing that could be read wrongly."""
+    assert texts((b"", "a;charset=none-such"), (b"x", None)) == ["", "x"]
+
+
 class TestUndecodable:
     def test_names_message_destination_and_charset(self) -> None:
         with pytest.raises(BodyDecodeError) as caught:
@@ -81,3 +86,13 @@ class TestUndecodable:
 
     def test_lone_surrogates_are_no_text(self) -> None:
         assert texts((b"+2AA-", "x;charset=utf-7"), on_error="null") == [None]
+
+    @pytest.mark.rule("7.8")
+    def test_null_with_the_reason_where_that_is_asked_for(self) -> None:
+        kinds = ["a;charset=none-such", None, None]
+        octets = pa.array([b"x", b"good", b"\xff"], pa.binary())
+        names = pa.array(["m"] * 3)
+        found = body_text(Bodies(octets, pa.array(kinds, pa.string()), names, names), "column")
+        assert found.text.to_pylist() == [None, "good", None]
+        assert sorted(found.reasons) == [0, 2]
+        assert found.reasons[0].startswith("[STOMP_BODY_UNDECODABLE] ") and "none-such" in found.reasons[0]

@@ -1,0 +1,207 @@
+"""``onMalformed=fail``: a malformed message fails the query after everything that came before it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.driven import Run
+from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import MalformedMessageError
+from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver import Deliveries, ReceiverStatus
+from spark_stomp.source.memory_backlog import MemoryBacklog
+from spark_stomp.source.planning import Mode
+from spark_stomp.source.refusal import Refusal
+
+QUEUE, OTHER = "/queue/a", "/queue/b"
+NUL = b"x:a\0b\n"
+STATUS = ReceiverStatus("r", "e", True, 0, 0, 0, last_active=0.0, window_full=False, failure=None)
+GOOD = [b"m%d" % number for number in range(40)]
+
+pytestmark = pytest.mark.rule("7.6")
+JOURNALS = pytest.mark.parametrize("ack_after", [None, "commit", "journal"])
+
+
+def poisoned(broker: DevBroker) -> None:
+    """40 good messages, a malformed one, and another good one."""
+    broker.publish_many(QUEUE, GOOD)
+    broker.publish(QUEUE, b"bad", raw=NUL)
+    broker.publish(QUEUE, b"after")
+
+
+def options_for(url: str, *destinations: str, **options: str | int) -> dict[str, str]:
+    given = {key: str(value) for key, value in options.items()}
+    return {"url": url, "destination": json.dumps(destinations), **given}
+
+
+def journaled(folder: Path, ack_after: str | None) -> dict[str, str]:
+    return {} if ack_after is None else {"journal": str(folder / "journal"), "ackAfter": ack_after}
+
+
+def the_failure(run: Run) -> MalformedMessageError:
+    """What Spark's calls raise once there is nothing more to commit."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            assert run.reader.latestOffset(run.start, None) == run.start, "another batch"
+        except MalformedMessageError as error:
+            return error
+    raise AssertionError("the query goes on")
+
+
+@JOURNALS
+def test_what_came_before_it_is_read_and_acked_first(
+    devbroker: DevBroker, tmp_path: Path, ack_after: str | None
+) -> None:
+    poisoned(devbroker)
+    with Run(options_for(devbroker.url, QUEUE), **journaled(tmp_path, ack_after)) as run:
+        assert [row["body"] for row in run.gather(40)] == GOOD
+        run.commit()
+        error = the_failure(run)
+    assert error.code == "STOMP_MESSAGE_MALFORMED"
+    assert all(part in str(error) for part in (QUEUE, "ID:", "a NUL", "onMalformed=column"))
+    assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
+
+
+@JOURNALS
+def test_it_waits_for_the_commit(devbroker: DevBroker, tmp_path: Path, ack_after: str | None) -> None:
+    """Also with ackAfter=journal: otherwise what is in the journal would never be read, however often the
+    query is started."""
+    poisoned(devbroker)
+    with Run(options_for(devbroker.url, QUEUE), **journaled(tmp_path, ack_after)) as run:
+        assert len(run.gather(40)) == 40
+        wait_until(lambda: any(one.refused for one in run.status.receivers), what="the malformed message")
+        if ack_after == "journal":
+            wait_until(lambda: devbroker.queue(QUEUE).acked == 40, what="the ACKs")
+        for _ in range(3):
+            assert run.status.failure is None
+            assert len(run.read()) == 40
+        run.commit()
+        the_failure(run)
+
+
+def test_it_waits_for_the_receipts(devbroker: DevBroker) -> None:
+    poisoned(devbroker)
+    devbroker.faults.withhold_receipts = ("ACK",)
+    with Run(options_for(devbroker.url, QUEUE)) as run:
+        run.gather(40)
+        run.commit()
+        wait_until(lambda: devbroker.queue(QUEUE).acked == 40, what="the ACKs")
+        for _ in range(3):
+            assert run.reader.latestOffset(run.start, None) == run.start
+
+
+@JOURNALS
+def test_every_start_gets_on_until_the_message_is_removed(
+    devbroker: DevBroker, tmp_path: Path, ack_after: str | None
+) -> None:
+    poisoned(devbroker)
+    further = journaled(tmp_path, ack_after)
+    with Run(options_for(devbroker.url, QUEUE), **further) as run:
+        run.gather(40)
+        run.commit()
+        the_failure(run)
+        last = run.end
+    devbroker.publish(QUEUE, b"later")
+    with Run(options_for(devbroker.url, QUEUE), **further) as run:
+        run.start = run.end = last
+        the_failure(run)
+    assert devbroker.bodies(QUEUE) == [b"bad", b"after", b"later"]
+
+
+def test_it_is_refused_anew_on_another_connection(devbroker: DevBroker) -> None:
+    """The messages before it get their new handles first, and are ACKed before the query fails."""
+    poisoned(devbroker)
+    with Run(options_for(devbroker.url, QUEUE)) as run:
+        assert len(run.gather(40)) == 40
+        devbroker.drop_connections()
+        wait_until(lambda: run.status.receivers[0].connection.connections == 2, what="another connection")
+        run.commit()
+        the_failure(run)
+    assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
+
+
+def test_nothing_waits_for_a_minimum_that_cannot_come(devbroker: DevBroker) -> None:
+    """The refused receiver takes no more, so what it has is a batch; and so is what the others have."""
+    devbroker.publish(OTHER, b"other")
+    poisoned(devbroker)
+    options = options_for(devbroker.url, QUEUE, OTHER, minMessagesPerTrigger=1_000, maxTriggerDelay="1h")
+    with Run(options) as run:
+        assert {row["body"] for row in run.gather(41)} == {*GOOD, b"other"}
+        run.commit()
+        the_failure(run)
+    assert devbroker.bodies(OTHER) == []
+
+
+def test_another_receivers_messages_come_first_too(devbroker: DevBroker) -> None:
+    """Or a destination would get nowhere because of another one's message."""
+    devbroker.publish_many(OTHER, [b"o"] * 3)
+    devbroker.publish(QUEUE, b"bad", raw=NUL)
+    with Run(options_for(devbroker.url, QUEUE, OTHER)) as run:
+        assert len(run.gather(3)) == 3
+        run.commit()
+        the_failure(run)
+    assert devbroker.bodies(OTHER) == []
+
+
+def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
+    """Until it is subscribed and has had a moment."""
+    error = MalformedMessageError("bad")
+    refusal = Refusal(
+        MemoryBacklog({"a": Deliveries(0, None, "a"), "b": Deliveries(0, None, "b")}, tolerant=False)
+    )
+    refused, other = replace(STATUS, name="a", refused=error), replace(STATUS, name="b")
+    assert refusal.failure([refused, replace(other, subscribed=False)], 100.0) is None
+    assert refusal.failure([refused, replace(other, last_active=100.0)], 100.1) is None
+    assert refusal.failure([refused, replace(other, last_active=100.0)], 100.3) is error
+    # The connection broke, and the message came again.
+    assert refusal.failure([STATUS, other], 101.0) is None
+    assert refusal.failure([refused, replace(other, last_active=101.0)], 101.1) is None
+
+
+def test_it_does_not_wait_for_producers_that_never_pause() -> None:
+    error = MalformedMessageError("bad")
+    refusal = Refusal(MemoryBacklog({"a": Deliveries(0, None, "a")}, tolerant=False))
+    refused = replace(STATUS, name="a", refused=error)
+    found = [refusal.failure([replace(refused, last_active=now)], now) for now in (1.0, 1.5, 2.1)]
+    assert found == [None, None, error]
+
+
+@pytest.mark.parametrize("raw", [b"x:%b\n" % (b"y" * 70_000), b"x:1\n" * 1_100], ids=["long", "many"])
+def test_a_limit_is_named(devbroker: DevBroker, raw: bytes) -> None:
+    devbroker.publish(QUEUE, b"bad", raw=raw)
+    with Run(options_for(devbroker.url, QUEUE)) as run, pytest.raises(MalformedMessageError) as caught:
+        while True:
+            run.reader.latestOffset(run.start, None)
+    assert "more than" in str(caught.value)
+
+
+def test_a_drain_ends_with_it(devbroker: DevBroker) -> None:
+    poisoned(devbroker)
+    with Run(options_for(devbroker.url, QUEUE, idleTimeout="500ms")) as run:
+        run.reader._mode = Mode.DRAIN
+        assert len(run.gather(40)) == 40
+        run.commit()
+        the_failure(run)
+    assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
+
+
+def test_what_was_discarded_meanwhile_is_not_waited_for(devbroker: DevBroker) -> None:
+    """Another receiver's connection broke, and its messages went elsewhere."""
+    held = Deliveries(1 << 20, None, "other")
+    held.connected(keyed=False)
+    held.receive(
+        MessageBlock(b"MESSAGE\n\n\0", [10], [b"1"], [None]), received_at=0, version="1.2", dialect=""
+    )
+    backlog = MemoryBacklog({"other": held}, tolerant=False)
+    refused = replace(STATUS, name="other", epoch=held.epoch, received=1)
+    end = backlog.all_before([refused])
+    assert not backlog.is_committed(end)
+    held.disconnected(redelivers=True)
+    assert backlog.is_committed(end)
