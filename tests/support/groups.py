@@ -31,6 +31,7 @@ _LONG = {
     "RabbitMQ": r"interop/.*\[.*rabbitmq|" + _KILLED + "rabbitmq",
     "processes that die under Spark": r"streaming/test_points\.py",
     "the fault matrix": r"faults/test_matrix\.py",
+    "broken rules": r"faults/test_contract_rules\.py",
     "drivers that die": r"streaming/.*sigkill",
     "the dev broker like the others": r"interop/test_connector.*\[.*devbroker",
     "a cluster": r"cluster/",

@@ -37,7 +37,7 @@ def test_each_file_has_a_line_with_all_that_took_time() -> None:
         ("faults/test_matrix.py::test_ids_make_rabbitmq_exactly_once[broker lost, journal]", "RabbitMQ"),
         ("tests/faults/test_sigkill_loop.py::test_no_id_is_missing[rabbitmq-plain]", "RabbitMQ"),
         ("faults/test_matrix.py::test_all[reader killed, in the task, plain]", "the fault matrix"),
-        ("faults/test_contract_rules.py::test_one[4.3 rabbitmq]", "faults/test_contract_rules.py"),
+        ("faults/test_contract_rules.py::test_one[4.3 rabbitmq]", "broken rules"),
         ("property/test_codec.py::TestRoundTrip::test_one", "the property tests"),
         ("property/test_journal.py::TestQuery::runTest", "the property tests"),
     ],
