@@ -41,11 +41,16 @@ class JournalSettings:
     tolerant: bool = False
 
 
+class JournalFull(JournalUnwritable):
+    """The disk has no room. The journal is as it was before that call, which may be made again."""
+
+
 class Journal(Protocol):
     """One thread at a time appends, commits, skips and trims; any thread may read meanwhile.
 
     Every method that writes raises JournalUnwritable if the location takes no more, and JournalInUse if
-    another writer took over. After either, count nothing of that call as durable, and write no more.
+    another writer took over. After either, count nothing of that call as durable, and write no more, unless
+    it is :class:`JournalFull`.
     """
 
     @property
@@ -83,7 +88,8 @@ class Journal(Protocol):
         """Spark has committed everything below ``position``; durable with the next append or flush."""
 
     def flush(self) -> None:
-        """Make durable what is not durable yet. Call it when nothing more comes for the moment."""
+        """Make durable what is not durable yet, if there is room. Call it when nothing more comes for the
+        moment."""
 
     def remember(self, keys: Sequence[MessageKey]) -> None:
         """Make these keys durable: their frames are about to be trimmed."""
@@ -125,9 +131,11 @@ def report_damage(where: str, damage: Sequence[str], *, tolerant: bool) -> None:
         log.error("the journal at %s: %s", where, text)
 
 
-def unwritable(where: str, why: object) -> JournalUnwritable:
+def unwritable(
+    where: str, why: object, kind: type[JournalUnwritable] = JournalUnwritable
+) -> JournalUnwritable:
     """The error for a journal at ``where`` that cannot be written."""
-    return JournalUnwritable(
+    return kind(
         f"the journal at {where} cannot be written: {why}. What it does not hold was neither ACKed on its "
         "account nor given to Spark, and stays on the broker"
     )

@@ -36,6 +36,23 @@ def write_fully(descriptor: int, parts: Parts) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
+class SyncFailed(OSError):
+    """What was written to a file since its last sync may be gone.
+
+    The system tells of it once: after that it may take the same bytes for synced, though the disk has others.
+    So the file must not be synced again and believed.
+    """
+
+
+def sync(descriptor: int) -> None:
+    """Make durable what was written to a file; SyncFailed if that is not sure."""
+    try:
+        # It also syncs the length of the file; its times are not worth a second write.
+        (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(descriptor)
+    except OSError as error:
+        raise SyncFailed(*error.args) from error
+
+
 def sync_folder(path: Path) -> None:
     """Make durable which files are in the folder; OSError as the system raises it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -43,3 +60,13 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_anew(descriptor: int) -> None:
+    """Make durable what an earlier run wrote to a file, and read it from the disk from now on.
+
+    After a sync that failed, the system's cache may show bytes that the disk does not have. SyncFailed.
+    """
+    sync(descriptor)
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

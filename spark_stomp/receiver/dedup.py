@@ -206,6 +206,17 @@ class DedupIndex:
             self._unwritten.clear()
             return unwritten
 
+    def return_unwritten(self, keys: Sequence[MessageKey]) -> None:
+        """These were taken and could not be written: give them out again."""
+        with self.lock:
+            self._unwritten = deque([*keys, *self._unwritten], maxlen=self._max_remembered)
+
+    @property
+    def unwritten_are_confirmed(self) -> bool:
+        """Whether the broker confirmed the ACKs of all messages whose keys are not in the journal yet."""
+        with self.lock:
+            return not any(key in self._unconfirmed.of(key.id) for key in self._unwritten)
+
     def _remember(self, where: RememberedKeys, keys: Iterable[MessageKey | None]) -> None:
         present = [key for key in keys if key is not None]
         where.add(present)

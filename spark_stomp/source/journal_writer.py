@@ -5,8 +5,8 @@ Invariants:
 - A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only once it is durable (contract 1).
 - A frame is deleted only after Spark has committed it, and after the broker has confirmed its ACK or its key
   is durable in the journal, so that a redelivery is recognised (contract 4).
-- At a bound frames wait in the receivers. They never wait for something that needs room itself: reading,
-  committing and deleting need none (contract 5).
+- At a bound, or while the disk is full, frames wait in the receivers. They never wait for something that
+  needs room itself: reading, committing and deleting need none (contract 5).
 - Not more frames wait in the journal for their commit than keys are remembered, give or take one group: the
   next run holds each of them under its key.
 - ``keep_from <= committed <= journal.end``: the frames of the last committed batch are kept if there is room.
@@ -20,7 +20,7 @@ from typing import Literal
 
 from spark_stomp.errors import JournalError, StompError
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.journal import Journal
+from spark_stomp.journal import Journal, JournalFull
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.receiver import MAX_REMEMBERED, DedupIndex, Deliveries
 
@@ -31,9 +31,9 @@ _GROUP_BYTES = 4 << 20
 # After so many seconds without a frame, the journal is flushed.
 _FLUSH_AFTER = 0.2
 
-Bound = Literal["journalMaxBytes", "dedup index"]
-"""What makes frames wait: the journal's size, or as many frames in it without a commit as there are keys that
-the dedup index remembers."""
+Bound = Literal["journalMaxBytes", "dedup index", "disk"]
+"""What makes frames wait: the journal's size, as many frames in it without a commit as the dedup index
+remembers keys, or a disk that has no room."""
 
 
 class JournalWriter:
@@ -69,6 +69,7 @@ class JournalWriter:
         if ack_when_durable:
             recovered.permit_acks()
         self._bound: Bound | None = None
+        self._disk_is_full = False
         self._failure: StompError | None = None
         self._work = threading.Event()
         self._stopping = threading.Event()
@@ -170,7 +171,11 @@ class JournalWriter:
         taken = [(one, batch) for one in self._receivers for batch in self._taken(one)]
         if not taken:
             return False
-        positions = self._journal.append([batch for _, batch in taken])
+        positions = self._appended([batch for _, batch in taken])
+        self._disk_is_full = positions is None
+        if positions is None:
+            self._bound = "disk"
+            return False
         for (one, batch), position in zip(taken, positions, strict=True):
             one.journaled(batch, position)
             if self._ack_when_durable:
@@ -179,6 +184,21 @@ class JournalWriter:
                 # Spark was quicker than this loop.
                 one.commit_position(self._committed)
         return True
+
+    def _appended(self, batches: Sequence[FrameBatch]) -> list[int] | None:
+        """Their positions; None if the disk is full, and commits and receipts may make room."""
+        try:
+            return self._journal.append(batches)
+        except JournalFull as error:
+            first = self._journal.first
+            self._trim(self._committed)
+            if self._journal.first > first:
+                return self._appended(batches)
+            if not self._holds_anything():
+                raise
+            if not self._disk_is_full:
+                log.warning("%s. Messages wait until commits make room", error.message)
+        return None
 
     def _taken(self, receiver: Deliveries) -> list[FrameBatch]:
         if not self._has_room(receiver):
@@ -211,6 +231,21 @@ class JournalWriter:
         for one in self._all:
             unconfirmed = one.oldest_position
             upto = upto if unconfirmed is None else min(upto, unconfirmed)
-        if upto > self._journal.first:
-            self._journal.remember(self._index.take_unwritten())
-            self._journal.trim(upto)
+        if upto <= self._journal.first:
+            return
+        try:
+            if self._remember() or self._index.unwritten_are_confirmed:
+                self._journal.trim(upto)
+        except JournalFull:
+            # A new segment could not be begun: what is there stays.
+            return
+
+    def _remember(self) -> bool:
+        """Make keys durable; False if the disk has no room for them."""
+        keys = self._index.take_unwritten()
+        try:
+            self._journal.remember(keys)
+        except JournalFull:
+            self._index.return_unwritten(keys)
+            return False
+        return True

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import MessageKey
-from spark_stomp.journal.files import write_fully
+from spark_stomp.journal.files import SyncFailed, sync, sync_anew, write_fully
 from spark_stomp.journal.records import has_keys, pack_keys, unpack_keys
 from spark_stomp.logs import get_log
 
@@ -41,15 +41,22 @@ class DedupLog:
         return list(self._keys)
 
     def append(self, keys: Sequence[MessageKey]) -> None:
-        """Durable when this returns; OSError as the system raises it."""
-        _write_synced(self._path, os.O_APPEND, keys)
+        """Durable when this returns; OSError as the system raises it, and then the file is as it was."""
+        try:
+            self._length += _write_synced(self._path, os.O_APPEND, keys)
+        except SyncFailed:
+            raise
+        except OSError:
+            # What follows must not stand behind a part of a batch.
+            os.truncate(self._path, self._length)
+            raise
         self._keys.extend(keys)
         self._written += len(keys)
         if self._written > 2 * (self._keys.maxlen or 0):
             self._rewrite()
 
     def _load(self, tolerant: bool) -> list[MessageKey]:
-        raw = self._path.read_bytes() if self._path.exists() else b""
+        raw = self._read_anew() if self._path.exists() else b""
         keys, intact = unpack_keys(raw)
         # A batch is appended and synced as a whole: a crash can only cut off the last one.
         if has_keys(raw, intact + 1) and not tolerant:
@@ -59,26 +66,37 @@ class DedupLog:
             )
         if intact < len(raw):
             os.truncate(self._path, intact)
+        self._length = intact
         return keys
+
+    def _read_anew(self) -> bytes:
+        with self._path.open("r+b") as file:
+            sync_anew(file.fileno())
+            return file.read()
 
     def _rewrite(self) -> None:
         """Leave out evicted keys. The old file stays until the new one is durable; if the disk is full, the
         next run tries again."""
         temporary = self._path.with_suffix(".new")
         try:
-            _write_synced(temporary, os.O_TRUNC, self._keys)
+            length = _write_synced(temporary, os.O_TRUNC, self._keys)
+        except SyncFailed:
+            raise
         except OSError as error:
             log.warning("%s could not be made smaller: %s", self._path, error)
             temporary.unlink(missing_ok=True)
         else:
             temporary.replace(self._path)
-            self._written = len(self._keys)
+            self._written, self._length = len(self._keys), length
 
 
-def _write_synced(path: Path, flag: int, keys: Collection[MessageKey]) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flag, 0o666)
+def _write_synced(path: Path, flag: int, keys: Collection[MessageKey]) -> int:
+    """Write a batch of ``keys``; returns its length in bytes."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flag, 0o600)
     try:
-        write_fully(descriptor, [pack_keys(keys)])
-        os.fsync(descriptor)
+        batch = pack_keys(keys)
+        write_fully(descriptor, [batch])
+        sync(descriptor)
     finally:
         os.close(descriptor)
+    return len(batch)

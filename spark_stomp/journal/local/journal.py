@@ -6,19 +6,21 @@
     lock                      held by the one process that writes
     00000000000000000000.segment   frames from that position on
     settled.keys              keys of messages whose frames were deleted
+    reserve                   room on the disk, given up if it is full
 
 There is always at least one segment, so that the next position is never forgotten.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import secrets
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -26,19 +28,25 @@ from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse
 from spark_stomp.framebatch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
-from spark_stomp.journal.api import JournalSettings, not_held, report_damage, unwritable
-from spark_stomp.journal.files import sync_folder
+from spark_stomp.journal.api import JournalFull, JournalSettings, not_held, report_damage, unwritable
+from spark_stomp.journal.files import SyncFailed, sync_folder
 from spark_stomp.journal.local.dedup_log import DedupLog
+from spark_stomp.journal.local.reserve import Reserve
 from spark_stomp.journal.local.segment import SUFFIX, Segment
+from spark_stomp.logs import get_log
+
+log = get_log(__name__)
 
 IDENTITY: Final = "journal.json"
 LOCK: Final = "lock"
 DEDUP_LOG: Final = "settled.keys"
+RESERVE: Final = "reserve"
 _FORMAT: Final = 1
 _LARGEST_SEGMENT: Final = 64 << 20
 _SMALLEST_SEGMENT: Final = 64 << 10
 # So many segments fit into journalMaxBytes: space comes back a segment at a time.
 _SEGMENTS: Final = 8
+_LARGEST_RESERVE: Final = 1 << 20
 # The reader of a driver that was killed notices within seconds, and then releases the lock.
 _LOCK_TIMEOUT: Final = 30.0
 _LOCK_POLL: Final = 0.1
@@ -56,6 +64,8 @@ class LocalJournal:
     def __init__(self, settings: JournalSettings, lock_timeout: float = _LOCK_TIMEOUT) -> None:
         self._directory = Path(settings.location)
         self._settings = settings
+        self._failure: JournalError | None = None
+        self._reserve = Reserve(self._directory / RESERVE, min(_LARGEST_RESERVE, settings.max_bytes >> 8))
         self._segment_bytes = min(max(settings.max_bytes // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
         with self._writing():
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -68,6 +78,7 @@ class LocalJournal:
                 self._dedup_log = DedupLog(
                     self._directory / DEDUP_LOG, settings.max_remembered, tolerant=settings.tolerant
                 )
+                self._reserve.fill()
         except JournalError:
             self.close()
             raise
@@ -98,14 +109,11 @@ class LocalJournal:
     # --- writing
 
     def append(self, batches: Sequence[FrameBatch]) -> list[int]:
-        positions = []
         with self._writing():
-            if self._segments[-1].size >= self._segment_bytes:
+            if self._is_full(self._segments[-1]):
                 self._rotate(self._segments[-1].end)
             segment = self._segments[-1]
-            for batch in batches:
-                positions.append(segment.end)
-                segment.append(batch, self._committed)
+            positions = segment.append(batches, self._committed)
             segment.sync()
         self._durable_commit = self._committed
         self._end = segment.end
@@ -118,27 +126,51 @@ class LocalJournal:
         segment = self._segments[-1]
         if segment.is_marked and self._durable_commit == self._committed:
             return
-        with self._writing():
-            segment.mark(self._committed)
-            segment.sync()
-        self._durable_commit = self._committed
+        try:
+            with self._writing():
+                segment.mark(self._committed)
+                segment.sync()
+        except JournalFull as error:
+            # What it would say is in the checkpoint as well, and the next append says it too.
+            log.warning("%s", error)
+        else:
+            self._durable_commit = self._committed
 
     def remember(self, keys: Sequence[MessageKey]) -> None:
         if keys:
             with self._writing():
-                self._dedup_log.append(keys)
+                self._with_reserve(lambda: self._dedup_log.append(keys))
 
     def trim(self, upto: int) -> None:
+        # What needs no room comes first.
         with self._writing():
+            self._delete_below(upto)
             last = self._segments[-1]
-            if last.end <= upto and last.size >= self._segment_bytes:
-                self._rotate(last.end)
-            while len(self._segments) > 1 and self._segments[0].end <= upto:
-                # Readers keep the file open; new readers do not find it.
-                path, self._segments = self._segments[0].path, self._segments[1:]
-                path.unlink()
-                # One by one: a crash must not undo a deletion and keep a later one.
-                sync_folder(self._directory)
+            if last.end <= upto and self._is_full(last):
+                self._with_reserve(lambda: self._rotate(last.end))
+                self._delete_below(upto)
+            self._reserve.fill()
+
+    def _is_full(self, segment: Segment) -> bool:
+        # One without frames is never replaced: the next would have the same name.
+        return segment.size >= self._segment_bytes and segment.end > segment.first
+
+    def _delete_below(self, upto: int) -> None:
+        while len(self._segments) > 1 and self._segments[0].end <= upto:
+            # Readers keep the file open; new readers do not find it.
+            path, self._segments = self._segments[0].path, self._segments[1:]
+            path.unlink()
+            # One by one: a crash must not undo a deletion and keep a later one.
+            sync_folder(self._directory)
+
+    def _with_reserve(self, write: Callable[[], None]) -> None:
+        """``write`` what makes room; on a full disk with the room of the reserve."""
+        try:
+            write()
+        except OSError as error:
+            if not _lacks_room(error) or not self._reserve.spend():
+                raise
+            write()
 
     def skip(self, position: int) -> None:
         if position > self.end:
@@ -149,10 +181,14 @@ class LocalJournal:
     def _rotate(self, first: int) -> None:
         """Go on in a new segment, whose frames begin at position ``first``."""
         segment = Segment.create(self._directory, self.id, first)
-        segment.mark(self._committed)
-        segment.sync()
+        try:
+            segment.mark(self._committed)
+            segment.sync()
+        except OSError:
+            segment.path.unlink()
+            raise
         sync_folder(self._directory)
-        self._segments = [*(one for one in self._segments if one.first != first), segment]
+        self._segments = [*self._segments, segment]
 
     def close(self) -> None:
         if self._lock_file is not None:
@@ -232,15 +268,27 @@ class LocalJournal:
         report_damage(str(self._directory), damage, tolerant=self._settings.tolerant)
         if not segments:
             segments.append(Segment.create(self._directory, self.id, 0))
-            sync_folder(self._directory)
+        # An earlier run may have been killed before it did so.
+        sync_folder(self._directory)
         return segments
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        """Refuse all writes after one that failed for another reason than a full disk."""
+        if self._failure is not None:
+            raise self._failure
         try:
             yield
         except OSError as error:
-            raise unwritable(str(self._directory), error) from error
+            if _lacks_room(error):
+                raise unwritable(str(self._directory), error, JournalFull) from error
+            self._failure = unwritable(str(self._directory), error)
+            raise self._failure from error
+
+
+def _lacks_room(error: OSError) -> bool:
+    """Whether nothing is wrong but that the disk is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)
 
 
 def _gaps(segments: Sequence[Segment]) -> Iterator[str]:

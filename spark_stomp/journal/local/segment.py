@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import FrameBatch, FrameIndex
-from spark_stomp.journal.files import OpenFile, write_fully
+from spark_stomp.journal.files import OpenFile, sync, sync_anew, write_fully
 from spark_stomp.journal.records import (
     HEAD_BYTES,
     MAGIC,
@@ -40,8 +40,6 @@ _HEADER: Final = struct.Struct("<8sI16sQ")
 _CHECKSUM: Final = struct.Struct("<I")
 _HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
 _SEARCH_BYTES: Final = 1 << 20
-# fdatasync also syncs the length of the file; its times are not worth a second write.
-_sync = getattr(os, "fdatasync", os.fsync)
 
 
 def _ends(file: OpenFile, record: Record) -> npt.NDArray[np.int64]:
@@ -70,25 +68,32 @@ class Segment:
 
     @classmethod
     def create(cls, directory: Path, journal: str, first: int) -> Segment:
-        """A new file for the frames from position ``first`` on; it is synced."""
+        """A new file for the frames from position ``first`` on; it is synced. OSError leaves no file."""
         path = directory / f"{first:020d}{SUFFIX}"
         # A crash in the middle of this can leave only a file without records.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         segment = cls(path, descriptor, first)
         header = _HEADER.pack(_MAGIC, _FORMAT, journal.encode(), first)
-        write_fully(descriptor, [header + _CHECKSUM.pack(zlib.crc32(header))])
-        segment.sync()
+        try:
+            write_fully(descriptor, [header + _CHECKSUM.pack(zlib.crc32(header))])
+            segment.sync()
+        except OSError:
+            path.unlink()
+            raise
         return segment
 
     @classmethod
     def open(cls, path: Path, journal: str, *, last: bool) -> tuple[Segment | None, list[str]]:
-        """Open a file that an earlier run left; returns it and what is damaged in it.
+        """Open a file that an earlier run left; returns it and what is damaged in it. What is found in it is
+        durable.
 
         If a crash left bytes behind the synced part of the ``last`` file, they are cut off; None if no part
         was ever synced.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         segment = cls(path, descriptor, int(path.name.removesuffix(SUFFIX)))
+        # Only the last one can have bytes that were never synced, or whose sync failed.
+        (sync_anew if last else sync)(descriptor)
         length = os.fstat(descriptor).st_size
         damage = []
         if not segment._header_is_intact(journal):
@@ -101,17 +106,26 @@ class Segment:
 
     # --- writing
 
-    def append(self, batch: FrameBatch, committed: int) -> None:
-        """Write ``batch`` behind what is there; durable after :meth:`sync`. OSError from the system."""
-        self._write(encode_batch(batch, self.end, committed=committed, durable=self._durable))
+    def append(self, batches: Sequence[FrameBatch], committed: int) -> list[int]:
+        """Write ``batches`` behind what is there; returns the position of each. Durable after :meth:`sync`.
+
+        OSError as the system raises it; then the file is as it was.
+        """
+        positions, end, records = [], self.end, []
+        for batch in batches:
+            positions.append(end)
+            records.append(encode_batch(batch, end, committed=committed, durable=self._durable))
+            end += len(batch.ends)
+        self._write(records)
+        return positions
 
     def mark(self, committed: int) -> None:
         """Note what is durable, so that damage to it differs from what a crash leaves."""
-        self._write(encode_mark(self.end, committed=committed, durable=self._durable))
+        self._write([encode_mark(self.end, committed=committed, durable=self._durable)])
 
     def sync(self) -> None:
-        """Everything written is on the disk when this returns."""
-        _sync(self._file.descriptor)
+        """Everything written is on the disk when this returns; SyncFailed if that is not sure."""
+        sync(self._file.descriptor)
         self._durable = self.size
 
     @property
@@ -120,11 +134,20 @@ class Segment:
         last = self._last
         return last is None or (last.head.count == 0 and last.head.durable == last.offset)
 
-    def _write(self, parts: Parts) -> None:
-        head = parse_head(parts[0])
-        assert head is not None
-        write_fully(self._file.descriptor, parts)
-        self._add(Record(head, self.size))
+    def _write(self, records: Sequence[Parts]) -> None:
+        descriptor = self._file.descriptor
+        try:
+            for parts in records:
+                write_fully(descriptor, parts)
+        except OSError:
+            # The next record must follow the last whole one.
+            os.ftruncate(descriptor, self.size)
+            os.lseek(descriptor, self.size, os.SEEK_SET)
+            raise
+        for parts in records:
+            head = parse_head(parts[0])
+            assert head is not None
+            self._add(Record(head, self.size))
 
     def _add(self, record: Record) -> None:
         head = record.head

@@ -7,7 +7,7 @@ import errno
 import gc
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from spark_stomp.errors import (
     JournalInUse,
     JournalUnwritable,
 )
+from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal.local import segment as segment_module
 from spark_stomp.journal.local.journal import LocalJournal
 
@@ -51,6 +52,15 @@ def filled(directory: Path, groups: int = 4) -> LocalJournal:
     return journal
 
 
+def of_five_segments(directory: Path, monkeypatch: pytest.MonkeyPatch) -> LocalJournal:
+    """With 50 frames."""
+    monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
+    journal = local_journal(directory, max_bytes=4_800)
+    for number in range(10):
+        journal.append([batch_of(5 * number, 5)])
+    return journal
+
+
 def test_a_flush_writes_nothing_if_nothing_is_new(directory: Path, journal: LocalJournal) -> None:
     journal.append([batch_of(0, 5)])
     journal.flush()
@@ -62,10 +72,7 @@ def test_a_flush_writes_nothing_if_nothing_is_new(directory: Path, journal: Loca
 def test_a_reader_keeps_the_files_that_are_deleted_meanwhile(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
-    journal = local_journal(directory, max_bytes=4_800)
-    for number in range(10):
-        journal.append([batch_of(5 * number, 5)])
+    journal = of_five_segments(directory, monkeypatch)
     batches = journal.batches(0, 50)
     first = next(batches)
     journal.trim(50)
@@ -77,10 +84,7 @@ def test_a_reader_keeps_the_files_that_are_deleted_meanwhile(
 def test_the_space_of_what_is_deleted_comes_back_at_once(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_stomp.journal.local.journal._SMALLEST_SEGMENT", 600)
-    journal = local_journal(directory, max_bytes=4_800)
-    for number in range(10):
-        journal.append([batch_of(5 * number, 5)])
+    journal = of_five_segments(directory, monkeypatch)
     gc.disable()
     try:
         journal.trim(50)
@@ -88,6 +92,31 @@ def test_the_space_of_what_is_deleted_comes_back_at_once(
     finally:
         gc.enable()
     assert not [name for name in open_files if name.startswith(str(directory)) and "deleted" in name]
+    journal.close()
+
+
+def test_only_the_owner_may_read_messages_and_keys(directory: Path) -> None:
+    before = os.umask(0)
+    try:
+        filled(directory).remember([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+    del modes["journal.json"]
+    assert set(modes) == {"lock", "reserve", "settled.keys", segments(directory)[0].name}
+    assert set(modes.values()) == {0o600}
+
+
+def test_who_looks_while_segments_are_deleted_sees_all_or_some(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = of_five_segments(directory, monkeypatch)
+    seen = []
+    # As one thread has them that sums up their sizes while another deletes.
+    for segment in journal._segments:
+        journal.trim(50)
+        seen.append(segment.first)
+    assert len(seen) == 5
     journal.close()
 
 
@@ -294,6 +323,103 @@ class TestLock:
         for _ in range(2):
             with pytest.raises(JournalDamaged):
                 local_journal(directory)
+
+
+class TestSync:
+    """Only what a sync confirmed is durable; after one that failed nothing of that file is believed."""
+
+    @pytest.fixture
+    def calls(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """The names of the files that are synced; a folder's is its own."""
+        made: list[str] = []
+
+        def noted(name: str) -> None:
+            call = getattr(os, name)
+
+            def synced(descriptor: int) -> None:
+                made.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+                call(descriptor)
+
+            monkeypatch.setattr(os, name, synced)
+
+        noted("fsync")
+        noted("fdatasync")
+        return made
+
+    @pytest.mark.rule("J.1")
+    def test_what_an_earlier_run_left_is_synced_before_it_is_offered(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch, calls: list[str]
+    ) -> None:
+        journal = filled(directory)
+        journal.remember([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
+        calls.clear()
+        journal = local_journal(directory)
+        assert set(calls) == {"journal", "settled.keys", segments(directory)[0].name}
+        journal.close()
+
+    @pytest.mark.rule("J.1")
+    def test_where_that_fails_nothing_is_offered(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        filled(directory)
+        for name in ("fsync", "fdatasync"):
+            monkeypatch.setattr(os, name, failing(errno.EIO))
+        for _ in range(2):
+            with pytest.raises(JournalUnwritable, match="Input/output"):
+                local_journal(directory)
+
+    @pytest.mark.rule("J.1")
+    @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+    def test_after_one_that_failed_nothing_more_is_written(
+        self, directory: Path, journal: LocalJournal, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        journal.append([batch_of(0, 5)])
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fdatasync", failing(number))
+            with pytest.raises(JournalUnwritable) as first:
+                journal.append([batch_of(5, 5)])
+        # The system says of the same bytes next time that they are synced. They may be gone.
+        for again in (
+            lambda: journal.append([batch_of(5, 5)]),
+            journal.flush,
+            lambda: journal.remember([MessageKey("/queue/a", b"ID:1", b"d" * 16)]),
+            lambda: journal.trim(5),
+            lambda: journal.skip(90),
+        ):
+            with pytest.raises(JournalUnwritable) as later:
+                again()
+            assert later.value is first.value
+        assert journal.end == 5
+        assert bodies(journal.batches(0, 5)) == expected(0, 5)
+
+    def test_the_next_run_reads_the_last_file_from_the_disk(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Bytes of a sync that failed may stand in the system's cache, marked as written."""
+        filled(directory)
+        order: list[str] = []
+        forget, read = os.posix_fadvise, os.pread
+
+        def forgotten(descriptor: int, offset: int, length: int, advice: int) -> None:
+            assert (offset, length, advice) == (0, 0, os.POSIX_FADV_DONTNEED)
+            order.append("forget")
+            forget(descriptor, offset, length, advice)
+
+        def noted(descriptor: int, length: int, offset: int) -> bytes:
+            order.append("read")
+            return read(descriptor, length, offset)
+
+        monkeypatch.setattr(os, "posix_fadvise", forgotten)
+        monkeypatch.setattr(os, "pread", noted)
+        reopened(directory)
+        assert order[:2] == ["forget", "read"]
+
+
+def failing(number: int) -> Callable[..., None]:
+    def fails(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fails
 
 
 class TestFullDisk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import tempfile
 import threading
@@ -63,6 +64,15 @@ class Query:
             block.acks.append(f"{handle}{number}".encode())
             block.ids.append(b"ID:%d" % number)
         self.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
+
+    def fill(self) -> int:
+        """Deliver and write until frames wait for room; returns how many were delivered."""
+        for number in range(1_000):
+            self.deliver(number)
+            self.writer.step()
+            if self.writer.full:
+                return number + 1
+        raise AssertionError("it takes any number of frames")
 
     def acks(self, receipt: str = "receipt") -> list[bytes]:
         acks = self.receiver.due(100)
@@ -346,12 +356,7 @@ class TestRoom:
 
     def filled(self, make: Make) -> Query:
         query = make(max_bytes=self.SMALL)
-        number = 0
-        while not query.writer.full:
-            query.deliver(number)
-            query.writer.step()
-            number += 1
-            assert number < 1_000
+        query.fill()
         return query
 
     @pytest.mark.rule("J.12")
@@ -433,6 +438,169 @@ class TestRoom:
         query.acks()
         query.receiver.confirm("receipt")
         assert query.writer.step()
+
+
+class Disk:
+    """A disk of ``size`` bytes under a folder: what does not fit any more is written in part, and refused."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.size = 1 << 30
+        write = os.write
+
+        def bounded(descriptor: int, data: bytes | memoryview) -> int:
+            if self.free <= 0 and len(data):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(descriptor, data[: self.free])
+
+        def allocated(descriptor: int, offset: int, length: int) -> None:
+            if length > self.free:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            os.truncate(descriptor, length)
+
+        monkeypatch.setattr(os, "write", bounded)
+        monkeypatch.setattr(os, "writev", lambda descriptor, parts: bounded(descriptor, b"".join(parts)))
+        monkeypatch.setattr(os, "posix_fallocate", allocated)
+
+    @property
+    def used(self) -> int:
+        return sum(path.stat().st_size for path in self.folder.rglob("*"))
+
+    @property
+    def free(self) -> int:
+        return self.size - self.used
+
+
+class TestFullDisk:
+    @pytest.fixture(autouse=True)
+    def small_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, size in (
+            ("_SMALLEST_SEGMENT", 500),
+            ("_LARGEST_SEGMENT", 500),
+            ("_LARGEST_RESERVE", 1_000),
+        ):
+            monkeypatch.setattr(f"spark_stomp.journal.local.journal.{name}", size)
+
+    @pytest.fixture
+    def disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+        (tmp_path / "journal").mkdir()
+        return Disk(tmp_path / "journal", monkeypatch)
+
+    @staticmethod
+    def fill(query: Query, disk: Disk, *, reserve: bool = True) -> int:
+        """Deliver and write until the disk has no room; returns how many frames came.
+
+        Without ``reserve`` its room was taken as well.
+        """
+        disk.size = disk.used + 3_000
+        came = query.fill()
+        if not reserve:
+            (disk.folder / "reserve").unlink()
+            disk.size = disk.used
+        return came
+
+    @staticmethod
+    def acknowledge(query: Query) -> None:
+        query.acks()
+        query.receiver.confirm("receipt")
+
+    @pytest.mark.rule("J.12")
+    def test_frames_wait_and_what_is_there_is_served(
+        self, make: Make, disk: Disk, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        query = make()
+        came = self.fill(query, disk)
+        assert query.writer.full_because == "disk"
+        assert (query.journal.end, query.writer.unwritten) == (came - 1, 1)
+        assert not query.writer.step()
+        assert query.acks() == []
+        assert caplog.text.count("until commits make room") == 1
+        assert len(bodies(query.journal.batches(0, came - 1))) == came - 1
+
+    @pytest.mark.rule("J.11", "J.12")
+    @pytest.mark.parametrize("reserve", [False, True])
+    def test_commits_make_room(self, make: Make, disk: Disk, reserve: bool) -> None:
+        query = make()
+        came = self.fill(query, disk, reserve=reserve)
+        query.writer.commit(came - 1)
+        self.acknowledge(query)
+        assert query.writer.step()
+        assert (query.journal.end, query.writer.full) == (came, False)
+        assert query.journal.first > 0
+        assert bodies(query.journal.batches(came - 1, came)) == [f"body {came - 1}"]
+
+    @pytest.mark.rule("J.11")
+    @pytest.mark.parametrize("reserve", [False, True])
+    def test_without_a_confirmed_ack_only_if_the_keys_are_durable(
+        self, make: Make, disk: Disk, reserve: bool
+    ) -> None:
+        query = make()
+        came = self.fill(query, disk, reserve=reserve)
+        query.writer.commit(came - 1)
+        query.receiver.disconnected(redelivers=True)
+        query.receiver.connected(keyed=True)
+        query.deliver(came - 1)
+        if reserve:
+            assert query.writer.step()
+            assert query.journal.first > 0
+        else:
+            with pytest.raises(JournalUnwritable, match="No space left"):
+                query.writer.step()
+            assert query.journal.first == 0
+        query.receiver.disconnected(redelivers=True)
+        disk.size = 1 << 30
+        query = make()
+        query.deliver(0, came, handle="again")
+        query.writer.step()
+        counts = query.receiver.counts
+        # Where there was no room for a mark either, only the checkpoint knows of the commit.
+        assert (query.journal.end, counts.dropped > 0) == (came, reserve)
+        assert counts.dropped + counts.reattached >= came - 1
+
+    @pytest.mark.rule("J.12")
+    def test_a_restart_serves_what_is_there(self, make: Make, disk: Disk) -> None:
+        query = make()
+        came = self.fill(query, disk, reserve=False)
+        query.receiver.disconnected(redelivers=True)
+        query = make()
+        query.writer.start()
+        query.deliver(0, came, handle="again")
+        query.writer.wake()
+        wait_until(lambda: query.writer.full_because == "disk", what="the writer to see it")
+        held = query.journal.end
+        assert held == came - 1
+        assert len(bodies(query.journal.batches(0, held))) == held
+        query.writer.commit(held)
+        # The ACKs of all of them came again, and are confirmed.
+        self.acknowledge(query)
+        query.writer.wake()
+        wait_until(lambda: query.journal.end == came, what="the one that waited")
+        assert query.writer.failure is None
+
+    def test_a_mark_needs_no_room(self, make: Make, disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
+        query = make()
+        query.deliver(0)
+        query.writer.step()
+        disk.size = disk.used + 10
+        size = query.journal.size
+        query.journal.flush()
+        assert "No space left" in caplog.text
+        disk.size = 1 << 30
+        query.deliver(1)
+        query.writer.step()
+        query.journal.flush()
+        assert query.journal.size > size
+        query = make()
+        assert bodies(query.journal.batches(0, 2)) == ["body 0", "body 1"]
+
+    @pytest.mark.rule("5.1")
+    def test_nothing_that_could_make_room_is_an_error(self, make: Make, disk: Disk) -> None:
+        query = make()
+        disk.size, size = disk.used + 10, query.journal.size
+        query.deliver(0)
+        with pytest.raises(JournalUnwritable, match="No space left"):
+            query.writer.step()
+        assert (query.journal.end, query.journal.size) == (0, size)
 
 
 class TestThread:
