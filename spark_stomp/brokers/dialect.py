@@ -33,7 +33,7 @@ class Dialect:
     server_prefix : the beginning of CONNECTED's ``server`` header, in lower case; None matches no server.
     prefetch_header : SUBSCRIBE header that limits the un-acked messages; None if there is none.
     window_header : SUBSCRIBE header that limits the bytes of un-acked MESSAGE frames; None if there is none.
-    page_size : by default the broker stops at a multiple of so many un-acked messages, whatever the prefetch;
+    page_size : by default the broker may stop at so many un-acked messages, whatever the prefetch;
         None if it has no such limit.
     id_header : MESSAGE header that names a message and stays the same when it is delivered again; None if
         there is none.

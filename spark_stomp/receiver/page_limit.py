@@ -1,53 +1,62 @@
 """Notices a broker that stops at a limit of its own, below the prefetch it was asked for.
 
-ActiveMQ stops at whole pages of un-acked messages, however large the prefetch. A queue that has exactly so
-many messages looks the same. So a stop at whole pages counts as the limit for the time being, and no batch
-waits in vain (contract 5). The limit is certain if the next messages come as soon as ACKs make room. From
-then on it is used at once, until the broker sends more than that.
+ActiveMQ pages the messages of a queue in. How many it delivers un-acked depends on ``maxPageSize``, on other
+consumers of the queue, and on ACKs that came meanwhile: any number may be where it stops. A queue that has
+exactly so many messages looks the same. So silence is taken for such a limit for the time being, and no batch
+waits in vain for its minimum (contract 5). Whether it was one shows when ACKs make room: messages that were
+held back come at once. If none do, the next silence has to last twice as long, so that a queue to which
+messages trickle still gets batches of the size that was asked for.
 
 Times are monotonic seconds, passed in.
 """
 
 from __future__ import annotations
 
-# Silence after which a broker with whole pages un-acked seems to hold the rest back.
+# Silence after which a broker with un-acked messages seems to hold more back: at first, and at most.
 _STALL = 1.0
-# Messages that were held back come so soon after the receipt for the ACKs that made room.
+_LONGEST_STALL = 60.0
+# Messages that were held back come so soon after the receipt for the ACKs that made room, ...
 _PROMPT = 0.25
+# ... and so many at least. One may come by chance.
+_BURST = 3
 
 
 class PageLimitDetector:
-    """What one receiver has learned of its broker.
+    """What one receiver has learned of its broker on this connection.
 
-    ``page``: the broker may stop at a multiple of so many un-acked messages; None if it does not.
-    ``prefetch``: where it stops in any case.
+    ``has_limit``: whether a broker of this kind may stop before ``prefetch``, where it stops in any case.
     """
 
-    def __init__(self, page: int | None, prefetch: int) -> None:
-        self._page = page
+    def __init__(self, *, has_limit: bool, prefetch: int) -> None:
+        self._has_limit = has_limit
         self._prefetch = prefetch
+        self._patience = _STALL
         self._stalled_at: int | None = None
         self._room_until: float | None = None
-        self.learned: int | None = None
+        self._came = 0
+        self._confirmed_at: int | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """The un-acked messages at which the broker seems to have stopped, now or lately; None if it has
+        not."""
+        return self._confirmed_at if self._stalled_at is None else self._stalled_at
 
     def holds_back(self, unacked: int, quiet: float, *, acks_pending: bool = False) -> bool:
-        """Whether no more messages will come while ``unacked`` are un-acked.
+        """Whether no more messages seem to come while ``unacked`` are un-acked.
 
         ``quiet``: seconds in which nothing happened that could bring messages. ``acks_pending``: ACKs are
         about to make room.
         """
-        if self.learned is not None and unacked >= self.learned and not acks_pending:
-            return True
-        return self._is_whole_pages(unacked) and quiet >= _STALL
+        waits = self._has_limit and not acks_pending and 0 < unacked < self._prefetch
+        return waits and quiet >= self._patience
 
-    @property
-    def suspected(self) -> int | None:
-        """The un-acked messages at which the broker seems to have stopped; None if it has not."""
-        return self._stalled_at
-
-    def watch(self, unacked: int, quiet: float) -> None:
-        """Called now and then while nothing comes."""
-        if self._is_whole_pages(unacked) and quiet >= _STALL:
+    def watch(self, unacked: int, quiet: float, now: float) -> None:
+        """Called now and then while nothing comes, and before ACKs are sent."""
+        if self._room_until is not None:
+            if now > self._room_until:
+                self._judge(held_back=False)
+        elif self.holds_back(unacked, quiet):
             self._stalled_at = unacked
 
     def acks_sent(self) -> None:
@@ -60,17 +69,21 @@ class PageLimitDetector:
         if self._room_until is not None:
             self._room_until = now + _PROMPT
 
-    def delivered(self, unacked: int, now: float) -> bool:
-        """Messages came, ``unacked`` are un-acked now. True if that makes the limit certain: ``learned``."""
-        if self.learned is not None and unacked > self.learned:
-            self.learned = None
-        stalled_at, self._stalled_at = self._stalled_at, None
-        room_until, self._room_until = self._room_until, None
-        if stalled_at is None or room_until is None or now > room_until:
+    def delivered(self, count: int, now: float) -> bool:
+        """So many messages came. True if that shows that the broker held them back: see ``limit``."""
+        if self._stalled_at is None:
             return False
-        self.learned = stalled_at
+        if self._room_until is None or now > self._room_until:
+            self._judge(held_back=False)
+            return False
+        self._came += count
+        if self._came < _BURST:
+            return False
+        self._confirmed_at = self._stalled_at
+        self._judge(held_back=True)
         return True
 
-    def _is_whole_pages(self, unacked: int) -> bool:
-        page = self._page
-        return page is not None and 0 < unacked < self._prefetch and unacked % page == 0
+    def _judge(self, *, held_back: bool) -> None:
+        self._patience = _STALL if held_back else min(self._patience * 2, _LONGEST_STALL)
+        self._stalled_at = self._room_until = None
+        self._came = 0

@@ -74,7 +74,7 @@ class Receiver:
         self._changed = changed or threading.Condition()
         self._on_news = on_news
         self._window_bytes: int | None = None
-        self._page_limit = PageLimitDetector(None, self._options.prefetch)
+        self._page_limit = PageLimitDetector(has_limit=False, prefetch=self._options.prefetch)
         self._warned_of_page_limit = False
         self._history = ConnectionHistory(time.time())
         self._warned_of_stray = False
@@ -113,7 +113,7 @@ class Receiver:
             unacked=deliveries.unacked,
             connection=connection,
             counts=deliveries.counts,
-            page_limit=self._page_limit.learned or self._page_limit.suspected,
+            page_limit=self._page_limit.limit,
             # Read last: if it is set, the connection of these numbers still stood.
             refused=self._refused,
         )
@@ -240,8 +240,11 @@ class Receiver:
         if id_header is not None:
             session.collect_ids(id_header)
         headers = self._prefetch_headers() + self._subscription.headers
-        page = self._dialect.page_size if self._dialect.is_queue(destination) else None
-        self._page_limit = PageLimitDetector(page, options.prefetch)
+        # What is ACKed from the journal does not wait for a batch, so that a limit holds nothing back.
+        paged = self._dialect.page_size is not None and self._dialect.is_queue(destination)
+        self._page_limit = PageLimitDetector(
+            has_limit=paged and options.ack_after == "commit", prefetch=options.prefetch
+        )
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(self._subscription.id, destination, ack=mode, headers=headers, receipt=receipt)
@@ -266,17 +269,17 @@ class Receiver:
             self._settings.destination, prefetch, frame_bytes=mean, max_bytes=most
         )
 
-    def _warn_of_page_limit(self, unacked: int) -> None:
+    def _warn_of_page_limit(self) -> None:
         """Warn once that the broker limits un-acked messages; the window then counts as full (contract 5)."""
         if self._warned_of_page_limit:
             return
         self._warned_of_page_limit = True
         log.warning(
-            "%s sends no more than %d messages of %s un-acked, though prefetch is %d: this looks like its "
-            "maxPageSize, which bounds every batch. Raise it in the destination policy to twice the largest "
-            "batch, or acknowledge from a journal (ackAfter = journal)",
+            "%s stopped at %d un-acked messages of %s and held more back, though prefetch is %d: this looks "
+            "like its maxPageSize, which bounds batches. Raise it in the destination policy to twice the "
+            "largest batch, or acknowledge from a journal (ackAfter = journal)",
             self._dialect.name,
-            unacked,
+            self._page_limit.limit,
             self._settings.destination,
             self._options.prefetch,
         )
@@ -288,9 +291,9 @@ class Receiver:
             self._handle(connection, connection.poll(_POLL))
             # A message that is on the wire is no silence, however long it takes.
             self._last_active = max(self._last_active, connection.last_frame_byte)
+            self._page_limit.watch(self._deliveries.unacked, self._quiet(), time.monotonic())
             self._send_acks(connection)
             self._check_receipts()
-            self._page_limit.watch(self._deliveries.unacked, self._quiet())
             self._tell_if_connected_again()
 
     def _tell_if_connected_again(self, *, ending: bool = False) -> None:
@@ -364,8 +367,8 @@ class Receiver:
             dialect=self._dialect.name,
         )
         self._last_active = time.monotonic()
-        if self._page_limit.delivered(self._deliveries.unacked, self._last_active):
-            self._warn_of_page_limit(self._page_limit.learned or 0)
+        if self._page_limit.delivered(len(block.ends), self._last_active):
+            self._warn_of_page_limit()
 
     def _with_stable_ids(self, block: MessageBlock) -> MessageBlock:
         """The block with stable ids: the dialect knows which part of its own header is stable."""

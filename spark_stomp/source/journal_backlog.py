@@ -65,10 +65,15 @@ class JournalBacklog:
                 self._journal.id,
                 offered,
                 max(self._journal.end, offered),
-                full=self._writer.full or any(status.window_full for status in statuses),
+                full=self._writer.full or self._waits_for_commits(statuses),
                 base=self._base if committed is None else 0,
             )
         ]
+
+    def _waits_for_commits(self, statuses: Sequence[ReceiverStatus]) -> bool:
+        """Whether a broker sends no more before Spark commits. If what is durable is ACKed at once, a full
+        window is full for a moment only."""
+        return not self._writer.acks_when_durable and any(status.window_full for status in statuses)
 
     def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
         """Always: what is in the journal is never discarded."""

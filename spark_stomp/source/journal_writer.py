@@ -81,6 +81,11 @@ class JournalWriter:
         return self._failure
 
     @property
+    def acks_when_durable(self) -> bool:
+        """Whether messages are ACKed as soon as they are durable (``ackAfter=journal``)."""
+        return self._ack_when_durable
+
+    @property
     def full(self) -> bool:
         """Whether frames wait because the journal is at a bound."""
         return self.full_because is not None

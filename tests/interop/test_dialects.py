@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from support.brokers import ActiveMQ, Broker
@@ -162,56 +161,50 @@ def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, 
 
 
 @pytest.mark.broker
-def test_activemq_ends_a_browse_early_and_a_batch_read_notices(
-    broker_pool: BrokerPool, tmp_path: Path
-) -> None:
+def test_activemq_ends_a_browse_early_and_a_batch_read_notices(broker_pool: BrokerPool) -> None:
     """By default after 400 messages, with the end mark that also stands after the last message."""
-    broker_pool.get("activemq")  # skips, or fails, where it cannot be had
-    broker = ActiveMQ(tmp_path, max_page_size=None)
+    broker = broker_pool.get("activemq")
+    assert isinstance(broker, ActiveMQ)
     limit = dialect_named("activemq").browse_limit
     assert limit is not None
-    try:
-        broker.start()
-        queue = broker.new_queue()
-        publish(broker.options(), queue, [b"%d" % number for number in range(limit + 100)])
-        with consumer(broker, queue, ("browser", "true")) as browser:
-            assert browser.take(limit + 1)[limit].get("browser") == "end"
-        options = parse_batch_options(broker.options(destination=queue))
-        with pytest.raises(TooManyMessages, match="maxBrowsePageSize"):
-            list(browse(options))
-    finally:
-        broker.stop()
+    # Its policy leaves maxBrowsePageSize to the broker.
+    queue = broker.new_paged_queue(200)
+    publish(broker.options(), queue, [b"%d" % number for number in range(limit + 100)])
+    with consumer(broker, queue, ("browser", "true")) as browser:
+        assert browser.take(limit + 1)[limit].get("browser") == "end"
+    options = parse_batch_options(broker.options(destination=queue))
+    with pytest.raises(TooManyMessages, match="maxBrowsePageSize"):
+        list(browse(options))
 
 
 @pytest.mark.broker
-def test_the_page_size_of_activemq_is_said_once_and_is_no_standstill(
-    broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.rule("5.3")
+@pytest.mark.parametrize(("size", "receivers"), [(200, 1), (200, 2), (230, 1), (370, 2)])
+def test_pages_of_activemq_hold_no_batch_up(
+    broker_pool: BrokerPool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    receivers: int,
 ) -> None:
     monkeypatch.setattr("spark_stomp.receiver.page_limit._PROMPT", 5.0)
-    broker_pool.get("activemq")  # skips, or fails, where it cannot be had
-    broker = ActiveMQ(tmp_path, max_page_size=200)
-    broker.start()
-    try:
-        queue, bodies = broker.new_queue(), [b"%d" % number for number in range(4_000)]
-        assert publish(broker.options(), queue, bodies) == 4_000
-        options = broker.options(destination=queue)
-        with (
-            caplog.at_level(logging.WARNING, "spark_stomp"),
-            Run(options, minMessagesPerTrigger=3_900, maxTriggerDelay="1h") as query,
-        ):
-            first = query.batch()
-            wait_until(lambda: query.status.receivers[0].page_limit, what="the receiver to see it too")
-            query.commit()
-            # Certain once the next ones come with the ACKs.
-            wait_until(lambda: "maxPageSize" in caplog.text, what="the remedy")
-        assert len(first) < 3_900
-        assert len(first) % 200 == 0
-        assert caplog.text.count("maxPageSize") == 1
-        rows = first
-        with Run(options) as query:
-            rows += query.take(4_000 - len(rows))
-            query.commit()
-        assert [row["body"] for row in rows] == bodies
+    broker = broker_pool.get("activemq")
+    assert isinstance(broker, ActiveMQ)
+    queue, bodies = broker.new_paged_queue(size), [b"%d" % number for number in range(4_000)]
+    assert publish(broker.options(), queue, bodies) == 4_000
+    options = broker.options(destination=queue, receivers=receivers)
+    with (
+        caplog.at_level(logging.WARNING, "spark_stomp"),
+        Run(options, minMessagesPerTrigger=3_900, maxTriggerDelay="1h") as query,
+    ):
+        rows = query.batch()
+        assert len(rows) < 3_900
+        wait_until(lambda: any(one.page_limit for one in query.status.receivers), what="a receiver to see it")
+        query.commit()
+        # Certain once the next ones come with the ACKs.
+        wait_until(lambda: "maxPageSize" in caplog.text, what="the remedy")
+        rows += query.take(4_000 - len(rows))
+        query.commit()
         broker.wait_for(queue, ready=0, unacked=0)
-    finally:
-        broker.stop()
+    assert sorted(row["body"] for row in rows) == sorted(bodies)
+    assert caplog.text.count("maxPageSize") <= receivers

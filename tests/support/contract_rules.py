@@ -17,6 +17,7 @@ PLANNER = f"{SOURCE}/test_planning.py"
 WAITING = f"{SOURCE}/test_waiting.py"
 REFUSAL = f"{SOURCE}/test_refusal.py"
 MALFORMED = f"{SOURCE}/test_malformed_rows.py"
+DRAINING = f"{SOURCE}/test_drain.py"
 WRITER = "unit/source/test_journal_writer.py"
 JOURNAL = "unit/journal/test_local.py"
 OBJECTS = "unit/journal/test_objects.py"
@@ -387,11 +388,30 @@ RULES = [
     ),
     Broken(
         "5.3",
-        "a broker that stops at whole pages counts as full",
+        "a broker that stops below the prefetch counts as full",
         "receiver.page_limit:PageLimitDetector.holds_back",
-        "self._is_whole_pages(unacked) and quiet >= _STALL",
+        "waits and quiet >= self._patience",
         "False",
-        "unit/receiver/test_page_limit.py::TestForTheTimeBeing::test_whole_pages_and_silence",
+        "unit/receiver/test_page_limit.py::TestSilence::test_any_number_may_be_the_limit",
+    ),
+    Broken(
+        "5.3",
+        "where messages only trickle, silence has to last longer and longer",
+        "receiver.page_limit:PageLimitDetector._judge",
+        "min(self._patience * 2, _LONGEST_STALL)",
+        "_STALL",
+        (
+            "unit/receiver/test_page_limit.py"
+            "::TestATrickle::test_each_time_the_silence_has_to_last_twice_as_long"
+        ),
+    ),
+    Broken(
+        "5.2",
+        "with ackAfter=journal a full window is no reason to begin a batch",
+        "source.journal_backlog:JournalBacklog._waits_for_commits",
+        "not self._writer.acks_when_durable",
+        "True",
+        f"{DRAINING}::test_a_minimum_above_the_prefetch_is_met_where_the_journal_is_enough_for_an_ack",
     ),
     Broken(
         "5.4",

@@ -12,28 +12,32 @@ from support.brokers.certificates import PASSWORD
 from support.brokers.jolokia import Jolokia
 from support.brokers.process import Process
 
-__all__ = ["JAVA_OPTIONS", "ActiveMQ", "DebianActiveMQ", "stomp_properties", "with_tls"]
+__all__ = ["JAVA_OPTIONS", "PAGE_SIZES", "ActiveMQ", "DebianActiveMQ", "stomp_properties", "with_tls"]
 
 _POM = Path(__file__).with_name("activemq.pom.xml")
 # Quick to start, and small.
 JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BEAN = "org.apache.activemq:type=Broker,brokerName=localhost"
+PAGE_SIZES = (200, 230, 370)
 _NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
 class ActiveMQ(Broker):
-    """A broker with the users' configuration; ``max_page_size`` replaces the one that stands there, and None
-    leaves it and ``maxBrowsePageSize`` to the broker's own defaults."""
+    """A broker with the users' configuration, and queues with smaller pages: see :meth:`new_paged_queue`."""
 
     name = "activemq"
     largest_body = 8 << 20
     login, password = "spark", "spark"
 
-    def __init__(self, folder: Path, max_page_size: int | None = 20_000) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._max_page_size = max_page_size
         self._jolokia = Jolokia(0)
         self._server: Process | None = None
+
+    def new_paged_queue(self, max_page_size: int) -> str:
+        """A queue that nobody used before, whose policy has this ``maxPageSize``, one of ``PAGE_SIZES``."""
+        assert max_page_size in PAGE_SIZES
+        return self.new_queue().replace("/queue/", f"/queue/paged{max_page_size}.")
 
     def classpath(self) -> str:
         """Where Java finds the broker's libraries, which are fetched first."""
@@ -88,17 +92,12 @@ class ActiveMQ(Broker):
     def delete_durable(self, topic: str, client: str, name: str) -> None:
         self._jolokia.call(_BEAN, "destroyDurableSubscriber(java.lang.String,java.lang.String)", client, name)
 
-    @property
-    def _page_sizes(self) -> str:
-        if self._max_page_size is None:
-            return ""
-        return f' maxPageSize="{self._max_page_size}" maxBrowsePageSize="20000"'
-
     def _configure(self) -> None:
         self.port, self.tls_port, jolokia = free_ports(3)
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text()
-        text = with_tls(text).replace(' maxPageSize="20000" maxBrowsePageSize="20000"', self._page_sizes)
+        paged = [f'<policyEntry queue="paged{size}.>" maxPageSize="{size}"/>' for size in PAGE_SIZES]
+        text = with_tls(text).replace("<policyEntries>", "\n".join(["<policyEntries>", *paged]))
         (self.folder / "activemq.xml").write_text(text)
 
 

@@ -1,4 +1,4 @@
-"""When a broker counts as holding back, and when that is certain."""
+"""When a broker seems to hold messages back, and what is learned from what comes after the ACKs."""
 
 from __future__ import annotations
 
@@ -9,70 +9,109 @@ from spark_stomp.receiver.page_limit import PageLimitDetector
 
 @pytest.fixture
 def cap() -> PageLimitDetector:
-    return PageLimitDetector(200, 10_000)
+    return PageLimitDetector(has_limit=True, prefetch=10_000)
 
 
-def learned(cap: PageLimitDetector, at: int = 400) -> bool:
-    """The broker stops ``at`` so many messages, and goes on once ACKs make room."""
-    cap.watch(at, 1.0)
+def stalls(cap: PageLimitDetector, unacked: int, quiet: float) -> None:
+    """Silence, then the ACKs for all, whose receipt comes at 5.0."""
+    cap.watch(unacked, quiet, now=4.0)
     cap.acks_sent()
     cap.acks_confirmed(now=5.0)
-    return cap.delivered(unacked=100, now=5.1)
 
 
-class TestForTheTimeBeing:
+def refuted(cap: PageLimitDetector, quiet: float) -> None:
+    """Nothing comes after the ACKs."""
+    stalls(cap, 120, quiet)
+    cap.watch(0, 0.3, now=5.3)
+
+
+class TestSilence:
     @pytest.mark.rule("5.3")
-    def test_whole_pages_and_silence(self, cap: PageLimitDetector) -> None:
-        assert cap.holds_back(200, quiet=1.0)
-        assert cap.holds_back(600, quiet=1.0)
-        assert not cap.holds_back(200, quiet=0.9)
-        assert not cap.holds_back(201, quiet=60.0)
+    @pytest.mark.parametrize("unacked", [80, 120, 200, 300, 2_048])
+    def test_any_number_may_be_the_limit(self, cap: PageLimitDetector, unacked: int) -> None:
+        assert cap.holds_back(unacked, quiet=1.0)
+        assert not cap.holds_back(unacked, quiet=0.9)
+        assert not cap.holds_back(unacked, quiet=60.0, acks_pending=True)
+
+    def test_without_un_acked_messages_the_queue_is_empty(self, cap: PageLimitDetector) -> None:
         assert not cap.holds_back(0, quiet=60.0)
 
-    def test_not_beyond_the_prefetch_where_it_stops_anyway(self) -> None:
-        assert not PageLimitDetector(200, 400).holds_back(400, quiet=60.0)
+    def test_not_at_the_prefetch_where_it_stops_anyway(self, cap: PageLimitDetector) -> None:
+        assert not cap.holds_back(10_000, quiet=60.0)
 
-    def test_not_where_the_broker_has_no_pages(self) -> None:
-        cap = PageLimitDetector(None, 10_000)
+    def test_not_where_the_broker_has_no_such_limit(self) -> None:
+        cap = PageLimitDetector(has_limit=False, prefetch=10_000)
         assert not cap.holds_back(200, quiet=60.0)
-        assert not learned(cap)
+        stalls(cap, 200, quiet=60.0)
+        assert not cap.delivered(200, now=5.1)
 
 
-class TestForCertain:
-    def test_once_messages_come_as_soon_as_there_is_room(self, cap: PageLimitDetector) -> None:
-        assert learned(cap)
-        assert cap.learned == 400
+class TestWhatComesAfterTheAcks:
+    @pytest.mark.rule("5.3")
+    def test_messages_at_once_were_held_back(self, cap: PageLimitDetector) -> None:
+        stalls(cap, 300, quiet=1.0)
+        assert cap.limit == 300
+        assert cap.delivered(200, now=5.1)
+        assert cap.limit == 300
+        assert cap.holds_back(417, quiet=1.0)
 
     def test_also_before_the_receipt(self, cap: PageLimitDetector) -> None:
-        cap.watch(400, 1.0)
+        cap.watch(400, 1.0, now=4.0)
         cap.acks_sent()
-        assert cap.delivered(unacked=400, now=5.0)
+        assert cap.delivered(200, now=5.0)
 
-    @pytest.mark.rule("5.3")
-    def test_from_then_on_at_once(self, cap: PageLimitDetector) -> None:
-        learned(cap)
-        assert cap.holds_back(400, quiet=0.0)
-        assert not cap.holds_back(399, quiet=0.0)
-        assert not cap.holds_back(400, quiet=0.0, acks_pending=True)
+    def test_in_several_pieces(self, cap: PageLimitDetector) -> None:
+        stalls(cap, 300, quiet=1.0)
+        assert not cap.delivered(1, now=5.1)
+        assert not cap.delivered(1, now=5.15)
+        assert cap.delivered(1, now=5.2)
 
-    def test_not_where_they_come_without_room_being_made(self, cap: PageLimitDetector) -> None:
-        cap.watch(400, 1.0)
-        assert not cap.delivered(unacked=401, now=5.0)
-        cap.acks_sent()
-        cap.acks_confirmed(now=6.0)
-        assert not cap.delivered(unacked=10, now=6.1)
+    def test_one_message_may_come_by_chance(self, cap: PageLimitDetector) -> None:
+        stalls(cap, 300, quiet=1.0)
+        assert not cap.delivered(1, now=5.1)
+        cap.watch(1, 0.3, now=5.4)
+        assert not cap.holds_back(300, quiet=1.9)
+        assert cap.limit is None
 
-    def test_not_where_they_come_later(self, cap: PageLimitDetector) -> None:
-        cap.watch(400, 1.0)
+    def test_messages_that_come_later_were_not(self, cap: PageLimitDetector) -> None:
+        stalls(cap, 300, quiet=1.0)
+        assert not cap.delivered(200, now=5.3)
+        assert not cap.holds_back(300, quiet=1.9)
+
+    def test_messages_that_come_without_room_being_made_were_not(self, cap: PageLimitDetector) -> None:
+        cap.watch(300, 1.0, now=4.0)
+        assert not cap.delivered(200, now=4.1)
+        assert not cap.holds_back(300, quiet=1.9)
         cap.acks_sent()
         cap.acks_confirmed(now=5.0)
-        assert not cap.delivered(unacked=10, now=5.3)
-        assert cap.learned is None
+        assert not cap.delivered(200, now=5.1)
 
-    def test_until_the_broker_sends_more(self, cap: PageLimitDetector) -> None:
-        learned(cap)
-        assert not cap.delivered(unacked=400, now=7.0)
-        assert cap.learned == 400
-        cap.delivered(unacked=401, now=7.1)
-        assert cap.learned is None
-        assert not cap.holds_back(401, quiet=0.0)
+
+class TestATrickle:
+    """Messages with long gaps are no limit: the minimum is there to gather them."""
+
+    @pytest.mark.rule("5.3")
+    def test_each_time_the_silence_has_to_last_twice_as_long(self, cap: PageLimitDetector) -> None:
+        for silence in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
+            assert cap.holds_back(120, quiet=silence)
+            assert not cap.holds_back(120, quiet=silence - 0.1)
+            refuted(cap, silence)
+
+    def test_up_to_a_minute(self, cap: PageLimitDetector) -> None:
+        for _ in range(20):
+            refuted(cap, 60.0)
+        assert cap.holds_back(120, quiet=60.0)
+        assert not cap.holds_back(120, quiet=59.0)
+
+    def test_gaps_shorter_than_that_leave_nothing_to_be_judged(self, cap: PageLimitDetector) -> None:
+        refuted(cap, 1.0)
+        stalls(cap, 120, quiet=1.9)
+        assert not cap.delivered(200, now=5.1)
+        assert cap.holds_back(120, quiet=2.0)
+
+    def test_a_limit_that_shows_is_looked_for_quickly_again(self, cap: PageLimitDetector) -> None:
+        for _ in range(4):
+            refuted(cap, 60.0)
+        stalls(cap, 300, quiet=60.0)
+        assert cap.delivered(200, now=5.1)
+        assert cap.holds_back(80, quiet=1.0)
