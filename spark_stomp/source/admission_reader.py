@@ -34,8 +34,8 @@ class AdmissionStreamReader(StompStreamReader, SupportsTriggerAvailableNow):
             self._runtime.begin_drain()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Everything received so far, for the query's progress."""
-        return None if self._runtime is None else self._runtime.received().to_dict()
+        """What the query's progress shows as ``latestOffset``; no offset is made of it."""
+        return None if self._runtime is None else self._runtime.progress()
 
     def _mode_of(self, limit: ReadLimit | None) -> Mode:
         if self._mode is Mode.STREAMING and isinstance(limit, ReadAllAvailable):

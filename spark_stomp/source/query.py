@@ -188,9 +188,10 @@ class QueryRuntime:
                 return start
             self._receivers.wait_changed(_CHECK_AGAIN)
 
-    def received(self) -> Offset:
-        """The end of everything received, for the query's progress."""
-        return self._backlog.received(self._receivers.statuses())
+    def progress(self) -> dict[str, Any]:
+        """The end of everything received, and the status."""
+        received = self._backlog.received(self._receivers.statuses())
+        return {"offset": received.to_dict(), "status": self._document(running=True)}
 
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_a_batch_that_failed_is_replayed_empty_and_its_messages_come_again(
 def test_after_sigkill_in_the_middle_of_a_batch_nothing_is_missing(
     devbroker: DevBroker, tmp_path: Path, named: bool
 ) -> None:
-    options = {"url": devbroker.url, "maxMessagesPerTrigger": "80"}
+    options = {"url": devbroker.url, "maxMessagesPerTrigger": "80", "logLevel": "info"}
     if named:
         options["checkpointLocation"] = str(tmp_path / "checkpoint")
     devbroker.publish_many(QUEUE, bodies(0, 200))
@@ -98,6 +99,10 @@ def test_after_sigkill_in_the_middle_of_a_batch_nothing_is_missing(
         wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
         second.stop()
     assert sorted(second.rows()) == sorted(expected)
+    # Nobody sets up logging in Spark's Python processes.
+    query = "checkpoint" if named else QUEUE
+    line = rf"^[-\dT:.]+\+00:00 INFO query={query} receiver={QUEUE}#0: subscribed to {QUEUE} at "
+    assert re.search(line, second.log, re.MULTILINE), second.log
 
 
 @pytest.mark.timeout(600)
