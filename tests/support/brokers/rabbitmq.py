@@ -137,6 +137,16 @@ class RabbitMQ(Broker):
             raise EvaluationFailed(answer)
         return found[1]
 
+    def publish_amqp(self, destination: str, body: bytes, headers: str) -> None:
+        """What an AMQP producer can publish into a queue and no STOMP producer can: ``headers`` is a list of
+        name, type and value in Erlang."""
+        name = destination.rpartition("/")[2]
+        octets = ",".join(map(str, body))
+        self.evaluate(
+            'rabbit_basic:publish(rabbit_misc:r(<<"/">>, exchange, <<>>), '
+            f'<<"{name}">>, [{{delivery_mode, 2}}, {{headers, {headers}}}], <<{octets}>>).'
+        )
+
     @property
     def _erlang(self) -> Path:
         return self._home / "usr/lib/erlang/bin"

@@ -16,7 +16,12 @@ from support.waiting import PATIENCE, wait_until
 from spark_stomp.arrow import decode_frames
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.errors import DestinationRefused, TooManyMessages, UnsupportedError
+from spark_stomp.errors import (
+    DestinationRefused,
+    MalformedMessageError,
+    TooManyMessages,
+    UnsupportedError,
+)
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection
 from spark_stomp.source.batch_reader import StompBatchReader, browse
@@ -302,3 +307,34 @@ def test_nothing_runs_on_after_a_read_that_was_given_up(devbroker: DevBroker) ->
     rows.close()  # type: ignore[attr-defined]
     assert not any(thread.name.startswith("stomp-batch-read") for thread in threading.enumerate())
     wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, PATIENCE, "the message given back")
+
+
+class TestMalformed:
+    NUL = b"x:a\0b\n"
+
+    @pytest.mark.rule("7.6")
+    @pytest.mark.parametrize("broker", ["auto", "generic"])
+    def test_fails_the_read_and_is_named(self, devbroker: DevBroker, broker: str) -> None:
+        devbroker.publish(QUEUE, b"good")
+        devbroker.publish(QUEUE, b"bad", raw=self.NUL)
+        with pytest.raises(MalformedMessageError, match=rf"'ID:.*' from {QUEUE} is malformed: .*a NUL"):
+            seen(devbroker, broker=broker)
+        wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+        assert devbroker.bodies(QUEUE) == [b"good", b"bad"]
+
+    @pytest.mark.rule("7.7")
+    @pytest.mark.parametrize("broker", ["auto", "generic"])
+    def test_is_a_row_where_that_is_asked_for(self, devbroker: DevBroker, broker: str) -> None:
+        devbroker.publish(QUEUE, b"first")
+        devbroker.publish(QUEUE, b"bad", raw=self.NUL)
+        devbroker.publish(QUEUE, b"last")
+        given = {"url": devbroker.url, "destination": QUEUE, "idleTimeout": "300ms", "broker": broker}
+        options = parse_batch_options({**given, "onMalformed": "column"})
+        reader = StompBatchReader(options, Projection.of("body", "malformed", "sequence"))
+        batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        assert [bool(row["malformed"]) for row in rows] == [False, True, False]
+        assert [row["sequence"] for row in rows] == [0, 1, 2]
+        assert rows[1]["body"].endswith(b"\n\nbad\0")
+        wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+        assert devbroker.bodies(QUEUE) == [b"first", b"bad", b"last"]
