@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spark_stomp.errors import StompError, SubscribeTimeout
 from spark_stomp.exchange import RangeTicket
@@ -37,6 +39,9 @@ from spark_stomp.source.tasks import FrameRange
 
 log = get_log(__name__)
 
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
 _SHUTDOWN = 5.0
 # Of that, what the checkpoint may take, and what is left when the receivers should be done.
 _LAST_LOOK = 2.0
@@ -59,6 +64,22 @@ class QueryStatus:
     document: dict[str, Any]
     epochs: frozenset[str]
     failure: StompError | None
+
+
+def _shown_if_it_fails(
+    call: Callable[Concatenate[QueryRuntime, _Given], _Answer],
+) -> Callable[Concatenate[QueryRuntime, _Given], _Answer]:
+    """``call``, whose error ends the query, and is shown in its status."""
+
+    @wraps(call)
+    def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        try:
+            return call(runtime, *args, **kwargs)
+        except StompError as error:
+            runtime._raised = error
+            raise
+
+    return calling
 
 
 class QueryRuntime:
@@ -91,6 +112,7 @@ class QueryRuntime:
             checkpoint,
             acks_wait=options.ack_after == "commit",
         )
+        self._raised: StompError | None = None
         self._pending_since: float | None = None
         self._turn = 0
         self._drain_until = float("inf")
@@ -107,7 +129,8 @@ class QueryRuntime:
 
     def _document(self, running: bool) -> dict[str, Any]:
         figures, rows = self._receivers.figures(), self._backlog.rows
-        return document(self._identity, figures, rows, self._failure, running=running)
+        failure = self._failure or self._raised
+        return document(self._identity, figures, rows, failure, running=running)
 
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.
@@ -131,6 +154,7 @@ class QueryRuntime:
         """AvailableNow: from now on drain, for ``maxDrainTime`` at the longest."""
         self._drain_until = time.monotonic() + self._options.max_drain_time
 
+    @_shown_if_it_fails
     def await_subscriptions(self) -> None:
         """Wait until every receiver is subscribed, then a moment for the first messages.
 
@@ -160,6 +184,7 @@ class QueryRuntime:
 
     # --- the end of the next batch
 
+    @_shown_if_it_fails
     def latest_offset(self, start: Offset, mode: Mode) -> Offset:
         """The end of the next batch; equal to ``start`` if there is none.
 
@@ -225,6 +250,7 @@ class QueryRuntime:
 
     # --- the tasks of a batch
 
+    @_shown_if_it_fails
     def partitions(self, start: Offset, end: Offset) -> list[FrameRange]:
         """The tasks of the batch between two offsets.
 

@@ -1,4 +1,4 @@
-"""A journal behind S3's API: killed, taken over, and out of reach."""
+"""A journal and a status file behind S3's API: killed, taken over, and out of reach."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from spark_stomp.errors import JournalInUse, JournalUnwritable
 from spark_stomp.journal import Journal, JournalSettings, open_journal
 from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.journal.objects.object_names import WRITERS
+from spark_stomp.metrics import read_status
 
 QUEUE = "/queue/a"
 
@@ -111,3 +112,27 @@ class TestJournal:
             opened(location)
         assert "tops3cret" not in str(caught.value)
         assert "s3://***@no-such-bucket/x" in str(caught.value)
+
+
+def test_the_status_file_is_an_object(devbroker: DevBroker, server: S3Server) -> None:
+    location = server.uri("status/flights.json")
+    devbroker.publish_many(QUEUE, texts(0, 5))
+    with Run({"url": devbroker.url, "destination": QUEUE, "statusFile": location}) as run:
+        run.gather(5)
+        run.commit()
+        wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
+    # Written at the end, whatever time a store is given otherwise.
+    wait_until(lambda: not read_status(location)["running"], what="the end in the status file")
+    assert read_status(location)["totals"]["rows"] == 5
+    assert server.keys("status") == ["flights.json"]
+
+
+def test_a_store_that_takes_no_status_file_is_said_without_credentials(
+    devbroker: DevBroker, server: S3Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    location = server.uri("x").replace("s3://journals", "s3://AKIA:tops3cret@no-such-bucket")
+    with Run({"url": devbroker.url, "destination": QUEUE, "statusFile": location}) as run:
+        run.idle()
+        wait_until(lambda: "the status file" in caplog.text, what="a line in the log")
+    assert "s3://***@no-such-bucket/x cannot be written" in caplog.text
+    assert "tops3cret" not in caplog.text

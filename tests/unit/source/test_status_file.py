@@ -15,7 +15,7 @@ from support.options import source_options
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import OptionError
+from spark_stomp.errors import OptionError, RangeUnavailable
 from spark_stomp.source.status import lasting
 from spark_stomp.source.status_file import StatusFile, StatusWriter, status_file
 
@@ -200,6 +200,18 @@ class TestOfAQuery:
                 broker.stop()
                 wait_shown(path, connected=0)
         assert read(path)["failure"].startswith("[STOMP_CONNECTION_LOST]")
+
+    def test_an_error_that_spark_was_told_is_shown(self, devbroker: DevBroker, tmp_path: Path) -> None:
+        path = tmp_path / "status.json"
+        options = {"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}
+        devbroker.publish_many(QUEUE, [b"m"] * 5)
+        with Run(options) as run:
+            run.gather(5)
+            start = run.start
+            run.commit()
+            with pytest.raises(RangeUnavailable):
+                run.reader.partitions(start, run.end)
+        assert read(path)["failure"].startswith("[STOMP_RANGE_UNAVAILABLE]")
 
     def test_nobody_waits_for_a_write_that_hangs(
         self, devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
