@@ -338,7 +338,7 @@ class Receiver:
     def _warn_of_stray(self, message: MessageReceived) -> None:
         if not self._warned_of_stray:
             self._warned_of_stray = True
-            log.warning("receiver %s: %s", self._settings.name, message.stray)
+            log.warning("%s", message.stray)
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
         """Take the message with the reason beside it, or refuse it: take no more from this connection.

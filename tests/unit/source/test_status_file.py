@@ -167,6 +167,25 @@ class TestOfAQuery:
         assert not shown["running"]
         assert shown["failure"] is None
 
+    def test_rows_are_those_of_this_run(self, devbroker: DevBroker, tmp_path: Path) -> None:
+        options = {"url": devbroker.url, "destination": QUEUE, "journal": str(tmp_path / "journal")}
+
+        def rows(run: Run) -> tuple[int, int]:
+            totals = run.status.document["totals"]
+            return totals["rows"], totals["rows_waiting"]
+
+        devbroker.publish_many(QUEUE, [b"m"] * 7)
+        with Run(options, maxMessagesPerTrigger=5) as first:
+            first.gather(5)
+            first.commit()
+            wait_until(lambda: rows(first) == (5, 2), what="the rows of the first run")
+        with Run(options) as second:
+            second.start = second.end = first.start
+            second.gather(2)
+            assert rows(second) == (0, 2)
+            second.commit()
+            assert rows(second) == (2, 0)
+
     def test_is_beside_the_checkpoint(self, devbroker: DevBroker, tmp_path: Path) -> None:
         with Run({"url": devbroker.url, "destination": QUEUE, "checkpointLocation": str(tmp_path)}) as run:
             run.idle()
