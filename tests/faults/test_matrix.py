@@ -58,6 +58,32 @@ def test_all(
     outcomes[cell] = outcome
 
 
+@pytest.mark.rule("7.7")
+@pytest.mark.parametrize("mode", MODES)
+def test_poison(mode: str, broker_pool: BrokerPool, engine: Engine, tmp_path: Path) -> None:
+    """Malformed messages, as rows, are kept and known again like any other."""
+    cell = Cell("everything killed", "after the sink wrote, before the commit log", mode)
+    check(cell, run_cell(cell, broker_pool.get("devbroker"), engine, tmp_path, poison=True))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("cell", cells(), ids=str)
+def test_all_with_poison(cell: Cell, broker_pool: BrokerPool, engine: Engine, tmp_path: Path) -> None:
+    check(cell, run_cell(cell, broker_pool.get("devbroker"), engine, tmp_path, poison=True))
+
+
+@pytest.mark.soak
+@pytest.mark.broker
+@pytest.mark.parametrize("name", ["activemq", "rabbitmq"])
+@pytest.mark.parametrize("cell", sample(), ids=str)
+def test_a_sample_with_poison_on_a_real_broker(
+    cell: Cell, name: str, broker_pool: BrokerPool, engine: Engine, tmp_path: Path
+) -> None:
+    stable_ids = dialect_named(name).id_header is not None
+    outcome = run_cell(cell, broker_pool.get(name), engine, tmp_path, poison=True)
+    check(cell, outcome, stable_ids=stable_ids)
+
+
 @pytest.mark.soak
 @pytest.mark.broker
 @pytest.mark.parametrize("name", ["activemq", "rabbitmq"])

@@ -326,14 +326,24 @@ def serve_tasks(pipe: Connection, _: Any) -> None:
 
     def read(pickled: bytes, partition: Any) -> list[bytes]:
         parts = pickle.loads(pickled).read(partition)
-        return [body.as_py() for part in parts for body in part.column("body")]
+        return [body for part in parts for body in _bodies(part)]
 
     while (question := _received(pipe)) is not None:
         _answer(pipe, functools.partial(read, *question))
 
 
+def _bodies(rows: Any) -> list[bytes]:
+    """The bodies of a record batch. A malformed message's row has the whole frame: what that ends with."""
+    reasons = rows.column("malformed").to_pylist()
+    bodies = rows.column("body").to_pylist()
+    return [
+        body if reason is None else body.rpartition(b"\n\n")[2].removesuffix(b"\0")
+        for body, reason in zip(bodies, reasons, strict=True)
+    ]
+
+
 def _new_reader(options: dict[str, str]) -> Any:
-    schema = StructType().add("body", "binary")
+    schema = StructType().add("body", "binary").add("malformed", "string")
     return StompDataSource({key.lower(): value for key, value in options.items()}).streamReader(schema)
 
 

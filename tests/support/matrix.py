@@ -59,6 +59,12 @@ MODES: dict[str, Callable[[Path], dict[str, str]]] = {
 }
 """Mode -> its options, given the query's own folder."""
 
+POISON = {"onMalformed": "column", "maxHeaderLineBytes": "1k"}
+"""Options by which messages with :data:`_LONG_HEADER` are malformed, and rows."""
+_LONG_HEADER = ("x-long", "y" * 2_000)
+# One in every batch.
+_POISONED = BATCH // 3
+
 _JOURNAL_MOMENTS = {
     "during the journal write": Point.after(Segment.append, 2, "hold"),
     "after the journal write, before the offer": Point.after(LocalJournal.append, 2, "hold"),
@@ -155,11 +161,15 @@ def sample() -> list[Cell]:
     return chosen
 
 
-def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path, **further: str) -> Outcome:
+def run_cell(
+    cell: Cell, broker: Broker, engine: Engine, folder: Path, *, poison: bool = False, **further: str
+) -> Outcome:
     """Run one cell, with these ``further`` options; AssertionError where it does not come to its end.
 
-    Every message has an id of its producer's in the header ``x-id``.
+    Every message has an id of its producer's in the header ``x-id``. ``poison``: one message in each batch is
+    malformed, and has to be a row like any other.
     """
+    further |= POISON if poison else {}
     queue = broker.new_queue()
     point = MOMENTS[cell.moment]
     points = Points(folder / "points", *([point] if point else []))
@@ -175,7 +185,7 @@ def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path, **further
         )
         query = Query(engine, folder, options, points)
         scene = Scene(broker, proxy, query)
-        _publish(broker, queue, 0, _BEFORE)
+        _publish(broker, queue, 0, _BEFORE, poison)
         if not point:
             proxy.hold_answers_to(b"ACK\n")
         with _running(query):
@@ -188,7 +198,7 @@ def run_cell(cell: Cell, broker: Broker, engine: Engine, folder: Path, **further
             proxy.release()
             if point:
                 points.release()
-            _publish(broker, queue, _BEFORE, _AFTER)
+            _publish(broker, queue, _BEFORE, _AFTER, poison)
             FAULTS[cell.fault].after(scene)
             _finish(query, broker, queue)
         assert broker.depth(queue) == 0
@@ -231,10 +241,12 @@ def _audit(query: Query) -> Outcome:
     return Outcome(lost, counts.total() - len(counts), query.starts)
 
 
-def _publish(broker: Broker, queue: str, first: int, count: int) -> None:
+def _publish(broker: Broker, queue: str, first: int, count: int, poison: bool) -> None:
     with Sender(parse_sink_options(broker.options())) as sender:
-        for body in _bodies(first, count):
+        for number, body in enumerate(_bodies(first, count), start=first):
             headers = (("persistent", "true"), ("x-id", body), *broker.crash_safe.items())
+            if poison and number % BATCH == _POISONED:
+                headers += (_LONG_HEADER,)
             sender.send(OutgoingMessage(queue, headers, body.encode()))
         sender.finish()
 
