@@ -14,6 +14,7 @@ from spark_stomp.brokers.durable import PLAIN, DurableTopics, Subscription
 from spark_stomp.errors import UnsupportedError
 
 Headers = tuple[tuple[str, str], ...]
+Kind = Literal["queue", "topic", "unknown"]
 
 # The assumed size of a frame before the first came. Too high costs memory, which maxBufferedBytes limits; too
 # low would cost throughput.
@@ -21,6 +22,7 @@ _ASSUMED_FRAME_BYTES = 4096
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"
+_KINDS: dict[str, Kind] = {"ANYCAST": "queue", "MULTICAST": "topic"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class Dialect:
     queue_subscribe_headers, queue_send_headers : headers of SUBSCRIBE and SEND without which the broker does
         not treat such a destination as a queue.
     topic_prefixes : destinations that are topics: no messages are kept for an absent consumer.
+    queue_infix : a destination with this in it is a queue, whatever it begins with; None if there is none.
+    kind_header : SUBSCRIBE header that says what any other destination is: ANYCAST for a queue, MULTICAST
+        for a topic; None if there is none.
     durable_topics : how the broker keeps a topic's messages for an absent consumer; None if unknown.
     one_connection_per_client : True if only one connection at a time may have a ``client-id``.
     redelivery_limit : by default the broker drops or dead-letters a message after so many deliveries; None if
@@ -70,6 +75,8 @@ class Dialect:
     queue_subscribe_headers: Headers = ()
     queue_send_headers: Headers = ()
     topic_prefixes: tuple[str, ...] = ("/topic/", "/temp-topic/")
+    queue_infix: str | None = None
+    kind_header: str | None = None
     durable_topics: DurableTopics | None = None
     one_connection_per_client: bool = False
     redelivery_limit: int | None = None
@@ -87,7 +94,7 @@ class Dialect:
 
         For a broker that counts bytes see :meth:`window_bytes`.
         """
-        headers = self.queue_subscribe_headers if self.is_queue(destination) else ()
+        headers = self._queue_headers(destination)
         if self.prefetch_header is not None:
             return (*headers, (self.prefetch_header, str(prefetch)))
         window = self.window_bytes(prefetch, frame_bytes=frame_bytes, max_bytes=max_bytes)
@@ -101,8 +108,7 @@ class Dialect:
         It browses if the broker can. A limit in bytes would end it early, so there is none.
         """
         if self.window_header is not None:
-            headers = self.queue_subscribe_headers if self.is_queue(destination) else ()
-            return (*headers, (self.window_header, _NO_WINDOW))
+            return (*self._queue_headers(destination), (self.window_header, _NO_WINDOW))
         return (self.browse_headers or ()) + self.subscribe_headers(destination, most)
 
     def window_bytes(
@@ -127,34 +133,72 @@ class Dialect:
         """The part of ``id_header``'s raw value that stays the same when the message is delivered again."""
         return raw if self.id_separator is None else raw.rpartition(self.id_separator.encode())[2]
 
-    def is_queue(self, destination: str) -> bool:
-        """Whether several receivers of ``destination`` share its messages."""
-        return destination.startswith(self.queue_prefixes)
+    def _queue_headers(self, destination: str) -> Headers:
+        return self.queue_subscribe_headers if destination.startswith(self.queue_prefixes) else ()
 
-    def is_topic(self, destination: str) -> bool:
-        """Whether messages to ``destination`` are lost while no subscriber is connected."""
-        return destination.startswith(self.topic_prefixes)
+    def kind(self, destination: str, headers: Headers = ()) -> Kind:
+        """What ``destination`` is.
 
-    def redelivers(self, destination: str, *, durable: bool) -> bool:
-        """Whether the broker delivers again what was not ACKed. ``durable``: the subscription has a name."""
-        return durable or not self.is_topic(destination)
+        Several receivers share the messages of a queue; those of a topic are lost while no subscriber is
+        connected. ``headers`` of SUBSCRIBE, besides the dialect's own, may say it.
+        """
+        if self.queue_infix is not None and self.queue_infix in destination:
+            return "queue"
+        if destination.startswith(self.topic_prefixes):
+            return "topic"
+        if destination.startswith(self.queue_prefixes):
+            return "queue"
+        said = next((value.upper() for name, value in headers if name == self.kind_header), "")
+        return _KINDS.get(said, "unknown")
+
+    def is_queue(self, destination: str, headers: Headers = ()) -> bool:
+        """Whether ``destination`` is known to be a queue; arguments as for :meth:`kind`."""
+        return self.kind(destination, headers) == "queue"
+
+    def is_topic(self, destination: str, headers: Headers = ()) -> bool:
+        """Whether ``destination`` is known to be a topic; arguments as for :meth:`kind`."""
+        return self.kind(destination, headers) == "topic"
+
+    def redelivers(self, destination: str, headers: Headers = (), *, durable: bool) -> bool:
+        """Whether the broker is known to deliver again what was not ACKed.
+
+        ``durable``: the subscription has a name. ``headers`` as for :meth:`kind`.
+        """
+        return durable or self.is_queue(destination, headers)
+
+    def unknown_kind(self, destination: str, headers: Headers) -> str | None:
+        """A line that says what could be lost if ``destination`` is a topic; None if its kind is known."""
+        if self.kind(destination, headers) != "unknown":
+            return None
+        if self.kind_header is not None:
+            remedy = f'If it is a queue, say so with subscribeHeaders = {{"{self.kind_header}": "ANYCAST"}}'
+        elif self.name == "generic":
+            remedy = "Say which broker it is in the option broker"
+        else:
+            remedy = f"Queues begin with {' or '.join(self.queue_prefixes)}"
+        return (
+            f"whether {destination} is a queue or a topic is not known on this broker ({self.name}). If it "
+            "is a topic, messages are lost that come while no receiver is connected, or that are not "
+            f"committed when the query ends. {remedy}"
+        )
 
     def subscription(
         self,
         destination: str,
+        headers: Headers = (),
         *,
         durable_name: str | None = None,
         client_id: str | None = None,
         selector: str | None = None,
     ) -> Subscription:
-        """What SUBSCRIBE asks for.
+        """What SUBSCRIBE asks for; ``headers`` as for :meth:`kind`.
 
         Raises UnsupportedError if ``durable_name`` is set and the broker cannot keep messages of
         ``destination`` under a name, or keeps them without one.
         """
         if durable_name is None:
             return PLAIN
-        if not self.is_topic(destination):
+        if not self.is_topic(destination, headers):
             raise UnsupportedError(
                 f"durableName is given, but {destination} is not known to be a topic on this broker "
                 f"({self.name}); a queue keeps its messages by itself. Leave durableName out"
@@ -178,8 +222,8 @@ class Dialect:
         self.check_selector(headers)
         self._check_headers(destination, headers)
         if receivers > 1:
-            self._check_sharing(destination, receivers, durable)
-        if not self.redelivers(destination, durable=durable) and not allow_loss:
+            self._check_sharing(destination, headers, receivers, durable)
+        if self.is_topic(destination, headers) and not durable and not allow_loss:
             raise UnsupportedError(
                 f"{destination} is a topic without a durable subscription: what is published while no "
                 "receiver is connected, or not yet committed when its connection ends, is lost. "
@@ -190,7 +234,7 @@ class Dialect:
     def check_batch_read(self, destination: str, headers: Headers, *, allow_loss: bool) -> None:
         """Raise UnsupportedError if a batch read of ``destination`` could not show what is there."""
         self.check_selector(headers)
-        if self.is_topic(destination) and not allow_loss:
+        if self.is_topic(destination, headers) and not allow_loss:
             raise UnsupportedError(
                 f"{destination} is a topic, which keeps no messages: a batch read would show only what is "
                 "published while it reads. Read from a queue, or as a stream, or accept that with "
@@ -217,14 +261,14 @@ class Dialect:
     def _check_headers(self, destination: str, headers: Headers) -> None:
         durable = None if self.durable_topics is None else self.durable_topics.deciding_header
         used = {name for name, value in headers if value not in ("", "false")}
-        if durable in used and self.is_topic(destination):
+        if durable in used and self.is_topic(destination, headers):
             raise UnsupportedError(
                 f"subscribeHeaders has {durable}, which the option durableName sets on this broker "
                 f"({self.name}), with all that belongs to it"
             )
 
-    def _check_sharing(self, destination: str, receivers: int, durable: bool) -> None:
-        if self.is_queue(destination):
+    def _check_sharing(self, destination: str, headers: Headers, receivers: int, durable: bool) -> None:
+        if self.is_queue(destination, headers):
             return
         if not durable:
             raise UnsupportedError(
@@ -252,6 +296,8 @@ DIALECTS: tuple[Dialect, ...] = (
         id_header="message-id",
         selectors=False,
         browse_headers=(("browser", "true"),),
+        # All but topics.
+        queue_prefixes=("",),
         durable_topics=DurableTopics("durable-subscription-name", shared=True),
     ),
     Dialect(
@@ -281,6 +327,9 @@ DIALECTS: tuple[Dialect, ...] = (
         # Without these the destination is an address that keeps nothing, unless the acceptor has prefixes.
         queue_subscribe_headers=(("subscription-type", "ANYCAST"),),
         queue_send_headers=(("destination-type", "ANYCAST"),),
+        # ADDRESS::QUEUE
+        queue_infix="::",
+        kind_header="subscription-type",
         durable_topics=DurableTopics(
             "durable-subscription-name", needs_client_id=True, shared=True, by_name_alone=True
         ),

@@ -195,7 +195,9 @@ class Receiver:
         self._refused = None  # it comes again, after those messages that are not ACKed
         is_news = self._history.failed(error, time.time())
         self._deliveries.disconnected(
-            redelivers=self._dialect.redelivers(settings.destination, durable=settings.durable)
+            redelivers=self._dialect.redelivers(
+                settings.destination, self._options.subscribe_headers, durable=settings.durable
+            )
         )
         self._notify()
         if not may_recover(error) or not self._may_try_again(error, now):
@@ -263,7 +265,7 @@ class Receiver:
         mean, most = self._deliveries.frames.mean_bytes, self._settings.max_buffered_bytes
         self._window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean, max_bytes=most)
         if not self._history.status.connections:
-            for risk in risks(dialect, self._options):
+            for risk in risks(dialect, self._settings):
                 log.warning("%s", risk)
         return dialect.subscribe_headers(
             self._settings.destination, prefetch, frame_bytes=mean, max_bytes=most

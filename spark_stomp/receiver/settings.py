@@ -136,20 +136,27 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscri
         allow_loss=options.allow_loss,
     )
     chosen = dialect.subscription(
-        destination, durable_name=options.durable_name, client_id=client_id, selector=options.selector
+        destination,
+        options.subscribe_headers,
+        durable_name=options.durable_name,
+        client_id=client_id,
+        selector=options.selector,
     )
     return Subscription(chosen.id, selector + chosen.headers + options.subscribe_headers)
 
 
-def risks(dialect: Dialect, options: SourceOptions) -> Iterator[str]:
-    """What a broker of this dialect could do to the messages, in sentences for the log."""
-    journaled = options.journal is not None
-    if dialect.redelivery_limit is not None and not journaled:
+def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
+    """What the user should know of this broker and this destination, a line each."""
+    options = settings.options
+    unknown = dialect.unknown_kind(settings.destination, options.subscribe_headers)
+    if unknown is not None and not options.allow_loss:
+        yield unknown
+    if dialect.redelivery_limit is not None and options.journal is None:
         yield (
             f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
             "unless configured otherwise, and each broken connection costs one or more"
         )
-    if journaled and options.id_header is None and dialect.id_header is None:
+    if options.journal is not None and options.id_header is None and dialect.id_header is None:
         yield (
             f"messages of {dialect.name} carry no id that survives redelivery: with the journal none is "
             "lost, but one that is delivered again, after a broken connection or a restart, is a second row. "

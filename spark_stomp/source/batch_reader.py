@@ -125,7 +125,7 @@ class _BatchRead:
                     too_many = shown < there or (options.capped and not self._room and not ended)
                     if ended or too_many:
                         break
-            _warn(dialect, destination, self._taken - before, options.selector)
+            _warn(dialect, destination, self._taken - before, options)
             _disconnect(connection, dialect)
         if too_many:
             self._end_early()
@@ -243,8 +243,11 @@ def _batch(block: MessageBlock, count: int, version: str, destination: str, firs
     )
 
 
-def _warn(dialect: Dialect, destination: str, taken: int, selector: str | None) -> None:
-    if dialect.browse_limit is not None and selector is not None:
+def _warn(dialect: Dialect, destination: str, taken: int, options: SourceOptions) -> None:
+    unknown = dialect.unknown_kind(destination, options.subscribe_headers)
+    if unknown is not None and not options.allow_loss:
+        log.warning("%s", unknown)
+    if dialect.browse_limit is not None and options.selector is not None:
         log.warning(
             "the batch read of %s with a selector shows only what is among the first messages of the queue: "
             "%s looks at no more than maxBrowsePageSize of them, %d by default",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from support.brokers import ActiveMQ, Broker
+from support.brokers import ActiveMQ, Artemis, Broker
 from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.driven import Run, publish
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import Dialect, dialect_for, dialect_named
-from spark_stomp.errors import TooManyMessages
+from spark_stomp.errors import DestinationRefused, TooManyMessages, UnsupportedError
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import Frame, MessageReceived, encode_frame
 from spark_stomp.source.batch_reader import browse
@@ -158,6 +160,54 @@ def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, 
         taker.confirm("gone")
     (frame,) = consume(broker, queue, 1)
     assert (frame.get("redelivered") != "true") == dialect.unsubscribe_returns
+
+
+@pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+@pytest.mark.broker
+class TestAnAddressOfArtemisWithoutPrefix:
+    @pytest.mark.parametrize(
+        ("said", "address", "refused"),
+        [
+            (None, Artemis.multicast, False),
+            (None, Artemis.anycast, False),
+            ("ANYCAST", Artemis.anycast, False),
+            ("ANYCAST", Artemis.multicast, True),
+            ("MULTICAST", Artemis.multicast, False),
+            ("MULTICAST", Artemis.anycast, True),
+        ],
+    )
+    def test_the_broker_says_what_it_is_only_if_it_is_asked_for_the_other(
+        self, broker: Broker, said: str | None, address: str, refused: bool
+    ) -> None:
+        headers = () if said is None else ((dialect_named("artemis").kind_header or "", said),)
+        with contextlib.ExitStack() as stack:
+            if refused:
+                stack.enter_context(pytest.raises(DestinationRefused, match=f"Not allowed to specify {said}"))
+            with consumer(broker, address, *headers):
+                pass
+
+    def test_a_stream_of_a_multicast_address_is_refused_once_its_kind_is_said(self, broker: Broker) -> None:
+        for said, error in (("MULTICAST", UnsupportedError), ("ANYCAST", DestinationRefused)):
+            options = broker.options(destination=Artemis.multicast)
+            headers = json.dumps({"subscription-type": said})
+            with (
+                Run(options, subscribeHeaders=headers) as query,
+                pytest.raises(error, match=r"MULTICAST|topic"),
+            ):
+                query.batch()
+
+    def test_a_queue_named_with_its_address_keeps_its_messages(self, broker: Broker) -> None:
+        """Also if it does not exist yet, and its address is a topic for all others."""
+        address = broker.new_queue().removeprefix("/queue/")
+        queue = f"{address}::mine"
+        assert dialect_named("artemis").kind(queue) == "queue"
+        with consumer(broker, queue):
+            pass
+        publish(broker.options(), f"/topic/{address}", [b"while away"])
+        for redelivered in ("false", "true"):
+            with consumer(broker, queue, goodbye=False) as taker:
+                (frame,) = taker.take(1)
+                assert (frame.body, frame.get("redelivered")) == (b"while away", redelivered)
 
 
 @pytest.mark.broker

@@ -201,6 +201,14 @@ RULES = [
         f"{DELIVERIES}::test_where_nothing_comes_again_everything_stays",
     ),
     Broken(
+        "2.4",
+        "a destination of unknown kind is not counted on to deliver again",
+        "brokers.dialect:Dialect.redelivers",
+        "durable or self.is_queue(destination, headers)",
+        "durable or not self.is_topic(destination, headers)",
+        f"{RECEIVER}::TestAnUnknownKindOfDestination::test_what_was_received_stays_when_the_connection_breaks",
+    ),
+    Broken(
         "2.5",
         "an end that was chosen before a discard is chosen again",
         "receiver.deliveries:offer",
@@ -532,7 +540,7 @@ RULES = [
         "7.5",
         "a plain topic needs allowLoss",
         "brokers.dialect:Dialect.check_subscription",
-        "not self.redelivers(destination, durable=durable) and not allow_loss",
+        "self.is_topic(destination, headers) and not durable and not allow_loss",
         "False",
         "unit/brokers/test_dialect.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss",
     ),

@@ -79,6 +79,9 @@ class Artemis(Broker):
         bean = 'org.apache.activemq.artemis:broker="localhost"'
         self._jolokia.call(bean, "destroyQueue(java.lang.String)", f"{client}.{name}@{topic}")
 
+    # Addresses of one kind only, below which nothing is created.
+    multicast, anycast = "fixed.multicast", "fixed.anycast"
+
     @property
     def _instance(self) -> Path:
         return self.folder / "instance"
@@ -97,9 +100,22 @@ class Artemis(Broker):
         account = ("--user", str(self.login), "--password", str(self.password), "--require-login")
         run(home / "bin/artemis", "create", "--silent", "--no-autotune", "--no-web", *account, self._instance)
         configuration = (CONF / "artemis/broker.xml").read_text()
-        (self._instance / "etc/broker.xml").write_text(with_tls(configuration))
+        (self._instance / "etc/broker.xml").write_text(with_fixed(with_tls(configuration)))
         # Jolokia's agent asks from inside the process and has no role of Artemis.
         management = self._instance / "etc/management.xml"
         management.write_text(management.read_text().replace('"hawtio"', '"org.apache.activemq.artemis"'))
         self.port, self.tls_port, jolokia = free_ports(3)
         self._jolokia = Jolokia(jolokia)
+
+
+def with_fixed(configuration: str) -> str:
+    """The configuration with two addresses whose kinds the broker does not change."""
+    setting = (
+        '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
+        "<auto-create-queues>false</auto-create-queues></address-setting></address-settings>"
+    )
+    addresses = (
+        f'<addresses><address name="{Artemis.multicast}"><multicast/></address><address '
+        f'name="{Artemis.anycast}"><anycast><queue name="{Artemis.anycast}"/></anycast></address></addresses>'
+    )
+    return configuration.replace("</address-settings>", setting).replace("</core>", f"{addresses}</core>")

@@ -87,6 +87,65 @@ def test_only_queues_are_shared() -> None:
     assert not rabbit.is_queue("/topic/a")
 
 
+class TestKinds:
+    @pytest.mark.parametrize(
+        ("broker", "destination", "kind"),
+        [
+            ("artemis", "/queue/prices", "queue"),
+            ("artemis", "/topic/prices", "topic"),
+            ("artemis", "prices", "unknown"),
+            ("artemis", "prices::mine", "queue"),
+            ("rabbitmq", "/exchange/a/b", "topic"),
+            ("rabbitmq", "prices::mine", "unknown"),
+            ("generic", "/queue/a", "queue"),
+            ("generic", "/exchange/a/b", "unknown"),
+            ("activemq", "prices", "unknown"),
+        ],
+    )
+    def test_follow_from_the_name(self, broker: str, destination: str, kind: str) -> None:
+        dialect = dialect_named(broker)
+        assert dialect.kind(destination) == kind
+        assert dialect.is_queue(destination) == (kind == "queue")
+        assert (dialect.unknown_kind(destination, ()) is None) == (kind != "unknown")
+
+    @pytest.mark.parametrize(
+        ("said", "kind"), [("ANYCAST", "queue"), ("multicast", "topic"), ("x", "unknown")]
+    )
+    def test_may_be_said_where_the_broker_has_a_header_for_it(self, said: str, kind: str) -> None:
+        headers = (("subscription-type", said),)
+        assert dialect_named("artemis").kind("prices", headers) == kind
+        assert dialect_named("artemis").kind("/queue/prices", headers) == "queue"
+        assert dialect_named("activemq").kind("prices", headers) == "unknown"
+
+    @pytest.mark.rule("2.4")
+    def test_only_what_is_known_to_come_again_is_counted_on(self) -> None:
+        artemis = dialect_named("artemis")
+        assert artemis.redelivers("/queue/prices", durable=False)
+        assert artemis.redelivers("prices", (("subscription-type", "ANYCAST"),), durable=False)
+        assert artemis.redelivers("/topic/prices", durable=True)
+        for uncertain in ("prices", "/topic/prices"):
+            assert not artemis.redelivers(uncertain, durable=False)
+
+    def test_what_could_be_lost_is_said_in_one_line_with_the_way_out(self) -> None:
+        for broker, way_out in (
+            ("artemis", '"subscription-type": "ANYCAST"'),
+            ("generic", "in the option broker"),
+            ("activemq", "/queue/"),
+        ):
+            said = dialect_named(broker).unknown_kind("prices", ())
+            assert said is not None and "\n" not in said
+            assert "prices" in said and "lost" in said and way_out in said
+
+    @pytest.mark.rule("7.5")
+    def test_what_is_said_to_be_a_topic_is_one(self) -> None:
+        artemis, headers = dialect_named("artemis"), (("subscription-type", "MULTICAST"),)
+        with pytest.raises(UnsupportedError, match=r"prices is a topic.*allowLoss"):
+            artemis.check_subscription("prices", headers, receivers=1, durable=False, allow_loss=False)
+        with pytest.raises(UnsupportedError, match=r"prices is a topic.*allowLoss"):
+            artemis.check_batch_read("prices", headers, allow_loss=False)
+        assert artemis.subscription("prices", headers, durable_name="d", client_id="c").headers
+
+
 def test_the_end_of_a_browse_is_known_only_where_one_can_browse() -> None:
     assert dialect_named("activemq").end_of_browse("end")
     assert not dialect_named("activemq").end_of_browse(None)

@@ -240,6 +240,36 @@ def figures(status: ReceiverStatus) -> tuple[int, int, int, int, int]:
 FIVE = [b"m0", b"m1", b"m2", b"m3", b"m4"]
 
 
+class TestAnUnknownKindOfDestination:
+    """It may be a topic: what was received there may never come again."""
+
+    @pytest.mark.rule("2.4")
+    @pytest.mark.parametrize(("id_header", "rows"), [("message-id", 5), (None, 10)])
+    def test_what_was_received_stays_when_the_connection_breaks(
+        self, devbroker: DevBroker, id_header: str | None, rows: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        devbroker.publish_many("prices", [b"m"] * 5)
+        options = {"broker": "generic"} if id_header is None else {"broker": "generic", "idHeader": id_header}
+        with receiving(devbroker.url, "prices", **options) as receiver:
+            received(receiver, 5)
+            devbroker.drop_connections()
+            wait_until(lambda: devbroker.queue("prices").redelivered == 5, what="the redelivery")
+            received(receiver, rows)
+            assert receiver.status().discards == 0
+            receiver.acknowledge(rows)
+            wait_until(lambda: devbroker.queue("prices").depth == 0, what="the ACKs")
+            assert receiver.status().received == rows
+        assert caplog.text.count("whether prices is a queue or a topic is not known") == 1
+
+    def test_nothing_is_said_of_a_queue_or_of_accepted_loss(
+        self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for destination, loss in ((QUEUE, "false"), ("prices", "true")):
+            with receiving(devbroker.url, destination, broker="generic", allowLoss=loss) as receiver:
+                wait_until(lambda one=receiver: one.status().subscribed, what="the subscription")
+        assert "is not known" not in caplog.text
+
+
 class TestReconnect:
     @pytest.mark.rule("2.3", "4.3")
     def test_offered_messages_are_reattached_and_numbers_go_on(self, devbroker: DevBroker) -> None:
