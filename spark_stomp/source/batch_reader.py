@@ -112,7 +112,7 @@ class _BatchRead:
             connection.require_open()
             version = connection.session.version or "1.0"
             dialect = dialect_for(connection.session.server, options.connection.broker)
-            too_many = False
+            too_many = ended = False
             early = _subscribe(connection, options, dialect, destination, self._room)
             # Spark may take its time with a batch of rows.
             with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
@@ -127,6 +127,8 @@ class _BatchRead:
                         break
             _warn(dialect, destination, self._taken - before, options)
             _disconnect(connection, dialect)
+        if dialect.browse_headers is not None and not (ended or too_many):
+            log.warning("the broker did not say that the browse has ended: %s may have more", destination)
         if too_many:
             self._end_early()
         elif self._taken - before == dialect.browse_limit:

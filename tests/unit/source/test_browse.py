@@ -56,7 +56,7 @@ def test_up_to_max_messages_and_nothing_consumed(devbroker: DevBroker, broker: s
 
 @pytest.mark.parametrize("versions", ["1.0", "1.1", "1.2"])
 def test_nothing_is_consumed_where_the_broker_passes_over_what_asks_to_browse(
-    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, versions: str
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, versions: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     subscribe = Broker.subscribe
 
@@ -70,6 +70,9 @@ def test_nothing_is_consumed_where_the_broker_passes_over_what_asks_to_browse(
     view = devbroker.queue(QUEUE)
     assert (view.acked, view.delivered) == (0, 25)
     assert devbroker.bodies(QUEUE) == BODIES
+    assert "did not say that the browse has ended" not in caplog.text
+    assert seen(devbroker, acceptVersions=versions) == BODIES
+    assert "did not say that the browse has ended" in caplog.text
 
 
 def test_a_message_that_only_looks_like_the_end_of_a_browse(devbroker: DevBroker) -> None:
