@@ -94,6 +94,9 @@ class Journal(Protocol):
     def remember(self, keys: Sequence[MessageKey]) -> None:
         """Make these keys durable: their frames are about to be trimmed."""
 
+    def can_trim(self, upto: int) -> bool:
+        """Whether there is a file to delete that lies whole below ``upto``."""
+
     def trim(self, upto: int) -> None:
         """Delete the files that lie whole below ``upto``."""
 

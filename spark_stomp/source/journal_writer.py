@@ -176,12 +176,14 @@ class JournalWriter:
         taken = [(one, batch) for one in self._receivers for batch in self._taken(one)]
         if not taken:
             return False
-        positions = self._appended([batch for _, batch in taken])
-        self._disk_is_full = positions is None
-        if positions is None:
-            self._bound = "disk"
+        try:
+            positions = self._appended([batch for _, batch in taken])
+        except JournalFull as error:
+            self._await_room(error)
             return False
-        for (one, batch), position in zip(taken, positions, strict=True):
+        self._disk_is_full = False
+        # Those that there was no room for are taken again.
+        for (one, batch), position in zip(taken, positions, strict=False):
             one.journaled(batch, position)
             if self._ack_when_durable:
                 one.commit(batch.end)
@@ -190,20 +192,29 @@ class JournalWriter:
                 one.commit_position(self._committed)
         return True
 
-    def _appended(self, batches: Sequence[FrameBatch]) -> list[int] | None:
-        """Their positions; None if the disk is full, and commits and receipts may make room."""
-        try:
-            return self._journal.append(batches)
-        except JournalFull as error:
+    def _appended(self, batches: Sequence[FrameBatch]) -> list[int]:
+        """The positions of as many as there is room for; JournalFull if there is none for the first one."""
+        while True:
+            try:
+                return self._journal.append(batches)
+            except JournalFull as error:
+                # Not the error itself: the frames of its traceback keep files open, and with them their room.
+                full = JournalFull(error.message)
             first = self._journal.first
             self._trim(self._committed)
-            if self._journal.first > first:
-                return self._appended(batches)
-            if not self._holds_anything():
-                raise
-            if not self._disk_is_full:
-                log.warning("%s. Messages wait until commits make room", error.message)
-        return None
+            if self._journal.first == first:
+                if len(batches) == 1:
+                    raise full
+                batches = batches[: len(batches) // 2]
+
+    def _await_room(self, error: JournalFull) -> None:
+        """The disk is full: frames wait, if commits and receipts can make room."""
+        if not self._holds_anything():
+            raise error
+        if not self._disk_is_full:
+            log.warning("%s. Messages wait until commits make room", error.message)
+        self._disk_is_full = True
+        self._bound = "disk"
 
     def _taken(self, receiver: Deliveries) -> list[FrameBatch]:
         if not self._has_room(receiver):
@@ -236,7 +247,7 @@ class JournalWriter:
         for one in self._all:
             unconfirmed = one.oldest_position
             upto = upto if unconfirmed is None else min(upto, unconfirmed)
-        if upto <= self._journal.first:
+        if not self._journal.can_trim(upto):
             return
         try:
             if self._remember() or self._index.unwritten_are_confirmed:

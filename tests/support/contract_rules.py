@@ -804,7 +804,7 @@ RULES = [
     Broken(
         "J.12",
         "frames wait while the disk is full",
-        "source.journal_writer:JournalWriter._appended",
+        "source.journal_writer:JournalWriter._await_room",
         "not self._holds_anything()",
         "True",
         f"{WRITER}::TestFullDisk::test_frames_wait_and_what_is_there_is_served",

@@ -65,6 +65,7 @@ class LocalJournal:
         self._directory = Path(settings.location)
         self._settings = settings
         self._failure: JournalError | None = None
+        self._lacks_room = False
         self._reserve = Reserve(self._directory / RESERVE, min(_LARGEST_RESERVE, settings.max_bytes >> 8))
         self._segment_bytes = min(max(settings.max_bytes // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
         with self._writing():
@@ -115,6 +116,7 @@ class LocalJournal:
             segment = self._segments[-1]
             positions = segment.append(batches, self._committed)
             segment.sync()
+        self._lacks_room = False
         self._durable_commit = self._committed
         self._end = segment.end
         return positions
@@ -123,6 +125,8 @@ class LocalJournal:
         self._committed = max(self._committed, position)
 
     def flush(self) -> None:
+        with self._writing():
+            self._reserve.fill()
         segment = self._segments[-1]
         if segment.is_marked and self._durable_commit == self._committed:
             return
@@ -141,19 +145,30 @@ class LocalJournal:
             with self._writing():
                 self._with_reserve(lambda: self._dedup_log.append(keys))
 
+    def can_trim(self, upto: int) -> bool:
+        return self._segments[0].end <= upto if len(self._segments) > 1 else self._last_may_go(upto)
+
     def trim(self, upto: int) -> None:
         # What needs no room comes first.
         with self._writing():
             self._delete_below(upto)
-            last = self._segments[-1]
-            if last.end <= upto and self._is_full(last):
-                self._with_reserve(lambda: self._rotate(last.end))
+            if self._last_may_go(upto):
+                self._with_reserve(lambda: self._rotate(self._end))
                 self._delete_below(upto)
+            # What was deleted has room only if no variable here still holds it.
             self._reserve.fill()
 
     def _is_full(self, segment: Segment) -> bool:
         # One without frames is never replaced: the next would have the same name.
         return segment.size >= self._segment_bytes and segment.end > segment.first
+
+    def _last_may_go(self, upto: int) -> bool:
+        """Whether the last segment is to be followed by another one and deleted.
+
+        It must lie whole below ``upto``, and have its size unless the disk is full.
+        """
+        last = self._segments[-1]
+        return last.end <= upto and (self._is_full(last) or (self._lacks_room and last.end > last.first))
 
     def _delete_below(self, upto: int) -> None:
         while len(self._segments) > 1 and self._segments[0].end <= upto:
@@ -281,6 +296,7 @@ class LocalJournal:
             yield
         except OSError as error:
             if _lacks_room(error):
+                self._lacks_room = True
                 raise unwritable(str(self._directory), error, JournalFull) from error
             self._failure = unwritable(str(self._directory), error)
             raise self._failure from error

@@ -134,6 +134,9 @@ class ObjectJournal:
             with self._writing():
                 self._dedup_log.append(keys)
 
+    def can_trim(self, upto: int) -> bool:
+        return bool(self._objects) and self._objects[0].end <= min(upto, self._committed)
+
     def trim(self, upto: int) -> None:
         upto = min(upto, self._committed)
         old = [name for name in self._objects if name.end <= upto]

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
     def one(**options: object) -> Query:
         if made:
-            made[-1].close()
+            made.pop().close()
         made.append(Query(tmp_path / "journal", **options))  # type: ignore[arg-type]
         return made[-1]
 
@@ -464,7 +465,14 @@ class Disk:
 
     @property
     def used(self) -> int:
-        return sum(path.stat().st_size for path in self.folder.rglob("*"))
+        """What is deleted and still open takes up its room, too."""
+        deleted = 0
+        for one in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):
+                name = str(one.readlink())
+                if name.startswith(str(self.folder)) and name.endswith("(deleted)"):
+                    deleted += one.stat().st_size
+        return deleted + sum(path.stat().st_size for path in self.folder.rglob("*"))
 
     @property
     def free(self) -> int:
@@ -518,6 +526,14 @@ class TestFullDisk:
         assert len(bodies(query.journal.batches(0, came - 1))) == came - 1
 
     @pytest.mark.rule("J.11", "J.12")
+    def test_commits_make_room_in_one_segment(
+        self, make: Make, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The disk is smaller than a segment may become."""
+        monkeypatch.setattr("spark_stomp.journal.local.journal._LARGEST_SEGMENT", 1 << 20)
+        self.test_commits_make_room(make, disk, reserve=True)
+
+    @pytest.mark.rule("J.11", "J.12")
     @pytest.mark.parametrize("reserve", [False, True])
     def test_commits_make_room(self, make: Make, disk: Disk, reserve: bool) -> None:
         query = make()
@@ -528,6 +544,7 @@ class TestFullDisk:
         assert (query.journal.end, query.writer.full) == (came, False)
         assert query.journal.first > 0
         assert bodies(query.journal.batches(came - 1, came)) == [f"body {came - 1}"]
+        assert (disk.folder / "reserve").stat().st_size == 1_000
 
     @pytest.mark.rule("J.11")
     @pytest.mark.parametrize("reserve", [False, True])
@@ -562,6 +579,9 @@ class TestFullDisk:
         query = make()
         came = self.fill(query, disk, reserve=False)
         query.receiver.disconnected(redelivers=True)
+        # It ends with its process, which has files open.
+        query.close()
+        query.journal._segments = []
         query = make()
         query.writer.start()
         query.deliver(0, came, handle="again")
@@ -592,6 +612,29 @@ class TestFullDisk:
         assert query.journal.size > size
         query = make()
         assert bodies(query.journal.batches(0, 2)) == ["body 0", "body 1"]
+
+    def test_no_room_goes_to_keys_if_nothing_can_be_deleted(self, make: Make, disk: Disk) -> None:
+        query = make()
+        self.fill(query, disk)
+        query.writer.commit(1)
+        self.acknowledge(query)
+        for _ in range(3):
+            query.writer.step()
+        assert not (disk.folder / "settled.keys").exists()
+        assert (disk.folder / "reserve").exists()
+
+    def test_as_many_as_there_is_room_for_are_written(self, make: Make, disk: Disk) -> None:
+        query = make()
+        disk.size = disk.used + 3_000
+        for number in range(100):
+            query.deliver(number)
+        assert query.writer.step()
+        assert 10 < query.journal.end < 100
+        while query.writer.step():
+            pass
+        assert query.writer.full_because == "disk"
+        held = query.journal.end
+        assert bodies(query.journal.batches(0, held)) == [f"body {number}" for number in range(held)]
 
     @pytest.mark.rule("5.1")
     def test_nothing_that_could_make_room_is_an_error(self, make: Make, disk: Disk) -> None:
