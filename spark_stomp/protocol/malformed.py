@@ -251,5 +251,5 @@ def _parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
     """The head, with its blank line, and the body."""
     frame = frame.lstrip(b"\r\n\0 ")
     blank = _BLANK_LINE[version].search(frame)
-    body = len(frame) if blank is None else blank.end()
-    return frame[:body], frame[body:-1]
+    assert blank is not None, "a frame whose end is known has a blank line"
+    return frame[: blank.end()], frame[blank.end() : -1]

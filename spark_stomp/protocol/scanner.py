@@ -22,7 +22,7 @@ from spark_stomp.protocol.layouts import (
     RunLayout,
     compile_run,
 )
-from spark_stomp.protocol.malformed import BadFrame, MalformedMessage, raw_value
+from spark_stomp.protocol.malformed import BadFrame, MalformedMessage, raw_value, read_malformed
 from spark_stomp.protocol.reader import FrameReader, Span
 
 
@@ -270,10 +270,14 @@ class FrameScanner(FrameReader):
         self._wanted = bad.wanted
         return end
 
-    def _take_malformed(self, end: int) -> MalformedMessage:
+    def _take_malformed(self, end: int) -> MalformedMessage | Frame:
+        """The refused frame; if it belongs to a foreign subscription, what can be read of it."""
         assert self._bad is not None
         bad, data = self._bad, self._buffer.peek(0, end + 1)
         self._consume(end + 1)
+        readable = read_malformed(data, self.version)
+        if not self._collects(readable.headers):
+            return Frame("MESSAGE", *readable)
         return bad.message(data, self._raw_ack_headers, self._raw_id_header)
 
     # -- the quick path

@@ -65,6 +65,15 @@ def test_a_header_that_no_new_version_can_carry_is_refused() -> None:
         Message(1, "m", "/q", (("", "nameless"),), b"")
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_raw_lines_go_out_as_they_are(version: str) -> None:
+    message = Message(1, "m", "/q", (("x", "a\\b"),), b"body", b"bad:\0\n")
+    for one in (message, message.copy()):
+        assert delivered(one, b"first:1\n", version).startswith(
+            b"MESSAGE\nfirst:1\nmessage-id:m\nbad:\0\ndestination:/q\n"
+        )
+
+
 def test_a_copy_is_a_message_of_its_own() -> None:
     message = Message(1, "m", "/q", (), b"x")
     message.deliveries = 3

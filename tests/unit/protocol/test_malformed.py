@@ -136,8 +136,9 @@ class TestTheEnd:
             scanned(b"MESSAGE\ncontent-length:4\n\nbody\0", limits=Limits(max_body=3))
 
     @ALL
-    def test_is_found_however_the_input_is_split(self, version: str) -> None:
-        for pieces in splits(GOOD + NUL + GOOD):
+    @pytest.mark.parametrize("bad", [NUL, b"MESSAGE\nx:\xff\n\nbody\0"], ids=["declared", "not declared"])
+    def test_is_found_however_the_input_is_split(self, version: str, bad: bytes) -> None:
+        for pieces in splits(GOOD + bad + GOOD):
             events = scanned(pieces, version)
             assert [type(event) for event in events] == [MessageBlock, MalformedMessage, MessageBlock]
 
@@ -176,6 +177,15 @@ class TestOrder:
         with pytest.raises(FrameSyntaxError):
             scanner.next_event()
 
+    def test_one_of_a_foreign_subscription_is_told_apart(self) -> None:
+        scanner = FrameScanner("1.2", tolerant=True)
+        scanner.collect_from("mine")
+        scanner.receive_data(NUL.replace(b"id:s", b"subscription:other") + NUL)
+        frame = scanner.next_event()
+        assert isinstance(frame, Frame)
+        assert isinstance(scanner.next_event(), MalformedMessage)
+        assert (frame.command, frame.get("subscription"), frame.body) == ("MESSAGE", "other", b"bo\0y")
+
 
 class TestWhatItIsCalled:
     def test_by_its_headers(self) -> None:
@@ -187,7 +197,7 @@ class TestWhatItIsCalled:
         assert bad_one(NUL, version).ack == b"m"
 
     def test_in_any_case_in_the_lenient_dialect(self) -> None:
-        bad = bad_one(b"message\nDESTINATION: /q\nMessage-Id: m\nID: s\nx:\xff\n\n\0", "lenient")
+        bad = bad_one(b"message\ndestination\nDESTINATION: /q\nMessage-Id: m\nID: s\nx:\xff\n\n\0", "lenient")
         assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"m", b"s", "/q", "m")
 
     def test_raw_for_an_ack_and_unescaped_for_a_person(self) -> None:
@@ -206,6 +216,21 @@ class TestWhatItIsCalled:
     def test_by_nothing_if_it_says_nothing(self) -> None:
         bad = bad_one(b"MESSAGE\nx:\xff\n\n\0")
         assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"", None, None, None)
+
+
+class TestTheError:
+    def test_names_message_destination_reason_and_remedy(self) -> None:
+        error = bad_one(NUL).as_error("/queue/subscribed")
+        assert str(error) == (
+            "[STOMP_MESSAGE_MALFORMED] message 'm' from /q is malformed: [STOMP_FRAME_MALFORMED] a NUL "
+            "stands before the blank line that ends the headers. It is not acknowledged, so the broker keeps "
+            "it and delivers it again. Remove it there, or get it as a row with onMalformed=column"
+        )
+
+    def test_says_so_if_there_is_no_name_and_no_row_either(self) -> None:
+        text = str(bad_one(b"MESSAGE\nx:\xff\n\n\0").as_error("/queue/subscribed"))
+        assert "message without a readable message-id from /queue/subscribed is malformed" in text
+        assert text.endswith("it names nothing that an ACK could name, so it cannot be a row either")
 
 
 class TestReading:

@@ -27,6 +27,18 @@ class TestFrameKeys:
         data = b"\n\nMESSAGE\r\nredelivered:true\r\ndestination:/q\r\n\r\nbody\0\n"
         assert frame_keys(batch(data[:-1], [len(data) - 1]), [b"1"]) == [key(b"1")]
 
+    @pytest.mark.rule("7.7")
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
+    @pytest.mark.parametrize("line", [b"x:\0", b"x:\xff", b"x:\\t\0", b"x:a\rb\0", b"x:" + b"y" * 70_000])
+    def test_a_malformed_message_has_the_same_on_each_delivery(self, version: str, line: bytes) -> None:
+        """Alone or among others, whose octets may bar the quick way."""
+        frame = b"MESSAGE\ndestination:/q\n%bredelivered:%b\n" + line + b"\ncontent-length:4\n\nbo\0y\0"
+        first, again = frame % (b"", b"false"), frame % (b"ack:7\n", b"true")
+        other = b"MESSAGE\ndestination:/q\nx:\xc3\xa4\n\nother\0"
+        alone = frame_keys(batch(first, [len(first)], version), [b"1"])
+        among = frame_keys(batch(other + again, [len(other), len(other) + len(again)], version), [b"0", b"1"])
+        assert alone == [key(b"1", b"bo\0y", "/q")] == among[1:]
+
     def test_without_an_id_there_is_none(self) -> None:
         assert frame_keys(batch(b"MESSAGE\n\n\0" * 3, [10, 20, 30]), [None, b"", b"1"])[:2] == [None, None]
 
