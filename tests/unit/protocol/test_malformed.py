@@ -22,8 +22,12 @@ from spark_stomp.protocol import (
     Limits,
     MalformedMessage,
     MessageBlock,
+    malformed_content,
     read_malformed,
 )
+from spark_stomp.protocol.buffer import ReceiveBuffer
+from spark_stomp.protocol.grammar import Head, grammar_of
+from spark_stomp.protocol.malformed import BadFrame
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 
@@ -125,6 +129,7 @@ class TestTheEnd:
         [
             (b"x:a\0b\ncontent-length:4\n\nbody\0", Limits(max_body=4, max_frame=37)),
             (b"x:\xff\n\nbody\0", Limits(max_body=4)),
+            (b"x:\xff\n\n\0", Limits(max_body=0)),
             (b"x:\xff\n\nbody\0", Limits(max_frame=18)),
         ],
     )
@@ -149,6 +154,10 @@ class TestTheEnd:
         (bad,) = scanned([octets[at : at + 1] for at in range(len(octets))])
         assert isinstance(bad, MalformedMessage) and bad.data == octets
         assert time.process_time() - began < 60
+
+    def test_is_waited_for_as_a_whole_if_it_is_declared(self) -> None:
+        bad = BadFrame(Head("MESSAGE", grammar_of("1.2"), Limits()), FrameSyntaxError("bad"))
+        assert (bad.find_end(ReceiveBuffer(NUL[:-1])), bad.wanted) == (None, len(NUL))
 
     def test_a_scanner_that_is_not_tolerant_refuses_the_frame(self) -> None:
         scanner = FrameScanner("1.2")
@@ -197,8 +206,14 @@ class TestWhatItIsCalled:
         assert bad_one(NUL, version).ack == b"m"
 
     def test_in_any_case_in_the_lenient_dialect(self) -> None:
-        bad = bad_one(b"message\ndestination\nDESTINATION: /q\nMessage-Id: m\nID: s\nx:\xff\n\n\0", "lenient")
+        bad = bad_one(
+            b"message\ndestination\n\xff:\nDESTINATION: /q\nMessage-Id: m\nID: s\nx:\xff\n\n\0", "lenient"
+        )
         assert (bad.ack, bad.id, bad.destination, bad.message_id) == (b"m", b"s", "/q", "m")
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1"])
+    def test_a_cr_is_a_part_of_a_name_before_1_2(self, version: str) -> None:
+        assert bad_one(b"MESSAGE\nmessage-id:a\rb\nx:\xff\n\n\0", version).message_id == "a\rb"
 
     def test_raw_for_an_ack_and_unescaped_for_a_person(self) -> None:
         bad = bad_one(b"MESSAGE\ndestination:a\\cb\nmessage-id:m\\n\nack:1\\c2\nid:s\\c\nx:\xff\n\n\0")
@@ -245,6 +260,11 @@ class TestReading:
             ("id", "s"),
             ("content-length", "4"),
         )
+
+    def test_for_recognising_it_whatever_is_wrong_with_the_destination(self) -> None:
+        frame = b"\nMESSAGE\ndestination:\xff\0\ncontent-length:1\n\nb\0"
+        assert malformed_content(frame, "1.2") == ("\N{REPLACEMENT CHARACTER}\0", b"b")
+        assert malformed_content(b"MESSAGE\nx:\xff\n\nb\0", "1.2") == ("", b"b")
 
     def test_unescapes(self) -> None:
         assert read_malformed(b"MESSAGE\na:b\\cc\nx:\\t\n\n\0", "1.2").headers == (("a", "b:c"),)
