@@ -30,6 +30,7 @@ POINTS = sections_and_points()[1]
 def marked(path: Path) -> dict[str, set[str]]:
     """The tests of a module, as pytest names them, with the points that each is marked with."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
+    whole = {point for node in body for point in points_of_module(node)}
     functions = [("", set(), node) for node in body] + [
         (f"{node.name}::", set(points_of(node)), inner)
         for node in body
@@ -37,16 +38,26 @@ def marked(path: Path) -> dict[str, set[str]]:
         for inner in node.body
     ]
     return {
-        outer + node.name: common | set(points_of(node))
+        outer + node.name: whole | common | set(points_of(node))
         for outer, common, node in functions
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
 
 
+def points_of_module(node: ast.stmt) -> Iterator[str]:
+    """The points of ``pytestmark = pytest.mark.rule(...)``."""
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+        yield from points_named(node.value)
+
+
 def points_of(node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
     for decorator in node.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.rule":
-            yield from (ast.literal_eval(argument) for argument in decorator.args)
+        yield from points_named(decorator)
+
+
+def points_named(mark: ast.expr) -> Iterator[str]:
+    if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.rule":
+        yield from (ast.literal_eval(argument) for argument in mark.args)
 
 
 def test_sections_and_points_are_numbered_in_order() -> None:
