@@ -64,6 +64,7 @@ QUERY = (
 TOTALS = (
     _counter("rows", "Rows in batches of this run that Spark has committed, as far as is proved."),
     _gauge("rows_waiting", "Rows to come: received, and not in a committed batch yet."),
+    _gauge("more_waiting", "Whether the last batch probably left messages behind, here or on the broker."),
     Key("receivers", "How many receivers there are."),
     Key("connected", "How many of them are subscribed."),
     Key("window_full", "Whether the window of any receiver is full."),

@@ -240,6 +240,14 @@ class SourceOptions:
     max_drain_time: float = option(
         "maxDrainTime", READS, TIMEOUT, "1h", "When those end at the latest, even while producers go on."
     )
+    drain: bool = option(
+        "drain",
+        SOURCE,
+        BOOLEAN,
+        "false",
+        "Whether the first batch of a run takes all there is, up to these limits or `maxMessagesPerTrigger`. "
+        "Needs `journal` and `ackAfter=journal`.",
+    )
     max_messages: int = option(
         "maxMessages",
         BATCH,
@@ -311,11 +319,7 @@ class SourceOptions:
         "Whether a journal that is missing, damaged or trimmed fails the query; `false` logs what is gone.",
     )
     allow_loss: bool = option(
-        "allowLoss",
-        READS,
-        BOOLEAN,
-        "false",
-        "Go on where nothing could protect the messages (plain topics).",
+        "allowLoss", READS, BOOLEAN, "false", "Go on where nothing could protect the messages (plain topics)."
     )
     max_buffered_bytes: int = option(
         "maxBufferedBytes",

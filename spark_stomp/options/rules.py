@@ -120,6 +120,11 @@ def _admission(raw: RawOptions, options: SourceOptions) -> Iterator[str]:
 
 
 def _journal(raw: RawOptions, options: SourceOptions) -> Iterator[str]:
+    if options.drain and ("journal" not in raw or options.ack_after != "journal"):
+        yield (
+            "drain = true needs journal and ackAfter = journal: a broker sends only so many messages "
+            "un-acknowledged, and only the journal lets them be acknowledged before the batch is done"
+        )
     if "journal" in raw:
         return
     if options.ack_after == "journal":

@@ -67,6 +67,7 @@ class JournalBacklog:
                 max(self._journal.end, offered),
                 full=self._writer.full or self._waits_for_commits(statuses),
                 base=self._base if committed is None else 0,
+                bound=self._writer.full_because,
             )
         ]
 

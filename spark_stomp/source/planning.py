@@ -48,7 +48,8 @@ class Limits:
 class Available:
     """What one receiver holds: ``[offered, received)`` is new. ``full`` means that its broker sends no more
     until something is ACKed. ``discards`` says how often frames were discarded before this was seen. ``base``
-    is where the epoch begins for a start that does not know it."""
+    is where the epoch begins for a start that does not know it. ``bound`` is why a journal takes no more;
+    None if it does."""
 
     name: str
     epoch: str
@@ -57,6 +58,7 @@ class Available:
     full: bool = False
     discards: int = 0
     base: int = 0
+    bound: str | None = None
 
     @property
     def new(self) -> int:
@@ -182,11 +184,12 @@ def split(whole: Range, sizes: Sizes, max_bytes: int) -> list[Range]:
 
 
 class Mode(enum.Enum):
-    """What the trigger wants of ``latestOffset``."""
+    """What the trigger wants of ``latestOffset``; WHOLE is a drain in one batch (option ``drain``)."""
 
     STREAMING = "streaming"
     ONCE = "once"
     DRAIN = "drain"
+    WHOLE = "whole drain"
 
 
 class Decision(enum.Enum):
@@ -239,6 +242,10 @@ def decide(mode: Mode, limits: Limits, situation: Situation) -> Decision:
     if mode is Mode.STREAMING:
         ready = is_ready(situation.available, limits, situation.waited)
         return Decision.CUT if ready else Decision.NOTHING_NEW
+    if mode is Mode.WHOLE:
+        if end_of_drain(limits, situation) is None:
+            return Decision.WAIT
+        return Decision.CUT if situation.new else Decision.NOTHING_NEW
     if mode is Mode.DRAIN and situation.now >= situation.drain_until:
         return Decision.NOTHING_NEW
     if situation.new:
@@ -253,3 +260,28 @@ def _batch_is_complete(limits: Limits, situation: Situation) -> bool:
     if any(receiver.full for receiver in situation.available):
         return True
     return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX
+
+
+def end_of_drain(limits: Limits, situation: Situation) -> str | None:
+    """What ends a drain in one batch; None if nothing does yet."""
+    if limits.max_messages is not None and situation.new >= limits.max_messages:
+        return "maxMessagesPerTrigger"
+    bound = next(filter(None, (receiver.bound for receiver in situation.available)), None)
+    if bound is not None:
+        return bound
+    if situation.now >= situation.drain_until:
+        return "maxDrainTime"
+    return "idleTimeout" if situation.silence >= situation.idle_timeout else None
+
+
+def leaves_more(mode: Mode, situation: Situation, end: Offset) -> bool:
+    """Whether more messages than the batch up to ``end`` are probably there: here, or still on the broker.
+
+    A batch of a one-time trigger also leaves some if messages were still coming when it was cut.
+    """
+    if any(receiver.full for receiver in situation.available):
+        return True
+    if mode is not Mode.STREAMING and situation.silence < QUIET_PERIOD:
+        return True
+    taken = {name: position.sequence for name, position in end}
+    return any(receiver.new and taken[receiver.name] < receiver.received for receiver in situation.available)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from spark_stomp.source.planning import (
     Situation,
     choose_end,
     decide,
+    end_of_drain,
+    leaves_more,
     plan,
     rotated,
     split,
@@ -57,13 +60,14 @@ class QueryStatus:
     """A snapshot of a running query.
 
     ``document`` is what the status file shows, ``epochs`` are those whose frames are held; ``failure`` is the
-    error that Spark's next call will raise.
+    error that Spark's next call will raise. ``more_waiting``: the last batch probably left messages behind.
     """
 
     receivers: list[ReceiverStatus]
     document: dict[str, Any]
     epochs: frozenset[str]
     failure: StompError | None
+    more_waiting: bool
 
 
 def _shown_if_it_fails(
@@ -116,6 +120,8 @@ class QueryRuntime:
         self._pending_since: float | None = None
         self._turn = 0
         self._drain_until = float("inf")
+        self._mode = Mode.STREAMING
+        self._more_waiting = False
         self._sigterm = SigtermHandler(self.stop)
         self._parent = ParentWatch(self._sigterm.finish)
         self._stop_lock = threading.Lock()
@@ -125,12 +131,14 @@ class QueryRuntime:
     def status(self) -> QueryStatus:
         """What the receivers and the journal are doing now; may be called from any thread."""
         shown = self._document(running=not self._stopping)
-        return QueryStatus(self._receivers.statuses(), shown, self._backlog.epochs, self._failure)
+        return QueryStatus(
+            self._receivers.statuses(), shown, self._backlog.epochs, self._failure, self._more_waiting
+        )
 
     def _document(self, running: bool) -> dict[str, Any]:
         figures, rows = self._receivers.figures(), self._backlog.rows
-        failure = self._failure or self._raised
-        return document(self._identity, figures, rows, failure, running=running)
+        failure, more = self._failure or self._raised, self._more_waiting
+        return document(self._identity, figures, rows, failure, running=running, more_waiting=more)
 
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.
@@ -150,8 +158,13 @@ class QueryRuntime:
         if self._status is not None:
             self._status.start()
 
+    @property
+    def drains_first(self) -> bool:
+        """Whether the first batch of the run drains."""
+        return self._options.drain
+
     def begin_drain(self) -> None:
-        """AvailableNow: from now on drain, for ``maxDrainTime`` at the longest."""
+        """AvailableNow, or ``drain``: from now on drain, for ``maxDrainTime`` at the longest."""
         self._drain_until = time.monotonic() + self._options.max_drain_time
 
     @_shown_if_it_fails
@@ -193,6 +206,7 @@ class QueryRuntime:
         """
         # ACKs that this call released make room in the broker's window. Without a wait for the next messages,
         # every second trigger would find nothing.
+        self._mode = mode
         refill_until = 0.0 if self._receivers.acks_confirmed() else time.monotonic() + QUIET_PERIOD
         while True:
             self._raise_failure()
@@ -204,10 +218,15 @@ class QueryRuntime:
                 end = choose_end(start, situation.available, self._limits, self._backlog)
                 if not self._backlog.offer(end, situation.available):
                     continue
+                self._more_waiting = leaves_more(mode, situation, end)
+                if mode is Mode.WHOLE:
+                    self._tell_end_of_drain(situation)
                 self._pending_since = None
                 self._turn += 1
                 return end
             if decision is Decision.NOTHING_NEW:
+                # A drain that ends at maxDrainTime may leave some.
+                self._more_waiting = situation.new > 0
                 if mode is not Mode.STREAMING:
                     self._finish_run()
                 return start
@@ -217,6 +236,11 @@ class QueryRuntime:
         """The end of everything received, and the status."""
         received = self._backlog.received(self._receivers.statuses())
         return {"offset": received.to_dict(), "status": self._document(running=True)}
+
+    def _tell_end_of_drain(self, situation: Situation) -> None:
+        level = logging.WARNING if self._more_waiting else logging.INFO
+        reason = end_of_drain(self._limits, situation)
+        log.log(level, "the first batch of this run is a drain, which ended because of %s", reason)
 
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
@@ -297,6 +321,7 @@ class QueryRuntime:
         self._sigterm.uninstall()
 
     def _stop(self) -> None:
+        self._warn_of_more()
         deadline = time.monotonic() + _SHUTDOWN - _RESERVE
         try:
             self._committer.stop(_LAST_LOOK)
@@ -305,6 +330,16 @@ class QueryRuntime:
             if self._status is not None:
                 self._status.stop(_STATUS_END)
             self._stopped.set()
+
+    def _warn_of_more(self) -> None:
+        if self._more_waiting and self._mode is Mode.ONCE:
+            log.warning(
+                "the run ends after one batch, which took what the broker sends un-acknowledged, or what "
+                "limits let through: more messages are probably waiting. Set drain = true (with journal and "
+                "ackAfter = journal), or start the query again until a run finds nothing"
+            )
+        elif self._more_waiting and self._mode is not Mode.STREAMING:
+            log.warning("the run ends at a limit, and more messages are probably waiting: start it again")
 
     @property
     def _failure(self) -> StompError | None:

@@ -86,6 +86,7 @@ def document(
     failure: StompError | None,
     *,
     running: bool,
+    more_waiting: bool = False,
 ) -> Figures:
     """All that is shown; ``figures`` are those of the receivers and of the journal, by name."""
     receivers = {name: one for name, one in figures.items() if name != JOURNAL}
@@ -99,7 +100,12 @@ def document(
         "failure": None if failure is None else str(failure),
         "started_at": _shown(identity.started_at),
         "written_at": _shown(time.time()),
-        "totals": {"rows": rows.committed, "rows_waiting": rows.waiting, **_totals(receivers.values())},
+        "totals": {
+            "rows": rows.committed,
+            "rows_waiting": rows.waiting,
+            "more_waiting": more_waiting,
+            **_totals(receivers.values()),
+        },
         "receivers": receivers,
         "journal": figures.get(JOURNAL),
     }

@@ -60,6 +60,8 @@ class StompStreamReader(DataSourceStreamReader):
             runtime.await_subscriptions()
         # Before 4.2 any call may be the only one of its run (AvailableNow, Once), so the first one waits.
         mode = Mode.ONCE if first and start is None else self._mode_of(limit)
+        if first and runtime.drains_first:
+            mode = Mode.WHOLE
         end = runtime.latest_offset(begin, mode)
         self._last_end = end
         return start if start is not None and end == begin else end.to_dict()
@@ -102,7 +104,7 @@ class StompStreamReader(DataSourceStreamReader):
             except StompError:
                 runtime.stop()
                 raise
-            if self._mode is Mode.DRAIN:
+            if self._mode is Mode.DRAIN or runtime.drains_first:
                 runtime.begin_drain()
             self._runtime = runtime
         return self._runtime

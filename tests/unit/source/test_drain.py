@@ -1,16 +1,18 @@
-"""Batches larger than the un-acked window, where the journal is enough for an ACK."""
+"""Batches larger than the un-acked window, and runs that end with less than all there is (contract 5)."""
 
 from __future__ import annotations
 
+import logging
+import threading
 from pathlib import Path
 
 import pytest
-from support.driven import Run
+from support.driven import Json, Run
 
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
-BODIES = [b"%d" % number for number in range(600)]
+BODIES = [b"%d" % number + b"x" * 200 for number in range(600)]
 
 
 @pytest.fixture
@@ -32,3 +34,108 @@ def test_a_minimum_above_the_prefetch_is_met_where_the_journal_is_enough_for_an_
 ) -> None:
     with Run(options, minMessagesPerTrigger=500, maxTriggerDelay="10m") as run:
         assert len(run.batch()) >= 500
+
+
+class TestTheFirstBatch:
+    """With the option ``drain``."""
+
+    @pytest.mark.rule("5.8")
+    @pytest.mark.parametrize("start", [None, {"version": 1, "receivers": {}}], ids=["4.0", "4.2"])
+    def test_takes_all_there_is(
+        self,
+        options: dict[str, str],
+        devbroker: DevBroker,
+        caplog: pytest.LogCaptureFixture,
+        start: Json | None,
+    ) -> None:
+        with (
+            caplog.at_level(logging.INFO, "spark_stomp"),
+            Run(options, drain=True, idleTimeout="500ms", maxBufferedBytes="4k") as run,
+        ):
+            run.end = run.reader.latestOffset(start, None)
+            assert [row["body"] for row in run.read()] == BODIES
+            assert devbroker.queue(QUEUE).acked == len(BODIES)
+            assert not run.status.more_waiting
+        assert caplog.text.count("ended because of idleTimeout") == 1
+        assert "more messages are probably waiting" not in caplog.text
+
+    @pytest.mark.rule("5.8", "5.9")
+    @pytest.mark.parametrize(
+        ("limit", "reason"),
+        [
+            ({"maxMessagesPerTrigger": 50}, "maxMessagesPerTrigger"),
+            ({"journalMaxBytes": "64k"}, "journalMaxBytes"),
+        ],
+    )
+    def test_ends_at_a_bound_and_says_so(
+        self, options: dict[str, str], caplog: pytest.LogCaptureFixture, limit: Json, reason: str
+    ) -> None:
+        with Run(options, drain=True, idleTimeout="20s", **limit) as run:
+            run.end = run.reader.latestOffset()
+            assert 0 < len(run.read()) < len(BODIES)
+            assert run.status.more_waiting
+            assert run.status.document["totals"]["more_waiting"]
+        assert f"ended because of {reason}" in caplog.text
+        assert "start it again" in caplog.text
+
+    @pytest.mark.rule("5.6", "5.8")
+    def test_ends_at_max_drain_time_while_producers_go_on(
+        self, options: dict[str, str], devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        done = threading.Event()
+
+        def produce() -> None:
+            while not done.wait(0.02):
+                devbroker.publish_many(QUEUE, [b"more"])
+
+        producer = threading.Thread(target=produce)
+        producer.start()
+        try:
+            with Run(options, drain=True, idleTimeout="1s", maxDrainTime="2s") as run:
+                run.end = run.reader.latestOffset()
+                assert len(run.read()) > len(BODIES)
+        finally:
+            done.set()
+            producer.join()
+        assert "ended because of maxDrainTime" in caplog.text
+
+    def test_of_an_empty_queue_there_is_none(self, devbroker: DevBroker, tmp_path: Path) -> None:
+        journal = {"journal": str(tmp_path / "journal"), "ackAfter": "journal"}
+        with Run(
+            {"url": devbroker.url, "destination": QUEUE, **journal}, drain=True, idleTimeout="300ms"
+        ) as run:
+            assert run.reader.latestOffset() == run.start
+
+
+class TestOneBatch:
+    """A run of Trigger.Once, and of AvailableNow before Spark 4.2: one call."""
+
+    @pytest.mark.rule("5.9")
+    def test_that_leaves_more_on_the_broker_says_how_to_get_it(
+        self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        devbroker.publish_many(QUEUE, BODIES)
+        with Run({"url": devbroker.url, "destination": QUEUE, "prefetch": "100"}) as run:
+            run.end = run.reader.latestOffset()
+            assert len(run.read()) == 100
+            assert run.status.more_waiting
+            assert run.status.document["totals"]["more_waiting"]
+        assert "more messages are probably waiting" in caplog.text
+        assert "drain = true" in caplog.text
+
+    @pytest.mark.rule("5.9")
+    def test_that_takes_everything_says_nothing(
+        self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        devbroker.publish_many(QUEUE, BODIES)
+        with Run({"url": devbroker.url, "destination": QUEUE}) as run:
+            run.end = run.reader.latestOffset()
+            assert len(run.read()) == len(BODIES)
+            assert not run.status.more_waiting
+        assert "more messages" not in caplog.text
+
+    def test_of_several_says_nothing(self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+        devbroker.publish_many(QUEUE, BODIES)
+        with Run({"url": devbroker.url, "destination": QUEUE, "prefetch": "100"}) as run:
+            run.batch()
+        assert "more messages" not in caplog.text

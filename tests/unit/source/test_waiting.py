@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.source.offsets import Offset, Position
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
@@ -16,6 +17,8 @@ from spark_stomp.source.planning import (
     Mode,
     Situation,
     decide,
+    end_of_drain,
+    leaves_more,
 )
 
 STATUS = ReceiverStatus("r", "e", True, 0, 0, 0, last_active=100.0, window_full=False, failure=None)
@@ -113,3 +116,49 @@ def test_silence_counts_from_the_latest_of_all_receivers() -> None:
     older = replace(STATUS, last_active=50.0)
     situation = replace(Case(silence=1.0).situation(), statuses=[older, STATUS])
     assert situation.silence == 1.0
+
+
+class TestWhole:
+    """A drain in one batch."""
+
+    @pytest.mark.rule("5.8")
+    def test_waits_for_the_idle_timeout(self) -> None:
+        assert decided(Mode.WHOLE, Case(new=3, silence=1.9, pending=60.0)) is Decision.WAIT
+        assert decided(Mode.WHOLE, Case(new=3, silence=2.0)) is Decision.CUT
+        assert decided(Mode.WHOLE, Case(silence=2.0)) is Decision.NOTHING_NEW
+
+    @pytest.mark.rule("5.8")
+    @pytest.mark.parametrize(
+        ("limits", "situation", "reason"),
+        [
+            (Limits(), Case(new=3).situation(), None),
+            (Limits(), Case(new=3, silence=2.0).situation(), "idleTimeout"),
+            (Limits(), Case(new=3, drain_left=0.0).situation(), "maxDrainTime"),
+            (Limits(max_messages=3), Case(new=3).situation(), "maxMessagesPerTrigger"),
+            (
+                Limits(),
+                replace(Case().situation(), available=[Available("a", "e", 0, 3, bound="journalMaxBytes")]),
+                "journalMaxBytes",
+            ),
+        ],
+        ids=str,
+    )
+    def test_what_ends_it(self, limits: Limits, situation: Situation, reason: str | None) -> None:
+        assert end_of_drain(limits, situation) == reason
+
+
+class TestLeavesMore:
+    def left(self, case: Case, mode: Mode = Mode.ONCE, end: int = 4) -> bool:
+        return leaves_more(mode, case.situation(), Offset({"a": Position("e", end)}))
+
+    @pytest.mark.rule("5.9")
+    def test_a_full_window_leaves_some_on_the_broker(self) -> None:
+        assert self.left(Case(new=4, silence=5.0, full=True))
+        assert not self.left(Case(new=4, silence=5.0))
+
+    def test_a_limit_leaves_some_here(self) -> None:
+        assert self.left(Case(new=4, silence=5.0), end=3)
+
+    def test_messages_that_were_still_coming(self) -> None:
+        assert self.left(Case(new=4, silence=0.1))
+        assert not self.left(Case(new=4, silence=0.1), Mode.STREAMING)
