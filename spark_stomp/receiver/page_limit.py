@@ -30,7 +30,7 @@ class PageLimitDetector:
     def __init__(self, *, has_limit: bool, prefetch: int) -> None:
         self._has_limit = has_limit
         self._prefetch = prefetch
-        self._patience = _STALL
+        self._silence = _STALL
         self._stalled_at: int | None = None
         self._room_until: float | None = None
         self._came = 0
@@ -49,13 +49,13 @@ class PageLimitDetector:
         about to make room.
         """
         waits = self._has_limit and not acks_pending and 0 < unacked < self._prefetch
-        return waits and quiet >= self._patience
+        return waits and quiet >= self._silence
 
     def watch(self, unacked: int, quiet: float, now: float) -> None:
         """Called now and then while nothing comes, and before ACKs are sent."""
         if self._room_until is not None:
             if now > self._room_until:
-                self._judge(held_back=False)
+                self._conclude(held_back=False)
         elif self.holds_back(unacked, quiet):
             self._stalled_at = unacked
 
@@ -74,16 +74,16 @@ class PageLimitDetector:
         if self._stalled_at is None:
             return False
         if self._room_until is None or now > self._room_until:
-            self._judge(held_back=False)
+            self._conclude(held_back=False)
             return False
         self._came += count
         if self._came < _BURST:
             return False
         self._confirmed_at = self._stalled_at
-        self._judge(held_back=True)
+        self._conclude(held_back=True)
         return True
 
-    def _judge(self, *, held_back: bool) -> None:
-        self._patience = _STALL if held_back else min(self._patience * 2, _LONGEST_STALL)
+    def _conclude(self, *, held_back: bool) -> None:
+        self._silence = _STALL if held_back else min(self._silence * 2, _LONGEST_STALL)
         self._stalled_at = self._room_until = None
         self._came = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -120,7 +119,6 @@ class QueryRuntime:
         self._pending_since: float | None = None
         self._turn = 0
         self._drain_until = float("inf")
-        self._mode = Mode.STREAMING
         self._more_waiting = False
         self._sigterm = SigtermHandler(self.stop)
         self._parent = ParentWatch(self._sigterm.finish)
@@ -206,7 +204,6 @@ class QueryRuntime:
         """
         # ACKs that this call released make room in the broker's window. Without a wait for the next messages,
         # every second trigger would find nothing.
-        self._mode = mode
         refill_until = 0.0 if self._receivers.acks_confirmed() else time.monotonic() + QUIET_PERIOD
         while True:
             self._raise_failure()
@@ -219,14 +216,16 @@ class QueryRuntime:
                 if not self._backlog.offer(end, situation.available):
                     continue
                 self._more_waiting = leaves_more(mode, situation, end)
-                if mode is Mode.WHOLE:
-                    self._tell_end_of_drain(situation)
+                self._tell_what_is_left(mode, situation)
                 self._pending_since = None
                 self._turn += 1
                 return end
             if decision is Decision.NOTHING_NEW:
-                # A drain that ends at maxDrainTime may leave some.
                 self._more_waiting = situation.new > 0
+                if self._more_waiting and mode is Mode.DRAIN:
+                    log.warning(
+                        "the run ends at maxDrainTime, and more messages are waiting for the next one"
+                    )
                 if mode is not Mode.STREAMING:
                     self._finish_run()
                 return start
@@ -237,10 +236,22 @@ class QueryRuntime:
         received = self._backlog.received(self._receivers.statuses())
         return {"offset": received.to_dict(), "status": self._document(running=True)}
 
-    def _tell_end_of_drain(self, situation: Situation) -> None:
-        level = logging.WARNING if self._more_waiting else logging.INFO
-        reason = end_of_drain(self._limits, situation)
-        log.log(level, "the first batch of this run is a drain, which ended because of %s", reason)
+    def _tell_what_is_left(self, mode: Mode, situation: Situation) -> None:
+        # Said when the batch is cut: at the end of the run Spark no longer reads what this process writes.
+        if mode is Mode.WHOLE:
+            reason = end_of_drain(self._limits, situation)
+            text = "the first batch of this run is a drain, which ended because of %s"
+            if self._more_waiting:
+                log.warning(f"{text}; more messages are probably waiting for the next run", reason)
+            else:
+                log.info(text, reason)
+        elif mode is Mode.ONCE and self._more_waiting:
+            log.warning(
+                "this batch takes what the broker sends un-acknowledged, or what limits let through. If it "
+                "is the only one of its run (Once, and AvailableNow before Spark 4.2), more messages are "
+                "probably waiting after it: set drain = true (with journal and ackAfter = journal), or start "
+                "the query again until a run finds nothing"
+            )
 
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
@@ -321,7 +332,6 @@ class QueryRuntime:
         self._sigterm.uninstall()
 
     def _stop(self) -> None:
-        self._warn_of_more()
         deadline = time.monotonic() + _SHUTDOWN - _RESERVE
         try:
             self._committer.stop(_LAST_LOOK)
@@ -330,16 +340,6 @@ class QueryRuntime:
             if self._status is not None:
                 self._status.stop(_STATUS_END)
             self._stopped.set()
-
-    def _warn_of_more(self) -> None:
-        if self._more_waiting and self._mode is Mode.ONCE:
-            log.warning(
-                "the run ends after one batch, which took what the broker sends un-acknowledged, or what "
-                "limits let through: more messages are probably waiting. Set drain = true (with journal and "
-                "ackAfter = journal), or start the query again until a run finds nothing"
-            )
-        elif self._more_waiting and self._mode is not Mode.STREAMING:
-            log.warning("the run ends at a limit, and more messages are probably waiting: start it again")
 
     @property
     def _failure(self) -> StompError | None:

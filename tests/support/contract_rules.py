@@ -398,15 +398,15 @@ RULES = [
         "5.3",
         "a broker that stops below the prefetch counts as full",
         "receiver.page_limit:PageLimitDetector.holds_back",
-        "waits and quiet >= self._patience",
+        "waits and quiet >= self._silence",
         "False",
         "unit/receiver/test_page_limit.py::TestSilence::test_any_number_may_be_the_limit",
     ),
     Broken(
         "5.3",
         "where messages only trickle, silence has to last longer and longer",
-        "receiver.page_limit:PageLimitDetector._judge",
-        "min(self._patience * 2, _LONGEST_STALL)",
+        "receiver.page_limit:PageLimitDetector._conclude",
+        "min(self._silence * 2, _LONGEST_STALL)",
         "_STALL",
         (
             "unit/receiver/test_page_limit.py"
@@ -482,9 +482,9 @@ RULES = [
     ),
     Broken(
         "5.9",
-        "the end of a run that leaves messages says so",
-        "source.query:QueryRuntime._stop",
-        "self._warn_of_more()",
+        "a batch that leaves messages says so",
+        "source.query:QueryRuntime.latest_offset",
+        "self._tell_what_is_left(mode, situation)",
         "pass",
         f"{DRAINING}::TestOneBatch::test_that_leaves_more_on_the_broker_says_how_to_get_it",
     ),
