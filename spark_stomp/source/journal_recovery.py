@@ -26,13 +26,15 @@ def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most:
     delivered again, it is a second row; ``index`` counts the older ones.
     """
     recovered = Deliveries(0, index, "journal")
-    index.remember_confirmed(journal.remembered_keys)
-    index.take_unwritten()
+    with index.lock:
+        index.remember_confirmed(journal.remembered_keys)
+        index.take_unwritten()
     for low, high in journal.held(journal.first, journal.end):
         for batch in journal.batches(low, high):
             known = batch.end > min(journal.end - most, journal.committed)
             if not known:
-                index.count_evicted(len(batch.ends))
+                with index.lock:
+                    index.count_evicted(len(batch.ends))
             recovered.recover(batch, stable_ids(batch, id_header) if known else [None] * len(batch.ends))
     recovered.commit_position(journal.committed)
     if journal.end > journal.committed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -15,6 +16,7 @@ from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.journal.objects.cache import ObjectCache
+from spark_stomp.receiver import DedupIndex
 
 QUEUE = "/queue/a"
 COUNT = 60
@@ -95,3 +97,27 @@ def test_no_lock_is_held_during_io(
     assert "receiver.dedup:DedupIndex.lock" in watch.taken
     assert "receiver.frame_store:FrameStore._lock" in watch.taken
     assert {"os.pread", "socket.send"} <= watch.calls
+
+
+def test_the_dedup_index_is_never_used_without_its_lock(
+    devbroker: DevBroker, watch: LockWatch, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without: set[str] = set()
+
+    def watched(name: str) -> None:
+        method = getattr(DedupIndex, name)
+
+        def called(*args: Any) -> Any:
+            if "receiver.dedup:DedupIndex.lock" not in watch.held:
+                without.add(name)
+            return method(*args)
+
+        monkeypatch.setattr(DedupIndex, name, called)
+
+    for name in (
+        *("add_new", "add", "remove", "find", "pin", "committed", "remember_unconfirmed"),
+        *("remember_confirmed", "confirm", "expect_doubles", "take_doubles", "count_evicted"),
+    ):
+        watched(name)
+    drive(devbroker, options)
+    assert without == set()
