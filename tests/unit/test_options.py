@@ -504,6 +504,11 @@ class TestContradictions:
         assert "(1s)" in the_problem(source, maxDrainTime="1s")
         source(maxDrainTime="1s", idleTimeout="1s")
 
+    def test_a_drain_without_what_lets_the_broker_go_on(self) -> None:
+        assert "journal and ackAfter = journal" in the_problem(source, drain="true")
+        assert "journal and ackAfter = journal" in the_problem(source, drain="true", journal="/j")
+        assert source(drain="true", journal="/j", ackAfter="journal").drain
+
     def test_password_without_login(self) -> None:
         assert the_problem(sink, password="x") == "password is given without login"
 
