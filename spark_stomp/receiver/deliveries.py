@@ -121,6 +121,11 @@ class Deliveries:
             for repeat in repeats:
                 self._attach(*repeat, received_at)
 
+    def refused(self, size: int) -> None:
+        """A malformed message of ``size`` bytes came, and is not taken."""
+        with self._index.lock:
+            self._count(delivered=1, bytes=size, malformed=1)
+
     # --- ACKs
 
     @property

@@ -343,14 +343,12 @@ class Receiver:
             log.warning("%s", message.stray)
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
-        """Take the message with the reason beside it, or refuse it: take no more from this connection.
-
-        ACKs, receipts and heart-beats go on.
-        """
+        """Take the message with its reason, or refuse it: no more is taken from this connection."""
         if self._options.on_malformed == "column" and message.ack:
             self._take(connection, MessageBlock.of_malformed(message))
         elif self._refused is None:
             self._refused = message.as_error(self._settings.destination)
+            self._deliveries.refused(len(message.data))
             log.warning("%s", self._refused)
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:

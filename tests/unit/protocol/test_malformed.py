@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
@@ -130,18 +131,33 @@ class TestTheEnd:
             (b"x:a\0b\ncontent-length:4\n\nbody\0", Limits(max_body=4, max_frame=37)),
             (b"x:\xff\n\nbody\0", Limits(max_body=4)),
             (b"x:\xff\n\n\0", Limits(max_body=0)),
+            (b"x:\xff\n\n\0", Limits(max_frame=14)),
             (b"x:\xff\n\nbody\0", Limits(max_frame=18)),
         ],
     )
     def test_is_known_up_to_the_limits(self, octets: bytes, limits: Limits) -> None:
-        assert bad_one(b"MESSAGE\n" + octets, limits=limits).data == b"MESSAGE\n" + octets
+        for pieces in splits(b"MESSAGE\n" + octets):
+            (bad,) = scanned(pieces, limits=limits)
+            assert isinstance(bad, MalformedMessage) and bad.data == b"MESSAGE\n" + octets
+
+    def test_is_known_without_limits(self) -> None:
+        none = Limits(max_body=sys.maxsize, max_frame=sys.maxsize)
+        assert [type(event) for event in scanned(GOOD + NUL, limits=none)] == [MessageBlock, MalformedMessage]
+
+    def test_is_unknown_as_soon_as_the_frame_is_too_large(self) -> None:
+        scanner = FrameScanner("1.2", Limits(max_frame=20), tolerant=True)
+        scanner.receive_data(b"MESSAGE\nx:\xff\n12345678")
+        with pytest.raises(FrameSyntaxError):
+            scanner.next_event()
 
     def test_a_body_that_is_too_large_stays_an_error(self) -> None:
         with pytest.raises(BodyTooLarge):
             scanned(b"MESSAGE\ncontent-length:4\n\nbody\0", limits=Limits(max_body=3))
 
     @ALL
-    @pytest.mark.parametrize("bad", [NUL, b"MESSAGE\nx:\xff\n\nbody\0"], ids=["declared", "not declared"])
+    @pytest.mark.parametrize(
+        "bad", [NUL, b"MESSAGE\nx:\xff\n\n%b\0" % (b"bo\n\ndy" * 20)], ids=["declared", "not declared"]
+    )
     def test_is_found_however_the_input_is_split(self, version: str, bad: bytes) -> None:
         for pieces in splits(GOOD + bad + GOOD):
             events = scanned(pieces, version)

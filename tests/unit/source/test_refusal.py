@@ -79,6 +79,8 @@ def test_it_waits_for_the_commit(devbroker: DevBroker, tmp_path: Path, ack_after
         wait_until(lambda: any(one.refused for one in run.status.receivers), what="the malformed message")
         if ack_after == "journal":
             wait_until(lambda: devbroker.queue(QUEUE).acked == 40, what="the ACKs")
+        (counts,) = [one.counts for one in run.status.receivers]
+        assert (counts.delivered, counts.malformed) == (41, 1)
         for _ in range(3):
             assert run.status.failure is None
             assert len(run.read()) == 40
