@@ -147,3 +147,21 @@ def test_several_receivers_and_several_queues(
     assert (destinations.count("/queue/a"), destinations.count("/queue/b")) == (300, 200)
     assert {receiver for _, receiver in rows} == {"/queue/a#0", "/queue/a#1", "/queue/b#0", "/queue/b#1"}
     assert devbroker.queue("/queue/a").depth == devbroker.queue("/queue/b").depth == 0
+
+
+@pytest.mark.rule("5.8")
+@pytest.mark.parametrize(
+    ("count", "prefetch"), [(500, 50), pytest.param(25_000, 10_000, marks=pytest.mark.soak)]
+)
+def test_a_drain_takes_a_backlog_of_many_windows_on_every_release(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, count: int, prefetch: int
+) -> None:
+    devbroker.publish_many(QUEUE, bodies(count))
+    seen = Recorder()
+    journal = {"journal": tmp_path / "journal", "ackAfter": "journal", "drain": "true"}
+    frame = stomp_stream(spark, devbroker.url, QUEUE, prefetch=prefetch, **journal)
+    with Running(frame, tmp_path / "checkpoint", seen, availableNow=True) as running:
+        running.finish()
+    assert [len(batch) for batch in seen.batches.values()] == [count]
+    assert seen.bodies == bodies(count)
+    wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="all ACKs")
