@@ -282,6 +282,10 @@ class TestReading:
         assert malformed_content(frame, "1.2") == ("\N{REPLACEMENT CHARACTER}\0", b"b")
         assert malformed_content(b"MESSAGE\nx:\xff\n\nb\0", "1.2") == ("", b"b")
 
+    @pytest.mark.parametrize("line", [b"x:\xff", b"x:\0", b"x"])
+    def test_what_follows_a_bad_line(self, line: bytes) -> None:
+        assert read_malformed(b"MESSAGE\n" + line + b"\na:b\n\n\0", "1.2").headers == (("a", "b"),)
+
     def test_unescapes(self) -> None:
         assert read_malformed(b"MESSAGE\na:b\\cc\nx:\\t\n\n\0", "1.2").headers == (("a", "b:c"),)
 
