@@ -163,7 +163,7 @@ class Receiver:
                     self._wait_to_reconnect(error, retry)
         except StompError as error:
             self._failure = error
-            log.warning("ended: %s", error)
+            log.error("ended: %s", error)
         except Exception as error:
             # A thread that dies in silence would look like an empty queue for ever.
             name = self._settings.name
@@ -189,7 +189,8 @@ class Receiver:
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
         """Wait for the next attempt; raise if there is none."""
         settings, now = self._settings, time.monotonic()
-        if self._history.status.connected:
+        was_connected = self._history.status.connected
+        if was_connected:
             retry.ended(self._subscribed_since, self._last_active, now)
             self._tell_if_connected_again(ending=True)
         self._refused = None  # it comes again, after those messages that are not ACKed
@@ -211,7 +212,7 @@ class Receiver:
         log.log(
             logging.WARNING if is_news else logging.DEBUG,
             "%s: %s; trying again, next in %.1f s",
-            "connection lost" if self._history.status.connections else "no connection",
+            "connection lost" if was_connected else "no connection",
             error,
             delay,
         )

@@ -107,7 +107,7 @@ class _Segment:
     def file(self) -> OpenFile:
         """The file, open as long as somebody has this."""
         if self._file is None:
-            raise DeliveryError("the spill file was given up: the query has ended")
+            raise DeliveryError("the spill file was given up: its frames were freed, or the query has ended")
         return self._file
 
     def give_up(self) -> OpenFile | None:

@@ -188,8 +188,8 @@ class Committer:
                 self._warn_once("the query ends, and for its last batch")
 
     def _commit_proved(self) -> None:
-        # Without the lock, since it wakes receivers. Only one thread ever comes here: the watcher if there is
-        # a checkpoint, else Spark's; and Spark's before the watcher starts.
+        # Without the lock, since it wakes receivers. Spark's thread may come here while the watcher does: to
+        # be told of an older end after a newer one changes nothing.
         with self._lock:
             proved = list(self._proved)
             self._proved.clear()

@@ -576,3 +576,17 @@ class TestWhatItShows:
             assert level == wanted_level
             assert f"receiver={QUEUE}#0: {begin}" in text
         assert "5 redelivered" in lines[3][1]
+
+    def test_the_attempts_that_failed_and_the_end(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("DEBUG", "spark_stomp")
+        with DevBroker() as broker, receiving(broker.url, reconnectTimeout="1s") as receiver:
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            broker.stop()
+            wait_until(lambda: receiver.status().failure is not None, what="the end")
+        lines = [(record.levelname, record.getMessage().partition("#0: ")[2]) for record in caplog.records]
+        lost = next(index for index, (_, text) in enumerate(lines) if text.startswith("connection lost"))
+        (_, *attempts, end) = lines[lost:]
+        assert attempts
+        assert all(level == "DEBUG" and text.startswith("no connection: ") for level, text in attempts)
+        assert end[0] == "ERROR"
+        assert end[1].startswith("ended: [STOMP_CONNECTION_LOST] ")
