@@ -5,7 +5,9 @@
     kinds         texts to values: durations, sizes, JSON headers ...
     endpoint      the addresses in ``url``
     fields        how a dataclass field carries the option that fills it
-    definitions   the dataclasses: each option with key, scope, kind of value, default, meaning
+    connection_options, source_options, sink_options
+                  the dataclasses: each option with key, scope, kind of value, default, meaning
+    definitions   what these have in common, and all options in one list
     raw_options   what Spark handed over: unknown, misplaced and malformed options
     rules         options that make no sense together
     parsing       parse_source_options, parse_batch_options, parse_sink_options
@@ -13,16 +15,13 @@
 Keys are camelCase in documents and matched without regard to case, as Spark hands them over in lower case.
 """
 
-from spark_stomp.options.definitions import (
-    OPTIONS,
-    ConnectionOptions,
-    SinkOptions,
-    SourceOptions,
-    TlsOptions,
-)
+from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions
+from spark_stomp.options.definitions import OPTIONS
 from spark_stomp.options.endpoint import Endpoint
 from spark_stomp.options.fields import Option
 from spark_stomp.options.parsing import parse_batch_options, parse_sink_options, parse_source_options
+from spark_stomp.options.sink_options import SinkOptions
+from spark_stomp.options.source_options import SourceOptions
 
 __all__ = [
     "OPTIONS",

@@ -26,6 +26,9 @@ SINK: Final[frozenset[Scope]] = frozenset({"sink"})
 READS: Final = SOURCE | BATCH
 EVERYWHERE: Final = READS | SINK
 
+# For ``pending``.
+NOT_YET: Final = "is not available in this version"
+
 
 @dataclass(frozen=True)
 class Option:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from spark_stomp.errors import OptionError
-from spark_stomp.options.definitions import SinkOptions, SourceOptions
 from spark_stomp.options.fields import Scope, filled
 from spark_stomp.options.raw_options import RawOptions
 from spark_stomp.options.rules import contradictions, notes
+from spark_stomp.options.sink_options import SinkOptions
+from spark_stomp.options.source_options import SourceOptions
 
 
 def parse_source_options(options: Mapping[str, str]) -> SourceOptions:

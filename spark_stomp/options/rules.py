@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spark_stomp.options.definitions import ConnectionOptions, SinkOptions, SourceOptions, TlsOptions
+from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions
 from spark_stomp.options.fields import options_of
 from spark_stomp.options.kinds import Headers, format_duration, format_size
 from spark_stomp.options.raw_options import RawOptions
+from spark_stomp.options.sink_options import SinkOptions
+from spark_stomp.options.source_options import SourceOptions
 from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
 from spark_stomp.protocol.handshake import CONNECT_OWNS
 

@@ -1,0 +1,135 @@
+"""Options of a connection, the same for every read and write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_stomp.options.endpoint import ENDPOINTS, Endpoint
+from spark_stomp.options.fields import EVERYWHERE, group, option, optional, required
+from spark_stomp.options.kinds import (
+    BOOLEAN,
+    HEADERS,
+    NAME,
+    SIZE,
+    TEXT,
+    TIMEOUT,
+    Headers,
+    choice,
+    choices,
+    heartbeat_pair,
+    integer,
+)
+from spark_stomp.protocol import Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsOptions:
+    """How a ``stomp+ssl`` or ``wss`` address is secured. Files are PEM files; None means the system's own."""
+
+    ca_file: str | None = optional(
+        "tlsCaFile", EVERYWHERE, NAME, "PEM file of the authorities to trust.", note="the system's"
+    )
+    cert_file: str | None = optional("tlsCertFile", EVERYWHERE, NAME, "PEM file of the client's certificate.")
+    key_file: str | None = optional(
+        "tlsKeyFile", EVERYWHERE, NAME, "PEM file of its private key.", note="that of `tlsCertFile`"
+    )
+    key_password: str | None = optional(
+        "tlsKeyPassword", EVERYWHERE, TEXT, "Password of that key.", secret=True
+    )
+    verify: bool = option(
+        "tlsVerify",
+        EVERYWHERE,
+        BOOLEAN,
+        "true",
+        "Whether the broker's certificate and host name must be valid.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """How to reach a broker and how to introduce oneself.
+
+    ``endpoints`` are tried in order. ``heartbeat`` is (outgoing, incoming) in milliseconds, 0 for none;
+    ``connect_timeout`` is in seconds and covers one attempt at one endpoint. ``log_level`` is for the process
+    that holds the connection.
+    """
+
+    endpoints: tuple[Endpoint, ...] = required("url", EVERYWHERE, ENDPOINTS, "Address of the broker.")
+    login: str | None = optional("login", EVERYWHERE, NAME, "User name.")
+    password: str | None = optional(
+        "password", EVERYWHERE, TEXT, "Password. Spark redacts it in plans and logs.", secret=True
+    )
+    virtual_host: str = option("virtualHost", EVERYWHERE, NAME, "/", "The `host` header of CONNECT.")
+    accept_versions: tuple[str, ...] = option(
+        "acceptVersions",
+        EVERYWHERE,
+        choices("1.2", "1.1", "1.0", "lenient"),
+        "1.2,1.1,1.0",
+        "STOMP versions offered. `lenient` also takes peers that bend the rules.",
+    )
+    heartbeat: tuple[int, int] = option(
+        "heartbeat",
+        EVERYWHERE,
+        heartbeat_pair,
+        "10s,10s",
+        "Heart-beats offered and asked for. If the broker sends none, TCP notices after two minutes that it "
+        "is gone.",
+    )
+    connect_timeout: float = option(
+        "connectTimeout",
+        EVERYWHERE,
+        TIMEOUT,
+        "10s",
+        "Time for the connection, TLS and CONNECTED, per address.",
+    )
+    connect_headers: Headers = option(
+        "connectHeaders",
+        EVERYWHERE,
+        HEADERS,
+        "{}",
+        "More headers of CONNECT. Shown in plans: put no secrets here.",
+    )
+    secret_connect_headers: Headers = option(
+        "secretConnectHeaders", EVERYWHERE, HEADERS, "{}", "The same, redacted by Spark.", secret=True
+    )
+    client_id: str | None = optional(
+        "clientId", EVERYWHERE, NAME, "The `client-id` header of CONNECT (durable topic subscriptions)."
+    )
+    broker: str = option(
+        "broker",
+        EVERYWHERE,
+        choice("auto", "rabbitmq", "activemq", "artemis", "devbroker", "generic"),
+        "auto",
+        "The broker's dialect. `auto` goes by the `server` header of CONNECTED.",
+    )
+    tls: TlsOptions = group(TlsOptions)
+    max_frame_bytes: int = option(
+        "maxFrameBytes", EVERYWHERE, SIZE, "256m", "Largest frame taken from the broker; a larger one fails."
+    )
+    max_body_bytes: int | None = optional(
+        "maxBodyBytes",
+        EVERYWHERE,
+        SIZE,
+        "Largest body.",
+        note="`128m`, or `maxFrameBytes` where that is less",
+    )
+    max_header_line_bytes: int = option("maxHeaderLineBytes", EVERYWHERE, SIZE, "64k", "Longest header line.")
+    max_headers: int = option("maxHeaders", EVERYWHERE, integer(1), "1000", "Most headers of one frame.")
+    log_level: str = option(
+        "logLevel",
+        EVERYWHERE,
+        choice("debug", "info", "warning", "error"),
+        "warning",
+        "Least level of the lines on stderr of Spark's Python processes.",
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """What the protocol lets through; by default a body is bounded by the protocol and by the frame."""
+        body = self.max_body_bytes
+        return Limits(
+            max_header_line=self.max_header_line_bytes,
+            max_headers=self.max_headers,
+            max_body=min(Limits().max_body, self.max_frame_bytes) if body is None else body,
+            max_frame=self.max_frame_bytes,
+        )
