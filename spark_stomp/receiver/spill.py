@@ -90,8 +90,9 @@ class SpillFile:
 
     def reclaim(self) -> None:
         """Close the files that were given up."""
-        while self._given_up:
-            self._given_up.pop()
+        with self._lock:
+            closing, self._given_up = self._given_up, []
+        closing.clear()
 
 
 class _Segment:

@@ -50,6 +50,14 @@ class CommitEvidence:
         if end not in self._planned:
             self._planned.append(end)
 
+    def nothing_planned(self, end: Offset) -> None:
+        """``partitions(end, end)`` was called: on 4.0 and 4.1 the first call after a restart.
+
+        By itself it proves nothing, but if ``latestOffset()`` is next, ``end`` is committed. Of an earlier
+        run's messages a journal holds some.
+        """
+        self._uncommitted_plan = end
+
     def commit_called(self, end: Offset) -> None:
         """``commit(end)``."""
         if self._call_evidence:
@@ -59,8 +67,7 @@ class CommitEvidence:
         """``latestOffset(start, limit)``, or ``latestOffset()`` with ``start`` None on 4.0 and 4.1.
 
         Without a start, the last planned batch is committed: Spark asks for the next offset only after the
-        batch is in the commit log. The exception is harmless: ``partitions(X, X)``, the first call after a
-        restart, names epochs of the old run, and this run has nothing of them to ACK.
+        batch is in the commit log.
         """
         if not self._call_evidence:
             return
@@ -142,6 +149,10 @@ class Committer:
         with self._lock:
             self._evidence.planned(end)
         self._watch.ask()
+
+    def nothing_planned(self, end: Offset) -> None:
+        with self._lock:
+            self._evidence.nothing_planned(end)
 
     def commit_called(self, end: Offset) -> None:
         with self._lock:

@@ -119,6 +119,8 @@ class JournalWriter:
                 return False
             # The frames of this batch are kept until the next commit if there is room.
             self._keep_from, self._committed = self._committed, position
+            # Maybe there is room now: the writer sees.
+            self._bound = None
         # Only now: the writer reports frames and then looks at the mark, this thread does it the other way
         # round. So one of the two finds them, whichever comes first. Nothing is deleted meanwhile: what is
         # not freed yet is not trimmed, and keys are remembered before.

@@ -267,7 +267,8 @@ def end_of_drain(limits: Limits, situation: Situation) -> str | None:
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return "maxMessagesPerTrigger"
     bound = next(filter(None, (receiver.bound for receiver in situation.available)), None)
-    if bound is not None:
+    # With nothing new the journal is full of what is committed, and about to be deleted.
+    if bound is not None and situation.new:
         return bound
     if situation.now >= situation.drain_until:
         return "maxDrainTime"

@@ -302,6 +302,8 @@ class QueryRuntime:
         tickets = [RangeTicket(task.epoch, task.low, task.high) for task in tasks]
         if held:
             self._committer.planned(end, tickets)
+        elif start == end:
+            self._committer.nothing_planned(end)
         return [FrameRange(self._exchange.address, ticket) for ticket in tickets]
 
     def _declare_lost(self, absent: list[Range]) -> None:

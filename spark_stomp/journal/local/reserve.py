@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from spark_stomp.journal.files import write_fully
+
 
 class Reserve:
     """``size`` bytes at ``path``, as long as the disk has them. No method raises for a lack of them."""
@@ -21,9 +23,13 @@ class Reserve:
         """Take the room, if it is there."""
         if self._path.exists() and self._path.stat().st_size >= self._size:
             return
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, self._size)
+            # On a full disk some file systems have no room for the file itself.
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
+        try:
+            _allocate(descriptor, self._size)
         except OSError:
             self.spend()
         finally:
@@ -35,3 +41,10 @@ class Reserve:
             return False
         self._path.unlink()
         return True
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        write_fully(descriptor, [bytes(size)])

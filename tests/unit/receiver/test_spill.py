@@ -44,3 +44,19 @@ def test_nothing_has_a_name(spill: SpillFile, tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DeliveryError, match=r"stay on the broker.*lower prefetch"):
         SpillFile(str(tmp_path / "missing")).put(b"x")
+
+
+def test_two_threads_may_close_what_was_given_up(spill: SpillFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver's thread does it now and then, and the thread that ends the query."""
+    spill.put(b"x" * 1_000).free()
+    given_up = spill._given_up
+
+    class Slow(list[object]):
+        def __bool__(self) -> bool:
+            there = len(self) > 0
+            # Just now the other one was quicker.
+            super().clear()
+            return there
+
+    monkeypatch.setattr(spill, "_given_up", Slow(given_up))
+    spill.reclaim()

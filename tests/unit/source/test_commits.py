@@ -67,6 +67,23 @@ class TestBefore42:
         acks.evidence.latest_offset_called(None)
         assert acks.committed == [at(5)]
 
+    @pytest.mark.rule("1.2", "1.3")
+    def test_latest_offset_after_the_empty_partitions_of_a_restart(self) -> None:
+        """On 4.0 and 4.1 these come first, whether the end is committed or not."""
+        acks = Acks()
+        acks.evidence.nothing_planned(at(5))
+        assert (acks.committed, acks.evidence.unproved()) == ([], [])
+        acks.evidence.latest_offset_called(None)
+        assert acks.committed == [at(5)]
+
+    @pytest.mark.rule("1.3")
+    def test_a_batch_that_is_planned_again_after_these_waits_for_its_own_proof(self) -> None:
+        acks = Acks()
+        acks.evidence.nothing_planned(at(5))
+        acks.evidence.planned(at(5))
+        assert acks.committed == []
+        assert acks.evidence.unproved() == [at(5)]
+
     @pytest.mark.rule("1.3")
     def test_latest_offset_without_partitions_proves_nothing(self) -> None:
         acks = Acks()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.driven import Json, Run
+from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -98,6 +99,29 @@ class TestTheFirstBatch:
             done.set()
             producer.join()
         assert "ended because of maxDrainTime" in caplog.text
+
+    @pytest.mark.rule("1.2", "5.1", "5.8")
+    @pytest.mark.parametrize("bound", ["journalMaxBytes", "dedup index"])
+    def test_of_the_next_run_goes_on_from_a_full_journal(
+        self, options: dict[str, str], monkeypatch: pytest.MonkeyPatch, bound: str
+    ) -> None:
+        """On 4.0 and 4.1 no call of a one-time trigger proves its only batch."""
+        if bound == "journalMaxBytes":
+            options["journalMaxBytes"] = "64k"
+        else:
+            monkeypatch.setattr("spark_stomp.source.receivers.MAX_REMEMBERED", 50)
+        with Run(options, drain=True, idleTimeout="20s") as run:
+            run.end = run.reader.latestOffset()
+            rows = [row["body"] for row in run.read()]
+        assert 0 < len(rows) < len(BODIES)
+        with Run(options, drain=True, idleTimeout="20s", maxDrainTime="30s") as again:
+            again.start = run.end
+            assert list(again.reader.partitions(run.end, run.end)) == []
+            wait_until(lambda: again.counters()[0]["received"] > 0, what="messages that wait for room")
+            again.end = again.reader.latestOffset()
+            more = [row["body"] for row in again.read()]
+        assert more
+        assert rows + more == BODIES[: len(rows) + len(more)]
 
     def test_of_an_empty_queue_there_is_none(self, devbroker: DevBroker, tmp_path: Path) -> None:
         journal = {"journal": str(tmp_path / "journal"), "ackAfter": "journal"}
