@@ -108,7 +108,7 @@ RECEIVERS = (
     _counter("dropped", "Deliveries of a message that was committed already: acknowledged again, no row."),
     _counter("doubled", "Messages without a stable id that came again: a second row."),
     _counter("other_body", "Messages with a known id and another body: a row of their own."),
-    _counter("malformed", "Messages that break the protocol."),
+    _counter("malformed", "Messages that break the protocol or a limit."),
 )
 
 JOURNAL = (

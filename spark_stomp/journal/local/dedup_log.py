@@ -48,7 +48,8 @@ class DedupLog:
             raise
         except OSError:
             # What follows must not stand behind a part of a batch.
-            os.truncate(self._path, self._length)
+            if self._path.exists():
+                os.truncate(self._path, self._length)
             raise
         self._keys.extend(keys)
         self._written += len(keys)

@@ -130,13 +130,15 @@ class LocalJournal:
         segment = self._segments[-1]
         if segment.is_marked and self._durable_commit == self._committed:
             return
+        known = self._lacks_room
         try:
             with self._writing():
                 segment.mark(self._committed)
                 segment.sync()
         except JournalFull as error:
             # What it would say is in the checkpoint as well, and the next append says it too.
-            log.warning("%s", error)
+            if not known:
+                log.warning("%s", error)
         else:
             self._durable_commit = self._committed
 

@@ -20,6 +20,7 @@ from spark_stomp.errors import (
     JournalUnwritable,
 )
 from spark_stomp.framebatch import MessageKey
+from spark_stomp.journal import JournalFull
 from spark_stomp.journal.local import segment as segment_module
 from spark_stomp.journal.local.journal import LocalJournal
 
@@ -448,6 +449,59 @@ class TestFullDisk:
 
         monkeypatch.setattr(segment_module, "write_fully", full)
         assert bodies(reopened(directory).batches(0, 20)) == expected(0, 20)
+
+    def test_opening_and_flushing_need_no_new_file(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        filled(directory)
+        (directory / "reserve").unlink()
+        monkeypatch.setattr(os, "open", making_no_file)
+        journal = local_journal(directory)
+        journal.append([batch_of(20, 5)])
+        journal.flush()
+        assert journal.end == 25
+        journal.close()
+        assert not (directory / "reserve").exists()
+
+    def test_keys_that_no_file_can_be_made_for(
+        self, journal: LocalJournal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "open", making_no_file)
+        with pytest.raises(JournalFull, match="No space left"):
+            journal.remember([MessageKey("/queue/a", b"id", b"body")])
+
+    def test_it_is_said_once(
+        self, journal: LocalJournal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        journal.append([batch_of(0, 5)])
+        with monkeypatch.context() as patch:
+            patch.setattr(segment_module, "write_fully", failing(errno.ENOSPC))
+            journal.flush()
+            journal.flush()
+        assert caplog.text.count("No space left") == 1
+        # Another time is another event.
+        journal.append([batch_of(5, 5)])
+        monkeypatch.setattr(segment_module, "write_fully", failing(errno.ENOSPC))
+        journal.flush()
+        assert caplog.text.count("No space left") == 2
+
+
+OPEN = os.open
+
+
+def making_no_file(path: str | Path, flags: int, mode: int = 0o777) -> int:
+    """As ``os.open`` on a disk where no file can be made."""
+    if flags & os.O_CREAT and not Path(path).exists():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return OPEN(path, flags, mode)
+
+
+def test_the_reserve_where_the_system_cannot_allocate(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    local_journal(directory, max_bytes=256_000).close()
+    assert (directory / "reserve").read_bytes() == bytes(1_000)
 
     def test_a_place_that_cannot_be_had(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
