@@ -178,20 +178,14 @@ class Broker:
         topic = destination if destination.startswith(_TOPIC) else None
         if durable is not None:
             queue, topic = self._durable_queue(topic, durable, browse), None
+        elif browse and topic:
+            raise Refused("only a queue can be browsed; a topic keeps no messages")
         else:
-            if browse and topic:
-                raise Refused("only a queue can be browsed; a topic keeps no messages")
             queue = Queue() if browse or topic else self._queue(destination)
         member.subscribed += 1
+        ack = "auto" if browse else ack
         subscription = member.subscriptions[name] = Subscription(
-            name,
-            member.subscribed,
-            queue,
-            member.outlet,
-            ack="auto" if browse else ack,
-            window=window,
-            named=named,
-            topic=topic,
+            name, member.subscribed, queue, member.outlet, ack=ack, window=window, named=named, topic=topic
         )
         queue.consumers.append(subscription)
         if browse:

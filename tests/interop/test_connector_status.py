@@ -28,11 +28,11 @@ class Watched:
     """A status file of one receiver, beside the broker's management."""
 
     def __init__(self, path: Path, broker: Broker, queue: str) -> None:
-        self._path, self._broker, self._queue = path, broker, queue
+        self.path, self.queue, self._broker = path, queue, broker
 
     @property
     def figures(self) -> Figures:
-        (figures,) = read_status(self._path)["receivers"].values()
+        (figures,) = read_status(self.path)["receivers"].values()
         return dict(figures)
 
     def wait(self, **wanted: object) -> Figures:
@@ -41,7 +41,7 @@ class Watched:
 
         def shows() -> bool:
             nonlocal figures
-            figures = self.figures if self._path.exists() else {}
+            figures = self.figures if self.path.exists() else {}
             return wanted.items() <= figures.items()
 
         try:
@@ -57,7 +57,7 @@ class Watched:
         """
         deadline = time.monotonic() + PATIENCE
         while True:
-            figures, standing = self.wait(**wanted), self._broker.standing(self._queue)
+            figures, standing = self.wait(**wanted), self._broker.standing(self.queue)
             if sum(standing) == left and standing.unacked == figures["unacked"] == self.figures["unacked"]:
                 return figures
             assert time.monotonic() < deadline, f"{left} left; the broker says {standing}, the file {figures}"
@@ -74,16 +74,17 @@ def came_again(figures: Figures) -> int:
     return int(figures["reattached"] + figures["dropped"] + figures["doubled"])
 
 
-def test_the_status_agrees_with_the_broker(
-    broker: Broker, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def watched(broker: Broker, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
     monkeypatch.setattr(StatusFile, "look_every", 0.1)
-    path = tmp_path / "status.json"
-    watched = Watched(path, broker, queue)
+    return Watched(tmp_path / "status.json", broker, queue)
+
+
+def test_the_status_agrees_with_the_broker(broker: Broker, queue: str, watched: Watched) -> None:
     doubles = dialect_named(broker.dialect).id_header is None
     with FaultProxy(broker.port) as proxy:
         options = broker.options(
-            url=proxy.url, destination=queue, prefetch=40, maxMessagesPerTrigger=30, statusFile=path
+            url=proxy.url, destination=queue, prefetch=40, maxMessagesPerTrigger=30, statusFile=watched.path
         )
         with Run(options, reconnectTimeout="2m") as query:
             # A full window.
@@ -95,27 +96,9 @@ def test_the_status_agrees_with_the_broker(
             query.commit()
             after = watched.wait_agreed(left=100 - rows, acked=rows, committed=rows)
             assert after["delivered"] - after["unacked"] == rows
-            # Another connection.
             batch = len(query.batch())
-            before = watched.wait_agreed(left=100 - rows)
-            proxy.cut()
-            watched.wait(reconnects=1, connected=True)
-            wait_until(lambda: came_again(watched.figures) == batch, what=f"{batch} messages again")
-            again = watched.wait_agreed(left=100 - rows)
-            # Artemis marks only some of what it delivers again.
-            marked = again["redelivered"]
-            assert 0 < marked <= before["unacked"]
-            assert marked == before["unacked"] or broker.dialect == "artemis"
-            assert again["delivered"] == before["delivered"] + again["unacked"]
-            assert (again["doubled"], again["reattached"]) == ((batch, 0) if doubles else (0, batch))
-            # An outage: the file goes on, and the broker has everything again.
-            proxy.refuse()
-            proxy.cut()
-            down = watched.wait(connected=False, unacked=0, connected_since=None)
-            broker.wait_for(queue, ready=100 - rows, unacked=0)
-            wait_until(lambda: watched.figures["attempts"] > down["attempts"] + 1, what="attempts")
-            assert watched.figures["last_error"].startswith("[STOMP_CONNECT")
-            assert watched.figures["disconnected_since"] == down["disconnected_since"]
+            another_connection(watched, proxy, broker, left=100 - rows, batch=batch)
+            an_outage(watched, proxy, broker, left=100 - rows)
             # And all is well again.
             proxy.heal()
             watched.wait(connected=True, reconnects=2, attempts=0)
@@ -128,4 +111,31 @@ def test_the_status_agrees_with_the_broker(
             end = watched.wait_agreed(left=0)
             assert end["unacked"] == end["oldest_unacked_seconds"] == 0
             assert end["received"] == end["committed"] == end["acked"]
-            assert read_status(path)["totals"]["rows"] == 100 + end["doubled"]
+            assert read_status(watched.path)["totals"]["rows"] == 100 + end["doubled"]
+
+
+def another_connection(watched: Watched, proxy: FaultProxy, broker: Broker, *, left: int, batch: int) -> None:
+    """``batch`` of the ``left`` messages are rows already: they are attached, or without an id rows again."""
+    before = watched.wait_agreed(left)
+    proxy.cut()
+    watched.wait(reconnects=1, connected=True)
+    wait_until(lambda: came_again(watched.figures) == batch, what=f"{batch} messages again")
+    again = watched.wait_agreed(left)
+    # Artemis marks only some of what it delivers again.
+    marked = again["redelivered"]
+    assert 0 < marked <= before["unacked"]
+    assert marked == before["unacked"] or broker.dialect == "artemis"
+    assert again["delivered"] == before["delivered"] + again["unacked"]
+    doubles = dialect_named(broker.dialect).id_header is None
+    assert (again["doubled"], again["reattached"]) == ((batch, 0) if doubles else (0, batch))
+
+
+def an_outage(watched: Watched, proxy: FaultProxy, broker: Broker, *, left: int) -> None:
+    """The file goes on, and the broker has everything again."""
+    proxy.refuse()
+    proxy.cut()
+    down = watched.wait(connected=False, unacked=0, connected_since=None)
+    broker.wait_for(watched.queue, ready=left, unacked=0)
+    wait_until(lambda: watched.figures["attempts"] > down["attempts"] + 1, what="attempts")
+    assert watched.figures["last_error"].startswith("[STOMP_CONNECT")
+    assert watched.figures["disconnected_since"] == down["disconnected_since"]

@@ -189,11 +189,7 @@ def run_cell(
         if not point:
             proxy.hold_answers_to(b"ACK\n")
         with _running(query):
-            if point:
-                points.wait_reached()
-            else:
-                proxy.wait_tripped()
-                wait_until(lambda: broker.depth(queue) < _BEFORE, what="the ACKs at the broker")
+            _await_moment(points, proxy, broker, queue)
             FAULTS[cell.fault].strike(scene)
             proxy.release()
             if point:
@@ -203,6 +199,15 @@ def run_cell(
             _finish(query, broker, queue)
         assert broker.depth(queue) == 0
     return _audit(query)
+
+
+def _await_moment(points: Points, proxy: FaultProxy, broker: Broker, queue: str) -> None:
+    """Wait for the moment at which the fault strikes."""
+    if points.points:
+        points.wait_reached()
+    else:
+        proxy.wait_tripped()
+        wait_until(lambda: broker.depth(queue) < _BEFORE, what="the ACKs at the broker")
 
 
 @contextmanager
