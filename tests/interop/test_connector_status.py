@@ -108,7 +108,7 @@ def test_the_status_agrees_with_the_broker(broker: Broker, queue: str, watched: 
                 taken = len(query.batch())
                 query.commit()
                 left -= taken
-            # All of it, since an older file, of the moment before the messages came again, shows none un-acked too.
+            # All of it: an older file, of the moment before they came again, shows none un-acked as well.
             end = watched.wait_agreed(left=0, acked=100 + (batch if doubles else 0))
             assert end["unacked"] == end["oldest_unacked_seconds"] == 0
             assert end["received"] == end["committed"] == end["acked"]
