@@ -39,9 +39,14 @@ from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.page_limit import PageLimitDetector
 from spark_stomp.receiver.retry import Retry, may_recover, out_of_time
-from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus, choose_subscription, risks
+from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.subscription import (
+    choose_subscription,
+    page_limit_detector,
+    page_limit_warning,
+    risks,
+)
 from spark_stomp.transport import Connection, open_connection
 
 log = get_log(__name__)
@@ -74,10 +79,9 @@ class Receiver:
         self._changed = changed or threading.Condition()
         self._on_news = on_news
         self._window_bytes: int | None = None
-        self._page_limit = PageLimitDetector(has_limit=False, prefetch=self._options.prefetch)
-        self._warned_of_page_limit = False
+        self._page_limit = page_limit_detector(self._dialect, settings)
+        self._warned: set[str] = set()
         self._history = ConnectionHistory(time.time())
-        self._warned_of_stray = False
         self._let_in: float | None = None
         self._subscribed_since = 0.0
         self._last_active = self._last_receipt = time.monotonic()
@@ -243,11 +247,7 @@ class Receiver:
         if id_header is not None:
             session.collect_ids(id_header)
         headers = self._prefetch_headers() + self._subscription.headers
-        # What is ACKed from the journal does not wait for a batch, so that a limit holds nothing back.
-        paged = self._dialect.page_size is not None and self._dialect.is_queue(destination)
-        self._page_limit = PageLimitDetector(
-            has_limit=paged and options.ack_after == "commit", prefetch=options.prefetch
-        )
+        self._page_limit = page_limit_detector(self._dialect, self._settings)
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(self._subscription.id, destination, ack=mode, headers=headers, receipt=receipt)
@@ -272,20 +272,10 @@ class Receiver:
             self._settings.destination, prefetch, frame_bytes=mean, max_bytes=most
         )
 
-    def _warn_of_page_limit(self) -> None:
-        """Warn once that the broker limits un-acked messages; the window then counts as full (contract 5)."""
-        if self._warned_of_page_limit:
-            return
-        self._warned_of_page_limit = True
-        log.warning(
-            "%s stopped at %d un-acked messages of %s and held more back, though prefetch is %d: this looks "
-            "like its maxPageSize, which bounds batches. Raise it in the destination policy to twice the "
-            "largest batch, or acknowledge from a journal (ackAfter = journal)",
-            self._dialect.name,
-            self._page_limit.limit,
-            self._settings.destination,
-            self._options.prefetch,
-        )
+    def _warn_once(self, subject: str, text: str) -> None:
+        if subject not in self._warned:
+            self._warned.add(subject)
+            log.warning("%s", text)
 
     # --- frames and ACKs
 
@@ -332,16 +322,11 @@ class Receiver:
                 self._last_active = self._last_receipt = time.monotonic()
                 self._page_limit.acks_confirmed(self._last_receipt)
             elif isinstance(event, MessageReceived):
-                self._warn_of_stray(event)
+                self._warn_once("stray", event.stray)
             elif isinstance(event, ErrorReceived):
                 raise connection.error_of(event)
         if events:
             self._notify()
-
-    def _warn_of_stray(self, message: MessageReceived) -> None:
-        if not self._warned_of_stray:
-            self._warned_of_stray = True
-            log.warning("%s", message.stray)
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
         """Take the message with its reason, or refuse it: no more is taken from this connection."""
@@ -369,7 +354,8 @@ class Receiver:
         )
         self._last_active = time.monotonic()
         if self._page_limit.delivered(len(block.ends), self._last_active):
-            self._warn_of_page_limit()
+            limit = self._page_limit.limit
+            self._warn_once("page limit", page_limit_warning(self._dialect, self._settings, limit))
 
     def _with_stable_ids(self, block: MessageBlock) -> MessageBlock:
         """The block with stable ids: the dialect knows which part of its own header is stable."""

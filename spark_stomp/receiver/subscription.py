@@ -1,0 +1,74 @@
+"""What a receiver asks a broker for, and what the user should know of that broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spark_stomp.brokers import Dialect, Subscription
+from spark_stomp.receiver.page_limit import PageLimitDetector
+from spark_stomp.receiver.settings import ReceiverSettings
+
+
+def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscription:
+    """The subscription to ask a broker of this dialect for, with all headers but those for the prefetch.
+
+    Raises UnsupportedError if the broker could not keep the delivery contract, or not do what was asked for.
+    """
+    options, destination = settings.options, settings.destination
+    client_id = options.connection.client_id
+    selector = () if options.selector is None else (("selector", options.selector),)
+    dialect.check_client_id(client_id, settings.connections)
+    dialect.check_subscription(
+        destination,
+        selector + options.subscribe_headers,
+        receivers=options.receivers,
+        durable=settings.durable,
+        allow_loss=options.allow_loss,
+    )
+    chosen = dialect.subscription(
+        destination,
+        options.subscribe_headers,
+        durable_name=options.durable_name,
+        client_id=client_id,
+        selector=options.selector,
+    )
+    return Subscription(chosen.id, selector + chosen.headers + options.subscribe_headers)
+
+
+def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
+    """What the user should know of this broker and this destination, a line each."""
+    options = settings.options
+    unknown = dialect.unknown_kind(settings.destination, options.subscribe_headers)
+    if unknown is not None and not options.allow_loss:
+        yield unknown
+    if dialect.redelivery_limit is not None and options.journal is None:
+        yield (
+            f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
+            "unless configured otherwise, and each broken connection costs one or more"
+        )
+    if options.journal is not None and options.id_header is None and dialect.id_header is None:
+        yield (
+            f"messages of {dialect.name} carry no id that survives redelivery: with the journal none is "
+            "lost, but one that is delivered again, after a broken connection or a restart, is a second row. "
+            "If your producers set an id, name its header in idHeader"
+        )
+
+
+def page_limit_detector(dialect: Dialect, settings: ReceiverSettings) -> PageLimitDetector:
+    """What is to be learned of a page limit on one connection."""
+    options = settings.options
+    paged = dialect.page_size is not None and dialect.is_queue(
+        settings.destination, options.subscribe_headers
+    )
+    # What is ACKed from the journal does not wait for a batch, so that a limit holds nothing back.
+    return PageLimitDetector(has_limit=paged and options.ack_after == "commit", prefetch=options.prefetch)
+
+
+def page_limit_warning(dialect: Dialect, settings: ReceiverSettings, limit: int | None) -> str:
+    """What to do if the broker held messages back at ``limit`` un-acked ones."""
+    return (
+        f"{dialect.name} stopped at {limit} un-acked messages of {settings.destination} and held more back, "
+        f"though prefetch is {settings.options.prefetch}: this looks like its maxPageSize, which bounds "
+        "batches. Raise it in the destination policy to twice the largest batch, or acknowledge from a "
+        "journal (ackAfter = journal)"
+    )
