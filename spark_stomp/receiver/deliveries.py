@@ -65,6 +65,11 @@ class Deliveries:
         return self._marks.discards
 
     @property
+    def durable(self) -> int:
+        """Everything below this number is in the journal."""
+        return self._marks.durable
+
+    @property
     def unwritten(self) -> int:
         """How many frames are not in the journal yet."""
         return self._marks.received - self._marks.durable

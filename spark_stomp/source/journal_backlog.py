@@ -84,7 +84,8 @@ class JournalBacklog:
         return Offset({JOURNAL: Position(self._journal.id, self._journal.end)})
 
     def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset | None:
-        return None if self.has_unwritten else self.received(statuses)
+        written = self._writer.has_written({status.epoch: status.received for status in statuses})
+        return self.received(statuses) if written else None
 
     def is_committed(self, end: Offset) -> bool:
         return self._writer.committed >= (self._sequence_in(end) or 0)

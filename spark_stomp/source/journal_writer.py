@@ -15,7 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from spark_stomp.errors import JournalError, StompError
@@ -104,6 +104,13 @@ class JournalWriter:
     def unwritten(self) -> int:
         """How many frames were received and are not durable yet."""
         return sum(receiver.unwritten for receiver in self._receivers)
+
+    def has_written(self, received: Mapping[str, int]) -> bool:
+        """Whether the frames that receivers, by their epochs, had up to these numbers are durable, or were
+        discarded."""
+        return all(
+            one.durable >= min(received.get(one.epoch, 0), one.frames.received) for one in self._receivers
+        )
 
     def start(self) -> None:
         self._thread.start()

@@ -55,7 +55,7 @@ class Backlog(Protocol):
         """The end of everything received so far."""
 
     def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset | None:
-        """The same; None as long as some of it is not available."""
+        """The end of what was received by then; None as long as some of it is not available."""
 
     def is_committed(self, end: Offset) -> bool:
         """Whether Spark has committed everything up to ``end``, except what was discarded since."""

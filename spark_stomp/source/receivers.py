@@ -58,6 +58,7 @@ class ReceiverGroup:
                 for one, held in zip(settings, deliveries, strict=True)
             ]
             self._refusal = Refusal(self.backlog)
+            self._judging = threading.Lock()
             self.exchange = self._open_exchange(options.exchange_host)
             undo.pop_all()
 
@@ -119,9 +120,11 @@ class ReceiverGroup:
     @property
     def failure(self) -> StompError | None:
         """The error that ended a receiver or the backlog, or that a malformed message comes to now."""
-        statuses = self.statuses()
-        failures = (self.backlog.failure, *(status.failure for status in statuses))
-        return next(filter(None, failures), None) or self._refusal.failure(statuses)
+        # One at a time: the status file asks too, and an older snapshot must not come after a newer one.
+        with self._judging:
+            statuses = self.statuses()
+            failures = (self.backlog.failure, *(status.failure for status in statuses))
+            return next(filter(None, failures), None) or self._refusal.failure(statuses)
 
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""

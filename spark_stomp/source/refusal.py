@@ -23,6 +23,7 @@ class Refusal:
     def __init__(self, backlog: Backlog) -> None:
         self._backlog = backlog
         self._since: float | None = None
+        self._seen: Sequence[ReceiverStatus] | None = None
         self._before: Offset | None = None
 
     def failure(self, statuses: Sequence[ReceiverStatus], now: float | None = None) -> StompError | None:
@@ -33,7 +34,7 @@ class Refusal:
         """
         refused = [status for status in statuses if status.refused is not None]
         if not refused:
-            self._since = self._before = None
+            self._since = self._seen = self._before = None
             return None
         before = self._before or self._all_before(statuses, time.monotonic() if now is None else now)
         if before is None or not self._backlog.is_committed(before):
@@ -42,11 +43,16 @@ class Refusal:
 
     def _all_before(self, statuses: Sequence[ReceiverStatus], now: float) -> Offset | None:
         """What came before the malformed message; None as long as that may still grow, or be unwritten."""
-        if not all(status.subscribed for status in statuses):
+        if self._seen is None and self._is_first_moment(statuses, now):
             return None
+        # Later ones do not count: under load there is always something unwritten.
+        self._seen = self._seen or statuses
+        self._before = self._backlog.all_before(self._seen)
+        return self._before
+
+    def _is_first_moment(self, statuses: Sequence[ReceiverStatus], now: float) -> bool:
+        if not all(status.subscribed for status in statuses):
+            return True
         self._since = since = self._since or now
         silence = now - max(status.last_active for status in statuses)
-        if silence < QUIET_PERIOD and now - since < QUIET_PERIOD_MAX:
-            return None
-        self._before = self._backlog.all_before(statuses)
-        return self._before
+        return silence < QUIET_PERIOD and now - since < QUIET_PERIOD_MAX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import MalformedMessageError
+from spark_stomp.journal import files
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import Deliveries, ReceiverStatus
 from spark_stomp.source.memory_backlog import MemoryBacklog
@@ -67,6 +69,41 @@ def test_what_came_before_it_is_read_and_acked_first(
     assert error.code == "STOMP_MESSAGE_MALFORMED"
     assert all(part in str(error) for part in (QUEUE, "ID:", "a NUL", "onMalformed=column"))
     assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
+
+
+@JOURNALS
+def test_it_does_not_wait_for_a_pause_of_other_producers(
+    devbroker: DevBroker, tmp_path: Path, ack_after: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under load there is always something that is not in the journal yet."""
+    synced = files.sync
+
+    def slowly(descriptor: int) -> None:
+        done.wait(0.02)
+        synced(descriptor)
+
+    def produce() -> None:
+        while not done.wait(0.002):
+            devbroker.publish_many(OTHER, [b"more"] * 5)
+
+    monkeypatch.setattr("spark_stomp.journal.local.segment.sync", slowly)
+    poisoned(devbroker)
+    done = threading.Event()
+    producer = threading.Thread(target=produce)
+    producer.start()
+    rows: list[bytes] = []
+    try:
+        with (
+            Run(options_for(devbroker.url, QUEUE, OTHER), **journaled(tmp_path, ack_after)) as run,
+            pytest.raises(MalformedMessageError),
+        ):
+            for _ in range(300):
+                rows += [row["body"] for row in run.batch()]
+                run.commit()
+    finally:
+        done.set()
+        producer.join()
+    assert set(GOOD) <= set(rows)
 
 
 @JOURNALS
