@@ -20,7 +20,7 @@ Keys are those of committed messages whose frames are gone. A batch of them is::
     payload, for each key: destination length u32 | id length u32 | body digest (16 bytes) | destination | id
 
 The destination is that of the header. Before it stand the entry of the option ``destination`` and a NUL,
-which no header can contain; keys that were written before they had an entry are without both.
+which no entry can contain; keys that were written before they had an entry are without both.
 """
 
 from __future__ import annotations
@@ -180,7 +180,9 @@ def _unpacked(payload: bytes) -> Iterator[MessageKey]:
         destination, name, body = _KEY.unpack_from(payload, offset)
         begin = offset + _KEY.size
         offset = begin + destination + name
-        entry, _, header = payload[begin : begin + destination].decode().rpartition(_NUL)
+        entry, nul, header = payload[begin : begin + destination].decode().partition(_NUL)
+        if not nul:
+            entry, header = "", entry
         yield MessageKey(header, payload[offset - name : offset], body, entry)
 
 

@@ -284,5 +284,9 @@ def leaves_more(mode: Mode, situation: Situation, end: Offset) -> bool:
         return True
     if mode is not Mode.STREAMING and situation.silence < QUIET_PERIOD:
         return True
-    taken = {name: position.sequence for name, position in end}
-    return any(receiver.new and taken[receiver.name] < receiver.received for receiver in situation.available)
+    taken = {(name, position.epoch): position.sequence for name, position in end}
+    # A limit may leave all that a receiver has, so that the end does not name its epoch.
+    return any(
+        receiver.new and taken.get((receiver.name, receiver.epoch), 0) < receiver.received
+        for receiver in situation.available
+    )

@@ -78,6 +78,11 @@ class TestKeys:
         assert b"/queue/\xc3\xa4ID:0" in pack_keys(KEYS[:1])
         assert b"a::q1\0/queue/\xc3\xa4ID:0" in pack_keys(entries[:1])
 
+    @pytest.mark.rule("7.7")
+    def test_a_malformed_message_may_have_a_nul_in_its_destination(self) -> None:
+        keys = [KEYS[0]._replace(entry="/queue/a", destination=name) for name in ("a\0b", "\0", "\0\0a")]
+        assert unpack_keys(pack_keys(keys))[0] == keys
+
     def test_up_to_the_first_batch_that_is_not_intact(self) -> None:
         first, second = pack_keys(KEYS[:3]), pack_keys(KEYS[3:])
         raw = first + second[:-1] + b"?" + second

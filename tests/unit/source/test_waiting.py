@@ -159,6 +159,12 @@ class TestLeavesMore:
     def test_a_limit_leaves_some_here(self) -> None:
         assert self.left(Case(new=4, silence=5.0), end=3)
 
+    @pytest.mark.parametrize("start", [Offset({}), Offset({"a": Position("of an earlier run", 9)})])
+    @pytest.mark.parametrize("mode", [Mode.ONCE, Mode.STREAMING])
+    def test_a_limit_that_leaves_all_that_a_receiver_has(self, start: Offset, mode: Mode) -> None:
+        assert leaves_more(mode, Case(new=4, silence=5.0).situation(), start)
+        assert not leaves_more(mode, Case(silence=5.0).situation(), start)
+
     def test_messages_that_were_still_coming(self) -> None:
         assert self.left(Case(new=4, silence=0.1))
         assert not self.left(Case(new=4, silence=0.1), Mode.STREAMING)
