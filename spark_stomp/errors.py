@@ -244,7 +244,7 @@ class NotStompServer(TransportError):
 
 
 class TlsRefused(TransportError):
-    """The TLS handshake or the verification of the certificate failed."""
+    """The two sides do not accept each other: a certificate, a TLS file or the kind of TLS is wrong."""
 
     code = "STOMP_TLS_REFUSED"
 

@@ -34,12 +34,16 @@ _OPTION_OF_HEADER: Final = {
     "transaction": "transactional",
 }
 
+# What proves who we are.
+_CREDENTIALS: Final = ("login", "password", "secretConnectHeaders", "tlsCertFile")
+
 
 def contradictions(raw: RawOptions, parsed: SourceOptions | SinkOptions) -> Iterator[str]:
     """All contradictions between options; ``parsed`` holds defaults for malformed ones."""
     connection = parsed.connection
     yield from _credentials(raw)
     yield from _tls(raw, connection)
+    yield from _mixed(raw, connection)
     yield from _limits(connection)
     yield from _connect_headers(raw, connection)
     if isinstance(parsed, SinkOptions):
@@ -69,6 +73,17 @@ def _tls(raw: RawOptions, connection: ConnectionOptions) -> Iterator[str]:
         yield from (f"{key} is given without tlsCertFile" for key in used if key.startswith("tlsKey"))
     if "tlsCaFile" in raw and not connection.tls.verify:
         yield "tlsCaFile has no use with tlsVerify = false, which trusts anybody"
+
+
+def _mixed(raw: RawOptions, connection: ConnectionOptions) -> Iterator[str]:
+    """Whoever makes the encrypted addresses fail would be sent the credentials in clear."""
+    plain = [str(endpoint) for endpoint in connection.endpoints if not endpoint.tls]
+    given = [key for key in _CREDENTIALS if key in raw]
+    if given and plain and len(plain) < len(connection.endpoints):
+        yield (
+            f"url has addresses with and without encryption, and {', '.join(given)} must not go to "
+            f"{', '.join(plain)} when an encrypted address fails; use stomp+ssl:// or wss:// for all"
+        )
 
 
 def _limits(connection: ConnectionOptions) -> Iterator[str]:

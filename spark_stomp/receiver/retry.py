@@ -14,6 +14,7 @@ from spark_stomp.errors import (
     LoginRefused,
     ReceiptTimeout,
     StompError,
+    TlsRefused,
     TransportError,
 )
 
@@ -26,14 +27,15 @@ _PROVED = 10.0
 def may_recover(error: StompError) -> bool:
     """Whether another connection may succeed.
 
-    A refused login or destination stays refused, and further attempts could lock the account. Input that
+    A refused login or destination stays refused, and further attempts could lock the account. A certificate
+    that is not accepted needs somebody who looks at it, the sooner the better. Input that
     breaks the protocol or a limit would come again. An ERROR frame that answers no request often comes from a
     broker that is being shut down.
     """
     if isinstance(error, ClientIdInUse):
         # The last run's connection, until the broker notices its end.
         return True
-    if isinstance(error, LoginRefused | DestinationRefused):
+    if isinstance(error, LoginRefused | DestinationRefused | TlsRefused):
         return False
     return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
 

@@ -17,6 +17,7 @@ from spark_stomp.errors import (
     NotStompServer,
     RemoteProtocolError,
     StompError,
+    TlsRefused,
     TransportError,
     VersionError,
 )
@@ -39,14 +40,17 @@ def open_connection(
     """A connected session with the first endpoint of ``url`` that accepts us.
 
     Endpoints are tried in order, each for at most ``connectTimeout``. A refused login ends the search: the
-    next endpoint would refuse it too, and accounts get locked. Raises the error of the only endpoint, or
-    ConnectFailed with the errors of all.
+    next endpoint would refuse it too, and accounts get locked. So does refused TLS: an attacker who can show
+    a wrong certificate must not decide where we connect instead. Raises such an error, the error of the only
+    endpoint, or ConnectFailed with the errors of all.
     """
     config = _client_config(options, scan, id_header)
     failures: list[StompError] = []
     for endpoint in options.endpoints:
         try:
             return _open_endpoint(endpoint, options, config)
+        except TlsRefused:
+            raise
         except (TransportError, RemoteProtocolError) as error:
             failures.append(error)
     if len(failures) == 1:

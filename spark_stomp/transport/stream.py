@@ -12,6 +12,7 @@ import ssl
 from typing import Protocol
 
 from spark_stomp.errors import ConnectionLost, TlsRefused
+from spark_stomp.transport.tls import is_refusal
 
 _READ_SIZE = 1 << 20
 # After a minute without traffic TCP sends a probe every 20 seconds; without any answer for two minutes the
@@ -106,7 +107,7 @@ class ByteStream:
 
     def _broken(self, error: OSError, doing: str) -> ConnectionLost | TlsRefused:
         # In TLS 1.3 a server checks our certificate only after the handshake has ended for us.
-        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or "") and is_refusal(error):
             return TlsRefused(
                 f"{self._peer} ended TLS with an alert: {error.reason}; if it asks for a client certificate, "
                 "give one in tlsCertFile and tlsKeyFile"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from spark_stomp.errors import ConnectTimeout, TlsRefused
+from spark_stomp.errors import ConnectFailed, ConnectTimeout, TlsRefused
 from spark_stomp.logs import get_log
 
 if TYPE_CHECKING:
@@ -17,12 +18,16 @@ log = get_log(__name__)
 # OpenSSL's X509_V_ERR_* codes.
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
+# What says nothing of who the two are: a broker that starts, stops or has a fault of its own, or a bad line.
+_BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")
 
 
 def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -> ssl.SSLSocket:
     """Do the TLS handshake within the socket's timeout; the server must prove to be ``host``.
 
-    Raises TlsRefused, which names the fault of the certificate, or ConnectTimeout.
+    Raises TlsRefused, which names the fault of the certificate, ConnectTimeout, or ConnectFailed if the
+    handshake was broken off.
     """
     if context.verify_mode is ssl.CERT_NONE:
         log.warning("tlsVerify = false: the certificate of %s is not checked; anybody could pose as it", peer)
@@ -35,7 +40,16 @@ def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -
             f"the certificate of {peer} is not accepted: {error.verify_message}; {_remedy(error, host)}"
         ) from error
     except OSError as error:
-        raise TlsRefused(f"no TLS with {peer}: {error}") from error
+        if is_refusal(error):
+            raise TlsRefused(f"no TLS with {peer}: {error}") from error
+        raise ConnectFailed(f"{peer} broke off the TLS handshake: {error}") from error
+
+
+def is_refusal(error: OSError) -> bool:
+    """Whether an error of TLS will come again, as the two sides do not accept each other."""
+    if not isinstance(error, ssl.SSLError) or isinstance(error, _BROKEN_OFF):
+        return False
+    return not _FAULTS.search(error.reason or "")
 
 
 def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:

@@ -374,8 +374,8 @@ RULES = [
         "4.8",
         "a refused login is not tried again",
         "receiver.retry:may_recover",
-        "LoginRefused | DestinationRefused",
-        "DestinationRefused",
+        "LoginRefused | DestinationRefused | TlsRefused",
+        "DestinationRefused | TlsRefused",
         f"{RECEIVER}::TestReconnect::test_a_login_that_is_refused_now_ends_it_at_once",
     ),
     Broken(

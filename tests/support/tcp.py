@@ -10,7 +10,14 @@ from contextlib import contextmanager
 
 from support.waiting import PATIENCE
 
-__all__ = ["tcp_server"]
+__all__ = ["tcp_server", "unused_port"]
+
+
+def unused_port() -> int:
+    """A port on loopback at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
 
 
 @contextmanager

@@ -516,7 +516,8 @@ class TestContradictions:
     def test_tls_without_an_encrypted_url(self, option: str) -> None:
         value = "false" if option == "tlsVerify" else "x.pem"
         assert option in the_problem(source, **{option: value})
-        source(url="stomp://a,wss://b", **{option: value})
+        # A client certificate goes to encrypted addresses alone.
+        source(url="wss://b" if option == "tlsCertFile" else "stomp://a,wss://b", **{option: value})
 
     def test_key_without_certificate(self) -> None:
         assert "without tlsCertFile" in the_problem(source, url="wss://b", tlsKeyFile="k.pem")
@@ -554,6 +555,38 @@ class TestPending:
     def test_their_defaults_are_fine(self) -> None:
         source(receiverPlacement="driver", ackAfter="commit")
         sink(transactional="false")
+
+
+class TestMixedSchemes:
+    """Whoever makes the encrypted address fail would be sent the secrets in clear by the other one."""
+
+    MIXED = ("stomp+ssl://a,stomp://b", "stomp://a,stomp+ssl://b", "wss://a,ws://b", "stomp+ssl://a,ws://b")
+
+    @pytest.mark.parametrize("url", MIXED)
+    @pytest.mark.parametrize("parse", [source, batch, sink])
+    def test_are_refused_with_a_login(self, parse: Callable[..., object], url: str) -> None:
+        text = the_problem(parse, url=url, login="ada", password=SECRET)
+        assert "login, password" in text and "without encryption" in text and SECRET not in text
+
+    @pytest.mark.parametrize(
+        "credentials",
+        [
+            {"login": "ada"},
+            {"tlsCertFile": "c.pem"},
+            {"secretConnectHeaders": '{"token": "x"}'},
+        ],
+    )
+    def test_and_with_any_credentials(self, credentials: dict[str, str]) -> None:
+        assert next(iter(credentials)) in the_problem(source, url=self.MIXED[0], **credentials)
+
+    def test_the_addresses_without_encryption_are_named(self) -> None:
+        text = the_problem(source, url="wss://a,ws://b:1,stomp://c", login="ada")
+        assert "ws://b:1/ws, stomp://c:61613" in text and "wss://a" not in text
+
+    def test_are_fine_without_credentials_and_all_alike_with_them(self) -> None:
+        source(url=self.MIXED[0])
+        source(url="stomp+ssl://a,wss://b", login="ada", password=SECRET)
+        source(url="stomp://a,ws://b", login="ada", password=SECRET)
 
 
 class TestNotes:

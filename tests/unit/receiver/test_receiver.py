@@ -7,8 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from support.certificates import Authority
+from support.fronts import tls_front
 from support.options import source_options
 from support.receivers import LoneReceiver
 from support.tcp import tcp_server
@@ -23,6 +26,7 @@ from spark_stomp.errors import (
     LimitExceeded,
     LoginRefused,
     RangeUnavailable,
+    TlsRefused,
 )
 from spark_stomp.receiver import DedupIndex, ReceiverStatus
 
@@ -401,6 +405,21 @@ class TestReconnect:
             broker.drop_connections()
             wait_until(lambda: receiver.status().failure is not None, what="the failure")
             assert isinstance(receiver.status().failure, LoginRefused)
+
+    @pytest.mark.rule("4.8")
+    def test_a_certificate_that_is_refused_now_ends_it_at_once(
+        self, devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        authority = Authority(tmp_path, "good")
+        context, other = authority.issue().server_context(), authority.issue("broker.example")
+        with tls_front(devbroker.port, context) as port:
+            url = f"stomp+ssl://127.0.0.1:{port}"
+            with receiving(url, tlsCaFile=authority.ca_file) as receiver:
+                wait_until(lambda: receiver.status().subscribed, what="the subscription")
+                context.load_cert_chain(other.cert_file, other.key_file)
+                devbroker.drop_connections()
+                wait_until(lambda: receiver.status().failure is not None, what="the failure")
+                assert isinstance(receiver.status().failure, TlsRefused)
 
     def test_a_client_id_that_is_still_in_use_is_asked_for_again(self) -> None:
         attempts: list[bytes] = []

@@ -60,6 +60,7 @@ class TestDelays:
         (errors.ClientIdInUse, True),
         (errors.LoginRefused, False),
         (errors.DestinationRefused, False),
+        (errors.TlsRefused, False),
         (errors.FrameTooLarge, False),
         (errors.FrameSyntaxError, False),
         (errors.VersionError, False),

@@ -12,7 +12,7 @@ import traceback
 import pytest
 from support.fronts import websocket_front
 from support.options import source_options
-from support.tcp import tcp_server
+from support.tcp import tcp_server, unused_port
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -35,12 +35,6 @@ def connect(url: str, **options: object) -> str | None:
         version = connection.session.version
         connection.disconnect(5)
         return version
-
-
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])

@@ -6,18 +6,21 @@ import contextlib
 import datetime
 import logging
 import socket
+import ssl
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from support.certificates import Authority, Identity
 from support.fronts import tls_front
 from support.options import source_options
-from support.tcp import tcp_server
+from support.tcp import tcp_server, unused_port
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectTimeout, TlsRefused
+from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, TlsRefused
 from spark_stomp.transport import open_connection
+from spark_stomp.transport.stream import ByteStream
 
 QUEUE = "/queue/a"
 
@@ -85,14 +88,19 @@ def test_a_client_certificate(devbroker: DevBroker, authority: Authority, passwo
     )
 
 
-def test_a_client_certificate_that_is_missing(authority: Authority) -> None:
+def wants_a_certificate(authority: Authority) -> contextlib.AbstractContextManager[int]:
+    """A server that asks its clients for one; the port."""
     context = authority.issue().server_context(authority.ca_file)
 
     def serve(connection: socket.socket) -> None:
         with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as secured:
             secured.recv(4096)
 
-    with tcp_server(serve) as port, pytest.raises(TlsRefused, match="tlsCertFile") as refused:
+    return tcp_server(serve)
+
+
+def test_a_client_certificate_that_is_missing(authority: Authority) -> None:
+    with wants_a_certificate(authority) as port, pytest.raises(TlsRefused, match="tlsCertFile") as refused:
         url = f"stomp+ssl://127.0.0.1:{port}"
         open_connection(source_options(url, tlsCaFile=authority.ca_file).connection)
     assert "CERTIFICATE_REQUIRED" in str(refused.value)
@@ -125,6 +133,88 @@ def test_verification_can_be_turned_off_and_that_is_said(
     with caplog.at_level(logging.WARNING, "spark_stomp"):
         send(devbroker, authority.issue("broker.example"), tlsVerify="false")
     assert "tlsVerify" in caplog.text
+
+
+class TestSeveralEndpoints:
+    """A certificate that is not accepted may be an attacker's: nothing is tried elsewhere."""
+
+    @pytest.mark.parametrize("bad_first", [True, False])
+    def test_a_bad_certificate_ends_the_search(
+        self, devbroker: DevBroker, authority: Authority, bad_first: bool
+    ) -> None:
+        bad = authority.issue("broker.example").server_context()
+        good = authority.issue().server_context()
+        with tls_front(devbroker.port, bad) as one, tls_front(devbroker.port, good) as other:
+            order = (one, other) if bad_first else (unused_port(), one, other)
+            url = ",".join(f"stomp+ssl://127.0.0.1:{port}" for port in order)
+            options = source_options(url, tlsCaFile=authority.ca_file, login="ada", password="secret")
+            with pytest.raises(TlsRefused, match=f"the certificate of 127.0.0.1:{one} is not accepted"):
+                open_connection(options.connection)
+        assert devbroker.connects == 0
+
+    def test_nor_is_it_tried_where_only_the_other_one_is_unencrypted(
+        self, devbroker: DevBroker, authority: Authority
+    ) -> None:
+        bad = authority.issue("broker.example").server_context()
+        with tls_front(devbroker.port, bad) as port, pytest.raises(TlsRefused):
+            url = f"stomp+ssl://127.0.0.1:{port},{devbroker.url}"
+            open_connection(source_options(url, tlsCaFile=authority.ca_file).connection)
+        assert devbroker.connects == 0
+
+    def test_a_client_certificate_that_is_refused_ends_it_too(
+        self, devbroker: DevBroker, authority: Authority
+    ) -> None:
+        with (
+            wants_a_certificate(authority) as strict,
+            tls_front(devbroker.port, authority.issue().server_context()) as other,
+            pytest.raises(TlsRefused, match="tlsCertFile"),
+        ):
+            url = f"stomp+ssl://127.0.0.1:{strict},stomp+ssl://127.0.0.1:{other}"
+            open_connection(source_options(url, tlsCaFile=authority.ca_file).connection)
+        assert devbroker.connects == 0
+
+    def test_a_handshake_that_is_broken_off_is_no_refusal(
+        self, devbroker: DevBroker, authority: Authority
+    ) -> None:
+        """A broker that starts or stops behind a load balancer."""
+        with (
+            tcp_server(lambda connection: None) as closing,
+            tls_front(devbroker.port, authority.issue().server_context()) as port,
+        ):
+            alone = source_options(f"stomp+ssl://127.0.0.1:{closing}")
+            with pytest.raises(ConnectFailed, match="broke off the TLS handshake"):
+                open_connection(alone.connection)
+            url = f"stomp+ssl://127.0.0.1:{closing},stomp+ssl://127.0.0.1:{port}"
+            open_connection(source_options(url, tlsCaFile=authority.ca_file).connection).close()
+
+
+@pytest.mark.parametrize(
+    ("reason", "refused"),
+    [
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", True),
+        ("SSLV3_ALERT_CERTIFICATE_EXPIRED", True),
+        ("TLSV1_ALERT_UNKNOWN_CA", True),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", True),
+        ("TLSV1_ALERT_INTERNAL_ERROR", False),
+        ("SSLV3_ALERT_BAD_RECORD_MAC", False),
+        (None, False),
+    ],
+)
+def test_only_alerts_about_who_one_is_are_refusals(reason: str | None, refused: bool) -> None:
+    """Any other alert on a connection is its end, and a receiver connects again."""
+    error = ssl.SSLError(1, "ended")
+    error.reason = reason  # type: ignore[assignment]
+
+    class Ending:
+        def setblocking(self, on: bool) -> None:
+            pass
+
+        def recv(self, size: int) -> bytes:
+            raise error
+
+    stream = ByteStream(cast("Any", Ending()), "broker:1")
+    with pytest.raises(TlsRefused if refused else ConnectionLost):
+        stream.read()
 
 
 def test_a_server_that_never_shakes_hands_costs_the_timeout(authority: Authority) -> None:
