@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from spark_stomp.options.endpoint import ENDPOINTS, Endpoint
 from spark_stomp.options.fields import EVERYWHERE, group, option, optional, required
@@ -42,6 +43,9 @@ class TlsOptions:
         BOOLEAN,
         "true",
         "Whether the broker's certificate and host name must be valid.",
+    )
+    min_version: Literal["1.2", "1.3"] = option(
+        "tlsMinVersion", EVERYWHERE, choice("1.2", "1.3"), "1.2", "Oldest version of TLS to speak."
     )
 
 

@@ -18,6 +18,7 @@ log = get_log(__name__)
 # OpenSSL's X509_V_ERR_* codes.
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 # What says nothing of who the two are: a broker that starts, stops or has a fault of its own, or a bad line.
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")
@@ -40,9 +41,12 @@ def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -
             f"the certificate of {peer} is not accepted: {error.verify_message}; {_remedy(error, host)}"
         ) from error
     except OSError as error:
+        least = context.minimum_version.name.removeprefix("TLSv").replace("_", ".")
         if is_refusal(error):
-            raise TlsRefused(f"no TLS with {peer}: {error}") from error
-        raise ConnectFailed(f"{peer} broke off the TLS handshake: {error}") from error
+            raise TlsRefused(f"no TLS with {peer} (tlsMinVersion is {least}): {error}") from error
+        raise ConnectFailed(
+            f"{peer} broke off the TLS handshake (tlsMinVersion is {least}): {error}"
+        ) from error
 
 
 def is_refusal(error: OSError) -> bool:
@@ -54,7 +58,10 @@ def is_refusal(error: OSError) -> bool:
 
 def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
     if error.verify_code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
-        return f"url must name the broker as its certificate does, and {host} is not in it"
+        return (
+            f"url must name the broker as its certificate does, and {host} is not among its subject "
+            "alternative names (a common name does not count)"
+        )
     if error.verify_code in _UNKNOWN_AUTHORITY:
         return "set tlsCaFile to the authority that signed it"
     return "the broker needs another certificate"
@@ -70,6 +77,9 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
     except OSError as error:
         named = f"tlsCaFile={tls.ca_file}, tlsCertFile={tls.cert_file}, tlsKeyFile={tls.key_file}"
         raise TlsRefused(f"cannot load the TLS files ({named}): {error}") from error
+    context.minimum_version = _VERSIONS[tls.min_version]
+    # Authorities check only the subject alternative names (RFC 9525, section 2).
+    context.hostname_checks_common_name = False
     if not tls.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -70,11 +70,16 @@ class Authority:
         *,
         until: datetime.timedelta = _DAY,
         password: str | None = None,
+        alternative_name: bool = True,
     ) -> Identity:
-        """A certificate for a host name or address, valid ``until`` from now on (negative: expired)."""
+        """A certificate for a host name or address, valid ``until`` from now on (negative: expired).
+
+        Without ``alternative_name`` only its common name says for whom it is.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         builder = self._builder(_name(subject), key, _NOW + until)
-        builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(subject)]), False)
+        if alternative_name:
+            builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(subject)]), False)
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(identifier, False)
         stem = f"{self._name}-{len(list(self._folder.iterdir()))}"

@@ -30,10 +30,20 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls"), "good")
 
 
-def send(broker: DevBroker, identity: Identity, *, clients: Path | None = None, **options: object) -> None:
-    """Send one message through TLS and see it arrive."""
-    with tls_front(broker.port, identity.server_context(clients)) as port:
-        url = f"stomp+ssl://127.0.0.1:{port}"
+def send(
+    broker: DevBroker,
+    identity: Identity,
+    *,
+    clients: Path | None = None,
+    latest: ssl.TLSVersion = ssl.TLSVersion.MAXIMUM_SUPPORTED,
+    host: str = "127.0.0.1",
+    **options: object,
+) -> None:
+    """Send one message through TLS, of no later version than ``latest``, and see it arrive."""
+    context = identity.server_context(clients)
+    context.maximum_version = latest
+    with tls_front(broker.port, context) as port:
+        url = f"stomp+ssl://{host}:{port}"
         with open_connection(source_options(url, **options).connection) as connection:
             receipt = connection.session.new_receipt()
             connection.session.send(QUEUE, b"x" * 300_000, receipt=receipt)
@@ -70,7 +80,36 @@ def test_an_expired_certificate(devbroker: DevBroker, authority: Authority) -> N
 def test_a_certificate_for_another_host(devbroker: DevBroker, authority: Authority) -> None:
     text = refusal(devbroker, authority.issue("broker.example"), tlsCaFile=authority.ca_file)
     assert "mismatch" in text
-    assert "127.0.0.1 is not in it" in text
+    assert "127.0.0.1 is not among its subject alternative names" in text
+
+
+def test_a_certificate_that_names_its_host_by_the_common_name_only(
+    devbroker: DevBroker, authority: Authority
+) -> None:
+    """RFC 9525, section 2: a common name is no host name; authorities do not check it as one."""
+    identity = authority.issue("localhost", alternative_name=False)
+    text = refusal(devbroker, identity, host="localhost", tlsCaFile=authority.ca_file)
+    assert "localhost is not among its subject alternative names" in text
+
+
+def test_and_by_its_alternative_name(devbroker: DevBroker, authority: Authority) -> None:
+    send(devbroker, authority.issue("localhost"), host="localhost", tlsCaFile=authority.ca_file)
+
+
+@pytest.mark.parametrize("least", [{}, {"tlsMinVersion": "1.2"}])
+def test_tls_12_is_enough_by_default(
+    devbroker: DevBroker, authority: Authority, least: dict[str, str]
+) -> None:
+    send(devbroker, authority.issue(), tlsCaFile=authority.ca_file, latest=ssl.TLSVersion.TLSv1_2, **least)
+
+
+def test_and_too_little_if_13_is_asked_for(authority: Authority) -> None:
+    context = authority.issue().server_context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with server_with(context) as port, pytest.raises(TlsRefused, match=r"tlsMinVersion is 1\.3"):
+        url = f"stomp+ssl://127.0.0.1:{port}"
+        options = source_options(url, tlsCaFile=authority.ca_file, tlsMinVersion="1.3")
+        open_connection(options.connection)
 
 
 @pytest.mark.parametrize("password", [None, "a secret of the key"])
@@ -90,7 +129,11 @@ def test_a_client_certificate(devbroker: DevBroker, authority: Authority, passwo
 
 def wants_a_certificate(authority: Authority) -> contextlib.AbstractContextManager[int]:
     """A server that asks its clients for one; the port."""
-    context = authority.issue().server_context(authority.ca_file)
+    return server_with(authority.issue().server_context(authority.ca_file))
+
+
+def server_with(context: ssl.SSLContext) -> contextlib.AbstractContextManager[int]:
+    """A server that sends its alerts, which asyncio's do not always do; the port."""
 
     def serve(connection: socket.socket) -> None:
         with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as secured:
