@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -39,6 +40,14 @@ class Endpoint:
     def websocket(self) -> bool:
         """Whether STOMP travels in WebSocket messages."""
         return self.scheme in ("ws", "wss")
+
+    @property
+    def loopback(self) -> bool:
+        """Whether it is on this machine, by its name or address."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -38,9 +38,9 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         OptionError: as :func:`parse_source_options`.
     """
     raw = RawOptions(options, "sink")
-    parsed = filled(SinkOptions, raw.__getitem__)
+    parsed = filled(SinkOptions, raw.__getitem__, notes=())
     _refuse(raw, parsed)
-    return parsed
+    return replace(parsed, notes=tuple(notes(parsed)))
 
 
 def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:

@@ -150,8 +150,31 @@ def _journal(raw: RawOptions, options: SourceOptions) -> Iterator[str]:
         yield "journalMaxBytes is given without journal"
 
 
-def notes(options: SourceOptions) -> Iterator[str]:
-    """What is worth a line in the log of a stream."""
+def notes(options: SourceOptions | SinkOptions) -> Iterator[str]:
+    """What is worth a line in the log of a query."""
+    yield from _in_clear(options.connection)
+    if not options.connection.tls.verify:
+        yield "tlsVerify = false: anybody between here and the broker can read and change every message"
+    if isinstance(options, SourceOptions):
+        yield from _unreachable(options)
+
+
+def _in_clear(connection: ConnectionOptions) -> Iterator[str]:
+    plain = [str(endpoint) for endpoint in connection.endpoints if not (endpoint.tls or endpoint.loopback)]
+    secrets = {
+        "login": connection.login,
+        "password": connection.password,
+        "secretConnectHeaders": connection.secret_connect_headers,
+    }
+    given = [key for key, value in secrets.items() if value]
+    if plain and given:
+        yield (
+            f"{', '.join(given)} and all messages go to {', '.join(plain)} as plain text, which anybody on "
+            "the network between can read; use stomp+ssl:// or wss://"
+        )
+
+
+def _unreachable(options: SourceOptions) -> Iterator[str]:
     window = options.prefetch * options.receivers * len(options.destinations)
     limits = (
         ("minMessagesPerTrigger", options.min_messages_per_trigger),
@@ -163,5 +186,3 @@ def notes(options: SourceOptions) -> Iterator[str]:
                 f"{key} ({limit}) cannot be reached: prefetch lets at most {window} messages stand "
                 f"un-acknowledged; raise prefetch ({2 * limit} lets the next batch arrive meanwhile)"
             )
-    if not options.connection.tls.verify:
-        yield "tlsVerify = false: anybody between here and the broker can read and change every message"

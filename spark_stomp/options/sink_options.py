@@ -13,7 +13,7 @@ from spark_stomp.options.kinds import BOOLEAN, HEADERS, NAME, TIMEOUT, Headers, 
 class SinkOptions:
     """Options of a stream writer or a batch writer; ``receipt_timeout`` in seconds.
 
-    ``destination`` None leaves the choice to the rows' own column.
+    ``destination`` None leaves the choice to the rows' own column. ``notes`` are sentences to be logged once.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)
@@ -47,3 +47,4 @@ class SinkOptions:
     dedup_key: str | None = optional(
         "dedupKey", SINK, NAME, "Column that the id is made from.", pending=NOT_YET
     )
+    notes: tuple[str, ...]

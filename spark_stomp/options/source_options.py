@@ -27,8 +27,8 @@ class SourceOptions:
 
     ``receivers`` holds per destination, ``prefetch`` per receiver. ``max_messages`` is for batch reads only,
     everything per trigger for streams only. ``id_header`` None leaves the choice to the dialect. ``capped``
-    is whether ``maxMessages`` was given. ``notes`` are sentences about settings that limit each other, to be
-    logged once.
+    is whether ``maxMessages`` was given. ``notes`` are sentences about settings that limit each other or
+    are risky, to be logged once.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)

@@ -53,6 +53,12 @@ class _Writer:
     def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
         return send_batches(batches, self._columns, self._options)
 
+    def _tell_notes(self) -> None:
+        """Log what the options are worth a line for. Only a commit knows whether it is the query's first."""
+        show(self._options.connection.log_level)
+        for note in self._options.notes:
+            log.warning("%s", note)
+
     def _confirmed(self, messages: list[Any]) -> int:
         """How many messages all tasks had confirmed, for a line of the log in the process of the commit."""
         show(self._options.connection.log_level)
@@ -66,6 +72,7 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
         return self._send(iterator)
 
     def commit(self, messages: list[Any]) -> None:
+        self._tell_notes()
         log.info("%d message(s) confirmed by the broker", self._confirmed(messages))
 
     def abort(self, messages: list[Any]) -> None:
@@ -79,6 +86,8 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
         return self._send(iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        if batchId == 0:
+            self._tell_notes()
         log.info("batch %d: %d message(s) confirmed by the broker", batchId, self._confirmed(messages))
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name

@@ -85,6 +85,8 @@ class _BatchRead:
 
     def batches(self) -> Iterator[tuple[FrameBatch, Dialect]]:
         show(self._options.connection.log_level)
+        for note in self._options.notes:
+            log.warning("%s", note)
         for destination in self._options.destinations:
             if self._options.capped and not self._room:
                 self._cut_off_by = self._cap

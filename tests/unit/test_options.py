@@ -87,7 +87,7 @@ class TestDefaults:
     def test_sink(self) -> None:
         options = sink()
         assert (options.destination, options.send_headers) == (None, ())
-        assert (options.receipt_window, options.receipt_timeout) == (1000, 30.0)
+        assert (options.receipt_window, options.receipt_timeout, options.notes) == (1000, 30.0, ())
 
     def test_batch(self) -> None:
         assert (batch().max_messages, batch(maxMessages="20").max_messages) == (1000, 20)
@@ -512,9 +512,9 @@ class TestContradictions:
     def test_password_without_login(self) -> None:
         assert the_problem(sink, password="x") == "password is given without login"
 
-    @pytest.mark.parametrize("option", ["tlsCaFile", "tlsCertFile", "tlsVerify"])
+    @pytest.mark.parametrize("option", ["tlsCaFile", "tlsCertFile", "tlsVerify", "tlsMinVersion"])
     def test_tls_without_an_encrypted_url(self, option: str) -> None:
-        value = "false" if option == "tlsVerify" else "x.pem"
+        value = {"tlsVerify": "false", "tlsMinVersion": "1.3"}.get(option, "x.pem")
         assert option in the_problem(source, **{option: value})
         # A client certificate goes to encrypted addresses alone.
         source(url="wss://b" if option == "tlsCertFile" else "stomp://a,wss://b", **{option: value})
@@ -555,6 +555,10 @@ class TestPending:
     def test_their_defaults_are_fine(self) -> None:
         source(receiverPlacement="driver", ackAfter="commit")
         sink(transactional="false")
+
+
+def test_a_tls_version_that_nobody_should_speak_is_refused() -> None:
+    assert "must be one of 1.2, 1.3" in the_problem(source, url="wss://b", tlsMinVersion="1.1")
 
 
 class TestMixedSchemes:
@@ -602,6 +606,29 @@ class TestNotes:
     def test_no_verification(self) -> None:
         (note,) = source(url="wss://b", tlsVerify="false").notes
         assert "anybody" in note
+
+
+class TestLoginInClear:
+    """Said once a query: as a note of a read, and when a write begins."""
+
+    @pytest.mark.parametrize("url", ["stomp://broker", "ws://10.0.0.1", "stomp://127.0.0.1,stomp://broker"])
+    @pytest.mark.parametrize("parse", [source, batch, sink])
+    def test_to_another_machine(self, parse: Callable[..., Any], url: str) -> None:
+        (note,) = parse(url=url, login="ada", password=SECRET).notes
+        assert "plain text" in note and "stomp+ssl://" in note and SECRET not in note
+
+    def test_names_the_addresses_and_what_they_get(self) -> None:
+        options = {"login": "ada", "secretConnectHeaders": '{"token": "x"}'}
+        (note,) = source(url="stomp://127.0.0.1,stomp://b:1", **options).notes
+        assert "login, secretConnectHeaders" in note and "stomp://b:1" in note and "127.0.0.1" not in note
+
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.8.0.1", "[::1]"])
+    def test_is_fine_on_this_machine(self, host: str) -> None:
+        assert source(url=f"stomp://{host}", login="ada", password=SECRET).notes == ()
+
+    def test_is_fine_if_it_is_encrypted_or_there_is_none(self) -> None:
+        assert source(url="stomp+ssl://broker", login="ada", password=SECRET).notes == ()
+        assert sink(url="stomp://broker").notes == ()
 
 
 class TestDeclarations:

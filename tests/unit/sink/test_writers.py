@@ -14,7 +14,7 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection, SinkColumns
-from spark_stomp.sink.writers import Confirmed, StompRowStreamWriter
+from spark_stomp.sink.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.source.batch_reader import browse
 from spark_stomp.source.tasks import RowSettings
 
@@ -39,6 +39,22 @@ def standing(devbroker: DevBroker) -> list[tuple[bytes, dict[str, str]]]:
         batch = decode_frames(block, rows.projection, rows.rules(dialect))
         found += [(row["body"], dict(row["headers"])) for row in batch.to_pylist()]
     return found
+
+
+@pytest.mark.parametrize("kind", [StompBatchWriter, StompStreamWriter])
+def test_a_login_in_clear_is_said_once_a_query(
+    kind: type[StompBatchWriter | StompStreamWriter], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each commit of a stream comes to a new object in a new process, so that only its number tells."""
+    options = sink_options("stomp://broker.example", login="ada", password="a secret")
+    columns = SinkColumns(("body",), False)
+    for number in range(3):
+        if kind is StompBatchWriter:
+            StompBatchWriter(options, columns).commit([])
+            break
+        StompStreamWriter(options, columns).commit([], number)
+    assert caplog.text.count("plain text") == 1
+    assert "a secret" not in caplog.text
 
 
 class TestRows:

@@ -22,7 +22,7 @@ from spark_stomp.errors import (
     TooManyMessages,
     UnsupportedError,
 )
-from spark_stomp.options import parse_batch_options
+from spark_stomp.options import Endpoint, parse_batch_options
 from spark_stomp.schema import Projection
 from spark_stomp.source.batch_reader import StompBatchReader, browse
 from spark_stomp.source.tasks import RowSettings
@@ -275,6 +275,16 @@ def test_beats_between_frames_are_silence() -> None:
     finally:
         over.set()
     assert time.monotonic() - begun < 15
+
+
+def test_a_login_in_clear_is_said_once(
+    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Endpoint, "loopback", False)
+    given = {"url": devbroker.url, "destination": '["/queue/a","/queue/b"]', "idleTimeout": "100ms"}
+    assert list(browse(parse_batch_options({**given, "login": "ada", "password": "a secret"}))) == []
+    assert caplog.text.count("plain text") == 1
+    assert "a secret" not in caplog.text
 
 
 def test_a_message_of_a_foreign_subscription_is_no_row(caplog: pytest.LogCaptureFixture) -> None:
