@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
 from spark_stomp import __version__
 from spark_stomp.devbroker import DevBroker
 
+_PASSWORD_VARIABLE = "SPARK_STOMP_DEVBROKER_PASSWORD"
 _NOTICE = "In-memory and for development only: nothing is kept when it ends. Ctrl-C ends it."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with ``argv`` (the process's own by default); returns the exit status."""
-    arguments = _parser().parse_args(argv)
-    run_devbroker(arguments.host, arguments.port, dict(arguments.user) or None)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        users = _users(arguments.user, arguments.password_file)
+    except ValueError as error:
+        parser.error(str(error))
+    run_devbroker(arguments.host, arguments.port, users or None)
     return 0
 
 
@@ -87,9 +95,20 @@ def _parser() -> argparse.ArgumentParser:
         "--user",
         action="append",
         default=[],
-        type=_user,
-        metavar="LOGIN:PASSWORD",
-        help="let in this user only; may be repeated (default: let everyone in)",
+        type=_login,
+        metavar="LOGIN",
+        help="let in this user only; may be repeated (default: let everyone in). The password comes from "
+        f"--password-file or the environment variable {_PASSWORD_VARIABLE}: one that is given here could be "
+        "read by everybody on the machine, in the list of processes",
+    )
+    broker.add_argument(
+        "--password-file",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help=f"file whose first line is the password; one for each --user, in their order (default: all have "
+        f"the one in {_PASSWORD_VARIABLE})",
     )
     return parser
 
@@ -100,8 +119,32 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _user(text: str) -> tuple[str, str]:
-    login, colon, password = text.partition(":")
-    if not login or not colon:
-        raise argparse.ArgumentTypeError("must be LOGIN:PASSWORD")
-    return login, password
+def _login(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    if ":" in text:
+        # Not repeated: what is behind the colon is a password.
+        raise argparse.ArgumentTypeError(
+            "takes a login alone, without a colon, since everybody on the machine can read the list of "
+            f"processes; give the password in --password-file or {_PASSWORD_VARIABLE}"
+        )
+    return text
+
+
+def _users(logins: Sequence[str], files: Sequence[Path]) -> dict[str, str]:
+    """Login -> passcode. Raises ValueError if a password is missing or cannot be read."""
+    if files and len(files) != len(logins):
+        raise ValueError(f"there must be as many --password-file as --user: {len(files)} and {len(logins)}")
+    if files:
+        return dict(zip(logins, map(_first_line, files), strict=True))
+    password = os.environ.get(_PASSWORD_VARIABLE)
+    if logins and password is None:
+        raise ValueError(f"--user needs a password, in --password-file or {_PASSWORD_VARIABLE}")
+    return dict.fromkeys(logins, password or "")
+
+
+def _first_line(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"--password-file {file} cannot be read: {error}") from error

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from support.waiting import PATIENCE
@@ -36,10 +37,44 @@ def test_devbroker_by_default(runs: list[tuple[object, ...]]) -> None:
     assert runs == [("127.0.0.1", 61613, None)]
 
 
-def test_devbroker_with_everything(runs: list[tuple[object, ...]]) -> None:
-    users = ["--user", "a:b:c", "--user", "d:"]
+def test_devbroker_with_everything(runs: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_STOMP_DEVBROKER_PASSWORD", "b:c")
+    users = ["--user", "a", "--user", "d"]
     assert cli.main(["devbroker", "--host", "::1", "--port", "0", *users]) == 0
-    assert runs == [("::1", 0, {"a": "b:c", "d": ""})]
+    assert runs == [("::1", 0, {"a": "b:c", "d": "b:c"})]
+
+
+def test_passwords_from_files(
+    runs: list[tuple[object, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each user, in their order; the end of the line is no part of it."""
+    monkeypatch.setenv("SPARK_STOMP_DEVBROKER_PASSWORD", "another")
+    for name, content in (("one", "b:c \n"), ("two", "")):
+        (tmp_path / name).write_text(content)
+    users = ["--user", "a", "--password-file", str(tmp_path / "one")]
+    users += ["--password-file", str(tmp_path / "two"), "--user", "d"]
+    assert cli.main(["devbroker", *users]) == 0
+    assert runs == [("127.0.0.1", 61613, {"a": "b:c ", "d": ""})]
+
+
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(
+    runs: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everybody on the machine can read it in the list of processes."""
+    with pytest.raises(SystemExit):
+        cli.main(["devbroker", "--user", "ada:s3cret"])
+    told = capsys.readouterr().err
+    assert runs == []
+    assert "list of processes" in told and "--password-file" in told
+    assert "s3cret" not in told
+
+
+def test_the_help_says_where_passwords_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["devbroker", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "--password-file FILE" in told and "SPARK_STOMP_DEVBROKER_PASSWORD" in told
+    assert "list of processes" in told
 
 
 @pytest.mark.parametrize(
@@ -49,11 +84,20 @@ def test_devbroker_with_everything(runs: list[tuple[object, ...]]) -> None:
         (["broker"], "invalid choice"),
         (["devbroker", "--port", "65536"], "from 0 to 65535"),
         (["devbroker", "--port", "-1"], "--port"),
-        (["devbroker", "--user", "nobody"], "LOGIN:PASSWORD"),
-        (["devbroker", "--user", ":secret"], "LOGIN:PASSWORD"),
+        (["devbroker", "--user", "nobody"], "SPARK_STOMP_DEVBROKER_PASSWORD"),
+        (["devbroker", "--user", ""], "must not be empty"),
+        (["devbroker", "--user", "ada", "--password-file", "/no/such.file"], "/no/such.file"),
+        (["devbroker", "--password-file", "/dev/null"], "as many --password-file as --user"),
+        (["devbroker", "--user", "a", "--user", "b", "--password-file", "/dev/null"], "as many"),
     ],
 )
-def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SPARK_STOMP_DEVBROKER_PASSWORD", raising=False)
     with pytest.raises(SystemExit) as left:
         cli.main(arguments)
     assert left.value.code == 2
