@@ -57,6 +57,9 @@ class StompStreamReader(DataSourceStreamReader):
         runtime = self._running(begin)
         runtime.evidence_of_latest_offset(begun)
         if first:
+            # Only now: what an earlier run planned may have taken its time.
+            if self._mode is Mode.DRAIN or runtime.drains_first:
+                runtime.begin_drain()
             runtime.await_subscriptions()
         # Before 4.2 any call may be the only one of its run (AvailableNow, Once), so the first one waits.
         mode = Mode.ONCE if first and start is None else self._mode_of(limit)
@@ -104,7 +107,5 @@ class StompStreamReader(DataSourceStreamReader):
             except StompError:
                 runtime.stop()
                 raise
-            if self._mode is Mode.DRAIN or runtime.drains_first:
-                runtime.begin_drain()
             self._runtime = runtime
         return self._runtime

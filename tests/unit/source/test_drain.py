@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,28 @@ class TestTheFirstBatch:
             more = [row["body"] for row in again.read()]
         assert more
         assert rows + more == BODIES[: len(rows) + len(more)]
+
+    @pytest.mark.rule("5.8")
+    def test_has_all_its_time_after_a_batch_of_the_last_run_was_read_again(
+        self, options: dict[str, str], devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with Run(options, drain=True, idleTimeout="500ms") as run:
+            run.end = run.reader.latestOffset()
+            planned = run.read()
+        caplog.clear()
+        with (
+            caplog.at_level(logging.INFO, "spark_stomp"),
+            Run(options, drain=True, idleTimeout="500ms", maxDrainTime="3s") as again,
+        ):
+            again.end = run.end
+            began = time.monotonic()
+            assert again.read() == planned
+            wait_until(lambda: time.monotonic() - began > 3.0, what="a replay longer than maxDrainTime")
+            devbroker.publish_many(QUEUE, [b"one more"])
+            wait_until(lambda: again.counters()[0]["received"] > 0, what="one more message")
+            again.start, again.end = run.end, again.reader.latestOffset()
+            assert [row["body"] for row in again.read()] == [b"one more"]
+        assert "ended because of idleTimeout" in caplog.text
 
     def test_of_an_empty_queue_there_is_none(self, devbroker: DevBroker, tmp_path: Path) -> None:
         journal = {"journal": str(tmp_path / "journal"), "ackAfter": "journal"}
