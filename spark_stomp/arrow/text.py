@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark_stomp.arrow.columns import Ints
 from spark_stomp.errors import BodyDecodeError
+from spark_stomp.quoting import quoted, shown
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]*))""", re.IGNORECASE)
 
@@ -104,12 +105,12 @@ def _decode(octets: bytes, content_type: str | None) -> str:
     charset = charset_of(content_type)
     codec = _codec_name(charset)
     if codec is None:
-        raise _Undecodable(f"its charset {charset!r} is unknown")
+        raise _Undecodable(f"its charset {quoted(charset)} is unknown")
     try:
         text = octets.decode(codec)
         text.encode()  # some codecs accept lone surrogates, which no string in Spark can hold
     except UnicodeError as error:
-        raise _Undecodable(f"it is not valid {charset}: {error}") from error
+        raise _Undecodable(f"it is not valid {shown(charset)}: {error}") from error
     return text
 
 
@@ -135,6 +136,6 @@ def _gives_text(codec: str) -> bool:
 def _error(bodies: Bodies, row: int, problem: _Undecodable) -> BodyDecodeError:
     message_id, destination = bodies.message_ids[row].as_py(), bodies.destinations[row].as_py()
     return BodyDecodeError(
-        f"the body of message {message_id!r} from {destination!r} cannot be read as string: {problem}; "
-        "ask for `body binary`, or set bodyDecodeErrors=null or bodyDecodeErrors=column"
+        f"the body of message {quoted(message_id)} from {quoted(destination)} cannot be read as string: "
+        f"{problem}; ask for `body binary`, or set bodyDecodeErrors=null or bodyDecodeErrors=column"
     )

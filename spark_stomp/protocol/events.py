@@ -8,6 +8,7 @@ from typing import TypeAlias
 from spark_stomp.protocol.frames import Frame
 from spark_stomp.protocol.malformed import MalformedMessage
 from spark_stomp.protocol.scanner import MessageBlock
+from spark_stomp.quoting import quoted, shown
 
 _MESSAGE_LENGTH = 200
 
@@ -31,9 +32,10 @@ class MessageReceived:
     @property
     def stray(self) -> str:
         """A line for the log that says of a foreign message what it is and what becomes of it."""
+        subscription, destination = (quoted(self.frame.get(name)) for name in ("subscription", "destination"))
         return (
-            f"the broker sent a message of the subscription {self.frame.get('subscription')!r}, which this "
-            f"connection does not have (destination {self.frame.get('destination')!r}): it is left un-acked "
+            f"the broker sent a message of the subscription {subscription}, which this "
+            f"connection does not have (destination {destination}): it is left un-acked "
             "and gives no row. Said once, though there may be more"
         )
 
@@ -60,9 +62,9 @@ class ErrorReceived:
 
     @property
     def message(self) -> str:
-        """The broker's short text: its ``message`` header, or else the first line of the body."""
+        """The broker's short text, fit to be shown: its ``message`` header, or else the body's first line."""
         text = (self.frame.get("message") or "").strip() or self.detail.strip().partition("\n")[0].strip()
-        return text[:_MESSAGE_LENGTH] or "(the broker gave no reason)"
+        return shown(text, _MESSAGE_LENGTH) or "(the broker gave no reason)"
 
     @property
     def detail(self) -> str:

@@ -40,6 +40,7 @@ from typing import Final
 
 from spark_stomp.errors import BodyTooLarge, FrameSyntaxError, LocalProtocolError
 from spark_stomp.protocol.frames import Limits
+from spark_stomp.quoting import quoted
 
 _COMMANDS_1_0: Final = frozenset(
     [
@@ -254,7 +255,7 @@ def content_length(head: Head) -> int | None:
     if not _DIGITS.fullmatch(value):
         if head.grammar.lenient and not _NEGATIVE.fullmatch(value):
             return None
-        raise FrameSyntaxError(f"content-length of {head.command} is not a number: {value[:24]!r}")
+        raise FrameSyntaxError(f"content-length of {head.command} is not a number: {quoted(value, 24)}")
     digits = value.lstrip("0") or "0"
     if digits != "0" and head.command not in head.grammar.with_body:
         raise no_body_error(head)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from spark_stomp.errors import HeartbeatLost, RemoteProtocolError
+from spark_stomp.quoting import quoted
 
 NO_HEARTBEAT = (0, 0)
 
@@ -31,7 +32,7 @@ def parse_heartbeat(value: str | None) -> tuple[int, int]:
     match = _HEADER.match(value)
     if match is None:
         raise RemoteProtocolError(
-            f"invalid heart-beat header {value[:64]!r}: expected two numbers as in '0,10000'"
+            f"invalid heart-beat header {quoted(value, 64)}: expected two numbers as in '0,10000'"
         )
     return int(match[1]), int(match[2])
 

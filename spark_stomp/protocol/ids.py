@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
+from spark_stomp.quoting import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class ClientIds:
     def take_receipt(self, receipt: str | None) -> str:
         """The peer sent this receipt. Raises RemoteProtocolError if it is not awaited (any more)."""
         if receipt not in self.receipts:
-            raise RemoteProtocolError(f"a RECEIPT for {receipt!r}, which was not asked for")
+            raise RemoteProtocolError(f"a RECEIPT for {quoted(receipt)}, which was not asked for")
         self.receipts.discard(receipt)
         return receipt
 

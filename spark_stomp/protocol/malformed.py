@@ -27,6 +27,7 @@ from spark_stomp.protocol.grammar import (
     unescape,
     without_line_end,
 )
+from spark_stomp.quoting import quoted, shown
 
 # In the lenient dialect blanks may stand in the blank line; more than these are taken for a header line.
 _MOST_BLANKS: Final = 64
@@ -61,12 +62,13 @@ class MalformedMessage:
 
     def as_error(self, subscribed: str) -> MalformedMessageError:
         """The error that names the message; ``subscribed`` is the destination of its subscription."""
-        name = "without a readable message-id" if self.message_id is None else repr(self.message_id)
+        destination = shown(self.destination or subscribed)
+        name = "without a readable message-id" if self.message_id is None else quoted(self.message_id)
         remedy = ", or get it as a row with onMalformed=column"
         if not self.ack:
             remedy = "; it names nothing that an ACK could name, so it cannot be a row either"
         return MalformedMessageError(
-            f"message {name} from {self.destination or subscribed} is malformed: {self.error}. It is not "
+            f"message {name} from {destination} is malformed: {self.error}. It is not "
             f"acknowledged, so the broker keeps it and delivers it again. Remove it there{remedy}"
         )
 

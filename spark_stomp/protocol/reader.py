@@ -33,6 +33,7 @@ from spark_stomp.protocol.grammar import (
     parse_plain_headers,
     without_line_end,
 )
+from spark_stomp.quoting import quoted
 
 LF: Final = 0x0A
 CR: Final = 0x0D
@@ -213,7 +214,7 @@ class FrameReader:
                 return HEARTBEAT
         command = name.decode("ascii", "backslashreplace")
         if command not in grammar.commands:
-            raise FrameSyntaxError(f"unknown command {command[:40]!r} (STOMP {grammar.version})")
+            raise FrameSyntaxError(f"unknown command {quoted(command, 40)} (STOMP {grammar.version})")
         self._head = Head(command, grammar, limits, after_crlf=line.endswith(b"\r"))
         return True
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from spark_stomp.errors import LocalProtocolError, VersionError
+from spark_stomp.quoting import shown
 
 LENIENT = "lenient"
 _KNOWN = frozenset({"1.0", "1.1", "1.2", LENIENT})
 _OLD = frozenset({"1.0", LENIENT})
 _NUMBERED = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
-_TEXT_LENGTH = 100
 
 
 def validate_versions(versions: Sequence[str]) -> None:
@@ -89,7 +89,7 @@ def client_version(offered: Sequence[str], named: str | None) -> str:
         return version
     if version == "1.0" and LENIENT in offered:
         return LENIENT
-    named_version = f"version:{version[:_TEXT_LENGTH]}" if named else "no version, which means 1.0"
+    named_version = f"version:{shown(version)}" if named else "no version, which means 1.0"
     raise VersionError(f"offered STOMP {_listed(offered)}, but CONNECTED says {named_version}")
 
 
@@ -131,7 +131,7 @@ def server_version(accept_version: str | None, supported: Sequence[str], *, leni
 
 
 def _listed(versions: Sequence[str]) -> str:
-    return ", ".join(versions)[:_TEXT_LENGTH]
+    return shown(", ".join(versions))
 
 
 def _sort_key(version: str) -> tuple[int, ...]:

@@ -58,7 +58,8 @@ class Sender:
     def send(self, message: OutgoingMessage) -> None:
         """Queue ``message``; waits while ``receiptWindow`` messages are unconfirmed.
 
-        Raises DestinationRefused, ReceiptTimeout, or what the connection raises. Connects at the first call.
+        Raises DestinationRefused if the broker says which message it refused, else BrokerError,
+        ReceiptTimeout, or what the connection raises. Connects at the first call.
         """
         connection = self._connected()
         with self._lock:
@@ -160,8 +161,8 @@ class Sender:
                 self.confirmed += 1
                 self._last_progress = time.monotonic()
             elif isinstance(event, ErrorReceived):
-                destination = self._outstanding.get(event.receipt_id or "", self._first_destination())
-                raise connection.error_of(event, f"SEND to {destination}")
+                destination = self._outstanding.get(event.receipt_id or "")
+                raise connection.error_of(event, "" if destination is None else f"SEND to {destination}")
 
     def _first_destination(self) -> str:
         return next(iter(self._outstanding.values()), "(none)")

@@ -6,15 +6,22 @@ import re
 from collections.abc import Collection
 
 from spark_stomp.errors import BrokerError, ClientIdInUse, DestinationRefused, LoginRefused
-from spark_stomp.protocol import ErrorReceived, Frame
+from spark_stomp.protocol import ErrorReceived
 from spark_stomp.protocol.grammar import escape
+from spark_stomp.quoting import CUT, shown
 
-_DETAIL_LENGTH = 300
+_MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
+# So much of a text is searched for secrets, which takes a while.
+_SEARCHED = 10_000
 _HIDDEN = "***"
 # A text that this project quotes may be cut at its end, before a quotation mark, or before punctuation.
-_POSSIBLE_CUT = re.compile(r"$|['\"]|[:,;] ")
+_POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
 # Fewer characters of a secret reveal nothing.
 _SHORTEST_PART = 3
+_STOPS = re.compile(
+    r"\bshut(ting)?[ -]?down\b|\bbeing (stopped|shut)|\bstopping\b|BrokerStopp|connection.forced",
+    re.IGNORECASE,
+)
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
 _IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
 
@@ -27,7 +34,7 @@ def connect_refused(
     Brokers quote what they refuse; ``secrets`` are replaced in their words.
     """
     in_use = client_id is not None and _IN_USE.search(_broker_words(event))
-    words = _broker_words(_redacted(event, secrets))
+    words = _broker_words(event, secrets)
     if in_use:
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
     return LoginRefused(f"{peer} refused CONNECT: {words}")
@@ -39,28 +46,26 @@ def broker_error(
     """The exception for an ERROR frame on an established connection.
 
     ``what`` names the request that it answers, if that is known (a SUBSCRIBE, a SEND); ``secrets`` of CONNECT
-    are replaced in the broker's words.
+    are replaced in the broker's words. A broker that stops refuses nothing.
     """
-    words = _broker_words(_redacted(event, secrets))
+    words = _broker_words(event, secrets)
     if not what:
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
+    if _STOPS.search(words):
+        return BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
     return DestinationRefused(f"the broker at {peer} refused {what}: {words}")
 
 
-def _redacted(event: ErrorReceived, secrets: Collection[str]) -> ErrorReceived:
-    """The ERROR frame without ``secrets``. Called before its text is shortened, which may cut a secret."""
-    frame = event.frame
-    headers = tuple((name, without_secrets(value, secrets)) for name, value in frame.headers)
-    return ErrorReceived(Frame(frame.command, headers, without_secrets(event.detail, secrets).encode()))
-
-
-def _broker_words(event: ErrorReceived) -> str:
+def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
     """The ``message`` header of an ERROR frame and the beginning of its body, on one line."""
-    detail = " ".join(event.detail.split())
-    if len(detail) > _DETAIL_LENGTH:
-        detail = detail[:_DETAIL_LENGTH] + "..."
-    words = " - ".join(part for part in (event.message, detail) if part)
-    return words or "(no reason given)"
+    message = (event.frame.get("message") or "").strip()
+    parts = ((message, _MESSAGE_LENGTH), (event.detail.strip(), _DETAIL_LENGTH))
+    return " - ".join(_words(text, most, secrets) for text, most in parts if text) or "(no reason given)"
+
+
+def _words(text: str, most: int, secrets: Collection[str]) -> str:
+    # The secrets first: what is shortened may cut one, and escaped it looks different.
+    return shown(without_secrets(text[:_SEARCHED], secrets), most)
 
 
 def without_secrets(text: str, secrets: Collection[str]) -> str:
@@ -77,7 +82,8 @@ def without_secrets(text: str, secrets: Collection[str]) -> str:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    return secret, secret.strip(), escape(secret, "1.1"), escape(secret, "1.2"), repr(secret)[1:-1]
+    escapes = (escape(secret, version) for version in ("1.1", "1.2"))
+    return secret, secret.strip(), *escapes, repr(secret)[1:-1], shown(secret, len(secret))
 
 
 def _without_beginnings(text: str, forms: Collection[str]) -> str:

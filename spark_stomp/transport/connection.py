@@ -167,7 +167,8 @@ class Connection:
     def await_receipt(self, receipt: str, timeout: float, what: str) -> list[Event]:
         """Poll until ``receipt`` came; returns the other events that arrived meanwhile.
 
-        Raises ReceiptTimeout or DestinationRefused (on an ERROR frame), which name ``what``.
+        No other request may wait for an answer. Raises ReceiptTimeout or DestinationRefused (on an ERROR
+        frame), which name ``what``, or BrokerError if the ERROR has other reasons.
         """
         deadline = self._clock() + timeout
         others: list[Event] = []
@@ -175,7 +176,8 @@ class Connection:
             events = self.poll(max(0.0, deadline - self._clock()))
             for event in events:
                 if isinstance(event, ErrorReceived):
-                    raise self.error_of(event, what)
+                    # RabbitMQ and Artemis name no request, and this is the only one without an answer.
+                    raise self.error_of(event, what if event.receipt_id in (None, receipt) else "")
             if ReceiptReceived(receipt) in events:
                 others.extend(event for event in events if event != ReceiptReceived(receipt))
                 return others

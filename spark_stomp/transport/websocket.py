@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
+from spark_stomp.quoting import shown
 from spark_stomp.transport.stream import ByteStream
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def upgrade(
     except OSError as error:
         raise ConnectFailed(f"{endpoint} broke off the WebSocket handshake: {error}") from error
     if protocol.handshake_exc is not None:
-        raise NotStompServer(f"{endpoint} is no WebSocket for STOMP: {protocol.handshake_exc}")
+        raise NotStompServer(f"{endpoint} is no WebSocket for STOMP: {shown(str(protocol.handshake_exc))}")
     return WebSocketStream(ByteStream(sock, peer), protocol)
 
 
@@ -144,7 +145,7 @@ class WebSocketStream:
         """The end of the stream. Raises ConnectionLost if the WebSocket broke."""
         error = self._protocol.parser_exc
         if error is not None:
-            raise ConnectionLost(f"the WebSocket to {self.peer} broke: {error}") from error
+            raise ConnectionLost(f"the WebSocket to {self.peer} broke: {shown(str(error))}") from error
         return b""
 
     def _send_message(self, frame: bytes) -> None:

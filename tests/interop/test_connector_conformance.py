@@ -20,7 +20,7 @@ from support.spark import Recorder, Running, stomp_stream
 from support.waiting import PATIENCE
 
 from spark_stomp.brokers import Dialect, dialect_named
-from spark_stomp.errors import DestinationRefused, StompError, TooManyMessages
+from spark_stomp.errors import BrokerError, StompError, TooManyMessages
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import MessagesScanned, unescape
 from spark_stomp.schema import Projection
@@ -217,7 +217,8 @@ class TestContent:
         (body,) = bodies(drain(broker, queue, 1))
         assert body == bytes(largest)
         if broker.largest_body is not None:
-            with pytest.raises(DestinationRefused, match=f"refused SEND to {queue}"):
+            # Not every broker says which message it refused.
+            with pytest.raises(BrokerError):
                 publish(broker.options(), queue, [bytes(largest + 1)])
 
     @pytest.mark.parametrize("version", ["1.1", "1.2"])

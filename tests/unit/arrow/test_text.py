@@ -80,6 +80,13 @@ class TestUndecodable:
         with pytest.raises(BodyDecodeError, match=f"its charset '{charset}' is unknown"):
             texts((b"x", f"text/plain;charset={charset}"))
 
+    @pytest.mark.parametrize("charset", ["\n\x1b" + "k" * 60_000, "utf" + "-" * 60_000 + "8"])
+    def test_a_charset_is_quoted_in_short(self, charset: str) -> None:
+        with pytest.raises(BodyDecodeError) as caught:
+            texts((b"\xff", f"text/plain;charset={charset}"))
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 600
+
     def test_null_where_asked_for_and_the_others_stay(self) -> None:
         rows = [(b"\xff", None), (b"a", None), (b"b", "x;charset=klingon"), (b"\xe9", "x;charset=latin-1")]
         assert texts(*rows, on_error="null") == [None, "a", None, "é"]

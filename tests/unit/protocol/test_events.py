@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spark_stomp.protocol import ConnectRequested, ErrorReceived, Frame
+from spark_stomp.protocol import ConnectRequested, ErrorReceived, Frame, MessageReceived
 
 
 class TestError:
@@ -22,9 +22,15 @@ class TestError:
         assert ErrorReceived(Frame("ERROR", (), b"\xff\xfe")).detail == "\ufffd\ufffd"
 
     def test_cuts_a_long_message(self) -> None:
-        assert len(ErrorReceived(Frame("ERROR", (("message", "x" * 5000),))).message) == 200
+        assert len(ErrorReceived(Frame("ERROR", (("message", "x" * 5000),))).message) == 203
 
 
 def test_the_repr_of_a_login_holds_no_secret() -> None:
     request = ConnectRequested("u", "/", ("1.2",), (0, 0), "s3cret", (("passcode", "s3cret"),))
     assert "s3cret" not in repr(request)
+
+
+def test_a_foreign_message_is_described_in_short() -> None:
+    headers = (("subscription", "s\n" * 999), ("destination", "\x1b" * 999))
+    assert MessageReceived(Frame("MESSAGE", headers)).stray.isprintable()
+    assert len(MessageReceived(Frame("MESSAGE", headers)).stray) < 1_000

@@ -258,6 +258,18 @@ class TestTheError:
             "it and delivers it again. Remove it there, or get it as a row with onMalformed=column"
         )
 
+    def test_quotes_what_the_message_says_in_short(self) -> None:
+        frame = (
+            b"MESSAGE\ndestination:/q\\n\x1b"
+            + b"d" * 999
+            + b"\nmessage-id:\\n"
+            + b"m" * 999
+            + b"\ncontent-length:1\nx:\0\n\nb\0"
+        )
+        text = str(bad_one(frame).as_error("/queue/subscribed"))
+        assert text.isprintable()
+        assert len(text) < 600
+
     def test_says_so_if_there_is_no_name_and_no_row_either(self) -> None:
         text = str(bad_one(b"MESSAGE\nx:\xff\n\n\0").as_error("/queue/subscribed"))
         assert "message without a readable message-id from /queue/subscribed is malformed" in text

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from contextlib import suppress
 
 import pytest
 from support.options import sink_options
+from support.tcp import tcp_server
 from support.waiting import wait_until
 
 from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectionLost, DestinationRefused, FrameEncodeError, ReceiptTimeout
+from spark_stomp.errors import (
+    BrokerError,
+    ConnectionLost,
+    DestinationRefused,
+    FrameEncodeError,
+    ReceiptTimeout,
+)
 from spark_stomp.sink.sender import Sender
 
 QUEUE = "/queue/out"
@@ -53,6 +61,26 @@ def test_a_refusal_names_the_destination() -> None:
         sender.send(messages(1)[0])
         with pytest.raises(DestinationRefused, match=f"SEND to {QUEUE}"):
             sender.finish()
+
+
+def test_a_refusal_that_names_no_message_blames_no_destination() -> None:
+    """RabbitMQ's never name one."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"CONNECTED\nversion:1.2\n\n\0")
+        connection.recv(4096)
+        connection.sendall(
+            b"ERROR\nmessage:Unknown destination\n\n'/nonsense/x' is not a valid destination\0"
+        )
+        connection.recv(4096)
+
+    with tcp_server(serve) as port, Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender:
+        sender.send(messages(1)[0])
+        with pytest.raises(BrokerError, match="/nonsense/x") as error:
+            sender.finish()
+    assert type(error.value) is BrokerError
+    assert QUEUE not in str(error.value)
 
 
 def test_a_failed_disconnect_does_not_undo_what_was_confirmed(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
-from spark_stomp.transport.broker_errors import without_secrets
+from spark_stomp.errors import BrokerError, DestinationRefused
+from spark_stomp.protocol import ErrorReceived, Frame
+from spark_stomp.transport.broker_errors import broker_error, connect_refused, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -26,3 +31,39 @@ def test_secrets_are_replaced_also_where_they_are_cut(text: str, told: str) -> N
 
 def test_without_secrets_a_text_stays_as_it_is() -> None:
     assert without_secrets("'abc'", ["", " "]) == "'abc'"
+
+
+FORGED = "no\r\n2026-01-01 ERROR all is lost\x1b[2J"
+
+
+def refusal(
+    message: str | None = None, body: bytes = b"", receipt: str | None = None, what: str = "SEND to /queue/a"
+) -> BrokerError:
+    headers = [("message", message), ("receipt-id", receipt)]
+    given = tuple((name, value) for name, value in headers if value is not None)
+    return broker_error(ErrorReceived(Frame("ERROR", given, body)), "broker:1", what)
+
+
+@pytest.mark.parametrize("told", [{"message": FORGED}, {"body": FORGED.encode()}])
+def test_line_ends_and_control_codes_are_escaped(told: dict[str, Any]) -> None:
+    event = ErrorReceived(Frame("ERROR", (("message", told.get("message", "")),), told.get("body", b"")))
+    for error in (refusal(**told), connect_refused(event, "broker:1", None)):
+        assert str(error).isprintable()
+        assert r"no\r\n2026-01-01 ERROR all is lost\x1b[2J" in str(error)
+
+
+def test_long_words_are_cut() -> None:
+    assert len(str(refusal("m" * 60_000, b"b" * 60_000))) < 700
+
+
+def test_words_that_take_long_to_search_for_secrets_are_cut_before() -> None:
+    event = ErrorReceived(Frame("ERROR", (("x", "'" * 60_000),), b"'" * (1 << 20)))
+    begun = time.process_time()
+    broker_error(event, "broker:1", secrets=["s3cret"])
+    assert time.process_time() - begun < 1
+
+
+def test_a_broker_that_stops_refuses_no_destination() -> None:
+    for words in ("broker is shutting down", "The broker is being stopped", "BrokerStoppedException: gone"):
+        assert type(refusal(words, receipt="r-1")) is BrokerError
+    assert type(refusal("this queue was shut", receipt="r-1")) is DestinationRefused

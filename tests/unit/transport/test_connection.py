@@ -13,7 +13,14 @@ from support.tcp import tcp_server
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectionLost, DestinationRefused, HeartbeatLost, ReceiptTimeout
+from spark_stomp.errors import (
+    BrokerError,
+    ConnectionLost,
+    DestinationRefused,
+    HeartbeatLost,
+    ReceiptTimeout,
+    RemoteProtocolError,
+)
 from spark_stomp.protocol import MessageReceived
 from spark_stomp.transport import Connection, open_connection
 
@@ -47,6 +54,50 @@ def test_an_error_frame_names_what_was_asked_for() -> None:
         pytest.raises(DestinationRefused, match="SUBSCRIBE to /queue/forbidden"),
     ):
         subscribe(connection, "/queue/forbidden")
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        (b"ERROR\nmessage:no\nreceipt-id:%b\n\n\0", True),
+        (b"ERROR\nmessage:no\n\n\0", True),
+        (b"ERROR\nmessage:no\nreceipt-id:another\n\n\0", False),
+        (b"ERROR\nmessage:broker is shutting down\n\n\0", False),
+        (b"ERROR\nmessage:broker is shutting down\nreceipt-id:%b\n\n\0", False),
+    ],
+)
+def test_only_an_error_that_answers_the_request_refuses_it(answer: bytes, refused: bool) -> None:
+    """RabbitMQ and Artemis name none, but no other one waits. A broker may have reasons of its own."""
+
+    def then(connection: socket.socket) -> None:
+        receipt = connection.recv(4096).partition(b"receipt:")[2].partition(b"\n")[0]
+        connection.sendall(answer.replace(b"%b", receipt))
+        connection.recv(4096)
+
+    with (
+        tcp_server(scripted(then)) as port,
+        connected(f"stomp://127.0.0.1:{port}") as connection,
+        pytest.raises(BrokerError) as error,
+    ):
+        subscribe(connection)
+    assert type(error.value) is (DestinationRefused if refused else BrokerError)
+    assert (f"refused SUBSCRIBE to {QUEUE}" in str(error.value)) is refused
+
+
+def test_an_unknown_receipt_is_quoted_in_short() -> None:
+    def then(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"RECEIPT\nreceipt-id:\\n\x1b" + b"x" * 60_000 + b"\n\n\0")
+        connection.recv(4096)
+
+    with (
+        tcp_server(scripted(then)) as port,
+        connected(f"stomp://127.0.0.1:{port}") as connection,
+        pytest.raises(RemoteProtocolError) as error,
+    ):
+        subscribe(connection)
+    assert r"\n\x1bxxx" in str(error.value)
+    assert len(str(error.value)) < 300
 
 
 def test_a_withheld_receipt_times_out_by_name(devbroker: DevBroker) -> None:

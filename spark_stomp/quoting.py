@@ -1,0 +1,25 @@
+"""What a peer said, as it may stand in an error or a log line: printable, on one line, and short.
+
+A broker, or whoever wrote a message, must not forge lines of a log, drive a terminal or fill a disk.
+"""
+
+from __future__ import annotations
+
+CUT = "..."
+
+
+def shown(text: str, most: int = 100) -> str:
+    """The first ``most`` characters of ``text``; line ends, control codes and the like are escaped."""
+    begin = "".join(map(_shown, text[:most]))
+    return begin + CUT if len(text) > most else begin
+
+
+def quoted(text: str | None, most: int = 100) -> str:
+    """The same between quotation marks; ``(none)`` without a text."""
+    return "(none)" if text is None else f"'{shown(text, most)}'"
+
+
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,42 @@
+"""spark_stomp.quoting: what a peer said cannot pass for a line of ours, nor fill a log."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_stomp.quoting import quoted, shown
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("no such queue", "no such queue"),
+        ("Grüße, 漢字 😀", "Grüße, 漢字 😀"),
+        ("one\r\ntwo\tthree", r"one\r\ntwo\tthree"),
+        ("\x1b[2Jgone\x07\x7f\x9b", r"\x1b[2Jgone\x07\x7f\x9b"),
+        ("\u2028line\u202eright to left", r"\u2028line\u202eright to left"),
+        ("\ud800", r"\ud800"),
+        (r"C:\new", r"C:\new"),
+        ("", ""),
+    ],
+)
+def test_what_is_no_letter_is_escaped(said: str, told: str) -> None:
+    assert shown(said) == told
+    assert quoted(said) == f"'{told}'"
+
+
+def test_a_long_text_is_cut() -> None:
+    assert shown("x" * 60_000, 100) == "x" * 100 + "..."
+    assert shown("x" * 100, 100) == "x" * 100
+    assert quoted("\n" * 60_000, 2) == r"'\n\n...'"
+
+
+def test_nothing_is_told_as_such() -> None:
+    assert quoted(None) == "(none)"
+
+
+@given(st.text())
+def test_it_is_one_printable_line(said: str) -> None:
+    assert shown(said, 50).isprintable()
