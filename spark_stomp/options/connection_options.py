@@ -10,7 +10,10 @@ from spark_stomp.options.fields import EVERYWHERE, group, option, optional, requ
 from spark_stomp.options.kinds import (
     BOOLEAN,
     HEADERS,
+    KEY_FILE,
     NAME,
+    PEM,
+    PEM_TEXT,
     SIZE,
     TEXT,
     TIMEOUT,
@@ -25,14 +28,31 @@ from spark_stomp.protocol import Limits
 
 @dataclass(frozen=True, kw_only=True)
 class TlsOptions:
-    """How a ``stomp+ssl`` or ``wss`` address is secured. Files are PEM files; None means the system's own."""
+    """How a ``stomp+ssl`` or ``wss`` address is secured.
+
+    A file is the path of a PEM file or, if :func:`~spark_stomp.options.kinds.is_pem`, its text; ``ca_file``
+    None means the system's own authorities.
+    """
 
     ca_file: str | None = optional(
-        "tlsCaFile", EVERYWHERE, NAME, "PEM file of the authorities to trust.", note="the system's"
+        "tlsCaFile",
+        EVERYWHERE,
+        PEM,
+        "PEM file of the authorities to trust, or its text.",
+        note="the system's",
     )
-    cert_file: str | None = optional("tlsCertFile", EVERYWHERE, NAME, "PEM file of the client's certificate.")
+    cert_file: str | None = optional(
+        "tlsCertFile", EVERYWHERE, PEM, "PEM file of the client's certificate, or its text."
+    )
     key_file: str | None = optional(
-        "tlsKeyFile", EVERYWHERE, NAME, "PEM file of its private key.", note="that of `tlsCertFile`"
+        "tlsKeyFile", EVERYWHERE, KEY_FILE, "PEM file of its private key.", note="that of `tlsCertFile`"
+    )
+    key_secret: str | None = optional(
+        "tlsKeySecret",
+        EVERYWHERE,
+        PEM_TEXT,
+        "The text of that file, instead of it: from a secret store. Spark redacts it in plans and logs.",
+        secret=True,
     )
     key_password: str | None = optional(
         "tlsKeyPassword", EVERYWHERE, TEXT, "Password of that key.", secret=True

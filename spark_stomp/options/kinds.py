@@ -50,6 +50,38 @@ def _name(raw: str) -> str:
     return raw
 
 
+def is_pem(value: str) -> bool:
+    """Whether the value of an option is PEM text, and not the path of a PEM file."""
+    return value.lstrip().startswith("-----BEGIN")
+
+
+def _pem(raw: str) -> str:
+    if not is_pem(raw):
+        return _name(raw)
+    if has_private_key(raw):
+        raise ValueError("has the text of a private key, which Spark would show in plans; use tlsKeySecret")
+    return _pem_text(raw)
+
+
+def has_private_key(raw: str) -> bool:
+    """Whether a text holds a private key in PEM."""
+    return "PRIVATE KEY-----" in raw
+
+
+def _key_file(raw: str) -> str:
+    if is_pem(raw):
+        raise ValueError("is PEM text, which Spark would show in plans; use tlsKeySecret")
+    return _name(raw)
+
+
+def _pem_text(raw: str) -> str:
+    if not is_pem(raw):
+        raise ValueError("must be PEM text, which begins with -----BEGIN; for a path use tlsKeyFile")
+    if "-----END" not in raw or not raw.isascii():
+        raise ValueError("is PEM text without an -----END line, or with characters other than ASCII")
+    return raw
+
+
 def _boolean(raw: str) -> bool:
     try:
         return {"true": True, "false": False}[raw.strip().lower()]
@@ -206,6 +238,9 @@ def format_size(size: int) -> str:
 
 TEXT = Kind(_text, "text")
 NAME = Kind(_name, "text")
+PEM = Kind(_pem, "path, or PEM text", shown=False)
+KEY_FILE = Kind(_key_file, "path", shown=False)
+PEM_TEXT = Kind(_pem_text, "PEM text", shown=False)
 BOOLEAN = Kind(_boolean, "`true` / `false`")
 DURATION = Kind(_duration, "duration (`500ms`, `10s`, `2m`)")
 TIMEOUT = Kind(_timeout, "duration > 0 (`500ms`, `10s`, `2m`)")

@@ -9,6 +9,7 @@ from typing import Final
 from spark_stomp.options.definitions import OPTIONS
 from spark_stomp.options.endpoint import ENDPOINTS, without_credentials
 from spark_stomp.options.fields import Option, Scope
+from spark_stomp.options.kinds import has_private_key
 
 # Spark itself adds these to what the user gave; they say nothing about STOMP.
 _ADDED_BY_SPARK: Final[dict[Scope, frozenset[str]]] = {
@@ -100,7 +101,7 @@ class RawOptions:
 
 def _shown(option: Option, raw: str) -> str:
     """The option with its value, or without it if the value may be a secret."""
-    if option.secret or not option.kind.shown:
+    if option.secret or not option.kind.shown or has_private_key(raw):
         return option.key
     shown = without_credentials(raw) if option.kind is ENDPOINTS or "@" in raw or "://" in raw else raw
     return f"{option.key} = {shown!r}"

@@ -12,7 +12,7 @@ from typing import Final
 
 from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions
 from spark_stomp.options.fields import options_of
-from spark_stomp.options.kinds import Headers, format_duration, format_size
+from spark_stomp.options.kinds import Headers, format_duration, format_size, is_pem
 from spark_stomp.options.raw_options import RawOptions
 from spark_stomp.options.sink_options import SinkOptions
 from spark_stomp.options.source_options import SourceOptions
@@ -71,6 +71,10 @@ def _tls(raw: RawOptions, connection: ConnectionOptions) -> Iterator[str]:
         yield f"{', '.join(used)} needs an encrypted url (stomp+ssl:// or wss://)"
     if "tlsCertFile" not in raw:
         yield from (f"{key} is given without tlsCertFile" for key in used if key.startswith("tlsKey"))
+    if "tlsKeyFile" in raw and "tlsKeySecret" in raw:
+        yield "tlsKeyFile and tlsKeySecret are both given; give only one of them"
+    elif is_pem(connection.tls.cert_file or "") and "tlsKeyFile" not in raw and "tlsKeySecret" not in raw:
+        yield "tlsCertFile is PEM text, which must hold no key, so tlsKeySecret (or tlsKeyFile) is needed"
     if "tlsCaFile" in raw and not connection.tls.verify:
         yield "tlsCaFile has no use with tlsVerify = false, which trusts anybody"
 

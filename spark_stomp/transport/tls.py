@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_stomp.errors import ConnectFailed, ConnectTimeout, TlsRefused
 from spark_stomp.logs import get_log
+from spark_stomp.options.kinds import is_pem
 
 if TYPE_CHECKING:
     from spark_stomp.options import TlsOptions
@@ -69,14 +74,18 @@ def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 def tls_context(tls: TlsOptions) -> ssl.SSLContext:
     """The context that the options ask for. Raises TlsRefused, with the paths, if a file cannot be loaded."""
+    key = tls.key_secret or tls.key_file
+    ca_file, ca_text = (None, tls.ca_file) if is_pem(tls.ca_file or "") else (tls.ca_file, None)
     try:
-        context = ssl.create_default_context(cafile=tls.ca_file)
+        context = ssl.create_default_context(cafile=ca_file, cadata=ca_text)
         if tls.cert_file is not None:
-            # Without a password OpenSSL would ask for it on the terminal.
-            context.load_cert_chain(tls.cert_file, tls.key_file, tls.key_password or "")
+            with _as_file(tls.cert_file) as cert_file, _as_file(key) as key_file:
+                # Without a password OpenSSL would ask for it on the terminal.
+                context.load_cert_chain(cert_file or "", key_file, tls.key_password or "")
     except OSError as error:
-        named = f"tlsCaFile={tls.ca_file}, tlsCertFile={tls.cert_file}, tlsKeyFile={tls.key_file}"
-        raise TlsRefused(f"cannot load the TLS files ({named}): {error}") from error
+        named = (("tlsCaFile", tls.ca_file), ("tlsCertFile", tls.cert_file), ("tlsKeyFile", tls.key_file))
+        shown = ", ".join(f"{name}={'(PEM text)' if is_pem(value or '') else value}" for name, value in named)
+        raise TlsRefused(f"cannot load the TLS files ({shown}): {error}") from error
     context.minimum_version = _VERSIONS[tls.min_version]
     # Authorities check only the subject alternative names (RFC 9525, section 2).
     context.hostname_checks_common_name = False
@@ -84,3 +93,26 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+@contextmanager
+def _as_file(value: str | None) -> Iterator[str | None]:
+    """A path that OpenSSL, which loads certificates and keys from files alone, can read ``value`` from.
+
+    PEM text lies in memory, if the platform has such files: a process that is killed leaves no key behind.
+    Else it lies in a temporary file that only this user can open.
+    """
+    if value is None or not is_pem(value):
+        yield value
+    elif hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("pem"), "w") as file:
+            file.write(value)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        # Both the directory (0700) and the file (0600) are made for this user alone.
+        with tempfile.TemporaryDirectory() as folder:
+            descriptor, path = tempfile.mkstemp(dir=folder, text=True)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(value)
+            yield path

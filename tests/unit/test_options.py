@@ -254,7 +254,9 @@ class TestErrors:
         assert options.connection.secret_connect_headers == (("a", SECRET),)
         assert SECRET not in repr(options)
 
-    @pytest.mark.parametrize("key", ["password", "tlsKeyPassword", "secretConnectHeaders", "url"])
+    @pytest.mark.parametrize(
+        "key", ["password", "tlsKeyPassword", "tlsKeySecret", "secretConnectHeaders", "url"]
+    )
     def test_secret_keys_are_such_as_spark_redacts(self, key: str) -> None:
         assert REDACTED.search(key)
 
@@ -559,6 +561,59 @@ class TestPending:
 
 def test_a_tls_version_that_nobody_should_speak_is_refused() -> None:
     assert "must be one of 1.2, 1.3" in the_problem(source, url="wss://b", tlsMinVersion="1.1")
+
+
+class TestPemText:
+    """From secret scopes of notebooks: text in place of files."""
+
+    CERTIFICATE = "-----BEGIN CERTIFICATE-----\nabcd\n-----END CERTIFICATE-----\n"
+    KEY = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"
+
+    def tls(self, **options: str) -> Any:
+        return source(url="wss://b", **options).connection.tls
+
+    def problem(self, **options: str) -> str:
+        text = the_problem(source, url="wss://b", **options)
+        assert SECRET not in text and "abcd" not in text
+        return text
+
+    def test_is_taken_as_it_is(self) -> None:
+        tls = self.tls(tlsCaFile=self.CERTIFICATE, tlsCertFile=self.CERTIFICATE, tlsKeySecret=self.KEY)
+        assert (tls.ca_file, tls.cert_file, tls.key_secret) == (self.CERTIFICATE, self.CERTIFICATE, self.KEY)
+        assert SECRET not in repr(tls)
+
+    def test_goes_together_with_files(self) -> None:
+        assert self.tls(tlsCertFile=self.CERTIFICATE, tlsKeyFile="k.pem").key_file == "k.pem"
+        assert self.tls(tlsCertFile="c.pem", tlsKeySecret=self.KEY).cert_file == "c.pem"
+
+    @pytest.mark.parametrize("key", ["tlsCaFile", "tlsCertFile"])
+    def test_a_key_is_refused_where_spark_would_show_it(self, key: str) -> None:
+        text = self.problem(**{key: self.CERTIFICATE + self.KEY})
+        assert text.startswith(f"{key} ") and "tlsKeySecret" in text
+
+    def test_also_in_the_option_for_its_file(self) -> None:
+        text = self.problem(tlsCertFile="c.pem", tlsKeyFile=self.KEY)
+        assert text.startswith("tlsKeyFile ") and "tlsKeySecret" in text
+
+    def test_a_key_in_any_other_option_is_not_repeated(self) -> None:
+        assert self.problem(login=self.KEY).startswith("login ")
+
+    @pytest.mark.parametrize("end", ["", "-----END CERTIFICATE----- ü"])
+    def test_what_is_cut_off_or_no_ascii_is_refused(self, end: str) -> None:
+        text = self.CERTIFICATE.partition("-----END")[0] + end
+        assert "PEM" in self.problem(tlsCaFile=text)
+        assert "PEM" in self.problem(tlsCertFile="c.pem", tlsKeySecret=text)
+
+    def test_a_path_is_no_key(self) -> None:
+        assert "tlsKeyFile" in self.problem(tlsCertFile="c.pem", tlsKeySecret=f"/keys/{SECRET}")
+
+    def test_only_one_key(self) -> None:
+        text = self.problem(tlsCertFile="c.pem", tlsKeyFile="k.pem", tlsKeySecret=self.KEY)
+        assert text == "tlsKeyFile and tlsKeySecret are both given; give only one of them"
+
+    def test_a_certificate_needs_its_key(self) -> None:
+        assert "tlsKeySecret" in self.problem(tlsCertFile=self.CERTIFICATE)
+        assert "without tlsCertFile" in self.problem(tlsKeySecret=self.KEY)
 
 
 class TestMixedSchemes:

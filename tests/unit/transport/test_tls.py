@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import datetime
 import logging
+import os
 import socket
 import ssl
+import tempfile
+import traceback
 from pathlib import Path
 from typing import Any, cast
 
@@ -125,6 +128,69 @@ def test_a_client_certificate(devbroker: DevBroker, authority: Authority, passwo
         tlsKeyFile=client.key_file,
         **secret,
     )
+
+
+def as_text(authority: Authority, client: Identity, password: str | None) -> dict[str, str]:
+    """Options with the text of the files."""
+    secret = {} if password is None else {"tlsKeyPassword": password}
+    return {
+        "tlsCaFile": authority.ca_file.read_text(),
+        "tlsCertFile": client.cert_file.read_text(),
+        "tlsKeySecret": client.key_file.read_text(),
+        **secret,
+    }
+
+
+class TestPemText:
+    @pytest.mark.parametrize("password", [None, "a secret of the key"])
+    @pytest.mark.parametrize("in_memory", [True, False])
+    def test_in_place_of_files(
+        self,
+        devbroker: DevBroker,
+        authority: Authority,
+        password: str | None,
+        in_memory: bool,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The key lies in no file that others can open, and in none afterwards."""
+        client, seen = authority.issue("ada", password=password), []
+        load = ssl.SSLContext.load_cert_chain
+
+        def load_and_look(context: ssl.SSLContext, cert: str, key: str, secret: str) -> None:
+            status, folder = Path(key).stat(), Path(key).parent.stat()
+            seen.append((Path(key).parent.parent == tmp_path, status.st_mode & 0o77, folder.st_mode & 0o77))
+            load(context, cert, key, secret)
+
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        if not in_memory:
+            monkeypatch.delattr(os, "memfd_create", raising=False)
+        elif not hasattr(os, "memfd_create"):
+            pytest.skip("this platform has no files in memory")
+        identity = authority.issue()
+        context = identity.server_context(authority.ca_file)
+        with tls_front(devbroker.port, context) as port:
+            options = source_options(f"stomp+ssl://127.0.0.1:{port}", **as_text(authority, client, password))
+            monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load_and_look)
+            open_connection(options.connection).close()
+        assert [on_disk for on_disk, *_ in seen] == [not in_memory]
+        assert in_memory or seen == [(True, 0, 0)]
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_is_wrong_in_it_is_not_repeated(self, authority: Authority, tmp_path: Path) -> None:
+        good = as_text(authority, authority.issue("ada"), None)
+        bad = {
+            "tlsCaFile": "-----BEGIN CERTIFICATE-----\ns3cret\n-----END CERTIFICATE-----",
+            "tlsCertFile": "-----BEGIN CERTIFICATE-----\ns3cret\n-----END CERTIFICATE-----",
+            "tlsKeySecret": "-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY-----",
+        }
+        for key, text in bad.items():
+            options = source_options(f"stomp+ssl://127.0.0.1:{unused_port()}", **{**good, key: text})
+            with pytest.raises(TlsRefused) as refused:
+                open_connection(options.connection)
+            told = "".join(traceback.format_exception(refused.value))
+            assert f"{key}=(PEM text)" in told or key == "tlsKeySecret"
+            assert "s3cret" not in told and "BEGIN" not in told
 
 
 def wants_a_certificate(authority: Authority) -> contextlib.AbstractContextManager[int]:
