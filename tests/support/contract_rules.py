@@ -379,6 +379,14 @@ RULES = [
         f"{RECEIVER}::TestReconnect::test_a_login_that_is_refused_now_ends_it_at_once",
     ),
     Broken(
+        "4.8",
+        "a certificate that is refused is not tried again",
+        "receiver.retry:may_recover",
+        "LoginRefused | DestinationRefused | TlsRefused",
+        "LoginRefused | DestinationRefused",
+        f"{RECEIVER}::TestReconnect::test_a_certificate_that_is_refused_now_ends_it_at_once",
+    ),
+    Broken(
         "4.9",
         "only messages of its own subscriptions are collected",
         "protocol.client:ClientConnection.subscribe",

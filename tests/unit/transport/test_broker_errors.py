@@ -19,6 +19,7 @@ from spark_stomp.transport.broker_errors import broker_error, connect_refused, w
         ("cut at its end: s3cr", "cut at its end: ***"),
         ("unknown command 's3cr' (STOMP 1.2)", "unknown command '***' (STOMP 1.2)"),
         ("the broker has 1.2, s3c: no", "the broker has 1.2, ***: no"),
+        ("a RECEIPT for 'x s3cr...', which", "a RECEIPT for 'x ***...', which"),
         # Two characters, and what merely looks alike in the middle of a text, tell nothing.
         ("version:s3", "version:s3"),
         ("s3cond of s3curity", "s3cond of s3curity"),

@@ -193,3 +193,15 @@ def test_frames_are_split_where_they_end() -> None:
     ]
     assert list(split_frames(b"".join(frames))) == frames
     assert list(split_frames(b"")) == []
+
+
+def test_what_the_server_says_is_quoted_in_short() -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        said = b"x" * 5_000
+        connection.sendall(b"HTTP/1.1 101 ok\r\nConnection: Upgrade\r\nUpgrade: %b\r\n\r\n" % said)
+        connection.recv(4096)
+
+    with tcp_server(serve) as port, pytest.raises(NotStompServer, match="no WebSocket for STOMP") as refused:
+        connected(f"ws://127.0.0.1:{port}/")
+    assert len(str(refused.value)) < 400
