@@ -619,9 +619,9 @@ RULES = [
     Broken(
         "7.6",
         "what another destination has counts as before it",
-        "source.refusal:Refusal._all_before",
-        "all(status.subscribed for status in statuses)",
-        "True",
+        "source.refusal:Refusal._is_first_moment",
+        "not all(status.subscribed for status in statuses)",
+        "False",
         f"{REFUSAL}::test_what_another_receiver_is_about_to_bring_is_waited_for",
     ),
     Broken(
