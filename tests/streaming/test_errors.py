@@ -64,7 +64,7 @@ def test_a_wrong_password(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "days", "trusted", "reason"),
     [
-        ("broker.example", 1, True, "127.0.0.1 is not in it"),
+        ("broker.example", 1, True, "127.0.0.1 is not among its subject alternative names"),
         ("127.0.0.1", -1, True, "certificate has expired"),
         ("127.0.0.1", 1, False, "set tlsCaFile to the authority that signed it"),
     ],
