@@ -87,9 +87,10 @@ class Run:
 
     def take(self, count: int) -> list[Row]:
         """The rows of so many batches as hold ``count`` messages, each committed but the last."""
-        rows: list[Row] = self.batch()
+        rows: list[Row] = []
         while len(rows) < count:
-            self.commit()
+            if rows:
+                self.commit()
             rows += self.batch()
         return rows
 
