@@ -217,6 +217,7 @@ class TestOfAQuery:
             with Run(options, reconnectTimeout="1ms") as run:
                 run.idle()
                 broker.stop()
+                wait_until(lambda: run.status.failure is not None, what="the end of the receiver")
                 wait_shown(path, connected=0)
         assert read(path)["failure"].startswith("[STOMP_CONNECTION_LOST]")
 
