@@ -30,8 +30,6 @@ class AdmissionStreamReader(StompStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Drain until the subscriptions are idle, or for ``maxDrainTime``."""
         self._mode = Mode.DRAIN
-        if self._runtime is not None:
-            self._runtime.begin_drain()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """What the query's progress shows as ``latestOffset``; no offset is made of it."""
