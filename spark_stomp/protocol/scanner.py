@@ -50,18 +50,6 @@ class MessageBlock:
         data = message.data
         return cls(data, [len(data)], [message.ack], [message.id], str(message.error))
 
-    def select(self, indices: Sequence[int]) -> MessageBlock:
-        """The frames at ``indices``, in this order, as a block of their own."""
-        parts: list[bytes] = []
-        ends: list[int] = []
-        size = 0
-        for index in indices:
-            parts.append(self.data[self.ends[index - 1] if index else 0 : self.ends[index]])
-            size += len(parts[-1])
-            ends.append(size)
-        chosen = [self.acks[index] for index in indices], [self.ids[index] for index in indices]
-        return MessageBlock(b"".join(parts), ends, *chosen, self.malformed)
-
 
 @dataclass(slots=True)
 class _BlockBuilder:

@@ -87,12 +87,6 @@ class TestBlocks:
         assert [block.data[end - 1 : end] for end in block.ends] == [b"\0"] * 20
         assert block.acks == [b"a%d" % n for n in range(20)]
 
-    def test_in_part(self) -> None:
-        octets = [message(n) for n in range(3)]
-        block = block_of(b"".join(octets), id_header="id")
-        assert block.select([0, 2]) == block_of(octets[0] + octets[2], id_header="id")
-        assert block.select([1]) == block_of(octets[1], id_header="id")
-
     def test_end_at_another_frame(self) -> None:
         scanner = FrameScanner("1.2")
         receipt = b"RECEIPT\nreceipt-id:1\n\n\0"
