@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from spark_stomp.arrow.decode import RowRules, decode_frames
-from spark_stomp.arrow.encode import OutgoingMessage, outgoing_messages
+from spark_stomp.arrow.encode import OutgoingMessage, RowEncoder, SendRules, outgoing_messages
+from spark_stomp.arrow.slices import EncodedSlice, receipt_id, receipt_number
 from spark_stomp.arrow.text import OnError
 
-__all__ = ["OnError", "OutgoingMessage", "RowRules", "decode_frames", "outgoing_messages"]
+__all__ = [
+    "EncodedSlice",
+    "OnError",
+    "OutgoingMessage",
+    "RowEncoder",
+    "RowRules",
+    "SendRules",
+    "decode_frames",
+    "outgoing_messages",
+    "receipt_id",
+    "receipt_number",
+]

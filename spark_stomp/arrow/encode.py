@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from spark_stomp.arrow.slices import EncodedSlice, receipt_id
 from spark_stomp.errors import SinkRowError
-from spark_stomp.protocol.encoder import SEND_OWNS
+from spark_stomp.protocol.encoder import SEND_OWNS, encode_frame, send_frame
 from spark_stomp.schema import SinkColumns
 
 _CONTENT_TYPE = "content-type"
@@ -99,3 +101,59 @@ def _headers(
 
 def _refused(number: int, destination: str | None, reason: str) -> SinkRowError:
     return SinkRowError(f"row {number} of the batch (destination {destination!r}) cannot be sent: {reason}")
+
+
+@dataclass(frozen=True)
+class SendRules:
+    """What the frames of a task have in common.
+
+    Attributes
+    ----------
+    version : of STOMP, as the connection negotiated it.
+    destination : the option; None leaves the choice to the rows.
+    send_headers : headers of every message.
+    queue_prefixes, queue_headers : a destination that begins with one of the prefixes needs the headers.
+    most_messages, most_bytes : of a slice; one message always goes. The bytes are those of body and headers.
+    """
+
+    version: str
+    destination: str | None
+    send_headers: tuple[tuple[str, str], ...]
+    queue_prefixes: tuple[str, ...]
+    queue_headers: tuple[tuple[str, str], ...]
+    most_messages: int
+    most_bytes: int
+
+
+class RowEncoder:
+    """Encodes the rows of one task, slice by slice; receipts are numbered over all of its batches."""
+
+    def __init__(self, columns: SinkColumns, rules: SendRules) -> None:
+        self._columns = columns
+        self._rules = rules
+        self._receipts = 0
+
+    def slices(self, batch: pa.RecordBatch) -> Iterator[EncodedSlice]:
+        """The frames of a batch.
+
+        Raises SinkRowError before any row of the slice with the row that cannot be sent was returned.
+        """
+        rules = self._rules
+        messages = outgoing_messages(
+            batch, self._columns, destination=rules.destination, send_headers=rules.send_headers
+        )
+        while some := list(islice(messages, rules.most_messages)):
+            frames = [self._frame(message, self._receipts + n) for n, message in enumerate(some)]
+            ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
+            yield EncodedSlice(memoryview(b"".join(frames)), ends, self._receipts)
+            self._receipts += len(frames)
+
+    def _frame(self, message: OutgoingMessage, number: int) -> bytes:
+        headers = dict(
+            self._rules.queue_headers if message.destination.startswith(self._rules.queue_prefixes) else ()
+        )
+        headers |= dict(message.headers)
+        frame = send_frame(
+            message.destination, message.body, headers=tuple(headers.items()), receipt=receipt_id(number)
+        )
+        return encode_frame(frame, self._rules.version)
