@@ -58,7 +58,7 @@ soak: $(STAMPS)/soak $(STAMPS)/package
 		-n 2 --no-loadscope-reorder $(ARGS)
 
 bench: $(STAMPS)/dev $(STAMPS)/package
-	for bench in tests/benchmarks/*.py; do $(BIN)/python $$bench || exit; done
+	cd tests && for bench in codec source; do $(BIN)/python -m benchmarks.$$bench || exit; done
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .

@@ -12,7 +12,7 @@ The first table holds what the goals are about: ten headers and a body of 235 oc
 bodies, bodies that leave the quickest path, layouts that make the Arrow decoder work harder, and that the
 cost is linear in the size of the input.
 
-``python tests/benchmarks/codec.py [--rounds N]`` always exits with 0 and says of each goal whether it was
+``python -m benchmarks.codec [--rounds N]`` always exits with 0 and says of each goal whether it was
 met: what a busy machine measures is no reason to fail a build.
 """
 
@@ -20,19 +20,14 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import importlib.util
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from stomp.utils import parse_frame
-
-if importlib.util.find_spec("spark_stomp") is None:  # run by path in a checkout that is not installed
-    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.framebatch import FrameBatch

@@ -7,28 +7,19 @@ figures depend on the machine.
 
 from __future__ import annotations
 
-import multiprocessing
-import re
-import socket
 import statistics
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from support.spark import spark_session
 
+from benchmarks.wire_broker import Frames, Renderer, wire_broker
 from spark_stomp import register
 
 MESSAGES = 400_000
@@ -36,38 +27,8 @@ BATCH = 50_000
 WINDOW = 2 * BATCH
 STOMP_PY_MESSAGES = 40_000
 ROUNDS = 3
-BODY = b"x" * 235
-HEAD = (
-    b"MESSAGE\nsubscription:0\ndestination:/queue/a\nmessage-id:ID:bench-1-%08d\nack:%08d\npersistent:true\n"
-    b"priority:4\nexpires:0\ntimestamp:1700000000000\nredelivered:false\ncontent-length:235\n\n"
-)
+FRAME = Renderer(Frames()).render(1, 1)
 GOAL_OF_LIMIT, GOAL_OF_STOMP_PY, GOAL_WITH_JOURNAL = 0.4, 20.0, 0.8
-
-
-def serve(listener: socket.socket, messages: int, window: int) -> None:
-    """A broker that does as little as possible: frames made beforehand, ACKs counted, receipts answered."""
-    frames = [HEAD % (number, number) + BODY + b"\0" for number in range(messages)]
-    while True:
-        connection, _ = listener.accept()
-        threading.Thread(target=_session, args=(connection, frames, window), daemon=True).start()
-
-
-def _session(connection: socket.socket, frames: list[bytes], window: int) -> None:
-    sent, allowed, received = 0, 0, b""
-    with connection:
-        while data := connection.recv(1 << 20):
-            received += data
-            complete, _, received = received.rpartition(b"\0")
-            answers = [
-                b"RECEIPT\nreceipt-id:%b\n\n\0" % name for name in re.findall(rb"\nreceipt:(.*)\n", complete)
-            ]
-            if b"CONNECT\n" in complete or b"STOMP\n" in complete:
-                answers.insert(0, b"CONNECTED\nversion:1.2\nserver:bench/1\nheart-beat:0,0\n\n\0")
-            if b"SUBSCRIBE\n" in complete:
-                allowed = window
-            allowed += complete.count(b"ACK\n")
-            connection.sendall(b"".join([*answers, *frames[sent:allowed]]))
-            sent = min(allowed, len(frames))
 
 
 class ReadyMade(DataSource):
@@ -106,10 +67,9 @@ class ReadyMadeReader(DataSourceStreamReader):
         from spark_stomp.framebatch import FrameBatch
         from spark_stomp.schema import Projection
 
-        frame = HEAD % (1, 1) + BODY + b"\0"
         count = 1_000
-        ends = np.arange(1, count + 1, dtype=np.int64) * len(frame)
-        block = FrameBatch(frame * count, ends, 0, 0, "1.2", receiver="r")
+        ends = np.arange(1, count + 1, dtype=np.int64) * len(FRAME)
+        block = FrameBatch(FRAME * count, ends, 0, 0, "1.2", receiver="r")
         batch = decode_frames(block, Projection.of(), RowRules(None, "ms"))
         for _ in range(partition.value // count):
             yield batch
@@ -163,7 +123,7 @@ class StompPyReader(DataSourceStreamReader):
 
         frames = self._frames
 
-        class Listener(stomp.ConnectionListener):
+        class Listener(stomp.ConnectionListener):  # type: ignore[misc]
             def on_message(self, frame: Any) -> None:
                 frames.append(frame)
 
@@ -208,20 +168,8 @@ def median(run: Callable[[], float]) -> float:
     return statistics.median(run() for _ in range(ROUNDS))
 
 
-@contextmanager
-def fake_broker(messages: int, window: int) -> Iterator[int]:
-    """``serve`` in a process of its own; yields its port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        fork = multiprocessing.get_context("fork")
-        process = fork.Process(target=serve, args=(listener, messages, window), daemon=True)
-        process.start()
-        yield listener.getsockname()[1]
-        process.terminate()
-        process.join()
-
-
 def main() -> None:
-    with fake_broker(MESSAGES, WINDOW) as port, fake_broker(STOMP_PY_MESSAGES, STOMP_PY_MESSAGES) as small:
+    with wire_broker(MESSAGES, WINDOW) as port, wire_broker(STOMP_PY_MESSAGES, STOMP_PY_MESSAGES) as small:
         spark = spark_session("local[2]")
         register(spark)
         spark.dataSource.register(ReadyMade)

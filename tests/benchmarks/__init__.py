@@ -1,0 +1,1 @@
+"""Programs that measure; run from ``tests/``: ``python -m benchmarks.codec``."""
