@@ -87,7 +87,7 @@ class FrameReader:
     @property
     def begun(self) -> bool:
         """Whether a frame has begun that is not complete, as of the last ``next_event``."""
-        return self._head is not None or self._searched > 0
+        return self._searched > 0
 
     def _settings_changed(self) -> None:
         """For subclasses that derive something from the version and the limits."""

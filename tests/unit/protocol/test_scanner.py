@@ -241,6 +241,11 @@ class TestErrors:
         scanned = scan("1.2", [plain + odd], limits)
         assert (len(scanned.events), scanned.error) == (5, error)
 
+    def test_a_head_may_be_as_long_as_a_header_line(self) -> None:
+        head, _, _ = message(1).partition(b"\n\n")
+        scanned = scan("1.2", [message(1) * 8], Limits(max_header_line=len(head) + 2))
+        assert (len(scanned.events), scanned.error) == (8, None)
+
     def test_limits_count_no_eols_in_front(self) -> None:
         octets = b"\n\n\n".join([message(1)] * 8)
         limits = Limits(max_frame=len(message(1)))

@@ -129,6 +129,7 @@ class TestServerVersion:
         assert server_version(None, (*ALL, "lenient"), lenient=True) == "lenient"
         assert server_version(None, ALL, lenient=True) == "1.0"
         assert server_version("1.0", (*ALL, "lenient"), lenient=True) == "1.0"
+        assert server_version(None, (*ALL, "lenient"), lenient=False) == "1.0"
 
     @pytest.mark.parametrize("offered", ["2.0", "", None])
     def test_nothing_in_common(self, offered: str | None) -> None:
