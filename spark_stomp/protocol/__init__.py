@@ -7,6 +7,7 @@
 ``buffer``     octets received and not read yet      ``layouts``    known header layouts; many frames at once
 ``reader``     the exact reading of one frame        ``decoder``    octets to frames
 ``scanner``    octets to blocks of raw MESSAGE frames  ``malformed``  messages that break a rule
+``receipts``   numbered RECEIPT frames, many at once
 
 ``handshake``  CONNECT, and the first frame          ``states``     the transition tables of both halves
 ``client``, ``server``  the two halves of a session  ``session``    what they share
@@ -27,6 +28,7 @@ from spark_stomp.protocol.events import (
     MessageReceived,
     MessagesScanned,
     ReceiptReceived,
+    ReceiptsReceived,
     ServerEvent,
 )
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
@@ -61,6 +63,7 @@ __all__ = [
     "MessagesScanned",
     "ProtocolError",
     "ReceiptReceived",
+    "ReceiptsReceived",
     "ServerConfig",
     "ServerConnection",
     "ServerEvent",

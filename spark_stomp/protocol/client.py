@@ -17,7 +17,7 @@ The class is not thread-safe. One lock around it is enough; events are handled o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
@@ -39,12 +39,14 @@ from spark_stomp.protocol.events import (
     MessageReceived,
     MessagesScanned,
     ReceiptReceived,
+    ReceiptsReceived,
 )
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
 from spark_stomp.protocol.handshake import ClientConfig, HandshakeDecoder, encode_connect
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer, negotiate_heartbeat, parse_heartbeat
 from spark_stomp.protocol.ids import ClientIds, OpenSubscription
 from spark_stomp.protocol.malformed import MalformedMessage
+from spark_stomp.protocol.receipts import ReceiptRun, ReceiptScanner
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.session import Session
 from spark_stomp.protocol.states import CLIENT_TABLE, ClientState, Local, Machine, Remote
@@ -165,6 +167,17 @@ class ClientConnection(Session[ClientState, Local, Remote]):
             content_length=content_length,
         )
         self._queue(Local.SEND, frame, receipt)
+
+    def send_raw(self, frames: memoryview, receipts: Collection[int]) -> None:
+        """Queue whole SEND frames, in bulk. They are not copied, so they must not change until they are sent.
+
+        Args:
+            frames: encoded in this session's version, each with a receipt.
+            receipts: the numbers of these; ids as ``ClientConfig.receipt_prefix`` has them.
+        """
+        self._machine.check(Local.SEND)
+        self._ids.await_numbers(receipts)
+        self._out.append(frames)
 
     def ack(
         self,
@@ -289,6 +302,8 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         if isinstance(event, MalformedMessage):
             self._machine.remote(Remote.MESSAGE)
             return event
+        if isinstance(event, ReceiptRun):
+            return self._read_numbered(event.numbers)
         if isinstance(event, Frame):
             return self._read_frame(event)
         if event is HEARTBEAT:
@@ -312,10 +327,26 @@ class ClientConnection(Session[ClientState, Local, Remote]):
 
     def _read_receipt(self, frame: Frame) -> Event:
         receipt = frame.get("receipt-id")
+        number = self._number_of(receipt)
+        if number is not None:
+            return self._read_numbered([number])
         last = self._disconnect_receipt is not None and receipt == self._disconnect_receipt
         self._machine.remote(Remote.DISCONNECT_RECEIPT if last else Remote.RECEIPT)
         receipt = self._ids.take_receipt(receipt)
         return Disconnected() if last else ReceiptReceived(receipt)
+
+    def _read_numbered(self, numbers: list[int]) -> Event:
+        self._machine.remote(Remote.RECEIPT)
+        self._ids.take_numbers(numbers)
+        return ReceiptsReceived(numbers)
+
+    def _number_of(self, receipt: str | None) -> int | None:
+        """The number of a receipt with a numbered id; None for any other."""
+        prefix = self._config.receipt_prefix
+        if prefix is None or receipt is None or not receipt.startswith(prefix):
+            return None
+        digits = receipt[len(prefix) :]
+        return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
     def _read_error(self, frame: Frame) -> Event:
         connecting = self.state is ClientState.CONNECTING
@@ -341,6 +372,8 @@ class ClientConnection(Session[ClientState, Local, Remote]):
 
     def _source_for(self, version: str) -> FrameDecoder | FrameScanner:
         config = self._config
+        if config.receipt_prefix is not None:
+            return ReceiptScanner(version, config.limits, config.receipt_prefix)
         if config.scan:
             return FrameScanner(version, config.limits, id_header=config.id_header, tolerant=True)
         return FrameDecoder(version, config.limits)

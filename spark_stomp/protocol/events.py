@@ -55,6 +55,13 @@ class ReceiptReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceiptsReceived:
+    """The broker has processed the frames that asked for receipts with these numbers."""
+
+    numbers: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorReceived:
     """An ERROR frame. It ends the session, whether or not the broker closes (STOMP 1.2, "ERROR")."""
 
@@ -114,6 +121,7 @@ Event: TypeAlias = (
     | MessagesScanned
     | MalformedMessage
     | ReceiptReceived
+    | ReceiptsReceived
     | ErrorReceived
     | Disconnected
     | HeartbeatReceived

@@ -38,6 +38,8 @@ class ClientConfig:
         limits: for everything received after CONNECTED; lower ones hold before that.
         id_header: the header whose raw value the scanner collects as stable id.
         scan: leave MESSAGE frames as bytes (``MessagesScanned``).
+        receipt_prefix: what the ids of numbered receipts begin with (``ReceiptsReceived``); None if there are
+            none. Not together with ``scan``.
         receive_margin: how much later than promised the broker's heart-beat may come, as a part of its
             interval.
 
@@ -54,6 +56,7 @@ class ClientConfig:
     limits: Limits = field(default_factory=Limits)
     id_header: str | None = None
     scan: bool = False
+    receipt_prefix: str | None = None
     receive_margin: float = 1.0
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ Misuse by the caller raises LocalProtocolError.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
@@ -22,12 +23,20 @@ class OpenSubscription:
 class ClientIds:
     """Keeps ids unique as the specification asks, and matches receipts in any order."""
 
-    __slots__ = ("_past_subscriptions", "_receipt_number", "receipts", "subscriptions", "transactions")
+    __slots__ = (
+        "_past_subscriptions",
+        "_receipt_number",
+        "numbers",
+        "receipts",
+        "subscriptions",
+        "transactions",
+    )
 
     def __init__(self) -> None:
         self.subscriptions: dict[str, OpenSubscription] = {}
         self.transactions: set[str] = set()
         self.receipts: set[str] = set()
+        self.numbers: set[int] = set()
         self._past_subscriptions: set[str] = set()
         self._receipt_number = 0
 
@@ -55,6 +64,21 @@ class ClientIds:
             raise RemoteProtocolError(f"a RECEIPT for {quoted(receipt)}, which was not asked for")
         self.receipts.discard(receipt)
         return receipt
+
+    def await_numbers(self, numbers: Collection[int]) -> None:
+        """Expect the receipts with these numbers from now on; none of them may be awaited already."""
+        if not self.numbers.isdisjoint(numbers):
+            raise LocalProtocolError("a receipt with one of these numbers is awaited already")
+        self.numbers.update(numbers)
+
+    def take_numbers(self, numbers: list[int]) -> None:
+        """The peer sent the receipts with these numbers. Raises RemoteProtocolError if one is not awaited."""
+        left = len(self.numbers) - len(numbers)
+        self.numbers.difference_update(numbers)
+        if len(self.numbers) != left:
+            raise RemoteProtocolError(
+                f"a RECEIPT that was not asked for is among the {len(numbers)} from number {numbers[0]} on"
+            )
 
     def check_new_subscription(self, subscription_id: str) -> None:
         """Refuse an id that any subscription of this connection has or had.

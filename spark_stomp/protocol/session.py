@@ -44,7 +44,7 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         self._source: _Source = handshake
         self._beating = beating
         self._listening = listening
-        self._out: list[bytes] = []
+        self._out: list[bytes | memoryview] = []
         self._now = 0.0
         self._eof = False
         self._timer: HeartbeatTimer | None = None
@@ -78,12 +78,22 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         self._now = now
         self._eof = True
 
-    def data_to_send(self, now: float | None = None) -> bytes:
-        """Take what is queued. ``now``: when it goes out; by default the last time passed in."""
-        if not self._out:
+    def data_to_send(self, now: float | None = None) -> bytes | memoryview:
+        """Take what is queued, or its beginning; ``b""`` if nothing is. Large pieces are not copied.
+
+        ``now``: when it goes out; by default the last time passed in.
+        """
+        queued = self._out
+        if not queued:
             return b""
-        data = b"".join(self._out)
-        self._out.clear()
+        data: bytes | memoryview
+        if isinstance(queued[0], memoryview):
+            data = queued.pop(0)
+        else:
+            views = (place for place, piece in enumerate(queued) if isinstance(piece, memoryview))
+            count = next(views, len(queued))
+            data = b"".join(queued[:count])
+            del queued[:count]
         if self._timer is not None:
             self._timer.sent(self._now if now is None else now)
         return data

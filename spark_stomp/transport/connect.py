@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_stomp.errors import (
@@ -35,16 +36,22 @@ _RECEIVE_BUFFER = 4 << 20
 
 
 def open_connection(
-    options: ConnectionOptions, *, scan: bool = False, id_header: str | None = None
+    options: ConnectionOptions,
+    *,
+    scan: bool = False,
+    id_header: str | None = None,
+    receipt_prefix: str | None = None,
 ) -> Connection:
     """A connected session with the first endpoint of ``url`` that accepts us.
+
+    The other arguments are those of :class:`~spark_stomp.protocol.handshake.ClientConfig`.
 
     Endpoints are tried in order, each for at most ``connectTimeout``. A refused login ends the search: the
     next endpoint would refuse it too, and accounts get locked. So does refused TLS: an attacker who can show
     a wrong certificate must not decide where we connect instead. Raises such an error, the error of the only
     endpoint, or ConnectFailed with the errors of all.
     """
-    config = _client_config(options, scan, id_header)
+    config = replace(_client_config(options), scan=scan, id_header=id_header, receipt_prefix=receipt_prefix)
     failures: list[StompError] = []
     for endpoint in options.endpoints:
         try:
@@ -58,7 +65,7 @@ def open_connection(
     raise ConnectFailed("no server of url could be used: " + "; ".join(str(failure) for failure in failures))
 
 
-def _client_config(options: ConnectionOptions, scan: bool, id_header: str | None) -> ClientConfig:
+def _client_config(options: ConnectionOptions) -> ClientConfig:
     client_id = () if options.client_id is None else (("client-id", options.client_id),)
     return ClientConfig(
         accept_versions=options.accept_versions,
@@ -68,8 +75,6 @@ def _client_config(options: ConnectionOptions, scan: bool, id_header: str | None
         heartbeat=options.heartbeat,
         connect_headers=options.connect_headers + options.secret_connect_headers + client_id,
         limits=options.limits,
-        scan=scan,
-        id_header=id_header,
     )
 
 

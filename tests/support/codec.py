@@ -147,5 +147,5 @@ def acknowledgement(command: str, message: Frame, version: str) -> Frame:
     connection.data_to_send()
     acknowledge = connection.ack if command == "ACK" else connection.nack
     acknowledge(subscription, handle)
-    (frame,) = decode(version, [connection.data_to_send()]).frames
+    (frame,) = decode(version, [bytes(connection.data_to_send())]).frames
     return frame
