@@ -1,0 +1,92 @@
+"""The two plots of the README: throughput of real brokers, and memory over a long run."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import Case, Results
+
+__all__ = ["SHOWN", "draw"]
+
+SHOWN = "235 B, 1 receiver"
+"""The case of ``real`` that the first plot shows, for each broker, not persistent."""
+_BARS = {
+    "bare socket": "#b9bec6",
+    "receiver alone": "#7fa8d1",
+    "default": "#2f6db0",
+    "tuned": "#123b66",
+}
+_LINES = {"driver Python": "#2f6db0", "worker": "#c4622d", "JVM": "#8a8f98"}
+
+
+def draw(results: Mapping[str, Results], folder: Path) -> list[Path]:
+    """Draw what there are results for; the files that were written."""
+    found = []
+    real = [
+        case for case in _cases(results, "real") if case.name == SHOWN and "not persistent" in case.section
+    ]
+    if real:
+        found.append(_throughput(real, folder / "throughput.png"))
+    memory = [case for case in _cases(results, "memory") if case.rounds and case.rounds[-1].series]
+    if memory:
+        found.append(_memory(memory, folder / "memory.png"))
+    return found
+
+
+def _cases(results: Mapping[str, Results], benchmark: str) -> list[Case]:
+    return results[benchmark].cases if benchmark in results else []
+
+
+def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(axis="y", color="#e4e6ea")
+        axis.set_axisbelow(True)
+    return figure, axes
+
+
+def _throughput(cases: list[Case], file: Path) -> Path:
+    figure, (axis,) = _figure(7, 3.4)
+    bars = [name for name in _BARS if any(case.values(name) for case in cases)]
+    width = 0.8 / len(bars)
+    for place, name in enumerate(bars):
+        heights = [statistics.median(case.values(name) or [0]) / 1_000 for case in cases]
+        middles = [number + (place - (len(bars) - 1) / 2) * width for number in range(len(cases))]
+        drawn = axis.bar(middles, heights, width * 0.94, color=_BARS[name], label=_label(name))
+        ratios = [case.ratios(name) for case in cases]
+        texts = [f"{statistics.median(found):.2f}" if found else "" for found in ratios]
+        axis.bar_label(drawn, texts, fontsize=8, padding=1)
+    axis.set_xticks(range(len(cases)), [case.section.partition(",")[0] for case in cases])
+    axis.set_ylabel("thousand messages a second")
+    axis.set_title(f"Queue to rows: bodies of {SHOWN.partition(',')[0]}, not persistent", fontsize=10)
+    axis.margins(y=0.12)
+    axis.legend(fontsize=8, frameon=False, ncols=len(bars), loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    figure.savefig(file)
+    return file
+
+
+def _label(name: str) -> str:
+    return {"default": "Spark, default options", "tuned": "Spark, tuned options"}.get(name, name)
+
+
+def _memory(cases: list[Case], file: Path) -> Path:
+    figure, axes = _figure(3.6 * len(cases), 3.2, len(cases))
+    for axis, case in zip(axes, cases, strict=True):
+        for name, points in case.rounds[-1].series.items():
+            axis.plot(*zip(*points, strict=True), color=_LINES.get(name), label=name, linewidth=1.5)
+        axis.set_title(case.name, fontsize=10)
+        axis.set_xlabel("million messages")
+        axis.set_ylim(bottom=0)
+    axes[0].set_ylabel("resident memory, MiB")
+    axes[0].legend(fontsize=8, frameon=False)
+    figure.savefig(file)
+    return file
