@@ -5,30 +5,31 @@ The way of a message, and the parts of the package from the ground up::
     broker ──> transport ──> protocol ──> receiver ──> exchange ──> arrow ──> source ──> rows
     broker <── transport <── protocol <── sink     <── arrow                         <── rows
 
-==============  ====================================================================================
-``errors``      the exception tree and its codes
-``logs``        log lines: what each is about, and how they come out of Spark's Python processes
-``quoting``     what a peer said, as it may stand in an error or a log line
-``framebatch``  raw frames from the receiver to the task, and the keys of messages
-``protocol``    bytes in, events and bytes out: codec and sessions, without socket, thread or clock
-``options``     every option, declared once on the field that it fills
-``schema``      the columns, declared once
-``locations``   the paths and URIs of journal and checkpoint, on disks, mounts and object stores
-``brokers``     what each broker adds to the protocol
-``transport``   sockets, TLS, WebSocket, and what moves bytes between them and a session
-``arrow``       raw frames to record batches, record batches to SEND frames
-``devbroker``   an in-memory broker for development and tests
-``exchange``    raw frames from the receivers to the tasks, over Arrow Flight
-``journal``     raw frames made durable, in local files or in an object store
-``receiver``    one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
-``source``      offsets, planning, commit evidence, and the readers that Spark drives
-``sink``        the writers that Spark drives, and the connection that they send on
-``datasource``  what ``format("stomp")`` means: wiring only
-``metrics``     the status of a query, read from its file, and as text for Prometheus
-``cli``         the command ``spark-stomp``
-``_autoload``   the package ``pyspark_stomp``, by which Spark finds the source
-``demo``        the demonstration behind ``make demo``
-==============  ====================================================================================
+=================  ====================================================================================
+``errors``         the exception tree and its codes
+``logs``           log lines: what each is about, and how they come out of Spark's Python processes
+``quoting``        what a peer said, as it may stand in an error or a log line
+``framebatch``     raw frames from the receiver to the task, and the keys of messages
+``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
+``options``        every option, declared once on the field that it fills
+``schema``         the columns, declared once
+``locations``      the paths and URIs of journal and checkpoint, on disks, mounts and object stores
+``private_files``  files for this user alone, opened without following links
+``brokers``        what each broker adds to the protocol
+``transport``      sockets, TLS, WebSocket, and what moves bytes between them and a session
+``arrow``          raw frames to record batches, record batches to SEND frames
+``devbroker``      an in-memory broker for development and tests
+``exchange``       raw frames from the receivers to the tasks, over Arrow Flight
+``journal``        raw frames made durable, in local files or in an object store
+``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
+``source``         offsets, planning, commit evidence, and the readers that Spark drives
+``sink``           the writers that Spark drives, and the connection that they send on
+``datasource``     what ``format("stomp")`` means: wiring only
+``metrics``        the status of a query, read from its file, and as text for Prometheus
+``cli``            the command ``spark-stomp``
+``_autoload``      the package ``pyspark_stomp``, by which Spark finds the source
+``demo``           the demonstration behind ``make demo``
+=================  ====================================================================================
 
 Each part imports only parts above its own; tests/unit/test_architecture.py holds the layers.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -42,6 +43,11 @@ class SyncFailed(OSError):
     The system tells of it once: after that it may take the same bytes for synced, though the disk has others.
     So the file must not be synced again and believed.
     """
+
+
+def lacks_room(error: OSError) -> bool:
+    """Whether nothing is wrong but that the disk is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)
 
 
 def sync(descriptor: int) -> None:

@@ -7,13 +7,16 @@ that ``pyarrow.fs`` knows.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow.fs as fs
 
 from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
 from spark_stomp.locations import FILE_ERRORS, resolve, without_credentials
+from spark_stomp.private_files import make_folder, open_file
 from spark_stomp.source.offsets import Offset
 
 _FENCES = "spark_stomp/fences"
@@ -75,10 +78,9 @@ class Checkpoint:
     def fence(self, epochs: Iterable[str]) -> None:
         """Bar an older driver that still has ``epochs`` from taking a later commit as evidence for them."""
         with self._file_errors("written to"):
-            self._files.create_dir(f"{self._root}/{_FENCES}", recursive=True)
+            self._make_folder(f"{self._root}/{_FENCES}")
             for epoch in epochs:
-                with self._files.open_output_stream(f"{self._root}/{_FENCES}/{epoch}") as file:
-                    file.write(b"")
+                self._make_file(f"{self._root}/{_FENCES}/{epoch}")
 
     def fenced(self, epochs: Iterable[str]) -> bool:
         """Whether another reader has declared one of ``epochs`` lost."""
@@ -86,6 +88,18 @@ class Checkpoint:
         with self._file_errors("read"):
             infos = self._files.get_file_info(paths)
         return any(info.type != fs.FileType.NotFound for info in infos)
+
+    def _make_folder(self, path: str) -> None:
+        if self._directory.is_local:
+            make_folder(Path(path))
+        else:
+            self._files.create_dir(path, recursive=True)
+
+    def _make_file(self, path: str) -> None:
+        if self._directory.is_local:
+            os.close(open_file(Path(path), os.O_WRONLY | os.O_CREAT))
+        else:
+            self._files.open_output_stream(path).close()
 
     def _batches(self, log: str) -> list[int]:
         selector = fs.FileSelector(f"{self._root}/{log}", allow_not_found=True)

@@ -18,6 +18,7 @@ from spark_stomp.errors import OptionError
 from spark_stomp.locations import FILE_ERRORS, Location, resolve, without_credentials
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SourceOptions
+from spark_stomp.private_files import PRIVATE_FOLDER, create_file, replace_file
 from spark_stomp.source.status import Figures, lasting
 
 log = get_log(__name__)
@@ -56,13 +57,12 @@ class StatusFile:
     def _replace(self, content: bytes) -> None:
         # One level only: under a checkpoint that does not exist, nothing is made.
         path = Path(self.path)
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         # What brokers say and the names of destinations are for the user alone.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(create_file(temporary), "wb") as file:
             file.write(content)
-        temporary.replace(path)
+        replace_file(temporary, path)
 
 
 def status_file(options: SourceOptions) -> StatusFile | None:

@@ -22,7 +22,7 @@ LAYERS = (
     ("errors", "logs", "quoting"),
     ("framebatch",),
     ("protocol",),
-    ("options", "schema", "locations"),
+    ("options", "schema", "locations", "private_files"),
     ("brokers", "transport", "arrow", "devbroker", "exchange", "journal"),
     ("receiver",),
     ("source", "sink"),

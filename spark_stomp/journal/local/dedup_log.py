@@ -13,9 +13,10 @@ from pathlib import Path
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import MessageKey
-from spark_stomp.journal.files import SyncFailed, sync, sync_anew, write_fully
+from spark_stomp.journal.files import SyncFailed, lacks_room, sync, sync_anew, write_fully
 from spark_stomp.journal.records import has_keys, pack_keys, unpack_keys
 from spark_stomp.logs import get_log
+from spark_stomp.private_files import create_file, open_file, replace_file
 
 log = get_log(__name__)
 
@@ -43,13 +44,13 @@ class DedupLog:
     def append(self, keys: Sequence[MessageKey]) -> None:
         """Durable when this returns; OSError as the system raises it, and then the file is as it was."""
         try:
-            self._length += _write_synced(self._path, os.O_APPEND, keys)
+            self._length += self._append(keys)
         except SyncFailed:
             raise
         except OSError:
             # What follows must not stand behind a part of a batch.
             if self._path.exists():
-                os.truncate(self._path, self._length)
+                self._cut(self._length)
             raise
         self._keys.extend(keys)
         self._written += len(keys)
@@ -57,7 +58,7 @@ class DedupLog:
             self._rewrite()
 
     def _load(self, tolerant: bool) -> list[MessageKey]:
-        raw = self._read_anew() if self._path.exists() else b""
+        raw = self._read_anew() if os.path.lexists(self._path) else b""
         keys, intact = unpack_keys(raw)
         # A batch is appended and synced as a whole: a crash can only cut off the last one.
         if has_keys(raw, intact + 1) and not tolerant:
@@ -66,34 +67,40 @@ class DedupLog:
                 "broker's redeliveries of those would give a second row"
             )
         if intact < len(raw):
-            os.truncate(self._path, intact)
+            self._cut(intact)
         self._length = intact
         return keys
 
     def _read_anew(self) -> bytes:
-        with self._path.open("r+b") as file:
+        with os.fdopen(open_file(self._path, os.O_RDWR), "r+b") as file:
             sync_anew(file.fileno())
             return file.read()
+
+    def _append(self, keys: Collection[MessageKey]) -> int:
+        return _write_synced(open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), keys)
+
+    def _cut(self, length: int) -> None:
+        with os.fdopen(open_file(self._path, os.O_RDWR), "r+b") as file:
+            file.truncate(length)
 
     def _rewrite(self) -> None:
         """Leave out evicted keys. The old file stays until the new one is durable; if the disk is full, the
         next run tries again."""
         temporary = self._path.with_suffix(".new")
         try:
-            length = _write_synced(temporary, os.O_TRUNC, self._keys)
-        except SyncFailed:
-            raise
+            length = _write_synced(create_file(temporary), self._keys)
         except OSError as error:
+            if not lacks_room(error):
+                raise
             log.warning("%s could not be made smaller: %s", self._path, error)
             temporary.unlink(missing_ok=True)
         else:
-            temporary.replace(self._path)
+            replace_file(temporary, self._path)
             self._written, self._length = len(self._keys), length
 
 
-def _write_synced(path: Path, flag: int, keys: Collection[MessageKey]) -> int:
-    """Write a batch of ``keys``; returns its length in bytes."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flag, 0o600)
+def _write_synced(descriptor: int, keys: Collection[MessageKey]) -> int:
+    """Write a batch of ``keys`` and close the file; returns the batch's length in bytes."""
     try:
         batch = pack_keys(keys)
         write_fully(descriptor, [batch])

@@ -13,7 +13,6 @@ There is always at least one segment, so that the next position is never forgott
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -29,11 +28,12 @@ from typing import Final
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse
 from spark_stomp.framebatch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.api import JournalFull, JournalSettings, not_held, report_damage, unwritable
-from spark_stomp.journal.files import SyncFailed, sync_folder
+from spark_stomp.journal.files import lacks_room, sync_folder
 from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.local.reserve import Reserve
 from spark_stomp.journal.local.segment import SUFFIX, Segment
 from spark_stomp.logs import get_log
+from spark_stomp.private_files import create_file, make_folder, open_file, replace_file
 
 log = get_log(__name__)
 
@@ -69,7 +69,7 @@ class LocalJournal:
         self._reserve = Reserve(self._directory / RESERVE, min(_LARGEST_RESERVE, settings.max_bytes >> 8))
         self._segment_bytes = min(max(settings.max_bytes // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
         with self._writing():
-            self._directory.mkdir(parents=True, exist_ok=True)
+            make_folder(self._directory)
             self._lock_file: int | None = _locked(self._directory, lock_timeout)
         try:
             with self._writing():
@@ -185,7 +185,7 @@ class LocalJournal:
         try:
             write()
         except OSError as error:
-            if not _lacks_room(error) or not self._reserve.spend():
+            if not lacks_room(error) or not self._reserve.spend():
                 raise
             write()
 
@@ -245,10 +245,12 @@ class LocalJournal:
 
     def _identity(self) -> str:
         path = self._directory / IDENTITY
-        if not path.exists():
+        if not os.path.lexists(path):
             self._create_identity(path)
+        with os.fdopen(open_file(path, os.O_RDONLY)) as file:
+            text = file.read()
         try:
-            content = json.loads(path.read_text())
+            content = json.loads(text)
             version, name = content["format"], str(content["id"])
         except (ValueError, TypeError, KeyError) as error:
             raise JournalDamaged(f"{path} does not say which journal this is: {error}") from error
@@ -263,11 +265,11 @@ class LocalJournal:
         if any(self._directory.glob(f"*{SUFFIX}")):
             raise JournalDamaged(f"{path} is missing, though there are segments beside it")
         temporary = path.with_suffix(".new")
-        with temporary.open("w") as file:
+        with os.fdopen(create_file(temporary), "w") as file:
             json.dump({"format": _FORMAT, "id": secrets.token_hex(8)}, file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        replace_file(temporary, path)
         sync_folder(self._directory)
 
     def _opened(self) -> list[Segment]:
@@ -297,16 +299,11 @@ class LocalJournal:
         try:
             yield
         except OSError as error:
-            if _lacks_room(error):
+            if lacks_room(error):
                 self._lacks_room = True
                 raise unwritable(str(self._directory), error, JournalFull) from error
             self._failure = unwritable(str(self._directory), error)
             raise self._failure from error
-
-
-def _lacks_room(error: OSError) -> bool:
-    """Whether nothing is wrong but that the disk is full."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)
 
 
 def _gaps(segments: Sequence[Segment]) -> Iterator[str]:
@@ -322,7 +319,7 @@ def _gaps(segments: Sequence[Segment]) -> Iterator[str]:
 
 def _locked(directory: Path, timeout: float) -> int:
     """The descriptor that holds the lock; the system releases it when the process ends, in whatever way."""
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
     deadline = time.monotonic() + timeout
     while True:
         try:

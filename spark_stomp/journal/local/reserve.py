@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spark_stomp.journal.files import write_fully
+from spark_stomp.journal.files import lacks_room, write_fully
+from spark_stomp.private_files import open_file
 
 
 class Reserve:
-    """``size`` bytes at ``path``, as long as the disk has them. No method raises for a lack of them."""
+    """``size`` bytes at ``path``, as long as the disk has them. No method raises for a lack of them.
+
+    OSError if ``path`` is no file of ours.
+    """
 
     def __init__(self, path: Path, size: int) -> None:
         self._path = path
@@ -21,13 +25,15 @@ class Reserve:
 
     def fill(self) -> None:
         """Take the room, if it is there."""
-        if self._path.exists() and self._path.stat().st_size >= self._size:
+        if self._path.exists() and self._path.lstat().st_size >= self._size:
             return
         try:
             # On a full disk some file systems have no room for the file itself.
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return
+            descriptor = open_file(self._path, os.O_WRONLY | os.O_CREAT)
+        except OSError as error:
+            if lacks_room(error):
+                return
+            raise
         try:
             _allocate(descriptor, self._size)
         except OSError:

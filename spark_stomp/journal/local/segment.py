@@ -32,6 +32,7 @@ from spark_stomp.journal.records import (
     is_intact,
     parse_head,
 )
+from spark_stomp.private_files import open_file
 
 SUFFIX: Final = ".segment"
 _MAGIC: Final = b"STOMPJRN"
@@ -71,7 +72,7 @@ class Segment:
         """A new file for the frames from position ``first`` on; it is synced. OSError leaves no file."""
         path = directory / f"{first:020d}{SUFFIX}"
         # A crash in the middle of this can leave only a file without records.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         segment = cls(path, descriptor, first)
         header = _HEADER.pack(_MAGIC, _FORMAT, journal.encode(), first)
         try:
@@ -90,7 +91,7 @@ class Segment:
         If a crash left bytes behind the synced part of the ``last`` file, they are cut off; None if no part
         was ever synced.
         """
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_file(path, os.O_RDWR)
         segment = cls(path, descriptor, int(path.name.removesuffix(SUFFIX)))
         # Only the last one can have bytes that were never synced, or whose sync failed.
         (sync_anew if last else sync)(descriptor)

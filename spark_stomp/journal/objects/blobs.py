@@ -25,6 +25,7 @@ from spark_stomp.errors import JournalError
 from spark_stomp.journal.api import unwritable
 from spark_stomp.journal.files import sync_folder, write_fully
 from spark_stomp.locations import FILE_ERRORS, Location
+from spark_stomp.private_files import make_folder, open_file
 
 T = TypeVar("T")
 
@@ -92,12 +93,12 @@ class MountStore:
 
     def prepare(self, folders: Iterable[str]) -> None:
         for folder in folders:
-            (self._root / folder).mkdir(parents=True, exist_ok=True)
+            make_folder(self._root / folder)
 
     def put(self, path: str, data: bytes) -> None:
         target = self._root / path
         # Not truncated: a second put has the same bytes, and a reader must not see the file cut off.
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_file(target, os.O_WRONLY | os.O_CREAT)
         try:
             write_fully(descriptor, [data])
             os.fsync(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,9 @@ def test_with_a_full_disk_it_is_opened_all_the_same(
     path = tmp_path / "keys"
     path.write_bytes(pack_keys(KEYS) + pack_keys(KEYS)[:-3])
 
-    def full(path: Path, flag: int, keys: object) -> None:
-        path.write_bytes(b"half")
+    def full(descriptor: int, keys: object) -> None:
+        os.write(descriptor, b"half")
+        os.close(descriptor)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("spark_stomp.journal.local.dedup_log._write_synced", full)

@@ -1,0 +1,240 @@
+"""Files that hold messages or tell of them: for the user alone, whatever the umask, and not through links."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.journals import batch_of, local_journal, object_journal
+
+from spark_stomp import private_files
+from spark_stomp.errors import CheckpointUnreadable, JournalError, JournalUnwritable
+from spark_stomp.framebatch import MessageKey
+from spark_stomp.journal.local.dedup_log import DedupLog
+from spark_stomp.journal.records import pack_keys
+from spark_stomp.locations import resolve
+from spark_stomp.receiver.spill import SpillFile
+from spark_stomp.source.checkpoint import Checkpoint
+from spark_stomp.source.status_file import StatusFile
+from spark_stomp.transport import tls
+
+KEYS = [MessageKey("/queue/a", b"ID:1", b"d" * 16)]
+PRECIOUS = b"nothing of ours"
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A file of the user's that somebody would like us to overwrite."""
+    path = tmp_path / "precious"
+    path.write_bytes(PRECIOUS)
+    return path
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Of the folder and everything in it, by relative path."""
+    return {str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
+
+
+def fill_journal(folder: Path) -> None:
+    journal = local_journal(folder)
+    journal.append([batch_of(0, 5)])
+    journal.remember(KEYS)
+    journal.close()
+
+
+def fill_objects(folder: Path) -> None:
+    journal = object_journal(folder)
+    journal.append([batch_of(0, 5)])
+    journal.remember(KEYS)
+    journal.close()
+
+
+def fence(root: Path) -> None:
+    Checkpoint(str(root)).fence(["epoch"])
+
+
+def write_status(folder: Path) -> None:
+    StatusFile(resolve(str(folder)), str(folder / "status.json")).write(b"{}")
+
+
+WRITERS = [fill_journal, fill_objects, fence, write_status]
+
+
+@pytest.mark.usefixtures("no_umask")
+class TestModes:
+    @pytest.mark.parametrize("write", WRITERS)
+    def test_files_are_0600_in_folders_of_0700(self, tmp_path: Path, write: Callable[[Path], None]) -> None:
+        made = tmp_path / "made"
+        if write is write_status:
+            write(made)
+        else:
+            write(made / "below")
+        found = modes(tmp_path)
+        files = {name for name in found if (tmp_path / name).is_file()}
+        assert files
+        assert {name: found[name] for name in files} == dict.fromkeys(files, 0o600)
+        folders = set(found) - files
+        assert {name: found[name] for name in folders} == dict.fromkeys(folders, 0o700)
+
+    @pytest.mark.parametrize("write", WRITERS)
+    def test_a_folder_of_the_users_keeps_its_mode(
+        self, tmp_path: Path, write: Callable[[Path], None]
+    ) -> None:
+        theirs = tmp_path / "theirs"
+        theirs.mkdir()
+        theirs.chmod(0o1775)
+        write(theirs)
+        assert stat.S_IMODE(theirs.stat().st_mode) == 0o1775
+
+    def test_the_spill_has_no_name_and_is_for_nobody_else(self, tmp_path: Path) -> None:
+        spill = SpillFile(str(tmp_path))
+        spill.put(b"messages")
+        status = os.fstat(spill._segments[0].file.descriptor)
+        spill.close()
+        assert (stat.S_IMODE(status.st_mode) & 0o077, status.st_nlink, list(tmp_path.iterdir())) == (0, 0, [])
+
+    def test_a_key_that_needs_a_file_for_a_moment(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr("os.memfd_create", raising=False)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        with tls._as_file("-----BEGIN PRIVATE KEY-----") as path:
+            assert path is not None
+            found = modes(tmp_path)
+        assert set(found.values()) == {0o600, 0o700}
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestPlantedLinks:
+    """Somebody who may write to the folder puts a link where a file is to be made."""
+
+    def planted(self, folder: Path, name: str, precious: Path) -> Path:
+        folder.mkdir(exist_ok=True)
+        (folder / name).symlink_to(precious)
+        return folder / name
+
+    @pytest.mark.parametrize(
+        "name",
+        ["lock", "journal.json", "journal.new", "00000000000000000000.segment", "settled.keys", "reserve"],
+    )
+    @pytest.mark.parametrize("dangling", [False, True])
+    def test_in_a_new_journal(self, tmp_path: Path, precious: Path, name: str, dangling: bool) -> None:
+        folder = tmp_path / "journal"
+        if name.endswith(".segment"):
+            # Without its identity, a segment is an error by itself.
+            folder.mkdir()
+            (folder / "journal.json").write_text('{"format": 1, "id": "0123456789abcdef"}')
+        if dangling:
+            precious.unlink()
+        link = self.planted(folder, name, precious)
+        with pytest.raises(JournalError, match=link.name) as refused:
+            fill_journal(folder)
+        assert "link" in str(refused.value)
+        assert dangling != precious.exists()
+        assert dangling or precious.read_bytes() == PRECIOUS
+
+    @pytest.mark.parametrize("name", ["00000000000000000000.segment", "settled.keys", "reserve", "lock"])
+    def test_in_place_of_what_an_earlier_run_left(self, tmp_path: Path, precious: Path, name: str) -> None:
+        folder = tmp_path / "journal"
+        fill_journal(folder)
+        (folder / name).unlink()
+        link = self.planted(folder, name, precious)
+        with pytest.raises(JournalUnwritable, match=link.name):
+            local_journal(folder)
+        assert precious.read_bytes() == PRECIOUS
+
+    def test_where_keys_are_written_while_the_journal_is_open(self, tmp_path: Path, precious: Path) -> None:
+        folder = tmp_path / "journal"
+        journal = local_journal(folder)
+        journal.append([batch_of(0, 5)])
+        self.planted(folder, "settled.keys", precious)
+        with pytest.raises(JournalUnwritable, match=r"settled\.keys"):
+            journal.remember(KEYS)
+        journal.close()
+        assert precious.read_bytes() == PRECIOUS
+
+    def test_where_old_keys_are_left_out(self, tmp_path: Path, precious: Path) -> None:
+        (tmp_path / "settled.keys").write_bytes(pack_keys(KEYS) + pack_keys(KEYS))
+        self.planted(tmp_path, "settled.new", precious)
+        with pytest.raises(OSError, match=r"link.*settled\.new"):
+            DedupLog(tmp_path / "settled.keys", 1, tolerant=False)
+        assert precious.read_bytes() == PRECIOUS
+
+    def test_where_the_next_segment_is_to_be(self, tmp_path: Path, precious: Path) -> None:
+        folder = tmp_path / "journal"
+        journal = local_journal(folder)
+        journal.append([batch_of(0, 5)])
+        self.planted(folder, f"{7:020d}.segment", precious)
+        with pytest.raises(JournalUnwritable, match=r"0007\.segment"):
+            journal.skip(7)
+        journal.close()
+        assert precious.read_bytes() == PRECIOUS
+
+    def test_in_a_journal_on_a_mount(self, tmp_path: Path, precious: Path) -> None:
+        journal = object_journal(tmp_path / "journal")
+        journal.append([batch_of(0, 5)])
+        frames = tmp_path / "journal" / "frames"
+        (name,) = [path.name for path in frames.iterdir()]
+        first = name.split("-")
+        following = "-".join(["0" * (len(first[0]) - 1) + "5", *first[1:]])
+        link = self.planted(frames, following, precious)
+        with pytest.raises(JournalUnwritable, match=link.name):
+            journal.append([batch_of(5, 5)])
+        journal.close()
+        assert precious.read_bytes() == PRECIOUS
+
+    def test_where_a_fence_is_to_be(self, tmp_path: Path, precious: Path) -> None:
+        fences = tmp_path / "checkpoint" / "spark_stomp" / "fences"
+        fences.mkdir(parents=True)
+        self.planted(fences, "epoch", precious)
+        with pytest.raises(CheckpointUnreadable, match="fences/epoch"):
+            fence(tmp_path / "checkpoint")
+        assert precious.read_bytes() == PRECIOUS
+
+    @pytest.mark.parametrize("name", ["status.json", f"status.json.{os.getpid()}.tmp"])
+    def test_where_the_status_is_to_be(self, tmp_path: Path, precious: Path, name: str) -> None:
+        link = self.planted(tmp_path / "status", name, precious)
+        with pytest.raises(OSError, match="link") as refused:
+            write_status(tmp_path / "status")
+        assert str(link) in str(refused.value)
+        assert precious.read_bytes() == PRECIOUS
+        assert link.is_symlink()
+
+    def test_a_pipe_does_not_make_us_wait(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "status.json.pipe")
+        with pytest.raises(OSError, match=r"status\.json\.pipe"):
+            private_files.open_file(tmp_path / "status.json.pipe", os.O_RDWR | os.O_CREAT)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_the_status_of_a_process_that_was_killed_is_written_over(tmp_path: Path) -> None:
+    """Its temporary file may still be there, under the number of a process of now; with whatever mode."""
+    left = tmp_path / f"status.json.{os.getpid()}.tmp"
+    left.write_bytes(b"a part of")
+    left.chmod(0o666)
+    write_status(tmp_path)
+    assert (tmp_path / "status.json").read_bytes() == b"{}"
+    assert modes(tmp_path) == {"status.json": 0o600}
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path: Path, precious: Path) -> None:
+    with pytest.raises(OSError, match="precious"):
+        private_files.make_folder(precious / "below")
+
+
+def test_the_users_own_link_to_a_folder_is_followed(tmp_path: Path) -> None:
+    """Only names that the connector makes itself must be no links."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "journal").symlink_to(tmp_path / "disk")
+    fill_journal(tmp_path / "journal")
+    assert (tmp_path / "disk" / "journal.json").exists()
