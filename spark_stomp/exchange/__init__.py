@@ -1,7 +1,11 @@
-"""The exchange: raw frames from the receivers to the tasks, over Arrow Flight, behind a per-query token."""
+"""The exchange: raw frames from the receivers to the tasks, over Arrow Flight, behind a token of its run.
+
+Off the loopback interface it speaks TLS, and both sides prove that they have the run's key.
+"""
 
 from spark_stomp.exchange.client import fetch
-from spark_stomp.exchange.server import ExchangeServer, exchange_host
-from spark_stomp.exchange.wire import ExchangeAddress, RangeTicket, new_token
+from spark_stomp.exchange.opening import open_exchange
+from spark_stomp.exchange.server import ExchangeServer
+from spark_stomp.exchange.wire import ExchangeAddress, RangeTicket
 
-__all__ = ["ExchangeAddress", "ExchangeServer", "RangeTicket", "exchange_host", "fetch", "new_token"]
+__all__ = ["ExchangeAddress", "ExchangeServer", "RangeTicket", "fetch", "open_exchange"]

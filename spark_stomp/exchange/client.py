@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import ExchangeError
+from spark_stomp.exchange.pair import NAME
 from spark_stomp.exchange.wire import AUTHORIZATION, ExchangeAddress, RangeTicket, from_record
 from spark_stomp.framebatch import FrameBatch
 
@@ -39,7 +41,19 @@ def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]
 
 def _stream(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
     options = flight.FlightCallOptions(headers=[(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())])
-    # A proxy from the environment is for the outside world; the exchange is never behind it.
-    with flight.connect(address.location, generic_options=[("grpc.enable_http_proxy", 0)]) as client:
+    with _connected(address) as client:
         for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), options):
             yield from_record(chunk.data)
+
+
+def _connected(address: ExchangeAddress) -> flight.FlightClient:
+    tls: dict[str, Any] = {}
+    if address.pair is not None:
+        tls = {
+            "tls_root_certs": address.pair.certificate,
+            "cert_chain": address.pair.certificate,
+            "private_key": address.pair.key,
+            "override_hostname": NAME,
+        }
+    # A proxy from the environment is for the outside world; the exchange is never behind it.
+    return flight.connect(address.location, generic_options=[("grpc.enable_http_proxy", 0)], **tls)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import re
 import secrets
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from spark_stomp.exchange.pair import Pair
 from spark_stomp.framebatch import FrameBatch
 
 AUTHORIZATION = "authorization"
+# An epoch, or the id of a journal, and two sequence numbers of 64 bits at most.
+_TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
 
 SCHEMA = pa.schema(
     [
@@ -68,17 +71,21 @@ def new_token() -> str:
 
 @dataclass(frozen=True)
 class ExchangeAddress:
-    """Where an exchange listens and the token it wants; the token stays out of ``repr``."""
+    """Where an exchange listens, and what it wants of a client: the token and, with TLS, the pair.
+
+    Neither is in the ``repr``.
+    """
 
     host: str
     port: int
     token: str = field(repr=False)
+    pair: Pair | None = field(default=None, repr=False)
 
     @property
     def location(self) -> str:
         """The address as a Flight location."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"grpc+tcp://{host}:{self.port}"
+        return f"grpc+{'tcp' if self.pair is None else 'tls'}://{host}:{self.port}"
 
 
 @dataclass(frozen=True)
@@ -90,9 +97,13 @@ class RangeTicket:
     high: int
 
     def to_bytes(self) -> bytes:
-        return json.dumps([self.epoch, self.low, self.high]).encode()
+        return f"{self.epoch} {self.low} {self.high}".encode()
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> RangeTicket:
-        epoch, low, high = json.loads(raw)
-        return cls(str(epoch), int(low), int(high))
+        """The inverse of :meth:`to_bytes`. ValueError for anything else, however long it is."""
+        match = _TICKET.fullmatch(raw)
+        if match is None:
+            raise ValueError("not an epoch and two sequence numbers")
+        epoch, low, high = match.groups()
+        return cls(epoch.decode(), int(low), int(high))

@@ -118,17 +118,19 @@ def _size(raw: str) -> int:
     return size
 
 
-def integer(least: int) -> Kind[int]:
-    """Whole numbers from ``least`` up."""
+def integer(least: int, most: int | None = None) -> Kind[int]:
+    """Whole numbers from ``least`` up, to ``most`` if that is given."""
 
     def parse(raw: str) -> int:
         if not re.fullmatch(r"[+-]?\d+", raw.strip(), re.ASCII):
             raise ValueError("must be a whole number")
         if int(raw) < least:
             raise ValueError(f"must be at least {least}")
+        if most is not None and int(raw) > most:
+            raise ValueError(f"must be at most {most}")
         return int(raw)
 
-    return Kind(parse, f"whole number ≥ {least}")
+    return Kind(parse, f"whole number ≥ {least}" if most is None else f"whole number, {least} to {most}")
 
 
 def choice(*words: W) -> Kind[W]:

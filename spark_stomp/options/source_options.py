@@ -215,5 +215,21 @@ class SourceOptions:
         "Address of the driver at which tasks fetch messages.",
         note="`SPARK_LOCAL_IP`, else the machine's own",
     )
+    exchange_port: int | None = optional(
+        "exchangePort",
+        SOURCE,
+        integer(1, 65535),
+        "Port of that address, for a firewall between driver and executors. Each stream that is read at the "
+        "same time needs its own.",
+        note="any free one",
+    )
+    exchange_tls: Literal["auto", "true", "false"] = option(
+        "exchangeTls",
+        SOURCE,
+        choice("auto", "true", "false"),
+        "auto",
+        "Whether tasks fetch messages over TLS, where both sides prove who they are. `auto`: unless "
+        "`exchangeHost` is a loopback address.",
+    )
     capped: bool
     notes: tuple[str, ...]

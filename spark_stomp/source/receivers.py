@@ -9,10 +9,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
-from spark_stomp.errors import OptionError, StompError
-from spark_stomp.exchange import ExchangeServer, exchange_host, new_token
+from spark_stomp.errors import StompError
+from spark_stomp.exchange import open_exchange
 from spark_stomp.journal import JournalSettings, open_journal
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import (
@@ -59,7 +57,7 @@ class ReceiverGroup:
             ]
             self._refusal = Refusal(self.backlog)
             self._judging = threading.Lock()
-            self.exchange = self._open_exchange(options.exchange_host)
+            self.exchange = open_exchange(options, self.backlog.read, self.figures)
             undo.pop_all()
 
     def _with_journal(
@@ -90,16 +88,6 @@ class ReceiverGroup:
             backlog = JournalBacklog(journal, writer, index, tolerant=wanted.tolerant)
             undo.pop_all()
         return deliveries, backlog
-
-    def _open_exchange(self, host_option: str | None) -> ExchangeServer:
-        host = exchange_host(host_option)
-        try:
-            return ExchangeServer(host, new_token(), self.backlog.read, self.figures)
-        except (OSError, pa.ArrowException) as error:
-            raise OptionError(
-                f"the exchange cannot listen on {host}: {error}; set exchangeHost to an address of the "
-                "driver's machine that the executors can reach"
-            ) from error
 
     def start(self) -> None:
         self.backlog.start()

@@ -35,9 +35,12 @@ SPARK_PARTS = {"schema", "datasource", "source", "sink", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # Asks what the machine's own address is, and sends nothing.
-SENDS_NOTHING = PACKAGE / "exchange" / "server.py"
+SENDS_NOTHING = PACKAGE / "exchange" / "host.py"
 # Behind an extra, and imported only when a URL asks for it.
-EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}}
+EXTRAS = {
+    PACKAGE / "transport" / "websocket.py": {"websockets"},
+    PACKAGE / "exchange" / "pair.py": {"cryptography"},
+}
 # Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
 UNTESTED_ALONE = {"__init__", "_autoload", "datasource"}
 

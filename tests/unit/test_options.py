@@ -71,6 +71,7 @@ class TestDefaults:
         assert options.max_buffered_bytes == 256 << 20
         assert (options.fail_on_data_loss, options.allow_loss) == (True, False)
         assert (options.body_decode_errors, options.id_header, options.exchange_host) == ("error", None, None)
+        assert (options.exchange_port, options.exchange_tls) == (None, "auto")
         assert (options.subscribe_headers, options.notes) == ((), ())
 
     def test_connection(self) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from spark_stomp.errors import ExchangeError, RangeUnavailable
-from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, exchange_host, fetch, new_token
+from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, fetch
+from spark_stomp.exchange.host import exchange_host
+from spark_stomp.exchange.wire import new_token
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.receiver.frame_store import FrameStore
 
@@ -29,7 +31,7 @@ def frame_store() -> FrameStore:
 class Exchange:
     def __init__(self) -> None:
         self.store = frame_store()
-        self.server = ExchangeServer("127.0.0.1", new_token(), self.read, dict)
+        self.server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), self.read, dict)
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         if ticket.epoch != "e":

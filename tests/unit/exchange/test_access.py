@@ -1,0 +1,230 @@
+"""Who gets what from the exchange: bare Flight clients with all, some and none of what it wants."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+import pytest
+
+from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, fetch
+from spark_stomp.exchange.pair import NAME, Pair, new_pair
+from spark_stomp.exchange.wire import new_token
+from spark_stomp.framebatch import FrameBatch
+
+FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
+TICKET = RangeTicket("e", 0, 1)
+PATIENCE = 20.0
+
+Call = Callable[[flight.FlightClient, flight.FlightCallOptions], Any]
+
+
+class Exchange:
+    """Serves one frame, and notes what was asked of it."""
+
+    def __init__(self, pair: Pair | None) -> None:
+        self.asked: list[RangeTicket] = []
+        self.server = ExchangeServer(
+            ExchangeAddress("127.0.0.1", 0, new_token(), pair), self.read, lambda: {"receiver": "secret"}
+        )
+
+    @property
+    def address(self) -> ExchangeAddress:
+        return self.server.address
+
+    def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
+        self.asked.append(ticket)
+        yield FrameBatch(FRAME, [len(FRAME)], 0, 0, "1.2", "generic")
+
+
+@pytest.fixture(scope="module")
+def ended() -> ExchangeAddress:
+    """What an earlier run of the query gave its tasks."""
+    earlier = Exchange(new_pair())
+    assert list(fetch(earlier.address, TICKET))
+    earlier.server.close()
+    return earlier.address
+
+
+@pytest.fixture
+def exchange() -> Iterator[Exchange]:
+    made = Exchange(new_pair())
+    yield made
+    made.server.close()
+
+
+@pytest.fixture
+def plain() -> Iterator[Exchange]:
+    made = Exchange(None)
+    yield made
+    made.server.close()
+
+
+CALLS: dict[str, Call] = {
+    "do_get": lambda client, options: client.do_get(flight.Ticket(TICKET.to_bytes()), options).read_all(),
+    "status": lambda client, options: list(client.do_action(flight.Action("status", b""), options)),
+    "list_actions": lambda client, options: client.list_actions(options),
+    "list_flights": lambda client, options: list(client.list_flights(options=options)),
+    "do_put": lambda client, options: put(client, options),
+    "do_exchange": lambda client, options: exchanged(client, options),
+}
+
+
+def put(client: flight.FlightClient, options: flight.FlightCallOptions) -> None:
+    writer, _ = client.do_put(flight.FlightDescriptor.for_path("x"), pa.schema([("x", pa.int64())]), options)
+    writer.close()
+
+
+def exchanged(client: flight.FlightClient, options: flight.FlightCallOptions) -> Any:
+    writer, reader = client.do_exchange(flight.FlightDescriptor.for_path("x"), options)
+    writer.done_writing()
+    return reader.read_chunk()
+
+
+def bare(
+    address: ExchangeAddress, *, root: Pair | None, own: Pair | None, name: str = NAME
+) -> flight.FlightClient:
+    """A client that trusts ``root`` and presents ``own``; without both it speaks plain text."""
+    tls: dict[str, Any] = {}
+    if root is not None:
+        tls = {"tls_root_certs": root.certificate, "override_hostname": name}
+    if own is not None:
+        tls |= {"cert_chain": own.certificate, "private_key": own.key}
+    scheme = "grpc+tls" if tls else "grpc+tcp"
+    return flight.connect(f"{scheme}://{address.host}:{address.port}", **tls)
+
+
+def with_token(token: str | None) -> flight.FlightCallOptions:
+    headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+    return flight.FlightCallOptions(timeout=PATIENCE, headers=headers)
+
+
+def test_who_has_the_pair_and_the_token_gets_the_frame(exchange: Exchange) -> None:
+    with bare(exchange.address, root=exchange.address.pair, own=exchange.address.pair) as client:
+        options = with_token(exchange.address.token)
+        assert CALLS["do_get"](client, options).column("data")[0].as_py() == FRAME
+        (status,) = CALLS["status"](client, options)
+        assert json.loads(status.body.to_pybytes()) == {"receiver": "secret"}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(
+    "client", ["plain text", "no certificate", "foreign pair", "stolen certificate", "ended run"]
+)
+def test_whoever_has_not_the_pair_gets_nothing_whatever_token_it_has(
+    exchange: Exchange, ended: ExchangeAddress, client: str, call: Call
+) -> None:
+    pair, foreign = exchange.address.pair, new_pair()
+    assert pair is not None and ended.pair is not None
+    trusted, presented = {
+        "plain text": (None, None),
+        "no certificate": (pair, None),
+        "foreign pair": (pair, foreign),
+        # As anybody sees it who shakes hands with TLS 1.2: without its key.
+        "stolen certificate": (pair, Pair(pair.certificate, foreign.key)),
+        "ended run": (pair, ended.pair),
+    }[client]
+    for token in (exchange.address.token, ended.token, None):
+        with pytest.raises((flight.FlightUnavailableError, pa.ArrowInvalid)):  # noqa: SIM117 - it is the test
+            with bare(exchange.address, root=trusted, own=presented) as connected:
+                call(connected, with_token(token))
+    assert exchange.asked == []
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
+@pytest.mark.parametrize("token", ["", "ended", "foreign", "basic"])
+def test_whoever_has_not_the_token_gets_nothing(
+    exchange: Exchange, plain: Exchange, ended: ExchangeAddress, token: str, tls: bool, call: Call
+) -> None:
+    asked = exchange if tls else plain
+    presented = {"": None, "ended": ended.token, "foreign": new_token(), "basic": f" {asked.address.token}"}[
+        token
+    ]
+    with (
+        bare(asked.address, root=asked.address.pair, own=asked.address.pair) as client,
+        pytest.raises(flight.FlightUnauthenticatedError, match="token is missing or wrong"),
+    ):
+        call(client, with_token(presented))
+    assert asked.asked == []
+
+
+@pytest.mark.parametrize("call", ["list_flights", "do_put", "do_exchange"])
+def test_what_it_does_not_offer_it_does_not_do(exchange: Exchange, call: str) -> None:
+    pair = exchange.address.pair
+    with bare(exchange.address, root=pair, own=pair) as client, pytest.raises(pa.ArrowNotImplementedError):
+        CALLS[call](client, with_token(exchange.address.token))
+
+
+def test_a_task_talks_to_nobody_who_has_not_the_pair(exchange: Exchange) -> None:
+    # Who takes the port of an exchange that has ended gets neither a token nor a task that trusts it.
+    for impostor in (Exchange(new_pair()), Exchange(None)):
+        task = replace(impostor.address, pair=exchange.address.pair)
+        with pytest.raises(Exception, match="STOMP_EXCHANGE_FAILED"):
+            list(fetch(task, TICKET))
+        assert impostor.asked == []
+        impostor.server.close()
+
+
+def test_a_certificate_for_another_name_is_not_the_exchanges(exchange: Exchange) -> None:
+    pair = exchange.address.pair
+    client = bare(exchange.address, root=pair, own=pair, name="other")
+    with client, pytest.raises(flight.FlightUnavailableError):
+        CALLS["do_get"](client, with_token(exchange.address.token))
+
+
+@pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
+def test_junk_on_the_port_harms_nobody_else(exchange: Exchange, plain: Exchange, tls: bool) -> None:
+    asked = exchange if tls else plain
+    with socket.create_connection(("127.0.0.1", asked.address.port), PATIENCE) as connection:
+        connection.sendall(b"STOMP\naccept-version:1.2\n\n\0" * 100)
+        assert FRAME[:7] not in connection.recv(1 << 16)
+    assert len(list(fetch(asked.address, TICKET))) == 1
+
+
+MALFORMED = {
+    "nothing": b"",
+    "JSON of an earlier release": b'["e", 0, 1]',
+    "deep JSON": b"[" * 100_000,
+    "Infinity in JSON": b'["e", 0, Infinity]',
+    "more than a float": b'["e", 0, 1e400]',
+    "wrong types": b'[["e"], "0", true]',
+    "infinity": b"e 0 Infinity",
+    "negative": b"e -1 1",
+    "huge": b"e 0 " + b"9" * 100_000,
+    "beyond 64 bits": b"e 0 9999999999999999999",
+    "a long epoch": b"e" * 100_000 + b" 0 1",
+    "another encoding": "e 0 1".encode("utf-16"),
+    "other digits": "e 0 \u0661".encode(),
+    "a line end": b"e 0 1\n",
+    "too much": b"e 0 1 2",
+    "NUL": b"e\0 0 1",
+    "a MiB": b" " * (1 << 20),
+}
+
+
+@pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_ticket_is_refused_in_plain_words(
+    plain: Exchange, raw: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    client = bare(plain.address, root=None, own=None)
+    with client, pytest.raises(flight.FlightServerError, match="not a range of frames") as caught:
+        client.do_get(flight.Ticket(raw), with_token(plain.address.token)).read_all()
+    assert "Traceback" not in str(caught.value)
+    assert "Traceback" not in capfd.readouterr().err
+    assert plain.asked == []
+
+
+@pytest.mark.parametrize("kind", ["", "stop", "x" * 100_000, "\u202e"])
+def test_an_unknown_action_is_refused_and_not_quoted(
+    plain: Exchange, kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    client = bare(plain.address, root=None, own=None)
+    with client, pytest.raises(flight.FlightServerError, match="no such action; there is: status"):
+        list(client.do_action(flight.Action(kind, b""), with_token(plain.address.token)))
+    assert "Traceback" not in capfd.readouterr().err
