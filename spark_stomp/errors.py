@@ -36,7 +36,11 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     ├── DataError
     │   ├── BodyDecodeError         STOMP_BODY_UNDECODABLE
     │   ├── MalformedMessageError   STOMP_MESSAGE_MALFORMED      a message that breaks the protocol or a limit
-    │   └── SinkRowError            STOMP_SINK_ROW_INVALID
+    │   └── SinkRowError            STOMP_SINK_ROW_INVALID       such as no body or no destination
+    │       ├── RowNotUtf8              STOMP_SINK_ROW_NOT_UTF8
+    │       ├── RowUnencodable          STOMP_SINK_ROW_UNENCODABLE   a header that no frame can carry as it is
+    │       ├── RowTooLarge             STOMP_SINK_ROW_TOO_LARGE
+    │       └── RowWithoutKey           STOMP_SINK_ROW_WITHOUT_KEY   all columns of dedupKey are null
     └── DeliveryError
         ├── ReceiptTimeout          STOMP_RECEIPT_TIMEOUT
         ├── OffsetError             STOMP_OFFSET_INVALID
@@ -59,56 +63,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import ClassVar
-
-__all__ = [
-    "BodyDecodeError",
-    "BodyTooLarge",
-    "BrokerError",
-    "CheckpointMismatch",
-    "CheckpointUnreadable",
-    "ClientIdInUse",
-    "CommandTooLong",
-    "ConnectFailed",
-    "ConnectTimeout",
-    "ConnectionLost",
-    "DataError",
-    "DeliveryError",
-    "DestinationRefused",
-    "ExchangeError",
-    "FrameEncodeError",
-    "FrameSyntaxError",
-    "FrameTooLarge",
-    "HeaderLineTooLong",
-    "HeartbeatLost",
-    "JournalDamaged",
-    "JournalError",
-    "JournalInUse",
-    "JournalMismatch",
-    "JournalMissing",
-    "JournalTrimmed",
-    "JournalUnwritable",
-    "LimitExceeded",
-    "LocalProtocolError",
-    "LoginRefused",
-    "MalformedMessageError",
-    "NotStompServer",
-    "OffsetError",
-    "OptionError",
-    "ProtocolError",
-    "RangeUnavailable",
-    "ReceiptTimeout",
-    "RemoteProtocolError",
-    "SchemaError",
-    "SinkRowError",
-    "StompError",
-    "SubscribeTimeout",
-    "TlsRefused",
-    "TooManyHeaders",
-    "TooManyMessages",
-    "TransportError",
-    "UnsupportedError",
-    "VersionError",
-]
 
 
 class StompError(Exception):
@@ -298,9 +252,33 @@ class MalformedMessageError(DataError):
 
 
 class SinkRowError(DataError):
-    """A row that the sink cannot send (no destination, a null body, a bad header)."""
+    """A row that the sink cannot send, now or later; the option ``onError`` says what becomes of it."""
 
     code = "STOMP_SINK_ROW_INVALID"
+
+
+class RowNotUtf8(SinkRowError):
+    """A string of the row is not valid UTF-8."""
+
+    code = "STOMP_SINK_ROW_NOT_UTF8"
+
+
+class RowUnencodable(SinkRowError):
+    """A header of the row, or a text body, that no frame of the version can carry as it is."""
+
+    code = "STOMP_SINK_ROW_UNENCODABLE"
+
+
+class RowTooLarge(SinkRowError):
+    """The row's message is beyond one of the limits on frames, bodies and headers."""
+
+    code = "STOMP_SINK_ROW_TOO_LARGE"
+
+
+class RowWithoutKey(SinkRowError):
+    """Nothing identifies the row: all columns of ``dedupKey`` are null."""
+
+    code = "STOMP_SINK_ROW_WITHOUT_KEY"
 
 
 class DeliveryError(StompError):
@@ -397,3 +375,8 @@ class JournalUnwritable(JournalError):
     """The journal cannot be written: a full disk, missing rights."""
 
     code = "STOMP_JOURNAL_UNWRITABLE"
+
+
+__all__ = [
+    name for name, error in list(vars().items()) if isinstance(error, type) and issubclass(error, StompError)
+]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from spark_stomp.arrow.decode import RowRules, decode_frames
-from spark_stomp.arrow.encode import OutgoingMessage, RowEncoder, SendRules, outgoing_messages
+from spark_stomp.arrow.encode import RowEncoder
+from spark_stomp.arrow.outgoing import OutgoingMessage, outgoing_messages
+from spark_stomp.arrow.send_rules import SendRules, TimeToLive
 from spark_stomp.arrow.slices import EncodedSlice, receipt_id, receipt_number
 from spark_stomp.arrow.text import OnError
 
@@ -14,6 +16,7 @@ __all__ = [
     "RowEncoder",
     "RowRules",
     "SendRules",
+    "TimeToLive",
     "decode_frames",
     "outgoing_messages",
     "receipt_id",

@@ -1,159 +1,252 @@
-"""Rows of a DataFrame to what a SEND frame carries."""
+"""Rows of a DataFrame to SEND frames, a column at a time.
+
+The frames of a slice are one join of a few columns: the destinations, the values of each header that columns
+or options set, the lines of the column ``headers``, the receipts, the lengths and the bodies. There is no
+Python object for a cell, whatever headers the rows have. ``tests/support/plain_rows.py`` does the same row by
+row, and tests compare the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice, repeat
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_stomp.arrow.columns import Ints, among, text_of
+from spark_stomp.arrow.dead_letters import dead_letter
+from spark_stomp.arrow.row_fields import Piece, RowFields, header_values
+from spark_stomp.arrow.row_headers import NameRules, row_headers
+from spark_stomp.arrow.row_problems import HeaderText, Problem, RowProblems, as_binary, as_strings, check_utf8
+from spark_stomp.arrow.send_rules import SendRules
 from spark_stomp.arrow.slices import EncodedSlice, receipt_id
-from spark_stomp.errors import SinkRowError
-from spark_stomp.protocol.encoder import SEND_OWNS, encode_frame, send_frame
+from spark_stomp.errors import FrameEncodeError, RowTooLarge, RowUnencodable
+from spark_stomp.logs import get_log
+from spark_stomp.protocol import Frame, encode_frame
+from spark_stomp.protocol.grammar import grammar_of
+from spark_stomp.quoting import quoted
 from spark_stomp.schema import SinkColumns
 
-_CONTENT_TYPE = "content-type"
-_COLUMNS = ("body", "destination", "content_type", "headers")
+log = get_log(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class OutgoingMessage:
-    """One message to send.
-
-    ``headers`` are those of the options and the row, as text, not escaped; the sender adds its own.
-    """
-
-    destination: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-
-def outgoing_messages(
-    batch: pa.RecordBatch,
-    columns: SinkColumns,
-    *,
-    destination: str | None,
-    send_headers: tuple[tuple[str, str], ...],
-) -> Iterator[OutgoingMessage]:
-    """The messages of a batch, in order.
-
-    If headers have the same name, the row's ``content_type`` wins over the row's ``headers``, and those win
-    over ``send_headers``.
-
-    Args:
-        batch: rows with the columns that ``columns`` names.
-        destination: the option of that name, which wins over the column; None if it is not set.
-        send_headers: headers of every message.
-
-    Raises:
-        SinkRowError: a row has no body or no destination, or sets a header that it may not; names the row by
-            its number in the batch and its destination.
-    """
-    common = dict(send_headers)
-    rows = zip(*(_values(batch, name, columns) for name in _COLUMNS), strict=True)
-    for number, (body, own_destination, content_type, own_headers) in enumerate(rows):
-        target = destination or own_destination
-        if body is None:
-            raise _refused(number, target, "its body is null")
-        if not target:
-            raise _refused(
-                number, target, "it has no destination: set the option `destination`, or the column"
-            )
-        headers = common
-        if own_headers or content_type is not None:
-            headers = _headers(common, own_headers or (), content_type, _Row(number, target))
-        yield OutgoingMessage(target, tuple(headers.items()), body)
-
-
-class _Row(NamedTuple):
-    """Which row it is, for an error."""
-
-    number: int
-    destination: str
-
-
-def _values(batch: pa.RecordBatch, name: str, columns: SinkColumns) -> Iterable[Any]:
-    """A column's values; nulls if the DataFrame does not have it."""
-    if name not in columns.columns:
-        return repeat(None, batch.num_rows)
-    column = batch.column(columns.columns.index(name))
-    values: list[Any] = (column.cast(pa.binary()) if name == "body" else column).to_pylist()
-    return values
-
-
-def _headers(
-    common: Mapping[str, str], own: Iterable[tuple[str, str | None]], content_type: str | None, row: _Row
-) -> dict[str, str]:
-    """The headers of one message; raises SinkRowError for a name that a row may not set."""
-    headers = dict(common)
-    for name, value in own:
-        if not name or name.lower() in SEND_OWNS:
-            raise _refused(*row, f"it sets the header {name!r}, which only the connector may set")
-        if value is not None:
-            headers[name] = value
-    if content_type is not None:
-        headers[_CONTENT_TYPE] = content_type
-    return headers
-
-
-def _refused(number: int, destination: str | None, reason: str) -> SinkRowError:
-    return SinkRowError(f"row {number} of the batch (destination {destination!r}) cannot be sent: {reason}")
-
-
-@dataclass(frozen=True)
-class SendRules:
-    """What the frames of a task have in common.
-
-    Attributes
-    ----------
-    version : of STOMP, as the connection negotiated it.
-    destination : the option; None leaves the choice to the rows.
-    send_headers : headers of every message.
-    queue_prefixes, queue_headers : a destination that begins with one of the prefixes needs the headers.
-    most_messages, most_bytes : of a slice; one message always goes. The bytes are those of body and headers.
-    """
-
-    version: str
-    destination: str | None
-    send_headers: tuple[tuple[str, str], ...]
-    queue_prefixes: tuple[str, ...]
-    queue_headers: tuple[tuple[str, str], ...]
-    most_messages: int
-    most_bytes: int
+# What a frame has besides the cells of its row, about.
+_FRAME_OVERHEAD = 100
+# The join of a slice has 32-bit offsets.
+_LARGEST_BODY = 1 << 30
+_RECEIPT_ZERO = receipt_id(0)
+# destination, receipt and content-length
+_OWN_HEADERS = 3
 
 
 class RowEncoder:
-    """Encodes the rows of one task, slice by slice; receipts are numbered over all of its batches."""
+    """Encodes the rows of one task, slice by slice; rows and receipts are numbered over all of its batches.
 
-    def __init__(self, columns: SinkColumns, rules: SendRules) -> None:
+    Args:
+        columns: those of every batch.
+        clock: seconds since the epoch.
+
+    Raises:
+        FrameEncodeError: the version cannot carry what the options say.
+    """
+
+    def __init__(
+        self, columns: SinkColumns, rules: SendRules, clock: Callable[[], float] = time.time
+    ) -> None:
+        grammar = grammar_of(rules.version)
+        same = (("destination", rules.destination or "/"), *rules.headers, *rules.queue_headers)
+        encode_frame(Frame("SEND", same), rules.version)
         self._columns = columns
         self._rules = rules
+        self._clock = clock
+        self._text = HeaderText.of(grammar)
+        self._fields = RowFields(rules, self._text)
+        self._names = NameRules(self._text, rules.left_out, self._fields.names)
+        self._rows = 0
         self._receipts = 0
+        self._said = False
 
     def slices(self, batch: pa.RecordBatch) -> Iterator[EncodedSlice]:
-        """The frames of a batch.
+        """The frames of a batch, at least one row a slice.
 
-        Raises SinkRowError before any row of the slice with the row that cannot be sent was returned.
+        Raises:
+            SinkRowError: a row that cannot be sent, and ``on_error`` is "fail"; or its dead letter cannot be
+                sent either. Of its slice nothing was returned.
         """
-        rules = self._rules
-        messages = outgoing_messages(
-            batch, self._columns, destination=rules.destination, send_headers=rules.send_headers
-        )
-        while some := list(islice(messages, rules.most_messages)):
-            frames = [self._frame(message, self._receipts + n) for n, message in enumerate(some)]
-            ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
-            yield EncodedSlice(memoryview(b"".join(frames)), ends, self._receipts)
-            self._receipts += len(frames)
+        for start, stop in self._cuts(batch):
+            part = batch.slice(start, stop - start)
+            yield self._encoded(part)
+            self._rows += part.num_rows
 
-    def _frame(self, message: OutgoingMessage, number: int) -> bytes:
-        headers = dict(
-            self._rules.queue_headers if message.destination.startswith(self._rules.queue_prefixes) else ()
+    def _cuts(self, batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+        ends = np.cumsum(_sizes(batch))
+        start = 0
+        while start < batch.num_rows:
+            before = int(ends[start - 1]) if start else 0
+            stop = int(np.searchsorted(ends, before + self._rules.most_bytes, "right"))
+            stop = min(max(stop, start + 1), start + self._rules.most_messages)
+            yield start, stop
+            start = stop
+
+    def _encoded(self, batch: pa.RecordBatch) -> EncodedSlice:
+        problems = RowProblems()
+        first, count = self._receipts, batch.num_rows
+        frames = self._frames(batch, first + np.arange(count), problems)
+        if problems:
+            frames = self._without(batch, problems)
+        dead = len(frames) - (count - len(problems))
+        self._receipts += len(frames)
+        octets, ends = text_of(frames)
+        return EncodedSlice(octets.data, ends[1:].astype(np.int64), first, len(problems) - dead, dead)
+
+    def _without(self, batch: pa.RecordBatch, problems: RowProblems) -> pa.Array:
+        """The frames without the rows that cannot be sent, or with dead letters in their places."""
+        rules, first = self._rules, self._receipts
+        self._tell(batch, problems)
+        good = np.ones(batch.num_rows, bool)
+        good[list(problems)] = False
+        places = np.flatnonzero(good) if rules.on_error == "deadletter" else np.arange(good.sum())
+        frames = self._frames(batch.filter(pa.array(good)), first + places, RowProblems())
+        if rules.on_error == "drop":
+            return frames
+        bad = sorted(problems)
+        letters = [self._dead_letter(batch, row, problems[row], first + row) for row in bad]
+        both = pa.concat_arrays([frames, pa.array(letters, pa.binary())])
+        return both.take(pa.array(np.argsort(np.concatenate([places, bad]))))
+
+    def _tell(self, batch: pa.RecordBatch, problems: RowProblems) -> None:
+        """Raise the error of the first row that cannot be sent, or say it once in the log."""
+        row = min(problems)
+        what = self._refused(batch, row, problems[row].reason)
+        if self._rules.on_error == "fail":
+            raise problems[row].error(what)
+        if not self._said:
+            fate = "is dropped" if self._rules.on_error == "drop" else f"goes to {self._rules.dead_letter}"
+            log.warning("[%s] %s; it %s, and so do others like it", problems[row].error.code, what, fate)
+            self._said = True
+
+    def _refused(self, batch: pa.RecordBatch, row: int, reason: str) -> str:
+        destination = self._rules.destination
+        if destination is None and "destination" in self._columns.columns:
+            octets = as_binary(self._cells(batch)["destination"].slice(row, 1))[0].as_py()
+            destination = None if octets is None else octets.decode(errors="backslashreplace")
+        place = f"row {self._rows + row} of its partition (counted from 0; destination {quoted(destination)})"
+        return f"{place} cannot be sent: {reason}"
+
+    def _dead_letter(self, batch: pa.RecordBatch, row: int, problem: Problem, number: int) -> bytes:
+        cells = {name: cell.slice(row, 1) for name, cell in self._cells(batch).items()}
+        try:
+            return dead_letter(cells, problem, self._rules, self._names, receipt_id(number))
+        except FrameEncodeError as error:
+            what = self._refused(
+                batch, row, f"{problem.reason}; and not to deadLetterDestination: {error.message}"
+            )
+            raise problem.error(what) from error
+
+    def _cells(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        return dict(zip(self._columns.columns, batch.columns, strict=True))
+
+    def _frames(self, batch: pa.RecordBatch, numbers: Ints, problems: RowProblems) -> pa.Array:
+        """The frames as a binary column, with the receipts of these numbers; a row with a problem has any."""
+        cells, limits = self._cells(batch), self._rules.limits
+        body = self._body(cells["body"], problems)
+        destinations = self._destinations(cells, batch.num_rows, problems)
+        entries = row_headers(
+            cells.get("headers"), batch.num_rows, self._names, limits.max_header_line, problems
         )
-        headers |= dict(message.headers)
-        frame = send_frame(
-            message.destination, message.body, headers=tuple(headers.items()), receipt=receipt_id(number)
+        pieces: list[Piece] = [b"SEND\ndestination:", destinations]
+        counts = entries.counts + _OWN_HEADERS
+        own = None if self._rules.destination else destinations
+        for piece, count in self._fields.pieces(cells, own, entries.fields, self._clock(), problems):
+            pieces.append(piece)
+            counts += count
+        problems.add_flagged(
+            counts > limits.max_headers,
+            lambda row: f"it has {counts[row]} headers; maxHeaders lets {limits.max_headers} through",
+            RowTooLarge,
         )
-        return encode_frame(frame, self._rules.version)
+        if entries.lines is not None:
+            pieces.append(entries.lines)
+        pieces += [b"\nreceipt:" + _RECEIPT_ZERO[:1].encode(), _decimal(numbers + int(_RECEIPT_ZERO[1:]))]
+        if not self._rules.text:
+            pieces += [b"\ncontent-length:", _decimal(pc.binary_length(body))]
+        frames = _joined([*pieces, b"\n\n", body, b"\0"])
+        sizes = pc.binary_length(frames).fill_null(0).to_numpy()
+        problems.add_flagged(
+            sizes > limits.max_frame, _too_large("frame", sizes, limits.max_frame), RowTooLarge
+        )
+        return frames
+
+    def _body(self, column: pa.Array, problems: RowProblems) -> pa.Array:
+        if column.null_count:
+            problems.add_flagged(column.is_null().to_numpy(zero_copy_only=False), "its body is null")
+        if self._rules.text:
+            column = as_strings(column)
+        body = check_utf8(column, None, lambda _: "its body", problems)
+        if self._rules.text:
+            text, offsets = text_of(body)
+            at = np.flatnonzero(among(text, b"\0"))
+            rows = np.searchsorted(offsets, at, "right") - 1
+            problems.add(
+                np.unique(rows),
+                "its body has a NUL, which ends a text message; see messageType",
+                RowUnencodable,
+            )
+        sizes = pc.binary_length(body).fill_null(0).to_numpy()
+        most = min(self._rules.limits.max_body, _LARGEST_BODY)
+        problems.add_flagged(sizes > most, _too_large("body", sizes, most), RowTooLarge)
+        return body
+
+    def _destinations(self, cells: Mapping[str, pa.Array], rows: int, problems: RowProblems) -> pa.Array:
+        """The destinations of the rows, escaped."""
+        option = self._rules.destination
+        if option is not None:
+            column = pa.repeat(pa.scalar(option, pa.string()), rows)
+        else:
+            column = cells.get("destination", pa.nulls(rows, pa.string()))
+            missing = pc.equal(pc.binary_length(column), 0).fill_null(True).to_numpy(zero_copy_only=False)
+            problems.add_flagged(
+                missing, "it has no destination: set the option `destination`, or the column"
+            )
+        return header_values(column, "destination", self._text, self._rules.limits.max_header_line, problems)
+
+
+def _too_large(what: str, sizes: Ints, most: int) -> Callable[[int], str]:
+    option = f"max{what.capitalize()}Bytes"
+    return lambda row: f"its {what} has {sizes[row]} bytes; {option} lets {most} through"
+
+
+def _decimal(numbers: Ints | pa.Array) -> pa.Array:
+    return pa.array(numbers).cast(pa.string()).cast(pa.binary())
+
+
+def _joined(pieces: list[Piece]) -> pa.Array:
+    """The frames, each made of its part of every piece; null if a part is."""
+    parts: list[pa.Scalar | pa.Array] = []
+    for same, group in groupby(pieces, lambda piece: isinstance(piece, bytes)):
+        if same:
+            parts.append(pa.scalar(b"".join(group), pa.binary()))
+        else:
+            parts.extend(group)
+    return pc.binary_join_element_wise(*parts, b"")
+
+
+def _sizes(batch: pa.RecordBatch) -> Ints:
+    """About how many bytes the frame of each row has."""
+    total = np.full(batch.num_rows, _FRAME_OVERHEAD, np.int64)
+    for column in batch.columns:
+        if pa.types.is_map(column.type):
+            offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
+            lengths = _lengths(column.keys) + _lengths(column.items) + 2
+            ends = np.concatenate([[0], np.cumsum(lengths)])
+            total += ends[offsets[1:]] - ends[offsets[:-1]]
+        elif not pa.types.is_primitive(column.type) and not pa.types.is_decimal(column.type):
+            total += _lengths(column)
+    return total
+
+
+def _lengths(strings: pa.Array) -> Ints:
+    lengths: Ints = pc.binary_length(strings).fill_null(0).to_numpy().astype(np.int64)
+    return lengths

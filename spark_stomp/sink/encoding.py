@@ -18,7 +18,7 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
     rules = SendRules(
         version=version,
         destination=options.destination,
-        send_headers=options.send_headers,
+        headers=options.send_headers,
         queue_prefixes=dialect.queue_prefixes,
         queue_headers=dialect.queue_send_headers,
         most_messages=options.receipt_window,

@@ -1,15 +1,24 @@
-"""Rows to outgoing messages."""
+"""Rows to frames: what is refused and how it is said, what is dropped, and what becomes a dead letter."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow import receipt_id
-from spark_stomp.arrow.encode import OutgoingMessage, RowEncoder, SendRules, outgoing_messages
-from spark_stomp.errors import SinkRowError
+from spark_stomp.arrow import EncodedSlice, RowEncoder, SendRules, TimeToLive, receipt_id
+from spark_stomp.errors import (
+    FrameEncodeError,
+    RowNotUtf8,
+    RowTooLarge,
+    RowUnencodable,
+    RowWithoutKey,
+    SinkRowError,
+)
+from spark_stomp.protocol import Frame, FrameDecoder, Limits
 from spark_stomp.schema import SinkColumns
 
 TYPES = {
@@ -17,104 +26,358 @@ TYPES = {
     "destination": pa.string(),
     "content_type": pa.string(),
     "headers": pa.map_(pa.string(), pa.string()),
+    "persistent": pa.bool_(),
+    "priority": pa.int32(),
+    "ttl": pa.int64(),
 }
 
 
-def messages(
-    rows: dict[str, list[Any]],
-    *,
-    destination: str | None = None,
-    send_headers: tuple[tuple[str, str], ...] = (),
-    text: bool = False,
-) -> list[OutgoingMessage]:
-    types = TYPES | {"body": pa.string()} if text else TYPES
-    arrays = [pa.array(values, types[name]) for name, values in rows.items()]
-    batch = pa.RecordBatch.from_arrays(arrays, list(rows))
-    columns = SinkColumns(tuple(rows), text)
-    return list(outgoing_messages(batch, columns, destination=destination, send_headers=send_headers))
+def batch_of(rows: dict[str, Any], **types: pa.DataType) -> pa.RecordBatch:
+    """Values, or arrays as they are."""
+    kinds = TYPES | types
+    return pa.record_batch(
+        {
+            name: values if isinstance(values, pa.Array) else pa.array(values, kinds.get(name))
+            for name, values in rows.items()
+        }
+    )
 
 
-def test_every_column() -> None:
+def encoder_for(batch: pa.RecordBatch, **rules: Any) -> RowEncoder:
+    given = {"version": "1.2", "destination": "/q"} | rules
+    return RowEncoder(SinkColumns(tuple(batch.schema.names), False), SendRules(**given), lambda: 1000.0)
+
+
+def slices(rows: dict[str, Any], **rules: Any) -> list[EncodedSlice]:
+    batch = batch_of(rows)
+    return list(encoder_for(batch, **rules).slices(batch))
+
+
+def frames(rows: dict[str, Any], **rules: Any) -> list[Frame]:
+    decoder = FrameDecoder(rules.get("version", "1.2"))
+    for part in slices(rows, **rules):
+        decoder.receive_data(bytes(part.data))
+    found = []
+    while isinstance(frame := decoder.next_event(), Frame):
+        found.append(frame)
+    return found
+
+
+def not_utf8(*values: bytes) -> pa.Array:
+    """Strings as Spark's ``cast(binary as string)`` makes them."""
+    octets = pa.array(values, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(values), octets.buffers())
+
+
+def test_a_frame_as_it_stands_on_the_wire() -> None:
     rows = {
-        "headers": [[("a", "1"), ("b", "2")], None],
+        "headers": [[("a:", "1\n"), ("b", "2")], None],
         "body": [b"\0\xff", b""],
-        "destination": ["/queue/x", "/queue/y"],
+        "destination": ["/queue/x", "/topic/y"],
         "content_type": ["text/plain", None],
     }
-    assert messages(rows) == [
-        OutgoingMessage("/queue/x", (("a", "1"), ("b", "2"), ("content-type", "text/plain")), b"\0\xff"),
-        OutgoingMessage("/queue/y", (), b""),
-    ]
+    (one,) = slices(
+        rows,
+        destination=None,
+        headers=(("persistent", "true"),),
+        queue_prefixes=("/queue/",),
+        queue_headers=(("kind", "q"),),
+    )
+    assert bytes(one.data) == (
+        b"SEND\ndestination:/queue/x\nkind:q\npersistent:true\ncontent-type:text/plain\na\\c:1\\n\nb:2\n"
+        b"receipt:%b\ncontent-length:2\n\n\0\xff\0"
+        b"SEND\ndestination:/topic/y\npersistent:true\nreceipt:%b\ncontent-length:0\n\n\0"
+    ) % (receipt_id(0).encode(), receipt_id(1).encode())
+    assert [one.destination(0), one.destination(1)] == ["/queue/x", "/topic/y"]
 
 
-def test_text_is_sent_as_utf8() -> None:
-    assert messages({"body": ["ü"]}, destination="/q", text=True)[0].body == "ü".encode()
+class TestSlices:
+    def test_are_bounded_in_messages_and_receipts_go_on(self) -> None:
+        batch = batch_of({"body": [b"%d" % n for n in range(5)]})
+        encoder = encoder_for(batch, most_messages=2)
+        parts = [*encoder.slices(batch), *encoder.slices(batch)]
+        assert [(part.first_receipt, len(part)) for part in parts] == [
+            (0, 2), (2, 2), (4, 1), (5, 2), (7, 2), (9, 1)
+        ]  # fmt: skip
+
+    def test_are_bounded_in_bytes_and_one_message_always_goes(self) -> None:
+        rows = {"body": [b"x" * size for size in (400, 400, 5_000, 400, 400)]}
+        assert [len(part) for part in slices(rows, most_bytes=1_100)] == [2, 1, 2]
+
+    def test_count_headers_as_bytes(self) -> None:
+        rows = {"body": [b""] * 4, "headers": [[("name", "x" * 996)]] * 4}
+        assert [len(part) for part in slices(rows, most_bytes=2_300)] == [2, 2]
+
+    def test_of_large_types(self) -> None:
+        """As with spark.sql.execution.arrow.useLargeVarTypes."""
+        kind = pa.map_(pa.large_string(), pa.large_string())
+        batch = batch_of(
+            {"body": ["a", "b"], "destination": ["/x", "/y"], "headers": [[("a", "1")], [("b", "2")]]},
+            body=pa.large_binary(), destination=pa.large_string(), headers=kind,
+        )  # fmt: skip
+        (one,) = encoder_for(batch.slice(1, 1), destination=None).slices(batch.slice(1, 1))
+        assert bytes(one.data).startswith(b"SEND\ndestination:/y\nb:2\n")
+
+    def test_of_nothing(self) -> None:
+        assert slices({"body": []}) == []
 
 
-def test_the_option_destination_wins() -> None:
-    rows = {"body": [b"", b""], "destination": ["/queue/x", None]}
-    assert [m.destination for m in messages(rows, destination="/queue/o")] == ["/queue/o", "/queue/o"]
+class TestHeaders:
+    def test_a_column_wins_over_the_map_and_that_over_the_options(self) -> None:
+        rows = {
+            "body": [b""] * 3,
+            "headers": [[("a", "row"), ("content-type", "row")], [("content-type", "row")], []],
+            "content_type": ["column", None, None],
+        }
+        options = (("a", "option"), ("b", "option"), ("content-type", "option"))
+        found = [dict(frame.headers) for frame in frames(rows, headers=options)]
+        assert [(one["a"], one["b"], one["content-type"]) for one in found] == [
+            ("row", "option", "column"),
+            ("option", "option", "row"),
+            ("option", "option", "option"),
+        ]
+
+    def test_a_null_value_leaves_its_header_as_it_was(self) -> None:
+        rows = {"body": [b""], "headers": [[("a", None), ("b", None)]]}
+        (frame,) = frames(rows, headers=(("a", "1"),))
+        assert (frame.get("a"), frame.get("b")) == ("1", None)
+
+    def test_what_a_queue_needs_is_left_to_the_row_that_sets_it(self) -> None:
+        rows = {
+            "body": [b""] * 3,
+            "destination": ["/queue/a", "/queue/a", "/topic/a"],
+            "headers": [None, [("kind", "row")], None],
+        }
+        found = frames(rows, destination=None, queue_prefixes=("/queue/",), queue_headers=(("kind", "q"),))
+        assert [frame.get("kind") for frame in found] == ["q", "row", None]
+
+    def test_headers_that_brokers_set_do_not_travel_on(self) -> None:
+        rows = {
+            "body": [b""],
+            "headers": [[("ack", "1\0"), ("destination", "/from"), ("receipt", "r"), ("a", "1")]],
+        }
+        (frame,) = frames(rows, left_out=frozenset({"ack", "destination", "receipt"}))
+        assert [name for name, _ in frame.headers] == ["destination", "a", "receipt", "content-length"]
+        assert (frame.get("destination"), frame.get("receipt")) == ("/q", receipt_id(0))
+
+    @pytest.mark.parametrize(
+        ("absolute", "expected"), [(True, ["1000250", "1000500"]), (False, ["250", "500"])]
+    )
+    def test_time_to_live_of_the_row_or_of_all(self, absolute: bool, expected: list[str]) -> None:
+        found = frames({"body": [b"", b""], "ttl": [250, None]}, ttl=TimeToLive("expires", absolute, 500))
+        assert [frame.get("expires") for frame in found] == expected
+
+    def test_columns_of_simple_types(self) -> None:
+        rows = {"body": [b""] * 2, "n": pa.array([7, None], pa.int64()), "f": [True, False], "s": ["ü:", ""]}
+        first, second = frames(rows, columns=(("n", "n"), ("f", "flag"), ("s", "s")))
+        assert [first.get(name) for name in ("n", "flag", "s")] == ["7", "true", "ü:"]
+        assert [second.get(name) for name in ("n", "flag", "s")] == [None, "false", ""]
 
 
-def test_row_headers_override_send_headers_and_content_type_overrides_both() -> None:
-    rows = {
-        "body": [b"", b""],
-        "headers": [[("a", "row"), ("content-type", "row")], []],
-        "content_type": ["column", None],
+class TestIds:
+    def test_tell_rows_apart_and_stay_the_same(self) -> None:
+        rows = {"body": [b""] * 5, "a": ["ab", "a", "ab", None, "c"], "b": ["c", "bc", "c", "c", None]}
+        found = [frame.get("id") for frame in frames(rows, dedup_key=("a", "b"), dedup_header="id")]
+        assert found[0] == found[2] and len(set(found)) == 4
+        # A golden value: another release must give a row that is sent again the same id.
+        assert found[0] == "709cf327ef95531b685902e50b513a88"
+
+    def test_do_not_depend_on_the_type_of_a_number(self) -> None:
+        ids = {
+            frames({"body": [b""], "k": pa.array([5], kind)}, dedup_key=("k",), dedup_header="id")[0].get(
+                "id"
+            )
+            for kind in (pa.int8(), pa.int64())
+        }
+        assert len(ids) == 1
+
+    def test_of_nothing_are_refused(self) -> None:
+        with pytest.raises(RowWithoutKey, match=r"row 1 .*dedupKey"):
+            slices({"body": [b"", b""], "k": ["a", None]}, dedup_key=("k",), dedup_header="id")
+
+
+class TestTextMessages:
+    def test_have_no_content_length(self) -> None:
+        (frame,) = frames({"body": ["ü".encode()]}, text=True)
+        assert (frame.get("content-length"), frame.body) == (None, "ü".encode())
+
+    @pytest.mark.parametrize(("body", "error"), [(b"a\0", RowUnencodable), (b"\xff", RowNotUtf8)])
+    def test_are_text(self, body: bytes, error: type[SinkRowError]) -> None:
+        with pytest.raises(error, match=r"row 1 .*its body"):
+            slices({"body": [b"a", body]}, text=True)
+
+
+LIMITS = Limits(max_header_line=30, max_headers=9, max_body=50, max_frame=150)
+# What is wrong, the class of the error, and what the text says.
+BAD_ROWS: list[tuple[dict[str, Any], type[SinkRowError], str]] = [
+    ({"body": None}, SinkRowError, "its body is null"),
+    ({"destination": None}, SinkRowError, "no destination: set the option `destination`"),
+    ({"destination": ""}, SinkRowError, "no destination"),
+    ({"headers": [("transaction", "x")]}, SinkRowError, "sets the header 'transaction', which only"),
+    ({"headers": [("Receipt", "x")]}, SinkRowError, "sets the header 'Receipt'"),
+    ({"headers": [("", "x")]}, SinkRowError, "sets the header ''"),
+    ({"headers": [(" a", "x")]}, RowUnencodable, "header name ' a' begins or ends with a blank"),
+    ({"headers": [("a", "x\0")]}, RowUnencodable, "the header 'a' holds NUL"),
+    ({"headers": [("a\0b", "x")]}, RowUnencodable, "the header 'a\\\\x00b' has a name with NUL"),
+    ({"destination": "/q\0"}, RowUnencodable, "the header 'destination' holds NUL"),
+    ({"content_type": "x\0"}, RowUnencodable, "the header 'content-type' holds NUL"),
+    ({"priority": 10}, SinkRowError, "its priority is 10, and must be from 0 to 9"),
+    ({"ttl": 0}, SinkRowError, "its ttl is 0 ms, and must be more than 0"),
+    ({"body": b"x" * 51}, RowTooLarge, "its body has 51 bytes; maxBodyBytes lets 50 through"),
+    ({"headers": [("abc", "x" * 27)]}, RowTooLarge, "the header 'abc' has 31 bytes; maxHeaderLineBytes"),
+    ({"content_type": "x" * 20}, RowTooLarge, "the header 'content-type' has 20 bytes"),
+    ({"headers": [(f"h{n}", "") for n in range(5)]}, RowTooLarge, "it has 10 headers; maxHeaders"),
+    (
+        {"body": b"x" * 50, "headers": [(f"h{n}", "x" * 26) for n in range(3)]},
+        RowTooLarge,
+        r"its frame has \d+ bytes; maxFrameBytes lets 150",
+    ),
+]  # fmt: skip
+GOOD = {"body": b"good", "destination": "/x", "headers": None, "content_type": None, "priority": 4, "ttl": 1}
+RULES: dict[str, Any] = {
+    "destination": None,
+    "limits": LIMITS,
+    "columns": (("content_type", "content-type"), ("priority", "p")),
+    "ttl": TimeToLive("t", False, None),
+}
+
+
+def with_bad(bad: dict[str, Any]) -> dict[str, Any]:
+    rows = [GOOD, GOOD, GOOD | bad, GOOD]
+    return {name: [row[name] for row in rows] for name in GOOD}
+
+
+class TestRowsThatCannotBeSent:
+    @pytest.mark.parametrize(("bad", "error", "text"), BAD_ROWS)
+    def test_fail_before_any_row_of_their_slice(
+        self, bad: dict[str, Any], error: type[SinkRowError], text: str
+    ) -> None:
+        batch = batch_of(with_bad(bad))
+        limits = Limits(max_header_line=30, max_headers=9, max_body=50, max_frame=150)
+        encoder = encoder_for(
+            batch, most_messages=3, **RULES | {"limits": limits, "columns": RULES["columns"]}
+        )
+        with pytest.raises(error, match=f"row 2 of its partition .*cannot be sent: .*{text}") as raised:
+            next(encoder.slices(batch))
+        assert type(raised.value) is error
+
+    def test_are_counted_over_batches_and_slices(self) -> None:
+        batch = batch_of({"body": [b"1", b"2", b"3"], "destination": ["/x", "/y", None]})
+        encoder = encoder_for(batch, destination=None, most_messages=2)
+        good = batch.slice(0, 2)
+        assert len(list(encoder.slices(good))) == 1
+        parts = encoder.slices(batch)
+        assert len(next(parts)) == 2
+        with pytest.raises(SinkRowError, match=r"row 4 of its partition .*destination \(none\)"):
+            next(parts)
+
+    def test_name_their_destination(self) -> None:
+        with pytest.raises(
+            SinkRowError, match=r"row 1 of its partition \(counted from 0; destination '/y'\)"
+        ):
+            slices({"body": [b"", None], "destination": ["/x", "/y"]}, destination=None)
+
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            {"body": [b"", b""], "destination": not_utf8(b"/x", b"\xff")},
+            {"body": [b"", b""], "content_type": not_utf8(b"/x", b"\xff")},
+            {"body": not_utf8(b"", b"\xff")},
+        ],
+    )
+    def test_strings_that_are_not_utf8(self, rows: dict[str, Any]) -> None:
+        with pytest.raises(RowNotUtf8, match=r"row 1 .*is not valid UTF-8"):
+            slices(rows, destination=None if "destination" in rows else "/q")
+
+    @pytest.mark.parametrize("part", [0, 1])
+    def test_entries_that_are_not_utf8(self, part: int) -> None:
+        parts = [pa.array(["a", "b"]), pa.array(["1", "2"])]
+        parts[part] = not_utf8(b"a", b"\xff")
+        maps = pa.MapArray.from_arrays([0, 1, 2], *parts)
+        with pytest.raises(RowNotUtf8, match=r"row 1 .*is not valid UTF-8"):
+            slices({"body": [b"", b""], "headers": maps})
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "lenient"])
+    @pytest.mark.parametrize("entry", [("a", "\n"), ("a", "\r"), ("a\n", ""), ("a\r", ""), ("a:b", "")])
+    def test_what_older_versions_have_no_escape_for(self, version: str, entry: tuple[str, str]) -> None:
+        rows = {"body": [b""], "headers": [[entry]]}
+        if version == "1.1" and "\r" not in entry[0] + entry[1]:
+            assert frames(rows, version=version)[0].headers[1] == entry
+            return
+        with pytest.raises(RowUnencodable, match="version of STOMP"):
+            slices(rows, version=version)
+
+
+def test_options_that_the_version_cannot_carry_are_refused_before_any_row() -> None:
+    with pytest.raises(FrameEncodeError, match="'a'"):
+        encoder_for(batch_of({"body": []}), version="1.0", headers=(("a", "\n"),))
+
+
+class TestDrop:
+    def test_the_others_are_sent_and_receipts_have_no_gap(self, caplog: pytest.LogCaptureFixture) -> None:
+        rows = {"body": [b"0", None, b"2", None], "destination": ["/x", "/y", "/x", None]}
+        with caplog.at_level(logging.WARNING):
+            (one,) = slices(rows, destination=None, on_error="drop")
+        assert (len(one), one.dropped, one.dead_lettered) == (2, 2, 0)
+        assert receipt_id(1).encode() in bytes(one.frames(1, 2))
+        assert caplog.text.count("cannot be sent") == 1
+        assert "[STOMP_SINK_ROW_INVALID] row 1" in caplog.text
+
+    def test_a_slice_may_be_left_with_nothing(self) -> None:
+        (one,) = slices({"body": [None, None]}, on_error="drop")
+        assert (len(one), one.dropped, bytes(one.data)) == (0, 2, b"")
+
+    def test_the_next_slice_goes_on_after_the_last_frame(self) -> None:
+        parts = slices({"body": [b"0", None, b"2"]}, on_error="drop", most_messages=2)
+        assert [(part.first_receipt, len(part)) for part in parts] == [(0, 1), (1, 1)]
+
+
+class TestDeadLetters:
+    RULES: dict[str, Any] = RULES | {
+        "on_error": "deadletter",
+        "dead_letter": "/queue/dead",
+        "limits": Limits(),
     }
-    send_headers = (("a", "option"), ("b", "option"), ("content-type", "option"))
-    first, second = messages(rows, destination="/q", send_headers=send_headers)
-    assert first.headers == (("a", "row"), ("b", "option"), ("content-type", "column"))
-    assert second.headers == send_headers
+
+    def test_take_the_row_s_place_with_the_reason(self) -> None:
+        bad = {
+            "headers": [("a", "1"), ("b", "\0"), (" c", "x"), ("transaction", "t")],
+            "content_type": "text/plain",
+        }
+        found = frames(with_bad(bad), **self.RULES, headers=(("persistent", "true"),))
+        assert [frame.get("destination") for frame in found] == ["/x", "/x", "/queue/dead", "/x"]
+        assert [frame.get("receipt") for frame in found] == [receipt_id(n) for n in range(4)]
+        letter = dict(found[2].headers)
+        assert letter.pop("dead-letter-reason").startswith("[STOMP_SINK_ROW_")
+        assert letter == {
+            "destination": "/queue/dead",
+            "persistent": "true",
+            "a": "1",
+            "content-type": "text/plain",
+            "dead-letter-from": "/x",
+            "receipt": receipt_id(2),
+            "content-length": "4",
+        }
+        assert found[2].body == b"good"
+
+    @pytest.mark.parametrize(("bad", "error", "_"), [row for row in BAD_ROWS if row[1] is not RowTooLarge])
+    def test_every_reason_but_size(self, bad: dict[str, Any], error: type[SinkRowError], _: str) -> None:
+        (one,) = slices(with_bad(bad), **self.RULES)
+        assert (len(one), one.dead_lettered, one.dropped) == (4, 1, 0)
+        assert error.code.encode() in bytes(one.frames(2, 3))
+
+    def test_octets_that_are_not_utf8_stay_what_they_are(self) -> None:
+        rows = {"body": not_utf8(b"\xff")}
+        (one,) = slices(rows, on_error="deadletter", dead_letter="/queue/dead")
+        assert bytes(one.data).endswith(b"content-length:1\n\n\xff\0")
+
+    def test_one_that_is_too_large_there_too_fails_the_task(self) -> None:
+        limits = Limits(max_body=3)
+        with pytest.raises(RowTooLarge, match=r"row 1 .* and not to deadLetterDestination: .* too large"):
+            slices({"body": [b"1", b"1234"]}, on_error="deadletter", dead_letter="/d", limits=limits)
 
 
-def test_a_null_value_leaves_its_header_as_it_was() -> None:
-    rows = {"body": [b""], "headers": [[("a", None), ("b", None)]]}
-    assert messages(rows, destination="/q", send_headers=(("a", "1"),))[0].headers == (("a", "1"),)
-
-
-def test_null_body_names_the_row() -> None:
-    with pytest.raises(SinkRowError, match=r"row 1 of the batch \(destination '/q'\).* body is null"):
-        messages({"body": [b"", None]}, destination="/q")
-
-
-@pytest.mark.parametrize("value", [None, ""])
-def test_no_destination_names_the_row(value: str | None) -> None:
-    with pytest.raises(SinkRowError, match=r"row 1 of the batch.*option `destination`"):
-        messages({"body": [b"", b""], "destination": ["/q", value]})
-
-
-def test_no_destination_column_and_no_option() -> None:
-    with pytest.raises(SinkRowError, match="row 0"):
-        messages({"body": [b""]})
-
-
-@pytest.mark.parametrize(
-    "name", ["destination", "receipt", "transaction", "content-length", "Destination", ""]
-)
-def test_headers_of_the_connector_are_refused(name: str) -> None:
-    with pytest.raises(SinkRowError, match=f"row 0 .* sets the header {name!r}"):
-        messages({"body": [b""], "headers": [[(name, "x")]]}, destination="/q")
-
-
-def test_rows_before_a_bad_one_come_first() -> None:
-    batch = pa.RecordBatch.from_arrays([pa.array([b"a", None], pa.binary())], ["body"])
-    rest = outgoing_messages(batch, SinkColumns(("body",), False), destination="/q", send_headers=())
-    assert next(rest).body == b"a"
-    with pytest.raises(SinkRowError):
-        next(rest)
-
-
-def test_slices_are_frames_with_receipts_of_their_own() -> None:
-    rules = SendRules("1.2", None, (("a", "1"),), ("/queue/",), (("kind", "q"),), 2, 1 << 20)
-    encoder = RowEncoder(SinkColumns(("body", "destination"), False), rules)
-    batch = pa.record_batch(
-        {"body": pa.array([b"x", b"\0", b""]), "destination": ["/queue/x", "/topic/y", "/queue/z"]}
-    )
-    first, second = encoder.slices(batch)
-    (third, _) = encoder.slices(batch)
-    assert [one.first_receipt for one in (first, second, third)] == [0, 2, 3]
-    assert bytes(first.frames(1, 2)) == (
-        b"SEND\ndestination:/topic/y\na:1\nreceipt:%b\ncontent-length:1\n\n\0\0" % receipt_id(1).encode()
-    )
-    assert second.destination(0) == "/queue/z" and b"\nkind:q\na:1\n" in bytes(second.data)
+def test_ends_are_those_of_the_frames() -> None:
+    (one,) = slices({"body": [b"1", b"\0\0", b""]})
+    assert np.array_equal(np.diff(one.ends, prepend=0), [len(bytes(one.frames(n, n + 1))) for n in range(3)])
+    assert one.ends[-1] == len(one.data)

@@ -1,0 +1,160 @@
+"""Headers with one value a row, wherever it comes from: options, columns of their own, the map of headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_stomp.arrow.columns import Flags, Ints, escape
+from spark_stomp.arrow.row_ids import row_ids
+from spark_stomp.arrow.row_problems import HeaderText, RowProblems, as_strings, as_text, check_utf8
+from spark_stomp.arrow.send_rules import SendRules
+from spark_stomp.errors import RowTooLarge
+from spark_stomp.protocol import escape as escape_text
+
+# A part of all frames of a slice: the same octets in each, or a binary column without nulls.
+Piece: TypeAlias = bytes | pa.Array
+
+_HIGHEST_PRIORITY = 9
+
+
+def header_values(
+    strings: pa.Array, name: str, text: HeaderText, most_bytes: int, problems: RowProblems
+) -> pa.Array:
+    """A column as the values of the header ``name``: checked, escaped, binary. Nulls stay."""
+    octets = check_utf8(strings, None, lambda _: f"the header '{name}'", problems)
+    text.check(octets, None, lambda _: f"the header '{name}'", problems)
+    octets = escape(octets, text.escaped)
+    room = most_bytes - len(name.encode()) - 1
+    lengths = pc.binary_length(octets).fill_null(0).to_numpy()
+    problems.add_flagged(
+        lengths > room,
+        lambda row: f"the header '{name}' has {lengths[row]} bytes; maxHeaderLineBytes lets {room} through",
+        RowTooLarge,
+    )
+    return octets
+
+
+class RowFields:
+    """The fields of a task's frames; ``names`` are those that a row's entries may set as well, in order."""
+
+    def __init__(self, rules: SendRules, text: HeaderText) -> None:
+        self._rules = rules
+        self._text = text
+        self._constants = dict(rules.headers)
+        self._queue = dict(rules.queue_headers)
+        self._column_of = {header: column for column, header in rules.columns}
+        ttl = () if rules.ttl is None else (rules.ttl.header,)
+        dedup = (rules.dedup_header,) if rules.dedup_key else ()
+        self.names = tuple(dict.fromkeys((*self._queue, *self._constants, *ttl, *self._column_of, *dedup)))
+
+    def pieces(
+        self,
+        columns: Mapping[str, pa.Array],
+        destinations: pa.Array | None,
+        entries: Mapping[int, pa.Array],
+        now: float,
+        problems: RowProblems,
+    ) -> Iterator[tuple[Piece, Ints | int]]:
+        """The fields' parts of the frames, each after an LF, with how many headers they are, a row or in all.
+
+        Args:
+            columns: those of the slice, by name.
+            destinations: binary, null if a row has none; None if the option says it.
+            entries: values of the column ``headers`` by the number of the field, not escaped.
+            now: seconds since the epoch.
+        """
+        for number, name in enumerate(self.names):
+            head = b"\n" + escape_text(name, self._rules.version).encode() + b":"
+            constant = self._constant(name, now)
+            values = self._values(name, columns, entries.get(number), now, problems)
+            if constant is None and name in self._queue:
+                constant, values = self._for_queues(name, destinations, values)
+            if values is None:
+                if constant is not None:
+                    yield head + constant, 1
+                continue
+            if constant is not None:
+                values = values.fill_null(constant)
+            if values.null_count:
+                present = values.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+                yield pc.binary_join_element_wise(head, values, b"").fill_null(b""), present
+            else:
+                yield head, 1
+                yield values, 0
+
+    def _constant(self, name: str, now: float) -> bytes | None:
+        """What the options say, escaped."""
+        ttl = self._rules.ttl
+        value = self._constants.get(name)
+        if value is None and ttl is not None and name == ttl.header and ttl.milliseconds is not None:
+            value = str(ttl.after(now) + ttl.milliseconds)
+        return None if value is None else escape_text(value, self._rules.version).encode()
+
+    def _values(
+        self,
+        name: str,
+        columns: Mapping[str, pa.Array],
+        entries: pa.Array | None,
+        now: float,
+        problems: RowProblems,
+    ) -> pa.Array | None:
+        """What the rows say, escaped: a column of its own, or else the column ``headers``."""
+        values = self._own(name, columns, now, problems)
+        if entries is not None:
+            given = as_strings(entries)
+            values = given if values is None else pc.coalesce(as_strings(values), given)
+        if values is None:
+            return None
+        return header_values(values, name, self._text, self._rules.limits.max_header_line, problems)
+
+    def _own(
+        self, name: str, columns: Mapping[str, pa.Array], now: float, problems: RowProblems
+    ) -> pa.Array | None:
+        rules = self._rules
+        if rules.dedup_key and name == rules.dedup_header:
+            return row_ids([columns[key] for key in rules.dedup_key], problems)
+        if rules.ttl is not None and name == rules.ttl.header and "ttl" in columns:
+            left = columns["ttl"].cast(pa.int64())
+            problems.add_flagged(
+                _true(pc.less_equal(left, 0)),
+                lambda row: f"its ttl is {left[row]} ms, and must be more than 0",
+            )
+            return pc.add(left, rules.ttl.after(now)).cast(pa.string())
+        column = self._column_of.get(name, "")
+        if column not in columns:
+            return None
+        values = columns[column]
+        if column == "priority":
+            wrong = pc.or_(pc.less(values, 0), pc.greater(values, _HIGHEST_PRIORITY))
+            problems.add_flagged(
+                _true(wrong),
+                lambda row: f"its priority is {values[row]}, and must be from 0 to {_HIGHEST_PRIORITY}",
+            )
+        return as_text(values)
+
+    def _for_queues(
+        self, name: str, destinations: pa.Array | None, values: pa.Array | None
+    ) -> tuple[bytes | None, pa.Array | None]:
+        """A header that only queues need: for all rows, or for some of them."""
+        needed = escape_text(self._queue[name], self._rules.version).encode()
+        if destinations is None:
+            option = self._rules.destination or ""
+            return (needed if option.startswith(self._rules.queue_prefixes) else None), values
+        queues = np.zeros(len(destinations), bool)
+        for prefix in self._rules.queue_prefixes:
+            queues |= _true(pc.starts_with(destinations, pattern=prefix))
+        if queues.all():
+            return needed, values
+        ours = pc.if_else(pa.array(queues), pa.scalar(needed, pa.binary()), None)
+        return None, ours if values is None else pc.coalesce(values, ours)
+
+
+def _true(flags: pa.Array) -> Flags:
+    """Where the flags are true, and not null."""
+    found: Flags = flags.fill_null(False).to_numpy(zero_copy_only=False)
+    return found

@@ -1,0 +1,169 @@
+"""The column ``headers`` of a slice: which entries become header lines, and which say something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_stomp.arrow.columns import Flags, Ints, escape
+from spark_stomp.arrow.row_problems import HeaderText, RowProblems, as_binary, check_utf8, is_utf8
+from spark_stomp.errors import RowNotUtf8, RowTooLarge, RowUnencodable, SinkRowError
+from spark_stomp.protocol.encoder import SEND_OWNS
+from spark_stomp.quoting import quoted
+
+# What becomes of an entry by its name. From _FIELD on, columns or options set the header as well.
+_LINE, _LEFT_OUT, _REFUSED, _FIELD = range(4)
+
+_BLANKS = b" \t"
+
+
+class Entries(NamedTuple):
+    """Entries of maps without nulls: the name, the value and the row of each; rows ascend."""
+
+    names: pa.Array
+    values: pa.Array
+    rows: Ints
+
+    @classmethod
+    def of(cls, maps: pa.Array | None) -> Entries:
+        """The entries with a value; names and values as they come, so not always valid UTF-8."""
+        if maps is None or not len(maps):
+            none = pa.array([], pa.string())
+            return cls(none, none, np.empty(0, np.int64))
+        offsets = np.frombuffer(maps.buffers()[1], np.int32, len(maps) + 1, maps.offset * 4)
+        first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+        rows = np.repeat(np.arange(len(maps)), np.diff(offsets))
+        entries = cls(maps.keys.slice(first, count), maps.items.slice(first, count), rows)
+        keep = np.ones(count, bool)
+        if entries.values.null_count:
+            keep = entries.values.is_valid().to_numpy(zero_copy_only=False)
+        if maps.null_count:
+            keep &= maps.is_valid().to_numpy(zero_copy_only=False)[rows]
+        return entries.where(keep)
+
+    def where(self, keep: Flags) -> Entries:
+        if keep.all():
+            return self
+        mask = pa.array(keep)
+        return Entries(self.names.filter(mask), self.values.filter(mask), self.rows[keep])
+
+
+class NameRules:
+    """What the names of entries mean, looked up once for each name.
+
+    Args:
+        text: what a header can carry.
+        left_out: names that brokers set on what they deliver, and that a new message has not.
+        fields: names that columns and options set as well, so that one value has to be chosen.
+    """
+
+    def __init__(self, text: HeaderText, left_out: frozenset[str], fields: Iterable[str]) -> None:
+        self.text = text
+        self._kinds = {name.encode(): _LEFT_OUT for name in left_out}
+        self._kinds |= {name.encode(): _FIELD + number for number, name in enumerate(fields)}
+
+    def kind(self, name: bytes) -> int:
+        """One of the kinds above. Names that are refused are not kept: their number has no bound."""
+        known = self._kinds.get(name)
+        if known is not None:
+            return known
+        return _LINE if self.problem(name) is None else _REFUSED
+
+    def is_left_out(self, name: bytes) -> bool:
+        """Whether an entry of this name says nothing about a new message."""
+        return self._kinds.get(name) == _LEFT_OUT
+
+    def problem(self, name: bytes) -> tuple[str, type[SinkRowError]] | None:
+        """Why a row may not set this header."""
+        shown = quoted(name.decode(errors="backslashreplace"), 40)
+        if not is_utf8(name):
+            return f"the header name {shown} is not valid UTF-8", RowNotUtf8
+        if not name or name.lower().decode() in SEND_OWNS:
+            return f"it sets the header {shown}, which only the connector may set", SinkRowError
+        if name != name.strip(_BLANKS):
+            return (
+                f"the header name {shown} begins or ends with a blank, which some brokers cut off",
+                RowUnencodable,
+            )
+        why = self.text.problem_of_name(name)
+        return None if why is None else (f"the header {shown} has {why}", RowUnencodable)
+
+
+class RowHeaders(NamedTuple):
+    """The headers of rows.
+
+    Attributes
+    ----------
+    fields : values by the number of the field, null if the row does not set it.
+    lines : per row its other header lines, each after an LF, or an empty value.
+    counts : how many these are.
+    """
+
+    fields: dict[int, pa.Array]
+    lines: pa.Array | None
+    counts: Ints
+
+
+def row_headers(
+    maps: pa.Array | None, rows: int, rules: NameRules, most_bytes: int, problems: RowProblems
+) -> RowHeaders:
+    """Read the column; ``most_bytes`` is the longest header line."""
+    entries = Entries.of(maps)
+    if not len(entries.names):
+        return RowHeaders({}, None, np.zeros(rows, np.int64))
+    entries = entries._replace(names=as_binary(entries.names))
+    coded = entries.names.dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    kinds = np.array([rules.kind(name) for name in names])
+    fields: dict[int, pa.Array] = {}
+    if kinds.any():
+        of_entry = kinds[coded.indices.to_numpy()]
+        for at in np.flatnonzero(of_entry == _REFUSED).tolist():
+            problem = rules.problem(entries.names[at].as_py())
+            if problem is not None:
+                problems.add([entries.rows[at]], *problem)
+        for kind in np.unique(kinds[kinds >= _FIELD]).tolist():
+            fields[kind - _FIELD] = _field(entries, of_entry == kind, rows)
+        entries = entries.where(of_entry == _LINE)
+    return RowHeaders(fields, *_lines(entries, rows, rules, most_bytes, problems))
+
+
+def _what(entries: Entries, at: int) -> str:
+    name = entries.names[at].as_py()
+    return f"the header {quoted(name.decode(errors='backslashreplace'), 40)}"
+
+
+def _field(entries: Entries, chosen: Flags, rows: int) -> pa.Array:
+    """The values of one header, a row each; of repeated ones the first."""
+    at = np.flatnonzero(chosen)[::-1]
+    index = np.full(rows, -1)
+    index[entries.rows[at]] = at
+    return entries.values.take(pa.array(index, mask=index < 0))
+
+
+def _lines(
+    entries: Entries, rows: int, rules: NameRules, most_bytes: int, problems: RowProblems
+) -> tuple[pa.Array | None, Ints]:
+    counts = np.bincount(entries.rows, minlength=rows)
+    if not len(entries.names):
+        return None, counts
+    octets, what = rules.text.escaped, lambda at: _what(entries, at)
+    values = check_utf8(entries.values, entries.rows, what, problems)
+    rules.text.check(values, entries.rows, what, problems)
+    lines = pc.binary_join_element_wise(escape(entries.names, octets), escape(values, octets), b":")
+    lengths = pc.binary_length(lines).to_numpy()
+    if lengths.max() > most_bytes:
+        for at in np.flatnonzero(lengths > most_bytes).tolist():
+            reason = (
+                f"{_what(entries, at)} has {lengths[at]} bytes; maxHeaderLineBytes lets {most_bytes} through"
+            )
+            problems.add([entries.rows[at]], reason, RowTooLarge)
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), lines), b"\n")
+    lead = pa.array([b"", b"\n"], pa.binary()).take(pa.array(counts > 0).cast(pa.int8()))
+    return pc.binary_join_element_wise(lead, joined, b""), counts

@@ -1,0 +1,135 @@
+"""Rows to frames: by columns and row by row they come out the same, whatever the rows are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.plain_rows import Cells, plain_frame
+
+from spark_stomp.arrow import RowEncoder, SendRules, TimeToLive
+from spark_stomp.errors import SinkRowError
+from spark_stomp.protocol import Limits
+from spark_stomp.schema import SinkColumns
+
+NOW = 1_700_000_000.25
+LIMITS = Limits(max_header_line=60, max_headers=12, max_body=40, max_frame=400)
+
+# What headers are made of: escapes, what some version cannot carry, letters of one octet and of more.
+octets = st.lists(
+    st.sampled_from([b"a", b"b", b" ", b":", b"\\", b"\n", b"\r", b"\0", "ü".encode(), b"\xff", b"x" * 30]),
+    max_size=4,
+).map(b"".join)
+plain = st.sampled_from([b"a", b"b", b"k:1", b"v"])
+texts = plain | plain | octets
+names = (
+    st.sampled_from(
+        [
+            b"a",
+            b"own",
+            b"priority",
+            b"kind",
+            b"left",
+            b"Receipt",
+            b"transaction",
+            b"persistent",
+            b"expires",
+            b"id",
+        ]
+    )
+    | texts
+)
+CELLS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "body": (pa.binary(), st.one_of(st.binary(max_size=50), plain, st.none())),
+    "destination": (pa.string(), st.one_of(st.sampled_from([b"/queue/a", b"/topic/a"]), texts, st.none())),
+    "content_type": (pa.string(), st.none() | texts),
+    "headers": (
+        pa.map_(pa.string(), pa.string()),
+        st.none() | st.lists(st.tuples(names, st.none() | texts), max_size=5, unique_by=lambda pair: pair[0]),
+    ),
+    "persistent": (pa.bool_(), st.none() | st.booleans()),
+    "priority": (pa.int32(), st.none() | st.integers(-1, 11)),
+    "ttl": (pa.int64(), st.none() | st.integers(-1, 10_000)),
+    "own": (pa.int64(), st.none() | st.integers(-9, 9)),
+}
+COLUMNS = (
+    ("content_type", "content-type"),
+    ("persistent", "persistent"),
+    ("priority", "priority"),
+    ("own", "own"),
+)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> SendRules:
+    ttl = st.builds(TimeToLive, st.just("expires"), st.booleans(), st.none() | st.just(500))
+    return SendRules(
+        version=draw(st.sampled_from(["1.0", "1.1", "1.2", "lenient"])),
+        destination=draw(st.none() | st.sampled_from(["/queue/o", "/topic/o"])),
+        headers=draw(st.sampled_from([(), (("persistent", "true"), ("a\\", "\\:")), (("kind", "option"),)]))
+        if draw(st.booleans())
+        else (),
+        queue_prefixes=draw(st.sampled_from([("/queue/",), ("",)])),
+        queue_headers=draw(st.sampled_from([(), (("kind", "q"),)])),
+        columns=COLUMNS,
+        ttl=draw(ttl),
+        dedup_key=draw(st.sampled_from([(), ("own",), ("content_type", "own")])),
+        dedup_header="id",
+        left_out=frozenset({"left", "receipt"}),
+        text=draw(st.booleans()),
+        limits=draw(st.sampled_from([Limits(), LIMITS])),
+        most_messages=draw(st.integers(1, 6)),
+        most_bytes=draw(st.sampled_from([1, 300, 1 << 20])),
+    )
+
+
+def column(kind: pa.DataType, values: list[Any]) -> pa.Array:
+    """A column that may hold strings which are not UTF-8, as Spark's may."""
+    if pa.types.is_string(kind):
+        octets = pa.array(values, pa.binary())
+        return pa.Array.from_buffers(kind, len(values), octets.buffers())
+    if not pa.types.is_map(kind):
+        return pa.array(values, kind)
+    ends = np.cumsum([0, *(len(value or ()) for value in values)]).astype(np.int32)
+    pairs = [pair for value in values for pair in value or ()]
+    parts = [column(pa.string(), [pair[n] for pair in pairs]) for n in (0, 1)]
+    entries = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
+    valid = pa.array([value is not None for value in values]).buffers()[1]
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(ends)], children=[entries])
+
+
+def batch_of(rows: list[Cells]) -> pa.RecordBatch:
+    arrays = {name: column(kind, [row[name] for row in rows]) for name, (kind, _) in CELLS.items()}
+    return pa.record_batch(arrays)
+
+
+def encode(rows: list[Cells], rules: SendRules) -> list[bytes]:
+    """All frames; the first and the last row of the batch are cut off, so that no column begins at 0."""
+    batch = batch_of([rows[0], *rows, rows[0]]).slice(1, len(rows))
+    encoder = RowEncoder(SinkColumns(tuple(CELLS), False), rules, lambda: NOW)
+    return [bytes(part.frames(n, n + 1)) for part in encoder.slices(batch) for n in range(len(part))]
+
+
+rows_of_cells = st.lists(
+    st.fixed_dictionaries({name: cell for name, (_, cell) in CELLS.items()}), min_size=1, max_size=7
+)
+
+
+@given(rows_of_cells, rules())
+def test_every_row_that_can_be_sent_is_sent_as_it_is_row_by_row(rows: list[Cells], rules: SendRules) -> None:
+    good = [row for row in rows if isinstance(plain_frame(row, rules, 0, NOW), bytes)]
+    if good:
+        assert encode(good, rules) == [plain_frame(row, rules, n, NOW) for n, row in enumerate(good)]
+
+
+@given(rows_of_cells, rules())
+def test_every_other_row_is_refused(rows: list[Cells], rules: SendRules) -> None:
+    for row in rows:
+        expected = plain_frame(row, rules, 0, NOW)
+        if not isinstance(expected, bytes):
+            with pytest.raises(SinkRowError):
+                encode([row], rules)
