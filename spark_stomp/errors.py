@@ -37,7 +37,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     │   ├── BodyDecodeError         STOMP_BODY_UNDECODABLE
     │   ├── MalformedMessageError   STOMP_MESSAGE_MALFORMED      a message that breaks the protocol or a limit
     │   └── SinkRowError            STOMP_SINK_ROW_INVALID       such as no body or no destination
-    │       ├── RowNotUtf8              STOMP_SINK_ROW_NOT_UTF8
+    │       ├── RowNotText              STOMP_SINK_ROW_NOT_TEXT
     │       ├── RowUnencodable          STOMP_SINK_ROW_UNENCODABLE   a header that no frame can carry as it is
     │       ├── RowTooLarge             STOMP_SINK_ROW_TOO_LARGE
     │       └── RowWithoutKey           STOMP_SINK_ROW_WITHOUT_KEY   all columns of dedupKey are null
@@ -257,10 +257,10 @@ class SinkRowError(DataError):
     code = "STOMP_SINK_ROW_INVALID"
 
 
-class RowNotUtf8(SinkRowError):
+class RowNotText(SinkRowError):
     """A string of the row is not valid UTF-8."""
 
-    code = "STOMP_SINK_ROW_NOT_UTF8"
+    code = "STOMP_SINK_ROW_NOT_TEXT"
 
 
 class RowUnencodable(SinkRowError):

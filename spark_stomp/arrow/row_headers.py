@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow.columns import Flags, Ints, escape
 from spark_stomp.arrow.row_problems import HeaderText, RowProblems, as_binary, check_utf8, is_utf8
-from spark_stomp.errors import RowNotUtf8, RowTooLarge, RowUnencodable, SinkRowError
+from spark_stomp.errors import RowNotText, RowTooLarge, RowUnencodable, SinkRowError
 from spark_stomp.protocol.encoder import SEND_OWNS
 from spark_stomp.quoting import quoted
 
@@ -81,7 +81,7 @@ class NameRules:
         """Why a row may not set this header."""
         shown = quoted(name.decode(errors="backslashreplace"), 40)
         if not is_utf8(name):
-            return f"the header name {shown} is not valid UTF-8", RowNotUtf8
+            return f"the header name {shown} is not valid UTF-8", RowNotText
         if not name or name.lower().decode() in SEND_OWNS:
             return f"it sets the header {shown}, which only the connector may set", SinkRowError
         if name != name.strip(_BLANKS):

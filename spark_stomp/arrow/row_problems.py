@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow.columns import Flags, Ints, among, text_of
-from spark_stomp.errors import RowNotUtf8, RowUnencodable, SinkRowError
+from spark_stomp.errors import RowNotText, RowUnencodable, SinkRowError
 from spark_stomp.protocol.grammar import Grammar
 
 _LINE_OCTETS = {0: "NUL", 13: "CR", 10: "LF", 58: "a colon"}
@@ -106,7 +106,7 @@ def check_utf8(
             for index, value in enumerate(octets.to_pylist()):
                 if value is not None and not is_utf8(value):
                     row = index if rows is None else int(rows[index])
-                    problems.add([row], f"{what(index)} is not valid UTF-8", RowNotUtf8)
+                    problems.add([row], f"{what(index)} is not valid UTF-8", RowNotText)
     return octets
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_stomp.arrow import SendRules, receipt_id
-from spark_stomp.errors import RowNotUtf8, RowTooLarge, RowUnencodable, RowWithoutKey, SinkRowError
+from spark_stomp.errors import RowNotText, RowTooLarge, RowUnencodable, RowWithoutKey, SinkRowError
 from spark_stomp.protocol import Frame, encode_frame
 from spark_stomp.protocol.grammar import grammar_of
 
@@ -25,7 +25,7 @@ def plain_frame(cells: Cells, rules: SendRules, number: int, now: float) -> byte
     if body is None or not target:
         return SinkRowError
     if rules.text and (not _is_utf8(body) or b"\0" in body):
-        return RowUnencodable if _is_utf8(body) else RowNotUtf8
+        return RowUnencodable if _is_utf8(body) else RowNotText
     try:
         headers = dict(_headers(cells, rules, target.decode(errors="ignore"), now))
         lines = [(name.decode(), value.decode()) for name, value in headers.items()]
@@ -33,7 +33,7 @@ def plain_frame(cells: Cells, rules: SendRules, number: int, now: float) -> byte
     except _Refused as refused:
         return refused.error
     except UnicodeDecodeError:
-        return RowNotUtf8
+        return RowNotText
     return _encoded([("destination", text), *lines, ("receipt", receipt_id(number))], body, rules)
 
 

@@ -12,7 +12,7 @@ import pytest
 from spark_stomp.arrow import EncodedSlice, RowEncoder, SendRules, TimeToLive, receipt_id
 from spark_stomp.errors import (
     FrameEncodeError,
-    RowNotUtf8,
+    RowNotText,
     RowTooLarge,
     RowUnencodable,
     RowWithoutKey,
@@ -201,7 +201,7 @@ class TestTextMessages:
         (frame,) = frames({"body": ["ü".encode()]}, text=True)
         assert (frame.get("content-length"), frame.body) == (None, "ü".encode())
 
-    @pytest.mark.parametrize(("body", "error"), [(b"a\0", RowUnencodable), (b"\xff", RowNotUtf8)])
+    @pytest.mark.parametrize(("body", "error"), [(b"a\0", RowUnencodable), (b"\xff", RowNotText)])
     def test_are_text(self, body: bytes, error: type[SinkRowError]) -> None:
         with pytest.raises(error, match=r"row 1 .*its body"):
             slices({"body": [b"a", body]}, text=True)
@@ -286,7 +286,7 @@ class TestRowsThatCannotBeSent:
         ],
     )
     def test_strings_that_are_not_utf8(self, rows: dict[str, Any]) -> None:
-        with pytest.raises(RowNotUtf8, match=r"row 1 .*is not valid UTF-8"):
+        with pytest.raises(RowNotText, match=r"row 1 .*is not valid UTF-8"):
             slices(rows, destination=None if "destination" in rows else "/q")
 
     @pytest.mark.parametrize("part", [0, 1])
@@ -294,7 +294,7 @@ class TestRowsThatCannotBeSent:
         parts = [pa.array(["a", "b"]), pa.array(["1", "2"])]
         parts[part] = not_utf8(b"a", b"\xff")
         maps = pa.MapArray.from_arrays([0, 1, 2], *parts)
-        with pytest.raises(RowNotUtf8, match=r"row 1 .*is not valid UTF-8"):
+        with pytest.raises(RowNotText, match=r"row 1 .*is not valid UTF-8"):
             slices({"body": [b"", b""], "headers": maps})
 
     @pytest.mark.parametrize("version", ["1.0", "1.1", "lenient"])

@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow import receipt_id
-from spark_stomp.arrow.encode import OutgoingMessage, RowEncoder, SendRules, outgoing_messages
+from spark_stomp.arrow.outgoing import OutgoingMessage, outgoing_messages
 from spark_stomp.errors import SinkRowError
 from spark_stomp.schema import SinkColumns
 
@@ -103,18 +102,3 @@ def test_rows_before_a_bad_one_come_first() -> None:
     assert next(rest).body == b"a"
     with pytest.raises(SinkRowError):
         next(rest)
-
-
-def test_slices_are_frames_with_receipts_of_their_own() -> None:
-    rules = SendRules("1.2", None, (("a", "1"),), ("/queue/",), (("kind", "q"),), 2, 1 << 20)
-    encoder = RowEncoder(SinkColumns(("body", "destination"), False), rules)
-    batch = pa.record_batch(
-        {"body": pa.array([b"x", b"\0", b""]), "destination": ["/queue/x", "/topic/y", "/queue/z"]}
-    )
-    first, second = encoder.slices(batch)
-    (third, _) = encoder.slices(batch)
-    assert [one.first_receipt for one in (first, second, third)] == [0, 2, 3]
-    assert bytes(first.frames(1, 2)) == (
-        b"SEND\ndestination:/topic/y\na:1\nreceipt:%b\ncontent-length:1\n\n\0\0" % receipt_id(1).encode()
-    )
-    assert second.destination(0) == "/queue/z" and b"\nkind:q\na:1\n" in bytes(second.data)
