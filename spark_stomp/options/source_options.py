@@ -55,9 +55,9 @@ class SourceOptions:
         "prefetch",
         SOURCE,
         integer(1),
-        "10000",
+        "40000",
         "Most messages that a receiver holds un-acknowledged, as the broker is told.",
-        note="2 × `maxMessagesPerTrigger`, else `10000`",
+        note="2 × `maxMessagesPerTrigger`, else `40000`",
     )
     selector: str | None = optional(
         "selector", READS, TEXT, "Filter that the broker applies, where it has any."

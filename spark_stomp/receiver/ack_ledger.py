@@ -86,6 +86,11 @@ class AckLedger:
         return min((at for at in (new, *attached, *sent) if at is not None), default=None)
 
     @property
+    def awaited(self) -> int:
+        """How many groups were sent whose receipt has not come."""
+        return len(self._groups) - len(self._receipted)
+
+    @property
     def next_deadline(self) -> float | None:
         """When the oldest awaited receipt is overdue; None if none is awaited."""
         return min(

@@ -159,6 +159,12 @@ class Deliveries:
             return ledger is not None and ledger.pending(self._marks.committed, self._index.committed)
 
     @property
+    def receipts_awaited(self) -> int:
+        """How many groups of ACKs were sent whose receipt has not come."""
+        ledger = self._ledger
+        return 0 if ledger is None else ledger.awaited
+
+    @property
     def receipt_deadline(self) -> float | None:
         """When the oldest awaited receipt of ACKs is overdue."""
         ledger = self._ledger

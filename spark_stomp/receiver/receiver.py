@@ -52,8 +52,10 @@ from spark_stomp.transport import Connection, open_connection
 log = get_log(__name__)
 
 _POLL = 1.0
-# ACKs sent with one receipt: few enough that the broker's answers keep coming while a large batch is ACKed.
-_ACK_GROUP = 10_000
+# ACKs sent with one receipt, and how many such groups may wait for theirs. A broker that has the ACKs of a
+# whole batch to read sends nothing meanwhile; so it gets them bit by bit, and messages come in between.
+_ACK_GROUP = 1_000
+_ACK_GROUPS = 4
 
 
 class Receiver:
@@ -118,6 +120,8 @@ class Receiver:
             connection=connection,
             counts=deliveries.counts,
             page_limit=self._page_limit.limit,
+            window=self._options.prefetch,
+            window_bytes=self._window_bytes or self._settings.max_buffered_bytes,
             # Read last: if it is set, the connection of these numbers still stood.
             refused=self._refused,
         )
@@ -280,12 +284,13 @@ class Receiver:
     # --- frames and ACKs
 
     def _receive(self, connection: Connection) -> None:
+        more_acks = False
         while self._stop_deadline is None:
-            self._handle(connection, connection.poll(_POLL))
+            self._handle(connection, connection.poll(0.0 if more_acks else _POLL))
             # A message that is on the wire is no silence, however long it takes.
             self._last_active = max(self._last_active, connection.last_frame_byte)
             self._page_limit.watch(self._deliveries.unacked, self._quiet(), time.monotonic())
-            self._send_acks(connection)
+            more_acks = self._send_acks(connection)
             self._check_receipts()
             self._tell_if_connected_again()
 
@@ -304,9 +309,12 @@ class Receiver:
         deadline = self._stop_deadline
         assert deadline is not None
         self._tell_if_connected_again(ending=True)
-        self._send_acks(connection)
-        while self._deliveries.receipt_deadline is not None and time.monotonic() < deadline:
-            self._handle(connection, connection.poll(max(0.0, deadline - time.monotonic())))
+        while time.monotonic() < deadline:
+            more_acks = self._send_acks(connection)
+            if not more_acks and not self._deliveries.receipts_awaited:
+                break
+            timeout = 0.0 if more_acks else deadline - time.monotonic()
+            self._handle(connection, connection.poll(max(0.0, timeout)))
         if self._dialect.unsubscribe_returns:
             connection.session.unsubscribe(self._subscription.id)
         connection.disconnect(max(0.0, deadline - time.monotonic()))
@@ -364,13 +372,19 @@ class Receiver:
         stable = self._dialect.stable_id
         return replace(block, ids=[None if raw is None else stable(raw) for raw in block.ids])
 
-    def _send_acks(self, connection: Connection) -> None:
-        while not connection.ended and (acks := self._deliveries.due(_ACK_GROUP)) is not None:
-            receipt = connection.session.new_receipt()
-            connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
-            deadline = time.monotonic() + self._options.ack_receipt_timeout
-            self._deliveries.sent(AckGroup(acks, receipt, deadline))
-            self._page_limit.acks_sent()
+    def _send_acks(self, connection: Connection) -> bool:
+        """Send a group of the ACKs that are due, if there is room for one; whether to come again at once."""
+        if connection.ended or self._deliveries.receipts_awaited >= _ACK_GROUPS:
+            return False
+        acks = self._deliveries.due(_ACK_GROUP)
+        if acks is None:
+            return False
+        receipt = connection.session.new_receipt()
+        connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
+        deadline = time.monotonic() + self._options.ack_receipt_timeout
+        self._deliveries.sent(AckGroup(acks, receipt, deadline))
+        self._page_limit.acks_sent()
+        return True
 
     def _check_receipts(self) -> None:
         # A large batch may take longer to be confirmed than one group of ACKs may: as long as receipts keep

@@ -96,7 +96,8 @@ class ReceiverStatus:
     connection the broker has no confirmed ACK of. ``page_limit`` is the number of un-acked
     messages at which the broker was seen to stop, below the prefetch; None if it did not. ``refused`` is the
     error of a malformed message, if this connection met one: the receiver takes no more messages from it, and
-    the query fails once everything received before is committed (contract 7).
+    the query fails once everything received before is committed (contract 7). So many messages and bytes as
+    ``window`` and ``window_bytes`` say may be held un-acked; more bytes than these wait in a temporary file.
     """
 
     name: str
@@ -115,3 +116,5 @@ class ReceiverStatus:
     counts: Counts = field(default_factory=Counts)
     page_limit: int | None = None
     refused: StompError | None = None
+    window: int | None = None
+    window_bytes: int | None = None

@@ -59,6 +59,7 @@ class JournalBacklog:
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
         committed = self._sequence_in(start)
         offered = self._base if committed is None else committed
+        window, window_bytes = self._window(statuses)
         return [
             Available(
                 JOURNAL,
@@ -68,8 +69,18 @@ class JournalBacklog:
                 full=self._writer.full or self._waits_for_commits(statuses),
                 base=self._base if committed is None else 0,
                 bound=self._writer.full_because,
+                window=window,
+                window_bytes=window_bytes,
             )
         ]
+
+    def _window(self, statuses: Sequence[ReceiverStatus]) -> tuple[int | None, int | None]:
+        """How many messages and bytes may wait for Spark's commit, as far as that is known."""
+        if self._writer.acks_when_durable:
+            return self._writer.most_uncommitted
+        windows = [status.window for status in statuses if status.window is not None]
+        sizes = [status.window_bytes for status in statuses if status.window_bytes is not None]
+        return sum(windows) or None, sum(sizes) or None
 
     def _waits_for_commits(self, statuses: Sequence[ReceiverStatus]) -> bool:
         """Whether a broker sends no more before Spark commits. If what is durable is ACKed at once, a full

@@ -86,6 +86,11 @@ class JournalWriter:
         return self._ack_when_durable
 
     @property
+    def most_uncommitted(self) -> tuple[int, int]:
+        """How many messages and bytes may wait here for Spark's commit."""
+        return self._max_uncommitted, self._max_bytes
+
+    @property
     def full(self) -> bool:
         """Whether frames wait because the journal is at a bound."""
         return self.full_because is not None

@@ -221,4 +221,13 @@ def _upto(end: Offset, seen: Available) -> int:
 
 def _available(status: ReceiverStatus, position: Position | None) -> Available:
     offered = position.sequence if position is not None and position.epoch == status.epoch else 0
-    return Available(status.name, status.epoch, offered, status.received, status.window_full, status.discards)
+    return Available(
+        status.name,
+        status.epoch,
+        offered,
+        status.received,
+        full=status.window_full,
+        discards=status.discards,
+        window=status.window,
+        window_bytes=status.window_bytes,
+    )

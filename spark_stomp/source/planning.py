@@ -2,7 +2,8 @@
 
 No clock, no Spark, no receiver: snapshots and limits in, decisions out.
 
-Under the default trigger, Spark asks again some milliseconds after an answer without news. Under Trigger.Once
+Under the default trigger a batch takes half of what may stand un-acked, so that the other half comes while
+Spark works on it. Spark asks again some milliseconds after an answer without news. Under Trigger.Once
 and AvailableNow such an answer ends the run, so it must mean that every receiver was subscribed and nothing
 came.
 """
@@ -24,6 +25,20 @@ QUIET_PERIOD_MAX = 1.0
 """... and after this many at the latest if messages never stop coming."""
 
 
+REFILL_PART = 0.5
+"""How long a streaming batch waits for the window to refill: this part of the last batch's duration, ..."""
+
+REFILL_MAX = 0.2
+"""... but no more seconds than this, ..."""
+
+REFILL_RATE = 100.0
+"""... and if there is something, only after a batch that had so many messages a second."""
+
+SMALL_BATCH = 1_000
+SMALL_BYTES = 1 << 20
+"""A batch of less costs Spark as much, so that a small window is not halved."""
+
+
 class Sizes(Protocol):
     """What planning has to know of frames: their bytes on the wire, by the name of their receiver."""
 
@@ -36,12 +51,16 @@ class Sizes(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What bounds a batch: counts, bytes of raw frames, and seconds. None means no such limit."""
+    """What bounds a batch: counts, bytes of raw frames, and seconds. None means no such limit.
+
+    ``halves``: without a limit, a batch takes about half of each receiver's window.
+    """
 
     max_messages: int | None = None
     max_bytes: int | None = None
     min_messages: int | None = None
     max_delay: float = 0.0
+    halves: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +68,8 @@ class Available:
     """What one receiver holds: ``[offered, received)`` is new. ``full`` means that its broker sends no more
     until something is ACKed. ``discards`` says how often frames were discarded before this was seen. ``base``
     is where the epoch begins for a start that does not know it. ``bound`` is why a journal takes no more;
-    None if it does."""
+    None if it does. So many messages and bytes as ``window`` and ``window_bytes`` say may wait for Spark's
+    commit; None if that is not known."""
 
     name: str
     epoch: str
@@ -59,6 +79,8 @@ class Available:
     discards: int = 0
     base: int = 0
     bound: str | None = None
+    window: int | None = None
+    window_bytes: int | None = None
 
     @property
     def new(self) -> int:
@@ -101,7 +123,8 @@ def choose_end(
     the first receiver that has any, however large (contract 5), so that with :func:`rotated` each gets its
     turn. If nothing is new, the result equals ``start``.
     """
-    takes = _shares({receiver.name: receiver.new for receiver in available}, limits.max_messages)
+    wanted = {receiver.name: _half_window(receiver, limits, sizes) for receiver in available}
+    takes = _shares(wanted, limits.max_messages)
     if limits.max_bytes is not None:
         takes = _within_bytes(available, takes, limits.max_bytes, sizes)
     positions = dict(start.positions)
@@ -110,6 +133,22 @@ def choose_end(
             end = receiver.offered + takes[receiver.name]
             positions[receiver.name] = Position(receiver.epoch, end, receiver.base)
     return Offset(positions)
+
+
+def _half_window(receiver: Available, limits: Limits, sizes: Sizes) -> int:
+    """How many of a receiver's messages a batch may take if nobody limits it: half of its window.
+
+    A minimum wants larger batches rather than a full pipe.
+    """
+    least, take = limits.min_messages or 0, receiver.new
+    if not limits.halves:
+        return take
+    if limits.max_messages is None and receiver.window is not None:
+        take = min(take, max(receiver.window // 2, SMALL_BATCH, least))
+    if limits.max_bytes is None and receiver.window_bytes is not None and not least and take:
+        low, half = receiver.offered, max(receiver.window_bytes // 2, SMALL_BYTES)
+        take = max(1, sizes.end_within(receiver.name, low, low + take, half) - low)
+    return take
 
 
 def rotated(available: Sequence[Available], turn: int) -> list[Available]:
@@ -201,6 +240,26 @@ class Decision(enum.Enum):
 
 
 @dataclass(frozen=True)
+class LastBatch:
+    """It had so many ``messages``, and ``seconds`` after it was cut, at the monotonic time ``ended``, Spark
+    asked for the next one. This made room in the window."""
+
+    messages: int = 0
+    seconds: float = 0.0
+    ended: float = 0.0
+
+    @property
+    def refill_until(self) -> float:
+        """How long the next batch may wait for the window to fill again."""
+        return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether so few messages come that none is worth a wait."""
+        return self.messages < self.seconds * REFILL_RATE
+
+
+@dataclass(frozen=True)
 class Situation:
     """What there is at monotonic time ``now``.
 
@@ -215,6 +274,7 @@ class Situation:
     drain_until: float
     idle_timeout: float
     has_unwritten: bool = False
+    last: LastBatch = LastBatch()
 
     @property
     def new(self) -> int:
@@ -232,6 +292,11 @@ class Situation:
         return self.now - max(status.last_active for status in self.statuses)
 
     @property
+    def refill_left(self) -> float:
+        """Seconds for which the window may still be waited for."""
+        return max(0.0, self.last.refill_until - self.now)
+
+    @property
     def waited(self) -> float:
         """Seconds since the oldest new message was first seen; 0 if there is none."""
         return 0.0 if self.pending_since is None else self.now - self.pending_since
@@ -240,6 +305,8 @@ class Situation:
 def decide(mode: Mode, limits: Limits, situation: Situation) -> Decision:
     """What ``latestOffset`` does now; contract 5 says that it never waits for what cannot come."""
     if mode is Mode.STREAMING:
+        if awaits_refill(limits, situation):
+            return Decision.WAIT
         ready = is_ready(situation.available, limits, situation.waited)
         return Decision.CUT if ready else Decision.NOTHING_NEW
     if mode is Mode.WHOLE:
@@ -251,6 +318,27 @@ def decide(mode: Mode, limits: Limits, situation: Situation) -> Decision:
     if situation.new:
         return Decision.CUT if _batch_is_complete(limits, situation) else Decision.WAIT
     return Decision.NOTHING_NEW if situation.silence >= situation.idle_timeout else Decision.WAIT
+
+
+def awaits_refill(limits: Limits, situation: Situation) -> bool:
+    """Whether a streaming batch is put off until the window that the last one emptied has filled again.
+
+    The first messages that come would make a batch of their own that costs as much as a large one, while the
+    others stand on the broker. What the last batch brought says what to expect: half as much is enough.
+    """
+    last = situation.last
+    if not situation.refill_left or not _more_may_come(situation):
+        return False
+    if situation.new == 0:
+        return True
+    return limits.min_messages is None and not last.is_slow and 2 * situation.new < last.messages
+
+
+def _more_may_come(situation: Situation) -> bool:
+    """Whether any broker may send more now: it has room in its window, or ACKs are about to make some."""
+    if any(receiver.bound is not None for receiver in situation.available):
+        return False
+    return any(one.subscribed and (one.acks_pending or not one.window_full) for one in situation.statuses)
 
 
 def _batch_is_complete(limits: Limits, situation: Situation) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -21,6 +21,7 @@ from spark_stomp.source.parent_watch import ParentWatch
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     Decision,
+    LastBatch,
     Limits,
     Mode,
     Range,
@@ -102,6 +103,8 @@ class QueryRuntime:
             min_messages=options.min_messages_per_trigger,
             max_delay=options.max_trigger_delay,
         )
+        self._last = LastBatch()
+        self._cut_at: float | None = None
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
         file = status_file(options)
         self._status = None if file is None else StatusWriter(file, self._document)
@@ -202,23 +205,18 @@ class QueryRuntime:
         If that ends the run (ONCE, DRAIN), it first waits for the receipts of all ACKs: the process is told
         to end right after.
         """
-        # ACKs that this call released make room in the broker's window. Without a wait for the next messages,
-        # every second trigger would find nothing.
-        refill_until = 0.0 if self._receivers.acks_confirmed() else time.monotonic() + QUIET_PERIOD
+        self._note_end_of_last()
+        # One batch of a one-time trigger may be all of its run.
+        limits = replace(self._limits, halves=mode is Mode.STREAMING)
         while True:
             self._raise_failure()
             situation = self._situation(start)
-            decision = decide(mode, self._limits, situation)
-            if mode is Mode.STREAMING and not situation.new and time.monotonic() < refill_until:
-                decision = Decision.WAIT
+            decision = decide(mode, limits, situation)
             if decision is Decision.CUT:
-                end = choose_end(start, situation.available, self._limits, self._backlog)
+                end = choose_end(start, situation.available, limits, self._backlog)
                 if not self._backlog.offer(end, situation.available):
                     continue
-                self._more_waiting = leaves_more(mode, situation, end)
-                self._tell_what_is_left(mode, situation)
-                self._pending_since = None
-                self._turn += 1
+                self._note_cut(mode, situation, start, end)
                 return end
             if decision is Decision.NOTHING_NEW:
                 self._more_waiting = situation.new > 0
@@ -229,7 +227,22 @@ class QueryRuntime:
                 if mode is not Mode.STREAMING:
                     self._finish_run()
                 return start
-            self._receivers.wait_changed(_CHECK_AGAIN)
+            self._receivers.wait_changed(min(_CHECK_AGAIN, situation.refill_left or _CHECK_AGAIN))
+
+    def _note_end_of_last(self) -> None:
+        """Spark asks for the next batch: the last one is done, if there was one."""
+        if self._cut_at is not None:
+            now = time.monotonic()
+            self._last = replace(self._last, seconds=now - self._cut_at, ended=now)
+            self._cut_at = None
+
+    def _note_cut(self, mode: Mode, situation: Situation, start: Offset, end: Offset) -> None:
+        self._more_waiting = leaves_more(mode, situation, end)
+        self._tell_what_is_left(mode, situation)
+        self._last = LastBatch(sum(part.high - part.low for part in plan(start, end)))
+        self._cut_at = time.monotonic()
+        self._pending_since = None
+        self._turn += 1
 
     def progress(self) -> dict[str, Any]:
         """The end of everything received, and the status."""
@@ -271,6 +284,7 @@ class QueryRuntime:
             drain_until=self._drain_until,
             idle_timeout=self._options.idle_timeout,
             has_unwritten=has_unwritten,
+            last=self._last,
         )
 
     def _finish_run(self) -> None:

@@ -120,10 +120,6 @@ class ReceiverGroup:
             # All of them: a message may have been delivered once more, to a receiver that does not hold it.
             self._wake_receivers()
 
-    def acks_confirmed(self) -> bool:
-        """Whether the broker confirmed the ACKs of all committed messages."""
-        return not any(status.acks_pending for status in self.statuses())
-
     def is_done(self) -> bool:
         """Whether the ACKs are confirmed, and no receiver has met a malformed message."""
         return not any(status.acks_pending or status.refused for status in self.statuses())

@@ -63,7 +63,7 @@ class TestDefaults:
     def test_source(self) -> None:
         options = source()
         assert options.destinations == ("/queue/a",)
-        assert (options.receivers, options.receiver_placement, options.prefetch) == (1, "driver", 10_000)
+        assert (options.receivers, options.receiver_placement, options.prefetch) == (1, "driver", 40_000)
         assert (options.idle_timeout, options.max_drain_time) == (2.0, 3600.0)
         assert (options.ack_after, options.ack_receipt_timeout, options.journal) == ("commit", 30.0, None)
         assert (options.max_messages_per_trigger, options.min_messages_per_trigger) == (None, None)
@@ -98,8 +98,8 @@ class TestDefaults:
         [
             ({"maxMessagesPerTrigger": "300"}, 600),
             ({"maxMessagesPerTrigger": "300", "minMessagesPerTrigger": "200"}, 600),
-            ({"minMessagesPerTrigger": "200"}, 10_000),
-            ({"minMessagesPerTrigger": "20000"}, 40_000),
+            ({"minMessagesPerTrigger": "200"}, 40_000),
+            ({"minMessagesPerTrigger": "30000"}, 60_000),
             ({"maxMessagesPerTrigger": "300", "prefetch": "7"}, 7),
         ],
     )

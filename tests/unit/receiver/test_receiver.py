@@ -98,6 +98,57 @@ def answer(connection: socket.socket) -> bytes:
     return asked
 
 
+@pytest.mark.rule("5.11")
+def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 10)
+    monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUPS", 2)
+    sent = bytearray()
+    receipts: list[int] = []
+
+    def confirm(connection: socket.socket, count: int) -> None:
+        while sent.count(b"receipt:") < len(receipts) + count:
+            sent.extend(connection.recv(4096))
+        for _ in range(count):
+            receipts.append(sent.count(b"ACK\n"))
+            asked = sent.split(b"receipt:")[len(receipts)].partition(b"\n")[0]
+            connection.sendall(b"RECEIPT\nreceipt-id:%b\n\n\0" % asked)
+
+    def serve(connection: socket.socket) -> None:
+        opened(connection)
+        connection.sendall(b"".join(map(message, range(50))))
+        while sent.count(b"receipt:") < 2:
+            sent.extend(connection.recv(4096))
+        # No receipt yet, and yet it reads on.
+        connection.sendall(message(50))
+        assert more_came.wait(PATIENCE)
+        for _ in range(5):
+            confirm(connection, 1)
+        answer(connection)
+
+    more_came = threading.Event()
+    with tcp_server(serve) as port, receiving(f"stomp://127.0.0.1:{port}") as receiver:
+        received(receiver, 50)
+        receiver.acknowledge(50)
+        received(receiver, 51)
+        assert receiver.deliveries.receipts_awaited == 2
+        more_came.set()
+        wait_until(lambda: receiver.status().acked == 50, what="the receipts")
+    assert sent.count(b"ACK\n") == 50
+    # So many ACKs had come when each group was confirmed.
+    assert receipts == sorted(receipts)
+    assert receipts[0] == 20
+
+
+@pytest.mark.rule("5.11")
+def test_the_end_sends_all_groups(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 3)
+    devbroker.publish_many(QUEUE, [b"m"] * 100)
+    with receiving(devbroker.url) as receiver:
+        received(receiver, 100)
+        receiver.deliveries.commit(95)
+    wait_until(lambda: devbroker.queue(QUEUE).depth == 5, what="95 ACKs")
+
+
 @pytest.mark.rule("4.9")
 def test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack(
     caplog: pytest.LogCaptureFixture,

@@ -95,6 +95,47 @@ class TestChooseEnd:
             assert total == min(sum(new), max_messages if max_messages is not None else sum(new))
 
 
+@pytest.mark.rule("5.10")
+class TestHalfWindow:
+    """Without a limit a streaming batch leaves room for the next one."""
+
+    halves = Limits(halves=True)
+
+    def taken(self, limits: Limits = halves, **window: int) -> int:
+        """Of 40,000 messages of 1,000 bytes."""
+        available = [Available("a", "e", 0, 40_000, **window)]
+        return taken(available, choose_end(INITIAL, available, limits, EqualSizes({"a": 1_000})))["a"]
+
+    def test_half_of_the_messages(self) -> None:
+        assert self.taken(window=40_000) == 20_000
+        assert self.taken(Limits(), window=40_000) == 40_000
+
+    def test_half_of_the_bytes(self) -> None:
+        assert self.taken(window=40_000, window_bytes=30_000_000) == 15_000
+
+    def test_a_small_window_is_not_halved(self) -> None:
+        assert self.taken(window=100) == 1_000
+        assert self.taken(window_bytes=1) == (1 << 20) // 1_000
+
+    def test_one_message_however_large(self) -> None:
+        available = [Available("a", "e", 0, 3, window_bytes=3 << 20)]
+        chosen = choose_end(INITIAL, available, self.halves, EqualSizes({"a": 5 << 20}))
+        assert taken(available, chosen) == {"a": 1}
+
+    def test_limits_that_the_user_sets_hold_instead(self) -> None:
+        assert self.taken(Limits(max_messages=30_000, halves=True), window=40_000) == 30_000
+        largest = Limits(max_bytes=18_000_000, halves=True)
+        assert self.taken(largest, window=40_000, window_bytes=30_000_000) == 18_000
+
+    def test_a_minimum_is_met(self) -> None:
+        least = Limits(min_messages=30_000, halves=True)
+        assert self.taken(least, window=40_000, window_bytes=30_000_000) == 30_000
+
+    def test_of_each_receiver(self) -> None:
+        available = [Available("a", "e", 0, 40_000, window=40_000), Available("b", "e", 0, 0, window=40_000)]
+        assert taken(available, end(INITIAL, available, self.halves)) == {"a": 20_000, "b": 0}
+
+
 class TestFairness:
     """What stays behind is un-acked and waits: nobody may be passed over for ever."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,10 @@ from spark_stomp.source.offsets import Offset, Position
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
+    REFILL_MAX,
     Available,
     Decision,
+    LastBatch,
     Limits,
     Mode,
     Situation,
@@ -60,6 +63,72 @@ class TestStreaming:
         assert decided(Mode.STREAMING, Case(new=4, pending=2.9), limits) is Decision.NOTHING_NEW
         assert decided(Mode.STREAMING, Case(new=4, pending=3.1), limits) is Decision.CUT
         assert decided(Mode.STREAMING, Case(new=4, pending=0, full=True), limits) is Decision.CUT
+
+
+@pytest.mark.rule("5.10")
+class TestRefill:
+    """A streaming batch right after the ACKs of the last one, which had 1,000 messages and took 300 ms."""
+
+    last = LastBatch(1_000, 0.3, ended=STATUS.last_active)
+    acking = replace(STATUS, acks_pending=True)
+
+    def decided(
+        self,
+        new: int,
+        last: LastBatch = last,
+        status: ReceiverStatus = acking,
+        limits: Limits | None = None,
+        after: float = 0.0,
+        **more: Any,
+    ) -> Decision:
+        situation = Situation(
+            statuses=[status],
+            available=[Available("a", "e", 0, new, **more)],
+            now=last.ended + after,
+            pending_since=last.ended,
+            drain_until=1e9,
+            idle_timeout=2.0,
+            last=last,
+        )
+        return decide(Mode.STREAMING, limits or Limits(), situation)
+
+    def test_waits_for_half_as_much_as_the_last_batch(self) -> None:
+        assert self.decided(new=0) is Decision.WAIT
+        assert self.decided(new=499) is Decision.WAIT
+        assert self.decided(new=500) is Decision.CUT
+
+    def test_for_a_part_of_its_duration(self) -> None:
+        assert self.decided(new=9, after=0.14) is Decision.WAIT
+        assert self.decided(new=9, after=0.16) is Decision.CUT
+        assert self.decided(new=0, after=0.16) is Decision.NOTHING_NEW
+
+    def test_and_no_longer_than_a_moment(self) -> None:
+        slow = LastBatch(1_000, 9.0, ended=0.0)
+        assert self.decided(new=600, last=slow, after=REFILL_MAX - 0.01) is Decision.CUT
+        assert self.decided(new=9, last=slow, after=REFILL_MAX - 0.01) is Decision.WAIT
+        assert self.decided(new=9, last=slow, after=REFILL_MAX + 0.01) is Decision.CUT
+
+    def test_not_where_few_messages_come(self) -> None:
+        assert self.decided(new=1, last=LastBatch(20, 0.3)) is Decision.CUT
+
+    def test_not_if_the_window_is_full(self) -> None:
+        full = replace(STATUS, window_full=True)
+        assert self.decided(new=9, status=full, full=True) is Decision.CUT
+        assert self.decided(new=0, status=full, full=True) is Decision.NOTHING_NEW
+        # It is as full as before only until the ACKs are there.
+        about_to_have_room = replace(full, acks_pending=True)
+        assert self.decided(new=9, status=about_to_have_room, full=True) is Decision.WAIT
+
+    def test_not_without_a_subscription(self) -> None:
+        assert self.decided(new=9, status=replace(self.acking, subscribed=False)) is Decision.CUT
+
+    def test_not_if_the_journal_takes_no_more(self) -> None:
+        assert self.decided(new=9, full=True, bound="journalMaxBytes") is Decision.CUT
+
+    def test_a_minimum_says_what_is_enough(self) -> None:
+        limits = Limits(min_messages=9, max_delay=900)
+        assert self.decided(new=9, limits=limits) is Decision.CUT
+        assert self.decided(new=8, limits=limits) is Decision.NOTHING_NEW
 
 
 class TestOnce:
