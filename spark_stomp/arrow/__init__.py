@@ -6,10 +6,11 @@ from spark_stomp.arrow.decode import RowRules, decode_frames
 from spark_stomp.arrow.encode import RowEncoder
 from spark_stomp.arrow.outgoing import OutgoingMessage, outgoing_messages
 from spark_stomp.arrow.send_rules import SendRules, TimeToLive
-from spark_stomp.arrow.slices import RECEIPT_PREFIX, EncodedSlice, receipt_id
+from spark_stomp.arrow.slices import RECEIPT_BASE, RECEIPT_PREFIX, EncodedSlice, receipt_id, receipt_number
 from spark_stomp.arrow.text import OnError
 
 __all__ = [
+    "RECEIPT_BASE",
     "RECEIPT_PREFIX",
     "EncodedSlice",
     "OnError",
@@ -21,4 +22,5 @@ __all__ = [
     "decode_frames",
     "outgoing_messages",
     "receipt_id",
+    "receipt_number",
 ]

@@ -22,7 +22,7 @@ from spark_stomp.arrow.row_fields import Piece, RowFields, header_values
 from spark_stomp.arrow.row_headers import NameRules, row_headers
 from spark_stomp.arrow.row_problems import HeaderText, Problem, RowProblems, as_binary, as_strings, check_utf8
 from spark_stomp.arrow.send_rules import SendRules
-from spark_stomp.arrow.slices import EncodedSlice, receipt_id
+from spark_stomp.arrow.slices import RECEIPT_BASE, RECEIPT_PREFIX, EncodedSlice, receipt_id
 from spark_stomp.errors import FrameEncodeError, RowTooLarge, RowUnencodable
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import Frame, encode_frame
@@ -36,7 +36,6 @@ log = get_log(__name__)
 _FRAME_OVERHEAD = 100
 # The join of a slice has 32-bit offsets.
 _LARGEST_BODY = 1 << 30
-_RECEIPT_ZERO = receipt_id(0)
 # destination, receipt and content-length
 _OWN_HEADERS = 3
 
@@ -169,7 +168,7 @@ class RowEncoder:
         )
         if entries.lines is not None:
             pieces.append(entries.lines)
-        pieces += [b"\nreceipt:" + _RECEIPT_ZERO[:1].encode(), _decimal(numbers + int(_RECEIPT_ZERO[1:]))]
+        pieces += [b"\nreceipt:" + RECEIPT_PREFIX.encode(), _decimal(numbers + RECEIPT_BASE)]
         if not self._rules.text:
             pieces += [b"\ncontent-length:", _decimal(pc.binary_length(body))]
         frames = _joined([*pieces, b"\n\n", body, b"\0"])

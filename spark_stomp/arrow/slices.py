@@ -7,16 +7,22 @@ from typing import Final
 
 from spark_stomp.arrow.columns import Ints
 
-RECEIPT_PREFIX: Final = "s1"
-"""What receipts begin with; the rest is the number, in eleven digits."""
-
-_NUMBER_DIGITS: Final = 11
+RECEIPT_PREFIX: Final = "s"
+RECEIPT_BASE: Final = 10**11
 _DESTINATION: Final = b"SEND\ndestination:"
 
 
 def receipt_id(number: int) -> str:
     """The receipt that the frame with this number asks for; all ids of a task have one length."""
-    return f"{RECEIPT_PREFIX}{number:0{_NUMBER_DIGITS}d}"
+    return f"{RECEIPT_PREFIX}{RECEIPT_BASE + number}"
+
+
+def receipt_number(receipt: str | bytes) -> int | None:
+    """The number of a receipt that a frame asked for; None for any other receipt."""
+    digits = receipt[1:]
+    if receipt[:1] not in ("s", b"s") or not digits.isdigit() or len(digits) != len(str(RECEIPT_BASE)):
+        return None
+    return int(digits) - RECEIPT_BASE
 
 
 @dataclass(frozen=True)

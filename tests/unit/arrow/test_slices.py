@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_stomp.arrow import RECEIPT_PREFIX, EncodedSlice, receipt_id
+from spark_stomp.arrow import EncodedSlice, receipt_id, receipt_number
 
 FRAMES = [b"SEND\ndestination:/queue/%d\nreceipt:x\n\nbody %d\0" % (n, n) for n in range(3)]
 SLICE = EncodedSlice(memoryview(b"".join(FRAMES)), np.cumsum([len(frame) for frame in FRAMES]), 7)
@@ -26,4 +26,11 @@ def test_a_frame_names_its_destination() -> None:
 def test_receipts_have_one_length_and_their_number(number: int) -> None:
     receipt = receipt_id(number)
     assert len(receipt) == len(receipt_id(0))
-    assert int(receipt.removeprefix(RECEIPT_PREFIX)) == number
+    assert receipt_number(receipt) == receipt_number(receipt.encode()) == number
+
+
+@pytest.mark.parametrize(
+    "receipt", ["", "s", "s1", "r-1", "t100000000000", "s1000000000000", "s10000000000x"]
+)
+def test_any_other_receipt_has_none(receipt: str) -> None:
+    assert receipt_number(receipt) is None
