@@ -62,7 +62,8 @@ def write(folder: Path, kind: str | None) -> None:
         opened = open_journal(JournalSettings(str(folder / kind), 1 << 20, max_remembered=1_000))
         opened.remember(REMEMBERED)
         opened.close()
-        (folder / kind / "lock").unlink(missing_ok=True)
+        for empty in ("lock", "reserve"):
+            (folder / kind / empty).unlink(missing_ok=True)
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,19 @@
 """One file of a local journal: a header, then records, written once from front to back.
 
+Before each record stands the segment's marker, 16 random bytes that are also in its header. If a file is
+damaged, records are looked for by it. Without it, a producer could send a body that looks like a record, and
+where a body is damaged, or was cut off by a crash, that would be taken for one. Segments of format 1 have
+none; they are read, and an open one is written to its end, as they are.
+
 Invariants: a synced record is never written again. After a crash only bytes that were not synced may be
-missing or damaged, and only at the end of the last file of a journal.
+missing or damaged, and only at the end of the last file of a journal. The header is synced before any record
+is written.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -36,10 +43,12 @@ from spark_stomp.private_files import open_file
 
 SUFFIX: Final = ".segment"
 _MAGIC: Final = b"STOMPJRN"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+_WITHOUT_MARKER: Final = 1
 _HEADER: Final = struct.Struct("<8sI16sQ")
+_MARKER_BYTES: Final = 16
 _CHECKSUM: Final = struct.Struct("<I")
-_HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
+_LONGEST_HEADER: Final = _HEADER.size + _MARKER_BYTES + _CHECKSUM.size
 _SEARCH_BYTES: Final = 1 << 20
 
 
@@ -59,8 +68,8 @@ class Segment:
         self.path = path
         self.first = first
         self.end = first
-        self.size = _HEADER_BYTES
         self.committed = 0
+        self._use_marker(b"")
         self._file = OpenFile(descriptor)
         # Of the file: a method of the segment would keep both until the garbage collector runs.
         self.index: FrameIndex[Record] = FrameIndex(partial(_ends, self._file))
@@ -74,7 +83,8 @@ class Segment:
         # A crash in the middle of this can leave only a file without records.
         descriptor = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         segment = cls(path, descriptor, first)
-        header = _HEADER.pack(_MAGIC, _FORMAT, journal.encode(), first)
+        segment._use_marker(secrets.token_bytes(_MARKER_BYTES))
+        header = _HEADER.pack(_MAGIC, _FORMAT, journal.encode(), first) + segment._marker
         try:
             write_fully(descriptor, [header + _CHECKSUM.pack(zlib.crc32(header))])
             segment.sync()
@@ -98,8 +108,9 @@ class Segment:
         length = os.fstat(descriptor).st_size
         damage = []
         if not segment._header_is_intact(journal):
-            if last and segment._next_intact(0, length) is None:
+            if last and length <= _LONGEST_HEADER:
                 return None, []
+            segment._find_marker(length)
             damage.append(f"the header of {path.name} is damaged, or it belongs to another journal")
         damage += segment._scan(length, last=last)
         segment._durable = segment.size
@@ -133,13 +144,13 @@ class Segment:
     def is_marked(self) -> bool:
         """Whether the last record says that everything before it is durable."""
         last = self._last
-        return last is None or (last.head.count == 0 and last.head.durable == last.offset)
+        return last is None or (last.head.count == 0 and last.head.durable == last.offset - len(self._marker))
 
     def _write(self, records: Sequence[Parts]) -> None:
         descriptor = self._file.descriptor
         try:
             for parts in records:
-                write_fully(descriptor, parts)
+                write_fully(descriptor, [self._marker, *parts])
         except OSError:
             # The next record must follow the last whole one.
             os.ftruncate(descriptor, self.size)
@@ -148,7 +159,7 @@ class Segment:
         for parts in records:
             head = parse_head(parts[0])
             assert head is not None
-            self._add(Record(head, self.size))
+            self._add(Record(head, self.size + len(self._marker)))
 
     def _add(self, record: Record) -> None:
         head = record.head
@@ -173,18 +184,39 @@ class Segment:
 
     # --- what an earlier run left
 
+    def _use_marker(self, marker: bytes) -> None:
+        self._marker = marker
+        self.size = _HEADER.size + len(marker) + _CHECKSUM.size
+
     def _header_is_intact(self, journal: str) -> bool:
-        raw = self._file.read(0, _HEADER_BYTES)
-        if len(raw) < _HEADER_BYTES:
+        """Whether it is, and this journal's; then its marker is used."""
+        raw = self._file.read(0, _LONGEST_HEADER)
+        if len(raw) < _HEADER.size + _CHECKSUM.size:
             return False
         magic, version, owner, first = _HEADER.unpack_from(raw)
-        whole = _CHECKSUM.unpack_from(raw, _HEADER.size)[0] == zlib.crc32(raw[: _HEADER.size])
-        if whole and magic == _MAGIC and version != _FORMAT:
+        size = _HEADER.size + (0 if version == _WITHOUT_MARKER else _MARKER_BYTES)
+        checksum = raw[size : size + _CHECKSUM.size]
+        whole = magic == _MAGIC and checksum == _CHECKSUM.pack(zlib.crc32(raw[:size]))
+        if whole and version not in (_WITHOUT_MARKER, _FORMAT):
             raise JournalDamaged(
-                f"{self.path.name} has format {version}; this release reads format {_FORMAT}. "
+                f"{self.path.name} has format {version}; this release reads formats up to {_FORMAT}. "
                 "Use the release that wrote it"
             )
-        return bool(whole and owner == journal.encode() and first == self.first)
+        if whole:
+            self._use_marker(raw[_HEADER.size : size])
+        return whole and owner == journal.encode() and first == self.first
+
+    def _find_marker(self, length: int) -> None:
+        """Use the marker of a file whose header is damaged: what is left of it there, or before the first
+        record."""
+        raw = self._file.read(0, _LONGEST_HEADER + _MARKER_BYTES)
+        marked = [raw[_HEADER.size :][:_MARKER_BYTES], raw[_LONGEST_HEADER:]]
+        # No format but the first has this in its place, by whatever chance.
+        unmarked = raw[8:12] == struct.pack("<I", _WITHOUT_MARKER)
+        for marker in [b""] if unmarked else marked:
+            self._use_marker(marker)
+            if self._next_intact(0, length) is not None:
+                return
 
     def _scan(self, length: int, *, last: bool) -> list[str]:
         """Find the records; returns what is damaged."""
@@ -217,20 +249,22 @@ class Segment:
         return False
 
     def _intact_at(self, offset: int, length: int) -> Record | None:
-        head = parse_head(self._file.read(offset, HEAD_BYTES))
-        if head is None or offset + head.size > length:
+        begin = offset + len(self._marker)
+        if self._file.read(offset, len(self._marker)) != self._marker:
             return None
-        return (
-            Record(head, offset) if is_intact(head, memoryview(self._file.read(offset, head.size))) else None
-        )
+        head = parse_head(self._file.read(begin, HEAD_BYTES))
+        if head is None or begin + head.size > length:
+            return None
+        return Record(head, begin) if is_intact(head, memoryview(self._file.read(begin, head.size))) else None
 
     def _next_intact(self, offset: int, length: int) -> Record | None:
         """The first intact record at or behind ``offset``."""
+        wanted = self._marker + MAGIC
         while offset < length:
-            found = self._file.read(offset, _SEARCH_BYTES).find(MAGIC)
+            found = self._file.read(offset, _SEARCH_BYTES).find(wanted)
             if found < 0:
-                # The magic may begin in this piece and end in the next one.
-                offset += max(_SEARCH_BYTES - len(MAGIC) + 1, 1)
+                # They may begin in this piece and end in the next one.
+                offset += max(_SEARCH_BYTES - len(wanted) + 1, 1)
                 continue
             offset += found
             record = self._intact_at(offset, length)
