@@ -9,6 +9,7 @@ The way of a message, and the parts of the package from the ground up::
 ``errors``         the exception tree and its codes
 ``logs``           log lines: what each is about, and how they come out of Spark's Python processes
 ``quoting``        what a peer said, as it may stand in an error or a log line
+``worker``         what a Python worker of Spark does again around every task, and need not
 ``framebatch``     raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
 ``options``        every option, declared once on the field that it fills

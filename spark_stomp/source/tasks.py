@@ -15,6 +15,7 @@ from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.options import SourceOptions
 from spark_stomp.schema import MALFORMED, Projection
+from spark_stomp.worker import spare_the_next_task
 
 _GROUP_BYTES = 1 << 20
 
@@ -63,6 +64,7 @@ def read_range(partition: FrameRange, settings: RowSettings) -> Iterator[pa.Reco
     for batches in gathered(fetch(partition.address, partition.ticket)):
         rules = settings.rules(dialect_named(batches[0].dialect))
         yield decode_frames(FrameBatch.join(batches), settings.projection, rules)
+    spare_the_next_task()
 
 
 def gathered(batches: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
