@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,12 @@ from spark_stomp.errors import ExchangeError
 from spark_stomp.exchange.pair import NAME
 from spark_stomp.exchange.wire import AUTHORIZATION, ExchangeAddress, RangeTicket, from_record
 from spark_stomp.framebatch import FrameBatch
+
+MOST_CONNECTIONS = 4
+"""So many are kept, of those of several queries; one is made within 2 ms, and with TLS it takes longer."""
+
+IDLE = 60.0
+"""Seconds after which a connection that nobody uses ends; the next read makes it anew."""
 
 
 def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
@@ -28,6 +35,7 @@ def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]
             expected += len(batch.ends)
             yield batch
     except pa.ArrowException as error:
+        _connections.forget(address)
         raise ExchangeError(
             f"frames [{ticket.low}, {ticket.high}) of epoch {ticket.epoch} could not be fetched from "
             f"{address.host}:{address.port}: {error}"
@@ -41,12 +49,40 @@ def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]
 
 def _stream(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
     options = flight.FlightCallOptions(headers=[(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())])
-    with _connected(address) as client:
-        for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), options):
-            yield from_record(chunk.data)
+    client = _connections.to(address)
+    for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), options):
+        yield from_record(chunk.data)
 
 
-def _connected(address: ExchangeAddress) -> flight.FlightClient:
+class _Connections:
+    """Those of this process, from task to task. Thread-safe.
+
+    A connection ends when nobody has its client any more: what was read last is forgotten last, and a read
+    keeps its own client until it ends.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: dict[ExchangeAddress, flight.FlightClient] = {}
+
+    def to(self, address: ExchangeAddress) -> flight.FlightClient:
+        with self._lock:
+            client = self._clients.pop(address, None) or _client(address)
+            self._clients[address] = client
+            while len(self._clients) > MOST_CONNECTIONS:
+                del self._clients[next(iter(self._clients))]
+            return client
+
+    def forget(self, address: ExchangeAddress) -> None:
+        """The next read makes a new connection: after a failure gRPC would wait before it tries again."""
+        with self._lock:
+            self._clients.pop(address, None)
+
+
+_connections = _Connections()
+
+
+def _client(address: ExchangeAddress) -> flight.FlightClient:
     tls: dict[str, Any] = {}
     if address.pair is not None:
         tls = {
@@ -55,5 +91,11 @@ def _connected(address: ExchangeAddress) -> flight.FlightClient:
             "private_key": address.pair.key,
             "override_hostname": NAME,
         }
-    # A proxy from the environment is for the outside world; the exchange is never behind it.
-    return flight.connect(address.location, generic_options=[("grpc.enable_http_proxy", 0)], **tls)
+    channel = [
+        # A proxy from the environment is for the outside world; the exchange is never behind it.
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.client_idle_timeout_ms", int(IDLE * 1000)),
+        # Or clients of one address share a connection, and its failure.
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    return flight.connect(address.location, generic_options=channel, **tls)

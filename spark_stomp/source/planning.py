@@ -13,10 +13,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
+
+_LEAST_OF_A_TASK, _MOST_OF_A_TASK = 8 << 20, 32 << 20
 
 QUIET_PERIOD = 0.2
 """A single batch or a drain is cut after this many seconds without a further message."""
@@ -211,15 +214,22 @@ def plan(start: Offset, end: Offset) -> list[Range]:
     return ranges
 
 
-def split(whole: Range, sizes: Sizes, max_bytes: int) -> list[Range]:
-    """Cut a range into parts of at most ``max_bytes`` (one message at least), for one task each."""
-    parts = []
-    low = whole.low
-    while low < whole.high:
-        high = max(sizes.end_within(whole.name, low, whole.high, max_bytes), low + 1)
-        parts.append(Range(whole.name, whole.epoch, low, high))
-        low = high
-    return parts
+def task_bytes(volume: int, cores: int) -> int:
+    """About how many bytes each task of a batch of ``volume`` bytes reads.
+
+    There are as many tasks as ``cores`` if each has enough to read to be worth what a task costs, and more if
+    they would have too much.
+    """
+    return min(max(volume // cores, _LEAST_OF_A_TASK), _MOST_OF_A_TASK)
+
+
+def split(whole: Range, sizes: Sizes, about: int) -> list[Range]:
+    """Cut a range into equal parts of ``about`` so many bytes, a message at least, for one task each."""
+    size = sizes.bytes_between(whole.name, whole.low, whole.high)
+    parts = max(1, round(size / about))
+    cuts = [sizes.end_within(whole.name, whole.low, whole.high, size * n // parts) for n in range(1, parts)]
+    bounds = sorted({whole.low, *cuts, whole.high})
+    return [Range(whole.name, whole.epoch, low, high) for low, high in pairwise(bounds)]
 
 
 class Mode(enum.Enum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from spark_stomp.source.planning import (
     plan,
     rotated,
     split,
+    task_bytes,
 )
 from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.sigterm import SigtermHandler
@@ -51,7 +53,9 @@ _LAST_LOOK = 2.0
 _RESERVE = 1.0
 # For the last write of the status file.
 _STATUS_END = 0.5
-_TASK_BYTES = 32 << 20
+# Those of this machine: Spark does not tell a source how many tasks it runs at a time. In local mode they are
+# the same, and a cluster has more.
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _CHECK_AGAIN = 0.05
 
 
@@ -312,7 +316,9 @@ class QueryRuntime:
         self._declare_lost([lost for lost in ranges if lost.epoch not in epochs])
         held = [held for held in ranges if held.epoch in epochs]
         readable = [part for whole in held for part in self._backlog.readable(whole)]
-        tasks = [task for part in readable for task in split(part, self._backlog, _TASK_BYTES)]
+        volume = sum(self._backlog.bytes_between(part.name, part.low, part.high) for part in readable)
+        about = task_bytes(volume, _CORES)
+        tasks = [task for part in readable for task in split(part, self._backlog, about)]
         tickets = [RangeTicket(task.epoch, task.low, task.high) for task in tasks]
         if held:
             self._committer.planned(end, tickets)

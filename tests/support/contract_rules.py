@@ -564,8 +564,8 @@ RULES = [
         "6.1",
         "the tasks of a batch cover it exactly",
         "source.planning:split",
-        "low = high",
-        "low = high + 1",
+        "{whole.low, *cuts, whole.high}",
+        "{whole.low, *cuts, whole.high - 1}",
         f"{PLANNER}::test_split_covers_the_range_once",
     ),
     Broken(

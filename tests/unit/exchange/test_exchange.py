@@ -5,12 +5,17 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.proxy import FaultProxy
+from support.waiting import wait_until
 
 from spark_stomp.errors import ExchangeError, RangeUnavailable
-from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, fetch
+from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, client, fetch
 from spark_stomp.exchange.host import exchange_host
 from spark_stomp.exchange.wire import new_token
 from spark_stomp.framebatch import FrameBatch
@@ -45,6 +50,18 @@ def exchange() -> Iterator[Exchange]:
     yield made
     made.server.close()
     made.store.close()
+
+
+@contextmanager
+def another_address(exchange: Exchange) -> Iterator[tuple[ExchangeAddress, FaultProxy]]:
+    """Another address of the exchange, and what counts the connections that are made to it."""
+    own = exchange.server.address
+    with FaultProxy(own.port) as proxy:
+        yield replace(own, port=proxy.port), proxy
+
+
+def sum_of(batches: Iterator[FrameBatch]) -> int:
+    return sum(len(batch.ends) for batch in batches)
 
 
 def test_a_range_arrives_as_it_was_received(exchange: Exchange) -> None:
@@ -120,6 +137,56 @@ def test_nobody_listening_is_an_error_that_names_the_address(exchange: Exchange)
     exchange.server.close()
     with pytest.raises(ExchangeError, match=f"127.0.0.1:{exchange.server.address.port}"):
         list(fetch(exchange.server.address, RangeTicket("e", 0, 1)))
+
+
+class TestConnections:
+    """A worker keeps its connection from task to task, and no more than a few of them."""
+
+    def test_the_next_task_has_the_connection_of_the_last(self, exchange: Exchange) -> None:
+        with another_address(exchange) as (address, proxy):
+            for low in range(5):
+                list(fetch(address, RangeTicket("e", low, 40)))
+            assert proxy.accepted == 1
+
+    def test_tasks_at_the_same_time_share_it(self, exchange: Exchange) -> None:
+        with another_address(exchange) as (address, proxy), ThreadPoolExecutor(4) as pool:
+            one = list(pool.map(lambda low: sum_of(fetch(address, RangeTicket("e", low, 40))), range(8)))
+            assert one == list(range(40, 32, -1)) and proxy.accepted == 1
+
+    def test_after_a_failure_there_is_a_new_one(self, exchange: Exchange) -> None:
+        with another_address(exchange) as (address, proxy):
+            list(fetch(address, RangeTicket("e", 0, 1)))
+            with pytest.raises(ExchangeError):
+                list(fetch(address, RangeTicket("other", 0, 1)))
+            list(fetch(address, RangeTicket("e", 0, 1)))
+            assert proxy.accepted == 2
+
+    def test_those_of_other_queries_are_closed_in_the_end(self, exchange: Exchange) -> None:
+        with ExitStack() as stack:
+            fronts = [
+                stack.enter_context(another_address(exchange)) for _ in range(client.MOST_CONNECTIONS + 1)
+            ]
+            for address, _ in fronts:
+                list(fetch(address, RangeTicket("e", 0, 1)))
+            wait_until(lambda: not fronts[0][1].connections, what="the end of the first connection")
+            assert [proxy.connections for _, proxy in fronts[1:]] == [1] * client.MOST_CONNECTIONS
+
+    def test_one_that_nobody_uses_ends(self, exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client, "IDLE", 1.0)
+        with another_address(exchange) as (address, proxy):
+            list(fetch(address, RangeTicket("e", 0, 1)))
+            wait_until(lambda: not proxy.connections, what="the end of the connection")
+            list(fetch(address, RangeTicket("e", 0, 1)))
+            assert proxy.accepted == 2
+
+    def test_a_read_goes_on_if_its_connection_is_not_kept_any_more(self, exchange: Exchange) -> None:
+        reading = fetch(exchange.server.address, RangeTicket("e", 0, 40))
+        begun = next(reading)
+        with ExitStack() as stack:
+            for _ in range(client.MOST_CONNECTIONS):
+                address, _ = stack.enter_context(another_address(exchange))
+                list(fetch(address, RangeTicket("e", 0, 1)))
+            assert len(begun.ends) + sum_of(reading) == 40
 
 
 class TestAddress:

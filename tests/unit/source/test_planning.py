@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_stomp.source.offsets import INITIAL, Offset, Position
-from spark_stomp.source.planning import Available, Limits, Range, choose_end, is_ready, plan, rotated, split
+from spark_stomp.source.planning import (
+    Available,
+    Limits,
+    Range,
+    choose_end,
+    is_ready,
+    plan,
+    rotated,
+    split,
+    task_bytes,
+)
 
 SIZE = 10
 
@@ -220,14 +230,43 @@ class TestPlan:
 
 
 @pytest.mark.rule("6.1")
-@given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 200))
-def test_split_covers_the_range_once(low: int, count: int, max_bytes: int) -> None:
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 500))
+def test_split_covers_the_range_once(low: int, count: int, about: int) -> None:
     whole = Range("a", "e", low, low + count)
-    parts = split(whole, SIZES, max_bytes)
+    parts = split(whole, SIZES, about)
     assert parts[0].low == whole.low
     assert parts[-1].high == whole.high
     assert all(left.high == right.low for left, right in itertools.pairwise(parts))
-    assert all(0 < part.high - part.low <= max(1, max_bytes // SIZE) for part in parts)
+    messages = [part.high - part.low for part in parts]
+    assert min(messages) > 0 and max(messages) - min(messages) <= 1
+    assert max(messages) * SIZE <= max(1.5 * about, SIZE) + SIZE
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("volume", "cores", "tasks"),
+    [
+        (1, 8, 1),
+        (4 * MIB, 2, 1),  # 10,000 small messages: a second task would cost more than it gains
+        (20 * MIB, 2, 2),  # 50,000 of them
+        (20 * MIB, 1, 1),
+        (20 * MIB, 64, 2),
+        (60 * MIB, 2, 2),
+        (640 * MIB, 2, 20),
+        (640 * MIB, 64, 64),
+        (640 * MIB, 200, 80),
+    ],
+)
+def test_tasks_by_volume_and_cores(volume: int, cores: int, tasks: int) -> None:
+    sizes = EqualSizes({"a": MIB // 4})
+    whole = Range("a", "e", 0, max(1, volume * 4 // MIB))
+    assert len(split(whole, sizes, task_bytes(volume, cores))) == tasks
+
+
+def test_a_part_of_a_message_makes_no_task() -> None:
+    assert len(split(Range("a", "e", 0, 7), SIZES, 35)) == 2
 
 
 @pytest.mark.parametrize(("budget", "expected"), [(1, {"a": 1, "b": 0}), (3, {"a": 2, "b": 1})])
