@@ -127,7 +127,11 @@ class Running:
         self.query.stop()
 
     def wait(
-        self, condition: Callable[[], object], timeout: float = PATIENCE, what: str = "the condition"
+        self,
+        condition: Callable[[], object],
+        timeout: float = PATIENCE,
+        what: str = "the condition",
+        every: float = 0.01,
     ) -> None:
         """Wait for ``condition``; a query that failed meanwhile fails the test with its own error."""
 
@@ -136,7 +140,7 @@ class Running:
             assert failure is None, f"the query failed while waiting for {what}: {failure}"
             return bool(condition())
 
-        wait_until(holds, timeout, what)
+        wait_until(holds, timeout, what, every)
 
     def finish(self, timeout: float = PATIENCE) -> None:
         """Wait for a query that ends by itself."""

@@ -28,6 +28,7 @@ class ActiveMQ(Broker):
     name = "activemq"
     largest_body = 8 << 20
     login, password = "spark", "spark"
+    java_options: tuple[str, ...] = JAVA_OPTIONS
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -56,7 +57,7 @@ class ActiveMQ(Broker):
         }
         command = [
             java(),
-            *JAVA_OPTIONS,
+            *self.java_options,
             self._jolokia.java_option,
             *(f"-D{name}={value}" for name, value in properties.items()),
             "-classpath",

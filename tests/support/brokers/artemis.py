@@ -24,6 +24,7 @@ class Artemis(Broker):
     stamps_messages = True
     transports = ("tcp", "tls", "ws")
     login, password = "spark", "spark"
+    java_options: tuple[str, ...] = JAVA_OPTIONS
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -89,7 +90,7 @@ class Artemis(Broker):
     @property
     def _environment(self) -> dict[str, str]:
         options = (
-            *JAVA_OPTIONS,
+            *self.java_options,
             *(f"-D{name}={value}" for name, value in stomp_properties(self).items()),
             "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
         )

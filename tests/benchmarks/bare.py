@@ -1,0 +1,219 @@
+"""STOMP over a bare socket, with nothing but the standard library: the reference for what a broker can do.
+
+``receive`` subscribes with client-individual, finds the ends of frames by content-length or NUL, and ACKs the
+messages of each read together, each with a frame of its own. ``publish`` sends, and asks for one receipt at
+the end; with a rate, bodies begin with the time at which they were sent.
+
+Run as a program with one of them as ``action``, it prints what they return, and the processor time it took.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["FrameCounter", "Publishing", "Receiving", "publish", "receive", "sent_at"]
+
+_READ = 1 << 20
+_LENGTH = re.compile(rb"\ncontent-length:(\d+)")
+_ACK = re.compile(rb"\nack:([^\n]*)")
+_RECEIPT = re.compile(rb"\nreceipt-id:([^\n]*)")
+_STAMP = 20
+_TICK = 0.001
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Where the broker is, and who asks."""
+
+    host: str
+    port: int
+    login: str | None = None
+    password: str | None = None
+
+    def connect(self) -> socket.socket:
+        """A connection that is CONNECTED; ConnectionError if the broker says anything else."""
+        connection = socket.create_connection((self.host, self.port), timeout=60)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        login = f"login:{self.login}\npasscode:{self.password}\n" if self.login else ""
+        connection.sendall(f"CONNECT\naccept-version:1.2\nhost:/\nheart-beat:0,0\n{login}\n\0".encode())
+        answer = b""
+        while b"\0" not in answer:
+            answer += connection.recv(_READ) or b"closed\0"
+        if not answer.startswith(b"CONNECTED"):
+            raise ConnectionError(answer.decode(errors="replace"))
+        return connection
+
+
+class FrameCounter:
+    """Finds frames in what was read: the ack handles of messages, and the ids of receipts."""
+
+    def __init__(self) -> None:
+        self.receipts: list[bytes] = []
+        self._pieces: list[bytes] = []
+        self._have = self._need = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The handles of the messages that ``data`` completes; ConnectionError for any ERROR."""
+        self._pieces.append(data)
+        self._have += len(data)
+        if self._have < self._need:
+            return []
+        buffer, handles = b"".join(self._pieces), []
+        place = stop = 0
+        while (frame := _frame(buffer, place)) is not None:
+            head, stop = frame
+            if head.startswith(b"MESSAGE"):
+                found = _ACK.search(head)
+                handles.append(found[1] if found else b"")
+            elif head.startswith(b"RECEIPT"):
+                self.receipts += _RECEIPT.findall(head)
+            else:
+                raise ConnectionError(buffer[place:stop].decode(errors="replace"))
+            place = stop
+        self._pieces = [buffer[place:]]
+        self._have = len(buffer) - place
+        self._need = _size(self._pieces[0])
+        return handles
+
+
+def _frame(buffer: bytes, place: int) -> tuple[bytes, int] | None:
+    """The head of the frame at ``place`` and where the next one begins; None if it is not complete."""
+    while buffer.startswith(b"\n", place):
+        place += 1
+    end = buffer.find(b"\n\n", place)
+    if end < 0:
+        return None
+    head = buffer[place:end]
+    length = _LENGTH.search(head)
+    stop = end + 2 + int(length[1]) if length else buffer.find(b"\0", end + 2)
+    return (head, stop + 1) if 0 <= stop < len(buffer) else None
+
+
+def _size(begun: bytes) -> int:
+    """How many bytes a begun frame has at least, so that a large one is not looked through at each read."""
+    head, found, _ = begun.partition(b"\n\n")
+    length = _LENGTH.search(head) if found else None
+    return len(head) + len(b"\n\n\0") + int(length[1]) if length else 0
+
+
+@dataclass(frozen=True)
+class Receiving:
+    """``messages`` of a queue over so many connections at once. ``headers`` are those of SUBSCRIBE that set
+    the prefetch."""
+
+    peer: Peer
+    destination: str
+    messages: int
+    connections: int = 1
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def receive(settings: Receiving) -> dict[str, float]:
+    """Seconds from the first SUBSCRIBE to the receipt of the last ACKs."""
+    headers = "".join(f"{name}:{value}\n" for name, value in settings.headers.items())
+    subscribe = f"SUBSCRIBE\nid:0\ndestination:{settings.destination}\nack:client-individual\n{headers}\n\0"
+    open_ones = {settings.peer.connect(): FrameCounter() for _ in range(settings.connections)}
+    began = time.monotonic()
+    for connection in open_ones:
+        connection.sendall(subscribe.encode())
+    count = 0
+    while count < settings.messages:
+        for connection in select.select(list(open_ones), [], [], 60)[0]:
+            handles = open_ones[connection].feed(connection.recv(_READ) or b"closed\n\n\0")
+            connection.sendall(b"".join(b"ACK\nid:%b\n\n\0" % handle for handle in handles))
+            count += len(handles)
+    for connection, counter in open_ones.items():
+        _finish(connection, counter)
+    seconds = time.monotonic() - began
+    for connection in open_ones:
+        connection.close()
+    return {"seconds": seconds, "messages": count}
+
+
+def _finish(connection: socket.socket, counter: FrameCounter) -> None:
+    """Everything that was sent before is done: the broker's receipt for UNSUBSCRIBE."""
+    connection.sendall(b"UNSUBSCRIBE\nid:0\nreceipt:last\n\n\0")
+    while b"last" not in counter.receipts:
+        counter.feed(connection.recv(_READ) or b"closed\n\n\0")
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """``messages`` with bodies of ``body`` octets; ``rate`` is how many a second, None as fast as it goes."""
+
+    peer: Peer
+    destination: str
+    messages: int
+    body: int
+    persistent: bool = False
+    rate: float | None = None
+
+    def frame(self, stamp: bytes = b"") -> bytes:
+        """One SEND; its body begins with ``stamp``."""
+        persistent = b"persistent:true\n" if self.persistent else b""
+        head = b"SEND\ndestination:%b\ncontent-type:application/json\n%bcontent-length:%d\n\n"
+        filled = stamp.ljust(self.body, b"x")
+        return head % (self.destination.encode(), persistent, len(filled)) + filled + b"\0"
+
+
+def publish(settings: Publishing) -> dict[str, float]:
+    """Seconds until the receipt: from then on all messages are in the queue."""
+    with settings.peer.connect() as connection:
+        began = time.monotonic()
+        for data in _at_rate(settings) if settings.rate else _at_once(settings):
+            connection.sendall(data)
+        _finish_sending(connection)
+        return {"seconds": time.monotonic() - began, "messages": settings.messages}
+
+
+def _at_once(settings: Publishing) -> Iterator[bytes]:
+    frame = settings.frame()
+    most = max(1, _READ // len(frame))
+    piece = frame * most
+    for _ in range(settings.messages // most):
+        yield piece
+    yield frame * (settings.messages % most)
+
+
+def _at_rate(settings: Publishing) -> Iterator[bytes]:
+    """Messages as they fall due, those of one tick of the clock together."""
+    assert settings.rate
+    began, sent = time.monotonic(), 0
+    while sent < settings.messages:
+        due = min(settings.messages, int((time.monotonic() - began) * settings.rate) + 1)
+        yield b"".join(settings.frame(b"%*d" % (_STAMP, time.time_ns())) for _ in range(due - sent))
+        sent = due
+        time.sleep(max(_TICK, began + sent / settings.rate - time.monotonic()))
+
+
+def sent_at(body: bytes) -> float:
+    """When a message that was published at a rate was sent, seconds since 1970."""
+    return int(body[:_STAMP]) / 1e9
+
+
+def _finish_sending(connection: socket.socket) -> None:
+    connection.settimeout(600)
+    connection.sendall(b"DISCONNECT\nreceipt:last\n\n\0")
+    counter = FrameCounter()
+    while b"last" not in counter.receipts:
+        counter.feed(connection.recv(_READ) or b"closed\n\n\0")
+
+
+def main() -> None:
+    settings: dict[str, Any] = json.loads(sys.argv[1])
+    action = settings.pop("action")
+    settings["peer"] = Peer(**settings["peer"])
+    found = receive(Receiving(**settings)) if action == "receive" else publish(Publishing(**settings))
+    print(json.dumps({**found, "processor": time.process_time()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The brokers that benchmarks talk to, each with processes of its own."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from support.brokers import BROKERS, Broker
+from support.brokers.activemq import ActiveMQ
+from support.brokers.artemis import Artemis
+from support.processes import descendants
+
+from benchmarks.bare import Peer
+from benchmarks.programs import Json, program
+
+__all__ = ["NAMES", "BenchmarkBroker", "running"]
+
+NAMES = ("rabbitmq", "activemq", "artemis")
+# Room for a filled queue, and the compiler and collector that a broker in earnest has.
+_JAVA_OPTIONS = ("-Xmx3g",)
+_PREFETCH = {"activemq": "activemq.prefetchSize", "artemis": "consumer-window-size"}
+_HEADERS_OF_A_FRAME = 350
+
+
+@dataclass(frozen=True)
+class BenchmarkBroker:
+    """A running broker: who it is, and its processes."""
+
+    name: str
+    peer: Peer
+    processes: tuple[int, ...]
+
+    def options(self, destination: str) -> dict[str, str]:
+        """What the connector needs, and nothing else."""
+        credentials = {"login": self.peer.login, "password": self.peer.password}
+        known = {key: value for key, value in credentials.items() if value is not None}
+        return {"url": f"stomp://{self.peer.host}:{self.peer.port}", "destination": destination, **known}
+
+    def prefetch(self, messages: int, body: int) -> dict[str, str]:
+        """The SUBSCRIBE header for so many un-acked messages; Artemis counts bytes."""
+        count = messages * (body + _HEADERS_OF_A_FRAME) if self.name == "artemis" else messages
+        return {_PREFETCH.get(self.name, "prefetch-count"): str(count)}
+
+    def program(self, action: str, destination: str, **settings: object) -> Json:
+        """Settings for the program ``bare``."""
+        return {"action": action, "peer": asdict(self.peer), "destination": destination, **settings}
+
+
+def new_queue() -> str:
+    """A queue that nobody used before."""
+    return f"/queue/bench-{secrets.token_hex(6)}"
+
+
+@contextmanager
+def running(name: str) -> Iterator[BenchmarkBroker]:
+    """The broker while the block runs; Unavailable if it cannot be had."""
+    if name == "devbroker":
+        with program("dev_broker", {}) as started:
+            yield BenchmarkBroker(name, Peer("127.0.0.1", started.line()["port"]), (started.pid,))
+        return
+    before = {process.pid for process in descendants()}
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        broker = BROKERS[name](Path(folder))
+        try:
+            yield _started(broker, before)
+        finally:
+            broker.stop()
+
+
+def _started(broker: Broker, before: set[int]) -> BenchmarkBroker:
+    if isinstance(broker, ActiveMQ | Artemis):
+        broker.java_options = _JAVA_OPTIONS
+    broker.start()
+    processes = tuple(process.pid for process in descendants() if process.pid not in before)
+    return BenchmarkBroker(
+        broker.name, Peer("127.0.0.1", broker.port, broker.login, broker.password), processes
+    )

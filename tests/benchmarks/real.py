@@ -1,0 +1,206 @@
+"""Messages a second from a real broker's queue to rows counted in ``foreachBatch``, on ``local[2]``.
+
+In each round of a case all candidates run in turn, each on a queue of its own that was filled just before (or
+is filled while it runs, with ``--meanwhile``): a bare socket, our receiver without Spark, and Spark with
+default and with tuned options. The time is from the subscription to the last message counted (and, without
+Spark, ACKed).
+
+    python -m benchmarks.real --brokers rabbitmq --cases "235 B, 1 receiver" --rounds 1
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+from support.brokers import Unavailable
+from support.spark import spark_session
+
+from benchmarks.alone import Alone
+from benchmarks.brokers import NAMES, BenchmarkBroker, new_queue, running
+from benchmarks.programs import program, result_of
+from benchmarks.results import Case, Figures, Goal, Results, describe_round
+from benchmarks.streams import run
+from benchmarks.usage import Processes, difference
+from spark_stomp import register
+
+BODIES = {"100 B": 100, "235 B": 235, "1 KB": 1_000, "10 KB": 10_000, "1 MB": 1_000_000}
+RECEIVERS = {"1 receiver": 1, "4 receivers": 4}
+CANDIDATES = ("bare socket", "receiver alone", "default", "tuned")
+GOALS = {"default": 0.55, "tuned": 0.7}
+# A run is bounded in bytes: the smaller of so many messages as asked for and so many octets.
+MOST_OCTETS = 1_000_000_000
+WARM_UP = 20_000
+
+
+@dataclass(frozen=True)
+class Load:
+    """One case: what is in the queue, and how many receivers read it."""
+
+    body: str
+    receivers: str
+    persistent: bool
+    meanwhile: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.body}, {self.receivers}"
+
+    @property
+    def section(self) -> str:
+        durable = "persistent" if self.persistent else "not persistent"
+        return durable + (", published meanwhile" if self.meanwhile else "")
+
+    @property
+    def octets(self) -> int:
+        return BODIES[self.body]
+
+    def messages(self, asked: int) -> int:
+        """How many are measured if ``asked`` are wanted of small ones."""
+        return max(1, min(asked, MOST_OCTETS // self.octets))
+
+    def tuned(self) -> dict[str, str]:
+        """Options that docs/running.md recommends for much traffic: a window of four batches."""
+        batch = max(50, min(25_000, 64_000_000 // self.octets))
+        return {"prefetch": str(4 * batch), "maxMessagesPerTrigger": str(batch)}
+
+
+class Measurement:
+    """A load on a broker, measured by each candidate."""
+
+    def __init__(self, spark: SparkSession, broker: BenchmarkBroker, load: Load, messages: int) -> None:
+        self._spark, self._broker, self._load = spark, broker, load
+        self._messages = load.messages(messages)
+        self._processes = Processes(broker.processes)
+        self._candidates: dict[str, Callable[[str], Figures]] = {
+            "bare socket": self._bare,
+            "receiver alone": self._alone,
+            "default": partial(self._through_spark, {}),
+            "tuned": partial(self._through_spark, load.tuned()),
+        }
+
+    def round(self, names: Sequence[str]) -> dict[str, Figures]:
+        """The figures of each candidate, one after another."""
+        return {name: self._measured(self._candidates[name]) for name in names}
+
+    def _measured(self, candidate: Callable[[str], Figures]) -> Figures:
+        queue = new_queue()
+        with self._published(queue):
+            return candidate(queue)
+
+    @contextmanager
+    def _published(self, queue: str) -> Iterator[None]:
+        load = {"messages": self._messages, "body": self._load.octets, "persistent": self._load.persistent}
+        with program("bare", self._broker.program("publish", queue, **load)) as publisher:
+            if not self._load.meanwhile:
+                publisher.line()
+            yield
+
+    def _bare(self, queue: str) -> Figures:
+        prefetch = int(self._load.tuned()["prefetch"])
+        headers = self._broker.prefetch(prefetch, self._load.octets)
+        settings = {
+            "messages": self._messages,
+            "connections": RECEIVERS[self._load.receivers],
+            "headers": headers,
+        }
+        return self._by_itself("bare", self._broker.program("receive", queue, **settings))
+
+    def _alone(self, queue: str) -> Figures:
+        options = {**self._options(queue), **self._load.tuned()}
+        return self._by_itself("alone", asdict(Alone(options, self._messages)))
+
+    def _by_itself(self, name: str, settings: dict[str, object]) -> Figures:
+        before = self._processes.seconds()
+        found = result_of(name, settings)
+        spent = difference(self._processes.seconds(), before).get("broker s", 0.0)
+        return {
+            "value": self._messages / found["seconds"],
+            "messages": self._messages,
+            "broker s": spent,
+            "client s": round(found["processor"], 2),
+        }
+
+    def _through_spark(self, tuning: dict[str, str], queue: str) -> Figures:
+        options = {**self._options(queue), **tuning}
+        streamed = run(self._spark, options, self._messages, processes=self._processes)
+        rate = self._messages / streamed.seconds
+        return {"value": rate, "messages": self._messages, **streamed.figures()}
+
+    def _options(self, queue: str) -> dict[str, str]:
+        return {**self._broker.options(queue), "receivers": str(RECEIVERS[self._load.receivers])}
+
+
+def main() -> None:
+    arguments = _arguments()
+    results, loads = Results("real"), _loads(arguments)
+    spark = spark_session("local[2]")
+    register(spark)
+    for name in arguments.brokers.split(","):
+        try:
+            with running(name) as broker:
+                _measure(spark, broker, loads, results, arguments)
+        except Unavailable as why:
+            print(f"skipped: {name} cannot be had: {why}")
+    spark.stop()
+
+
+def _measure(
+    spark: SparkSession,
+    broker: BenchmarkBroker,
+    loads: Sequence[Load],
+    results: Results,
+    arguments: argparse.Namespace,
+) -> None:
+    # The first query pays for starting workers, and for what Java compiles.
+    Measurement(spark, broker, loads[0], WARM_UP).round(["default"])
+    for load in loads:
+        case = as_case(broker.name, load)
+        if arguments.fresh:
+            results.forget(case.section, case.name)
+        measurement = Measurement(spark, broker, load, arguments.messages)
+        for _ in range(arguments.rounds):
+            figures = measurement.round(arguments.candidates.split(","))
+            results.add(case, figures)
+            print(describe_round(case, figures), flush=True)
+
+
+def as_case(broker: str, load: Load) -> Case:
+    """The case of the results file."""
+    has_goals = load.body == "235 B" and load.receivers == "1 receiver" and not load.persistent
+    goals = [Goal(name, "bare socket", at_least=ratio) for name, ratio in GOALS.items() if has_goals]
+    return Case(f"{broker}, {load.section}", load.name, "messages/s", "bare socket", goals)
+
+
+def _loads(arguments: argparse.Namespace) -> list[Load]:
+    names = [one.strip() for one in arguments.cases.split(";") if one.strip()]
+    every = [f"{body}, {receivers}" for body in BODIES for receivers in RECEIVERS]
+    if unknown := set(names) - set(every):
+        raise SystemExit(f"no such case: {', '.join(unknown)}; there are: {'; '.join(every)}")
+    kinds = [kind == "persistent" for kind in arguments.kinds.split(",")]
+    return [
+        Load(body, receivers, persistent, arguments.meanwhile)
+        for persistent in kinds
+        for body, receivers in (name.split(", ") for name in names or every)
+    ]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.real")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="of small ones, for each candidate")
+    parser.add_argument("--brokers", default=",".join(NAMES))
+    parser.add_argument("--cases", default="", help='by ";", as in "235 B, 1 receiver"; all by default')
+    parser.add_argument("--kinds", default="transient,persistent", help="or one of them")
+    parser.add_argument("--candidates", default=",".join(CANDIDATES))
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--meanwhile", action="store_true", help="publish while reading")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier rounds of these cases")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""A streaming query that a benchmark runs to its last message."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from support.spark import Running
+
+from benchmarks.usage import Processes, difference
+from spark_stomp.metrics import read_status
+
+__all__ = ["Count", "Streamed", "run"]
+
+_PATIENCE = 1_800.0
+_EDGE = 2
+
+
+@dataclass
+class Count:
+    """A foreachBatch function that counts rows, and notes how many each batch had and when it was done."""
+
+    slow: float = 0.0
+    """Seconds that it sleeps in each batch."""
+    batches: list[int] = field(default_factory=list)
+    ended: float = 0.0
+    total: int = 0
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        rows = batch.count()
+        if rows:
+            time.sleep(self.slow)
+            self.ended = time.time()
+            self.batches.append(rows)
+            self.total += rows
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """From the first subscription to the end of the last batch. ``spent`` are processor seconds by role, from
+    the start of the query on."""
+
+    seconds: float
+    batches: list[int]
+    spent: dict[str, float]
+
+    @property
+    def steady(self) -> list[int]:
+        """Sizes of the batches without the first two and the last; of all if there are too few."""
+        return self.batches[_EDGE:-1] or self.batches
+
+    def figures(self) -> dict[str, float]:
+        """What a results file says of the batches and of the processor."""
+        sizes = self.steady
+        return {
+            "batches": len(self.batches),
+            "smallest batch": min(sizes),
+            "median batch": statistics.median(sizes),
+            "cores busy": round(sum(self.spent.values()) / self.seconds, 2),
+            **self.spent,
+        }
+
+
+def run(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    messages: int,
+    *,
+    sink: Count | None = None,
+    processes: Processes | None = None,
+    meanwhile: Callable[[Count], object] = lambda sink: None,
+) -> Streamed:
+    """Run a query until so many rows were counted. ``meanwhile`` is called about ten times a second."""
+    count, processes = sink or Count(), processes or Processes()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        status = folder / "status.json"
+        stream = spark.readStream.format("stomp").options(**options).option("statusFile", str(status))
+        before = processes.seconds()
+        with Running(stream.load(), folder / "checkpoint", count) as query:
+
+            def done() -> bool:
+                meanwhile(count)
+                return count.total >= messages
+
+            query.wait(done, _PATIENCE, f"{messages} messages", every=0.1)
+            spent = difference(processes.seconds(), before)
+            query.wait(lambda: _connected_since(status), what="the status file")
+            return Streamed(count.ended - _connected_since(status), count.batches, spent)
+
+
+def _connected_since(status: Path) -> float:
+    """When the first receiver subscribed, seconds since 1970; 0 if that is not known yet."""
+    if not status.exists():
+        return 0.0
+    receivers = read_status(str(status))["receivers"].values()
+    since = [one["connected_since"] for one in receivers if one["connected_since"]]
+    return min(datetime.fromisoformat(text).timestamp() for text in since) if since else 0.0

@@ -1,0 +1,88 @@
+"""What the processes of a benchmark take: processor seconds and resident memory, by what they are for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+from support.processes import stream_readers, task_workers
+
+__all__ = ["Processes", "difference"]
+
+READER = "driver Python"
+"""The process beside the driver that receives the messages."""
+_MIB = 2**20
+
+
+class Processes:
+    """Those of a Spark session that this process started, and of a broker, if it is given."""
+
+    def __init__(self, broker: Iterable[int] = ()) -> None:
+        self._broker = tuple(broker)
+
+    def by_role(self) -> dict[str, list[psutil.Process]]:
+        """All that are alive now. ``foreachBatch`` is this process, which runs the sink."""
+        own = psutil.Process()
+        found = {
+            "broker": [psutil.Process(pid) for pid in self._broker if psutil.pid_exists(pid)],
+            "JVM": [one for one in own.children() if _name(one) == "java" and one.pid not in self._broker],
+            READER: stream_readers(),
+            "worker": task_workers(own.pid),
+            "foreachBatch": [own],
+        }
+        return {role: processes for role, processes in found.items() if processes}
+
+    def seconds(self) -> dict[str, float]:
+        """Processor seconds by role since each process began. One that ended counts no more."""
+        return {f"{role} s": _sum(_seconds, those) for role, those in self.by_role().items()}
+
+    def resident(self) -> dict[str, float]:
+        """MiB of memory by role."""
+        return {role: _sum(_resident, those) for role, those in self.by_role().items()}
+
+    def spilled(self) -> float:
+        """MiB on disk of files without a name that the driver's Python process has open."""
+        return sum(map(_unnamed, (one.pid for one in stream_readers()))) / _MIB
+
+
+def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, float]:
+    """What was taken since ``before``, by role; nothing of those that took nothing."""
+    taken = {role: spent - before.get(role, 0.0) for role, spent in after.items()}
+    return {role: round(spent, 2) for role, spent in taken.items() if spent > 0}
+
+
+def _sum(measure: object, processes: Iterable[psutil.Process]) -> float:
+    total = 0.0
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            total += measure(process)  # type: ignore[operator]
+    return total
+
+
+def _seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _resident(process: psutil.Process) -> float:
+    return float(process.memory_info().rss) / _MIB
+
+
+def _name(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return str(process.name())
+    return ""
+
+
+def _unnamed(pid: int) -> int:
+    total = 0
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found = os.stat(entry)  # noqa: PTH116 - of what it is open on, not of the link's name
+            if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                total += found.st_blocks * 512
+    return total
