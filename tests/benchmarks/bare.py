@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,8 @@ _READ = 1 << 20
 _LENGTH = re.compile(rb"\ncontent-length:(\d+)")
 _ACK = re.compile(rb"\nack:([^\n]*)")
 _RECEIPT = re.compile(rb"\nreceipt-id:([^\n]*)")
+_CLOSED = b"closed\n\n\0"
+_PATIENCE = 60.0
 _STAMP = 20
 _TICK = 0.001
 
@@ -40,7 +43,7 @@ class Peer:
 
     def connect(self) -> socket.socket:
         """A connection that is CONNECTED; ConnectionError if the broker says anything else."""
-        connection = socket.create_connection((self.host, self.port), timeout=60)
+        connection = socket.create_connection((self.host, self.port), timeout=_PATIENCE)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         login = f"login:{self.login}\npasscode:{self.password}\n" if self.login else ""
         connection.sendall(f"CONNECT\naccept-version:1.2\nhost:/\nheart-beat:0,0\n{login}\n\0".encode())
@@ -120,29 +123,57 @@ def receive(settings: Receiving) -> dict[str, float]:
     """Seconds from the first SUBSCRIBE to the receipt of the last ACKs."""
     headers = "".join(f"{name}:{value}\n" for name, value in settings.headers.items())
     subscribe = f"SUBSCRIBE\nid:0\ndestination:{settings.destination}\nack:client-individual\n{headers}\n\0"
-    open_ones = {settings.peer.connect(): FrameCounter() for _ in range(settings.connections)}
-    began = time.monotonic()
-    for connection in open_ones:
-        connection.sendall(subscribe.encode())
-    count = 0
+    subscriptions = [Subscription(settings.peer.connect()) for _ in range(settings.connections)]
+    began, count = time.monotonic(), 0
+    for one in subscriptions:
+        one.send(subscribe.encode())
     while count < settings.messages:
-        for connection in select.select(list(open_ones), [], [], 60)[0]:
-            handles = open_ones[connection].feed(connection.recv(_READ) or b"closed\n\n\0")
-            connection.sendall(b"".join(b"ACK\nid:%b\n\n\0" % handle for handle in handles))
-            count += len(handles)
-    for connection, counter in open_ones.items():
-        _finish(connection, counter)
+        count += sum(one.step() for one in _ready(subscriptions))
+    for one in subscriptions:
+        one.send(b"UNSUBSCRIBE\nid:0\nreceipt:last\n\n\0")
+    while any(b"last" not in one.counter.receipts for one in subscriptions):
+        count += sum(one.step() for one in _ready(subscriptions))
     seconds = time.monotonic() - began
-    for connection in open_ones:
-        connection.close()
+    for one in subscriptions:
+        one.connection.close()
     return {"seconds": seconds, "messages": count}
 
 
-def _finish(connection: socket.socket, counter: FrameCounter) -> None:
-    """Everything that was sent before is done: the broker's receipt for UNSUBSCRIBE."""
-    connection.sendall(b"UNSUBSCRIBE\nid:0\nreceipt:last\n\n\0")
-    while b"last" not in counter.receipts:
-        counter.feed(connection.recv(_READ) or b"closed\n\n\0")
+class Subscription:
+    """A connection that is read while it sends: a broker may not read ACKs before its messages were read."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self.connection = connection
+        self.counter = FrameCounter()
+        self.out = b""
+
+    def fileno(self) -> int:
+        """For select."""
+        return self.connection.fileno()
+
+    def send(self, data: bytes) -> None:
+        """Send as much as goes, and the rest with the next steps."""
+        self.out += data
+        with suppress(BlockingIOError):
+            self.out = self.out[self.connection.send(self.out) :]
+
+    def step(self) -> int:
+        """Read once and ACK what came; how many messages that were."""
+        handles: list[bytes] = []
+        with suppress(BlockingIOError):
+            handles = self.counter.feed(self.connection.recv(_READ) or _CLOSED)
+        self.send(b"".join(b"ACK\nid:%b\n\n\0" % handle for handle in handles))
+        return len(handles)
+
+
+def _ready(subscriptions: list[Subscription]) -> list[Subscription]:
+    """Those that can be read or written; TimeoutError if there is none for a minute."""
+    waiting = [one for one in subscriptions if one.out]
+    readable, writable, _ = select.select(subscriptions, waiting, [], _PATIENCE)
+    if not readable and not writable:
+        raise TimeoutError(f"the broker said nothing for {_PATIENCE:g}s")
+    return list(dict.fromkeys([*readable, *writable]))
 
 
 @dataclass(frozen=True)
@@ -200,11 +231,11 @@ def sent_at(body: bytes) -> float:
 
 
 def _finish_sending(connection: socket.socket) -> None:
-    connection.settimeout(600)
+    connection.settimeout(10 * _PATIENCE)
     connection.sendall(b"DISCONNECT\nreceipt:last\n\n\0")
     counter = FrameCounter()
     while b"last" not in counter.receipts:
-        counter.feed(connection.recv(_READ) or b"closed\n\n\0")
+        counter.feed(connection.recv(_READ) or _CLOSED)
 
 
 def main() -> None:

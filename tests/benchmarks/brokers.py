@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from support.brokers import BROKERS, Broker
+from support.brokers import BROKERS, Broker, Unavailable
 from support.brokers.activemq import ActiveMQ
 from support.brokers.artemis import Artemis
 from support.processes import descendants
@@ -17,7 +17,7 @@ from support.processes import descendants
 from benchmarks.bare import Peer
 from benchmarks.programs import Json, program
 
-__all__ = ["NAMES", "BenchmarkBroker", "running"]
+__all__ = ["NAMES", "BenchmarkBroker", "each_broker", "new_queue", "running"]
 
 NAMES = ("rabbitmq", "activemq", "artemis")
 # Room for a filled queue, and the compiler and collector that a broker in earnest has.
@@ -69,6 +69,18 @@ def running(name: str) -> Iterator[BenchmarkBroker]:
             yield _started(broker, before)
         finally:
             broker.stop()
+
+
+def each_broker(names: str) -> Iterator[BenchmarkBroker]:
+    """Those with the names, separated by commas, one after another; a word for each that cannot be had."""
+    for name in names.split(","):
+        with ExitStack() as stack:
+            try:
+                broker = stack.enter_context(running(name))
+            except Unavailable as why:
+                print(f"skipped: {name} cannot be had: {why}")
+            else:
+                yield broker
 
 
 def _started(broker: Broker, before: set[int]) -> BenchmarkBroker:

@@ -17,13 +17,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from pyspark.sql import SparkSession
-from support.brokers import Unavailable
 from support.spark import spark_session
 
 from benchmarks.alone import Alone
-from benchmarks.brokers import NAMES, BenchmarkBroker, new_queue, running
+from benchmarks.brokers import NAMES, BenchmarkBroker, each_broker, new_queue
 from benchmarks.programs import program, result_of
-from benchmarks.results import Case, Figures, Goal, Results, describe_round
+from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
 from benchmarks.streams import run
 from benchmarks.usage import Processes, difference
 from spark_stomp import register
@@ -83,9 +82,9 @@ class Measurement:
             "tuned": partial(self._through_spark, load.tuned()),
         }
 
-    def round(self, names: Sequence[str]) -> dict[str, Figures]:
+    def round(self, names: Sequence[str]) -> tuple[dict[str, Figures], Series]:
         """The figures of each candidate, one after another."""
-        return {name: self._measured(self._candidates[name]) for name in names}
+        return {name: self._measured(self._candidates[name]) for name in names}, {}
 
     def _measured(self, candidate: Callable[[str], Figures]) -> Figures:
         queue = new_queue()
@@ -140,33 +139,14 @@ def main() -> None:
     results, loads = Results("real"), _loads(arguments)
     spark = spark_session("local[2]")
     register(spark)
-    for name in arguments.brokers.split(","):
-        try:
-            with running(name) as broker:
-                _measure(spark, broker, loads, results, arguments)
-        except Unavailable as why:
-            print(f"skipped: {name} cannot be had: {why}")
+    for broker in each_broker(arguments.brokers):
+        # The first query pays for starting workers, and for what Java compiles.
+        Measurement(spark, broker, loads[0], WARM_UP).round(["default"])
+        for load in loads:
+            measurement = Measurement(spark, broker, load, arguments.messages)
+            measured = partial(measurement.round, arguments.candidates.split(","))
+            results.measure(as_case(broker.name, load), arguments, measured)
     spark.stop()
-
-
-def _measure(
-    spark: SparkSession,
-    broker: BenchmarkBroker,
-    loads: Sequence[Load],
-    results: Results,
-    arguments: argparse.Namespace,
-) -> None:
-    # The first query pays for starting workers, and for what Java compiles.
-    Measurement(spark, broker, loads[0], WARM_UP).round(["default"])
-    for load in loads:
-        case = as_case(broker.name, load)
-        if arguments.fresh:
-            results.forget(case.section, case.name)
-        measurement = Measurement(spark, broker, load, arguments.messages)
-        for _ in range(arguments.rounds):
-            figures = measurement.round(arguments.candidates.split(","))
-            results.add(case, figures)
-            print(describe_round(case, figures), flush=True)
 
 
 def as_case(broker: str, load: Load) -> Case:
@@ -196,9 +176,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", default="", help='by ";", as in "235 B, 1 receiver"; all by default')
     parser.add_argument("--kinds", default="transient,persistent", help="or one of them")
     parser.add_argument("--candidates", default=",".join(CANDIDATES))
-    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--meanwhile", action="store_true", help="publish while reading")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier rounds of these cases")
+    add_arguments(parser)
     return parser.parse_args()
 
 

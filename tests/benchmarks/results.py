@@ -10,11 +10,12 @@ minute on the same machine, so ratios are made within a round. ``report.py`` mak
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cache
@@ -24,13 +25,27 @@ from typing import Any
 
 import spark_stomp
 
-__all__ = ["FOLDER", "Case", "Figures", "Goal", "Results", "Round", "describe_machine", "describe_round"]
+__all__ = [
+    "FOLDER",
+    "Case",
+    "Figures",
+    "Goal",
+    "Results",
+    "Round",
+    "Series",
+    "add_arguments",
+    "describe_machine",
+    "describe_round",
+]
 
 FOLDER = Path(__file__).parent / "results"
 _PACKAGES = ("spark-stomp", "pyspark", "pyarrow", "numpy", "stomp.py")
 
 Figures = dict[str, float]
 """What one candidate did in one round: ``value`` in the unit of the case, and further figures by name."""
+
+Series = dict[str, list[list[float]]]
+"""Figures over time, by name: pairs of numbers."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +65,12 @@ class Goal:
 @dataclass(frozen=True)
 class Round:
     """Figures by candidate, taken one after another. ``at`` is when it ended, UTC; ``code`` is a digest of
-    the package's files. ``series`` are figures over time: by name, pairs of numbers."""
+    the package's files."""
 
     at: str
     code: str
     figures: dict[str, Figures]
-    series: dict[str, list[list[float]]] = field(default_factory=dict)
+    series: Series = field(default_factory=dict)
 
 
 @dataclass
@@ -117,11 +132,25 @@ class Results:
         """Drop the rounds of a case, to begin anew."""
         self.cases = [case for case in self.cases if (case.section, case.name) != (section, name)]
 
+    def measure(
+        self,
+        case: Case,
+        arguments: argparse.Namespace,
+        measure: Callable[[], tuple[dict[str, Figures], Series]],
+    ) -> None:
+        """Measure, keep and print as many rounds as the arguments of :func:`add_arguments` say."""
+        if arguments.fresh:
+            self.forget(case.section, case.name)
+        for _ in range(arguments.rounds):
+            figures, series = measure()
+            self.add(case, figures, series)
+            print(describe_round(case, figures), flush=True)
+
     def add(
         self,
         case: Case,
         figures: dict[str, Figures],
-        series: Mapping[str, list[list[float]]] | None = None,
+        series: Series | None = None,
     ) -> Case:
         """Add a round to the case with this section and name, and write the file; returns that case."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -136,7 +165,7 @@ class Results:
                 case.goals,
                 case.note,
             )
-        known.rounds.append(Round(now, _code(), figures, dict(series or {})))
+        known.rounds.append(Round(now, _code(), figures, series or {}))
         self._write()
         return known
 
@@ -150,6 +179,12 @@ class Results:
         new = self._file.with_suffix(".new")
         new.write_text(json.dumps(text, indent=1) + "\n")
         new.replace(self._file)
+
+
+def add_arguments(parser: argparse.ArgumentParser, rounds: int = 1) -> None:
+    """What all benchmarks take."""
+    parser.add_argument("--rounds", type=int, default=rounds, help="of each case")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier rounds of the same cases")
 
 
 def describe_machine() -> dict[str, str]:
