@@ -4,7 +4,7 @@
 # make coverage    which lines and branches the tests without Spark do not reach
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
 # make soak    the property tests at length and the long runs, in two processes, with a line for each at the end
-# make bench   the benchmarks
+# make bench   the benchmarks, some hours; writes tests/benchmarks/RESULTS.md
 # make clean   removes what these made, the virtual environment included
 
 SHELL := /bin/bash
@@ -57,8 +57,12 @@ soak: $(STAMPS)/soak $(STAMPS)/package
 	cd tests && $(BIN)/pytest -m "soak or property" --hypothesis-profile=soak --timeout=7200 \
 		-n 2 --no-loadscope-reorder $(ARGS)
 
+# From tests/, like the tests. Each benchmark adds to its file of results, and begins it anew; what cannot be had is
+# left out with a word. tests/benchmarks/README.md says how long they take, and how to run parts of them.
+BENCH := codec costs source memory latency real
 bench: $(STAMPS)/dev $(STAMPS)/package
-	cd tests && for bench in codec source; do $(BIN)/python -m benchmarks.$$bench || exit; done
+	cd tests && for bench in $(BENCH); do $(BIN)/python -m benchmarks.$$bench --fresh $(ARGS) || exit; done
+	cd tests && $(BIN)/python -m benchmarks.report
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .

@@ -12,15 +12,13 @@ The first table holds what the goals are about: ten headers and a body of 235 oc
 bodies, bodies that leave the quickest path, layouts that make the Arrow decoder work harder, and that the
 cost is linear in the size of the input.
 
-``python -m benchmarks.codec [--rounds N]`` always exits with 0 and says of each goal whether it was
-met: what a busy machine measures is no reason to fail a build.
+``python -m benchmarks.codec [--rounds N]``
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from stomp.utils import parse_frame
 
+from benchmarks.results import Case, Figures, Goal, Results, add_arguments, describe_round
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, FrameScanner, Limits, MessageBlock
@@ -42,7 +41,7 @@ RULES = RowRules(id_header="message-id", timestamp_unit="ms")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
 LARGE = Limits(max_body=2**31, max_frame=2**31)
 
-out = sys.stdout.write
+REFERENCE = "stomp.py"
 
 
 @dataclass(frozen=True)
@@ -166,23 +165,25 @@ def measure(load: Load, names: Sequence[str], rounds: int) -> dict[str, list[flo
     return spent
 
 
-def ratio(spent: dict[str, list[float]], name: str) -> float:
-    """How many times as fast as stomp.py: the median over the rounds."""
-    pairs = zip(spent["stomp.py"], spent[name], strict=True)
-    return statistics.median(reference / own for reference, own in pairs)
-
-
-def report(load: Load, rounds: int, names: Sequence[str] = tuple(CANDIDATES)) -> dict[str, float]:
-    """Print the table of one load; the ratios by candidate."""
+def report(
+    results: Results,
+    load: Load,
+    rounds: int,
+    names: Sequence[str] = tuple(CANDIDATES),
+    goals: Sequence[Goal] = (),
+) -> None:
+    """Keep and print the figures of one load, of which there are none from earlier."""
     spent = measure(load, names, rounds)
     octets = len(load.stream) / len(load.frames)
-    out(f"\n{load.name} ({len(load.frames):,} frames of {octets:,.0f} octets)\n")
-    for name, times in spent.items():
-        median = statistics.median(times)
-        rate, volume = 1 / median, octets / median / 1e6
-        out(f"  {name:<10}{rate:>14,.0f} frames/s {volume:>10,.1f} MB/s")
-        out(f" {ratio(spent, name):>8.1f} x stomp.py\n" if "stomp.py" in spent else "\n")
-    return {name: ratio(spent, name) for name in names} if "stomp.py" in spent else {}
+    case = Case("Frames a second on one core", load.name, "frames/s", REFERENCE, list(goals))
+    results.forget(case.section, case.name)
+    for times in zip(*spent.values(), strict=True):
+        figures: dict[str, Figures] = {
+            name: {"value": 1 / per_frame, "MB/s": octets / per_frame / 1e6}
+            for name, per_frame in zip(spent, times, strict=True)
+        }
+        results.add(case, figures)
+    print(describe_round(case, figures), flush=True)
 
 
 def keep_memory() -> None:
@@ -197,50 +198,51 @@ def keep_memory() -> None:
         library.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def linearity(rounds: int) -> None:
-    """Seconds while the input doubles: many frames, then one frame whose body doubles."""
+def linearity(results: Results, rounds: int) -> None:
+    """Cost of an octet while the input doubles: many frames, then one frame whose body doubles. The least of
+    the rounds."""
     keep_memory()
-    out("\ncost per octet while the input doubles (1.00 = the smallest; linear cost stays level)\n")
     small = json_body(235)
     many = [
         Load(f"{n:,} frames", [frame(i, small) for i in range(n)]) for n in (5_000, 10_000, 20_000, 40_000)
     ]
     one = [Load(f"a body of {n} MiB", [frame(0, b"x" * n * 2**20)]) for n in (32, 64, 128)]
-    for loads in (many, one):
-        first: dict[str, float] = {}
-        for load in loads:
-            size = len(load.stream)
-            out(f"  {load.name:<20}")
-            for name in GOALS:
+    for what, loads in (("frames", many), ("one body", one)):
+        for name in GOALS:
+            costs: dict[str, Figures] = {}
+            for load in loads:
                 run = CANDIDATES[name](load)
-                cost = min(seconds(run, len(load.frames)) for _ in range(rounds)) / size
-                out(f"{name:>10} {cost / first.setdefault(name, cost):5.2f}")
-            out("\n")
+                cost = min(seconds(run, len(load.frames)) for _ in range(rounds))
+                costs[load.name] = {"value": cost / len(load.stream) * 1e9}
+            case = Case(f"Cost of an octet while its input doubles: {what}", name, "ns", loads[0].name)
+            results.forget(case.section, case.name)
+            results.add(case, costs)
+            print(describe_round(case, costs), flush=True)
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    arguments.add_argument("--rounds", type=int, default=9, help="measured rounds of each table (default: 9)")
-    rounds = arguments.parse_args().rounds
+    parser = argparse.ArgumentParser(prog="benchmarks.codec")
+    add_arguments(parser, rounds=9)
+    rounds = parser.parse_args().rounds
+    results = Results("codec")
+    goals = [Goal(name, REFERENCE, at_least=ratio) for name, ratio in GOALS.items()]
     small, large = json_body(235), json_body(10_240)
-    goals = report(Load("10 headers, body of 235 octets", [frame(i, small) for i in range(10_000)]), rounds)
-    report(Load("10 headers, body of 10 KiB", [frame(i, large) for i in range(1_000)]), rounds)
+    usual = Load("10 headers, body of 235 octets", [frame(i, small) for i in range(10_000)])
+    report(results, usual, rounds, goals=goals)
+    report(results, Load("10 headers, body of 10 KiB", [frame(i, large) for i in range(1_000)]), rounds)
     pieces = Load("235 octets in reads of 64 KiB", [frame(i, small) for i in range(10_000)], 64 << 10)
-    report(pieces, rounds, ["stomp.py", "decoder", "scanner", "with ids"])
+    report(results, pieces, rounds, ["stomp.py", "decoder", "scanner", "with ids"])
     various = [frame(i, small[: 100 + i * 37 % 135]) for i in range(10_000)]
-    report(Load("10 headers, bodies of 100 to 234 octets", various), rounds)
+    report(results, Load("10 headers, bodies of 100 to 234 octets", various), rounds)
     binary = [frame(i, b"\0" + small[1:]) for i in range(10_000)]
-    report(Load("10 headers, body of 235 octets with a NUL", binary), rounds)
-    report(Load("10 headers, body of 100 MB", [frame(0, json_body(100_000_000))]), max(3, rounds // 3))
+    report(results, Load("10 headers, body of 235 octets with a NUL", binary), rounds)
+    huge = Load("10 headers, body of 100 MB", [frame(0, json_body(100_000_000))])
+    report(results, huge, max(3, rounds // 3))
     mixed = [frame(i, small, dropped=b"redelivered" if i % 2 else b"") for i in range(10_000)]
-    report(Load("two layouts, body of 235 octets", mixed), rounds, ["stomp.py", "arrow"])
+    report(results, Load("two layouts, body of 235 octets", mixed), rounds, ["stomp.py", "arrow"])
     escaped = [frame(i, small, escaped=True) for i in range(10_000)]
-    report(Load("escaped ids, body of 235 octets", escaped), rounds, ["stomp.py", "arrow"])
-    linearity(max(3, rounds // 2))
-    out("\ngoals (235 octets)\n")
-    for name, goal in GOALS.items():
-        verdict = "met" if goals[name] >= goal else "NOT met"
-        out(f"  {name:<10}{goals[name]:>6.1f} x of {goal:.0f} x: {verdict}\n")
+    report(results, Load("escaped ids, body of 235 octets", escaped), rounds, ["stomp.py", "arrow"])
+    linearity(results, max(3, rounds // 2))
     return 0
 
 

@@ -136,13 +136,13 @@ class Measurement:
 
 def main() -> None:
     arguments = _arguments()
-    results, loads = Results("real"), _loads(arguments)
+    results, every = Results("real"), loads(arguments)
     spark = spark_session("local[2]")
     register(spark)
     for broker in each_broker(arguments.brokers):
         # The first query pays for starting workers, and for what Java compiles.
-        Measurement(spark, broker, loads[0], WARM_UP).round(["default"])
-        for load in loads:
+        Measurement(spark, broker, every[0], WARM_UP).round(["default"])
+        for load in every:
             measurement = Measurement(spark, broker, load, arguments.messages)
             measured = partial(measurement.round, arguments.candidates.split(","))
             results.measure(as_case(broker.name, load), arguments, measured)
@@ -156,16 +156,16 @@ def as_case(broker: str, load: Load) -> Case:
     return Case(f"{broker}, {load.section}", load.name, "messages/s", "bare socket", goals)
 
 
-def _loads(arguments: argparse.Namespace) -> list[Load]:
+def loads(arguments: argparse.Namespace) -> list[Load]:
     names = [one.strip() for one in arguments.cases.split(";") if one.strip()]
-    every = [f"{body}, {receivers}" for body in BODIES for receivers in RECEIVERS]
-    if unknown := set(names) - set(every):
-        raise SystemExit(f"no such case: {', '.join(unknown)}; there are: {'; '.join(every)}")
+    known = [f"{body}, {receivers}" for body in BODIES for receivers in RECEIVERS]
+    if unknown := set(names) - set(known):
+        raise SystemExit(f"no such case: {', '.join(unknown)}; there are: {'; '.join(known)}")
     kinds = [kind == "persistent" for kind in arguments.kinds.split(",")]
     return [
         Load(body, receivers, persistent, arguments.meanwhile)
         for persistent in kinds
-        for body, receivers in (name.split(", ") for name in names or every)
+        for body, receivers in (name.split(", ") for name in names or known)
     ]
 
 

@@ -16,7 +16,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -157,7 +157,7 @@ class Results:
         same = (one for one in self.cases if (one.section, one.name) == (case.section, case.name))
         known = next(same, None)
         if known is None:
-            self.cases.append(known := case)
+            self.cases.append(known := replace(case, rounds=[]))
         else:
             known.unit, known.reference, known.goals, known.note = (
                 case.unit,

@@ -1,34 +1,42 @@
 """Rows per second from a broker at wire speed to rows counted in ``foreachBatch``, on ``local[2]``.
 
 References of the same run: ready-made record batches without any broker (Spark's own limit), and a simple
-stream reader around stomp.py. The same with a journal is a ratio of that without. Prints ratios; absolute
-figures depend on the machine.
+stream reader around stomp.py. The same with a journal is a ratio of that without.
 """
 
 from __future__ import annotations
 
-import statistics
+import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.readwriter import DataStreamReader
-from support.spark import spark_session
+from support.spark import Running, spark_session
 
+from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
 from benchmarks.wire_broker import Frames, Renderer, wire_broker
 from spark_stomp import register
 
-MESSAGES = 400_000
 BATCH = 50_000
 WINDOW = 2 * BATCH
 STOMP_PY_MESSAGES = 40_000
-ROUNDS = 3
+PATIENCE = 300.0
 FRAME = Renderer(Frames()).render(1, 1)
-GOAL_OF_LIMIT, GOAL_OF_STOMP_PY, GOAL_WITH_JOURNAL = 0.4, 20.0, 0.8
+OURS, NARROW, LIMIT = "spark_stomp", "body and stable_id only", "ready-made batches"
+JOURNAL, ACKED_EARLY, STOMP_PY = "with a journal", "ackAfter=journal", "simple stomp.py"
+GOALS = [
+    Goal(OURS, LIMIT, at_least=0.85),
+    Goal(OURS, STOMP_PY, at_least=20.0),
+    Goal(JOURNAL, OURS, at_least=0.85),
+    Goal(ACKED_EARLY, OURS, at_least=1.0),
+]
 
 
 class ReadyMade(DataSource):
@@ -133,8 +141,8 @@ class StompPyReader(DataSourceStreamReader):
         self._connection.subscribe("/queue/a", id="0", ack="client-individual")
 
 
-def rate(frame: DataFrame, messages: int) -> float:
-    """Rows per second of a query over ``frame``, from its first row's batch to its last."""
+def rate(frame: DataFrame, messages: int, *, warm_up: bool = True) -> float:
+    """Rows per second of a query over ``frame``, without its first batch if that is a warm-up."""
     seen: list[tuple[float, int]] = []
 
     def sink(batch: DataFrame, batch_id: int) -> None:
@@ -143,67 +151,63 @@ def rate(frame: DataFrame, messages: int) -> float:
         if count:
             seen.append((begun, count))
 
-    with tempfile.TemporaryDirectory() as folder:
-        query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", folder).start()
-        while sum(count for _, count in seen) < messages:
-            failure = query.exception()
-            if failure is not None:
-                raise failure
-            time.sleep(0.005)
+    with tempfile.TemporaryDirectory() as folder, Running(frame, Path(folder), sink) as query:
+        query.wait(lambda: sum(count for _, count in seen) >= messages, PATIENCE, "all rows", every=0.005)
         ended = time.monotonic()
-        query.stop()
     # The first batch pays for starting workers; it is left out where there are others.
-    counted = seen[1:] or seen
+    counted = (seen[1:] if warm_up else seen) or seen
     return sum(count for _, count in counted) / (ended - counted[0][0])
 
 
-def journal_rate(stream: DataStreamReader, ack_after: str) -> float:
+def journal_rate(stream: DataStreamReader, messages: int, ack_after: str) -> float:
     """The same with ids and a new journal on the local disk, synced before Spark is told of anything."""
     with tempfile.TemporaryDirectory() as folder:
-        frame = stream.option("journal", f"{folder}/journal").option("ackAfter", ack_after)
-        return rate(frame.option("idHeader", "message-id").load("/queue/a"), MESSAGES)
-
-
-def median(run: Callable[[], float]) -> float:
-    return statistics.median(run() for _ in range(ROUNDS))
+        journaled = {"journal": f"{folder}/journal", "ackAfter": ack_after, "idHeader": "message-id"}
+        frame = stream.options(**journaled).load("/queue/a")
+        return rate(frame, messages)
 
 
 def main() -> None:
-    with wire_broker(MESSAGES, WINDOW) as port, wire_broker(STOMP_PY_MESSAGES, STOMP_PY_MESSAGES) as small:
+    parser = argparse.ArgumentParser(prog="benchmarks.source")
+    parser.add_argument("--messages", type=int, default=400_000, help="for each candidate but stomp.py")
+    add_arguments(parser, rounds=5)
+    arguments = parser.parse_args()
+    messages = arguments.messages
+    with wire_broker(messages, WINDOW) as port, wire_broker(STOMP_PY_MESSAGES, STOMP_PY_MESSAGES) as small:
         spark = spark_session("local[2]")
         register(spark)
         spark.dataSource.register(ReadyMade)
         spark.dataSource.register(StompPy)
-        report(spark, port, small)
+        case = Case("From a broker at wire speed", f"batches of {BATCH:,}", "rows/s", LIMIT, GOALS)
+        Results("source").measure(case, arguments, partial(measure, spark, messages, port, small))
         spark.stop()
 
 
-def report(spark: SparkSession, port: int, stomp_py_port: int) -> None:
+def measure(
+    spark: SparkSession, messages: int, port: int, stomp_py_port: int
+) -> tuple[dict[str, Figures], Series]:
+    """Rows per second of each candidate, one after another."""
+    ready = spark.readStream.format("ready-made").option("messages", messages)
+    simple = spark.readStream.format("stomp.py").option("port", stomp_py_port)
+    rates = {
+        LIMIT: rate(ready.load(), messages),
+        OURS: rate(_ours(spark, port).load("/queue/a"), messages),
+        NARROW: rate(_ours(spark, port).schema("body binary, stable_id string").load("/queue/a"), messages),
+        JOURNAL: journal_rate(_ours(spark, port), messages, "commit"),
+        ACKED_EARLY: journal_rate(_ours(spark, port), messages, "journal"),
+        # It reads its connection while the first batch runs.
+        STOMP_PY: rate(simple.load(), STOMP_PY_MESSAGES, warm_up=False),
+    }
+    return {name: {"value": rows} for name, rows in rates.items()}, {}
+
+
+def _ours(spark: SparkSession, port: int) -> DataStreamReader:
     options = {
         "url": f"stomp://127.0.0.1:{port}",
         "maxMessagesPerTrigger": str(BATCH),
         "prefetch": str(WINDOW),
     }
-    stream = spark.readStream.format("stomp").options(**options)
-    ours = median(lambda: rate(stream.load("/queue/a"), MESSAGES))
-    ready = spark.readStream.format("ready-made").option("messages", MESSAGES)
-    limit = median(lambda: rate(ready.load(), MESSAGES))
-    simple = spark.readStream.format("stomp.py").option("port", stomp_py_port)
-    reference = median(lambda: rate(simple.load(), STOMP_PY_MESSAGES))
-    print(f"{'spark_stomp':20} {ours:12,.0f} rows/s")
-    for ack_after in ("commit", "journal"):
-        journaled = median(lambda ack_after=ack_after: journal_rate(stream, ack_after))  # type: ignore[misc]
-        name = f"journal, {ack_after}"
-        print(
-            f"{name:20} {journaled:12,.0f} rows/s   of spark_stomp without one "
-            f"{journaled / ours:6.2f}   goal {GOAL_WITH_JOURNAL}"
-        )
-    references = (
-        ("ready-made batches", limit, GOAL_OF_LIMIT),
-        ("simple stomp.py", reference, GOAL_OF_STOMP_PY),
-    )
-    for name, rows, goal in references:
-        print(f"{name:20} {rows:12,.0f} rows/s   ratio {ours / rows:6.2f}   goal {goal}")
+    return spark.readStream.format("stomp").options(**options)
 
 
 if __name__ == "__main__":

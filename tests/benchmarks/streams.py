@@ -91,11 +91,11 @@ def run(
 
             query.wait(done, _PATIENCE, f"{messages} messages", every=0.1)
             spent = difference(processes.seconds(), before)
-            query.wait(lambda: _connected_since(status), what="the status file")
-            return Streamed(count.ended - _connected_since(status), count.batches, spent)
+            query.wait(lambda: connected_since(status), what="the status file")
+            return Streamed(count.ended - connected_since(status), count.batches, spent)
 
 
-def _connected_since(status: Path) -> float:
+def connected_since(status: Path) -> float:
     """When the first receiver subscribed, seconds since 1970; 0 if that is not known yet."""
     if not status.exists():
         return 0.0
