@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.options import parse_batch_options, parse_sink_options, parse_source_options
-from spark_stomp.schema import projection, sink_columns, source_struct
+from spark_stomp.options import SinkOptions, parse_batch_options, parse_sink_options, parse_source_options
+from spark_stomp.schema import SinkColumns, projection, sink_columns, source_struct
 from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.source.batch_reader import StompBatchReader
 from spark_stomp.source.stream_reader import StompStreamReader
@@ -41,16 +41,23 @@ class StompDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> StompBatchWriter:
         _refuse_overwrite(overwrite)
-        return StompBatchWriter(parse_sink_options(self.options), sink_columns(schema))
+        options = parse_sink_options(self.options)
+        return StompBatchWriter(options, _sink_columns(schema, options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StompStreamWriter:  # noqa: N802 - Spark's name
         _refuse_overwrite(overwrite)
-        return _stream_writer_class()(parse_sink_options(self.options), sink_columns(schema))
+        options = parse_sink_options(self.options)
+        return _stream_writer_class()(options, _sink_columns(schema, options))
 
 
 def register(spark: SparkSession) -> None:
     """Make ``format("stomp")`` known to ``spark``; not needed if the package is installed."""
     spark.dataSource.register(StompDataSource)
+
+
+def _sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
+    message = options.message
+    return sink_columns(schema, message.header_columns or (), message.dedup_key or ())
 
 
 def _refuse_overwrite(overwrite: bool) -> None:

@@ -12,7 +12,8 @@ pyspark is imported inside the functions that need it: the Arrow code works on a
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,10 +102,19 @@ SINK_COLUMNS: tuple[Column, ...] = (
     ),
     Column("content_type", (STRING,), True, "the `content-type` header; null sends none"),
     Column(
-        "headers", (HEADER_MAP,), True, "further headers of the message; a null value leaves its header out"
+        "headers",
+        (HEADER_MAP,),
+        True,
+        "further headers; a null value leaves its header out. Those that a broker sets on what it delivers, "
+        "such as `message-id` and `destination`, do not travel on",
     ),
+    Column("persistent", (BOOLEAN,), True, "whether the broker keeps the message over its own restart"),
+    Column("priority", ("int", BIGINT), True, "from 0 to 9"),
+    Column("ttl", (BIGINT, "int"), True, "how long the message is worth delivering, in milliseconds"),
+    Column("correlation_id", (STRING,), True, "the `correlation-id` header"),
+    Column("reply_to", (STRING,), True, "the `reply-to` header"),
 )
-"""What a sink takes; only ``body`` is required."""
+"""What a sink takes; only ``body`` is required. If a value is null, the option of the same meaning counts."""
 
 _ARROW: dict[str, pa.DataType] = {
     STRING: pa.string(),
@@ -112,6 +122,12 @@ _ARROW: dict[str, pa.DataType] = {
     BOOLEAN: pa.bool_(),
     BIGINT: pa.int64(),
     TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
     HEADER_MAP: pa.map_(pa.string(), pa.string()),
     HEADER_LIST: pa.list_(
         pa.field("element", pa.struct([pa.field("name", pa.string()), pa.field("value", pa.string())]))
@@ -147,16 +163,21 @@ class Projection:
 
 @dataclass(frozen=True)
 class SinkColumns:
-    """Which of the sink's columns a DataFrame has, in its own order. Picklable; hashable."""
+    """Which of the sink's columns a DataFrame has, in its own order. Picklable; hashable.
+
+    ``further`` are the Spark types of those that options name, by name.
+    """
 
     columns: tuple[str, ...]
     body_as_string: bool
+    further: tuple[tuple[str, str], ...] = ()
 
     @property
     def arrow_schema(self) -> pa.Schema:
         """The columns in Arrow, all nullable: forbidden nulls are refused row by row."""
-        chosen = [_known(name, SINK_COLUMNS) for name in self.columns]
-        return pa.schema([pa.field(c.name, _ARROW[_chosen_type(c, self.body_as_string)]) for c in chosen])
+        types = {column.name: _chosen_type(column, self.body_as_string) for column in SINK_COLUMNS}
+        types |= dict(self.further)
+        return pa.schema([pa.field(name, _simple(types[name])) for name in self.columns])
 
 
 def source_struct() -> StructType:
@@ -180,19 +201,42 @@ def projection(schema: StructType) -> Projection:
     return Projection(tuple(schema.fieldNames()), _body_is_string(schema), pa.schema(fields))
 
 
-def sink_columns(schema: StructType) -> SinkColumns:
+def sink_columns(
+    schema: StructType, headers: Collection[str] = (), keys: Collection[str] = ()
+) -> SinkColumns:
     """What a DataFrame that is written to the sink holds.
+
+    Args:
+        headers: further columns that are to be headers (option ``headerColumns``).
+        keys: columns that identify a row (option ``dedupKey``).
 
     Raises:
         SchemaError: lists every column that the sink does not take (with the nearest known name) or takes
-            only in another type, each column named twice, and a missing ``body``.
+            only in another type, each column named twice, a missing ``body``, and what the options name
+            wrongly.
     """
-    problems = _problems(schema.fields, SINK_COLUMNS, "the sink", nulls_refused=False)
-    if "body" not in schema.fieldNames():
+    own = {column.name for column in SINK_COLUMNS}
+    given = {field.name: field.dataType.simpleString() for field in schema.fields}
+    further = {name: given[name] for name in (*headers, *keys) if name in given and name not in own}
+    named = tuple(Column(name, (kind,), True, "") for name, kind in further.items())
+    problems = _problems(schema.fields, SINK_COLUMNS + named, "the sink", nulls_refused=False)
+    if "body" not in given:
         problems.append("the sink needs a column `body` (binary or string)")
+    for option, names in (("headerColumns", headers), ("dedupKey", keys)):
+        problems += [f"{option} names `{name}`, which is no column" for name in names if name not in given]
+    problems += [
+        f"headerColumns names `{name}`, a column of the sink's own" for name in headers if name in own
+    ]
+    problems += [
+        f"column `{name}` is {kind}, which cannot be text; cast it"
+        for name, kind in further.items()
+        if kind in (HEADER_MAP, HEADER_LIST) or _simple(kind) is None
+    ]
+    if "headers" in keys:
+        problems.append("dedupKey names `headers`, and a map has no order")
     if problems:
         raise SchemaError("; ".join(problems))
-    return SinkColumns(tuple(schema.fieldNames()), _body_is_string(schema))
+    return SinkColumns(tuple(given), _body_is_string(schema), tuple(further.items()))
 
 
 def _problems(
@@ -231,6 +275,12 @@ def _unknown(name: str, columns: Sequence[Column], owner: str) -> str:
 
 def _names(columns: Sequence[Column]) -> str:
     return ", ".join(column.name for column in columns)
+
+
+def _simple(kind: str) -> pa.DataType | None:
+    """The Arrow type of a Spark type that a sink's column may have; None if there is none."""
+    decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW.get(kind)
 
 
 def _known(name: str, columns: Sequence[Column]) -> Column:

@@ -46,13 +46,18 @@ class RowEncoder:
     Args:
         columns: those of every batch.
         clock: seconds since the epoch.
+        on_destinations: called once, with the destinations of the first slice.
 
     Raises:
         FrameEncodeError: the version cannot carry what the options say.
     """
 
     def __init__(
-        self, columns: SinkColumns, rules: SendRules, clock: Callable[[], float] = time.time
+        self,
+        columns: SinkColumns,
+        rules: SendRules,
+        clock: Callable[[], float] = time.time,
+        on_destinations: Callable[[list[str]], object] = lambda _: None,
     ) -> None:
         grammar = grammar_of(rules.version)
         same = (("destination", rules.destination or "/"), *rules.headers, *rules.queue_headers)
@@ -60,6 +65,7 @@ class RowEncoder:
         self._columns = columns
         self._rules = rules
         self._clock = clock
+        self._on_destinations = on_destinations
         self._text = HeaderText.of(grammar)
         self._fields = RowFields(rules, self._text)
         self._names = NameRules(self._text, rules.left_out, self._fields.names)
@@ -98,7 +104,10 @@ class RowEncoder:
         dead = len(frames) - (count - len(problems))
         self._receipts += len(frames)
         octets, ends = text_of(frames)
-        return EncodedSlice(octets.data, ends[1:].astype(np.int64), first, len(problems) - dead, dead)
+        part = EncodedSlice(octets.data, ends[1:].astype(np.int64), first, len(problems) - dead, dead)
+        if not self._rows:
+            self._on_destinations(sorted({part.destination(number) for number in range(len(part))}))
+        return part
 
     def _without(self, batch: pa.RecordBatch, problems: RowProblems) -> pa.Array:
         """The frames without the rows that cannot be sent, or with dead letters in their places."""

@@ -26,7 +26,7 @@ def header_values(
     strings: pa.Array, name: str, text: HeaderText, most_bytes: int, problems: RowProblems
 ) -> pa.Array:
     """A column as the values of the header ``name``: checked, escaped, binary. Nulls stay."""
-    octets = check_utf8(strings, None, lambda _: f"the header '{name}'", problems)
+    octets = check_utf8(as_strings(strings), None, lambda _: f"the header '{name}'", problems)
     text.check(octets, None, lambda _: f"the header '{name}'", problems)
     octets = escape(octets, text.escaped)
     room = most_bytes - len(name.encode()) - 1

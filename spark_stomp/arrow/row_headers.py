@@ -63,8 +63,8 @@ class NameRules:
 
     def __init__(self, text: HeaderText, left_out: frozenset[str], fields: Iterable[str]) -> None:
         self.text = text
-        self._kinds = {name.encode(): _LEFT_OUT for name in left_out}
-        self._kinds |= {name.encode(): _FIELD + number for number, name in enumerate(fields)}
+        self._kinds = {name.encode(): _FIELD + number for number, name in enumerate(fields)}
+        self._kinds |= {name.encode(): _LEFT_OUT for name in left_out}
 
     def kind(self, name: bytes) -> int:
         """One of the kinds above. Names that are refused are not kept: their number has no bound."""

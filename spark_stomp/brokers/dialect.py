@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_stomp.brokers.durable import PLAIN, DurableTopics, Subscription
+from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
 from spark_stomp.errors import UnsupportedError
 
 Headers = tuple[tuple[str, str], ...]
@@ -58,6 +59,7 @@ class Dialect:
     redelivery_limit : by default the broker drops or dead-letters a message after so many deliveries; None if
         it has no such limit.
     unsubscribe_returns : True if messages returned by UNSUBSCRIBE do not count as delivered.
+    outgoing : what it makes of a SEND.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Dialect:
     one_connection_per_client: bool = False
     redelivery_limit: int | None = None
     unsubscribe_returns: bool = False
+    outgoing: Outgoing = GENERIC
 
     def subscribe_headers(
         self,
@@ -128,6 +131,15 @@ class Dialect:
     def send_headers(self, destination: str) -> Headers:
         """Headers that SEND needs so that the broker keeps the message for the consumers of a queue."""
         return self.queue_send_headers if destination.startswith(self.queue_prefixes) else ()
+
+    def unrouted(self, destination: str) -> str | None:
+        """A line that says which messages to ``destination`` would be lost; None if it is no topic."""
+        if not self.is_topic(destination):
+            return None
+        return (
+            f"{destination} is a topic on this broker ({self.name}), which confirms a message even if no "
+            "subscription is there to get it, and drops it"
+        )
 
     def stable_id(self, raw: bytes) -> bytes:
         """The part of ``id_header``'s raw value that stays the same when the message is delivered again."""
@@ -299,6 +311,7 @@ DIALECTS: tuple[Dialect, ...] = (
         # All but topics.
         queue_prefixes=("",),
         durable_topics=DurableTopics("durable-subscription-name", shared=True),
+        outgoing=DEVBROKER,
     ),
     Dialect(
         name="rabbitmq",
@@ -314,6 +327,7 @@ DIALECTS: tuple[Dialect, ...] = (
         durable_topics=DurableTopics(
             headers=(("durable", "true"), ("auto-delete", "false")), shared=True, forbidden="@@"
         ),
+        outgoing=RABBITMQ,
     ),
     Dialect(
         name="artemis",
@@ -335,6 +349,7 @@ DIALECTS: tuple[Dialect, ...] = (
         ),
         redelivery_limit=10,
         unsubscribe_returns=True,
+        outgoing=ARTEMIS,
     ),
     Dialect(
         name="activemq",
@@ -354,6 +369,7 @@ DIALECTS: tuple[Dialect, ...] = (
             "(/queue/Consumer.NAME.VirtualTopic.TOPIC)",
         ),
         one_connection_per_client=True,
+        outgoing=ACTIVEMQ,
     ),
     Dialect(name="generic"),
 )

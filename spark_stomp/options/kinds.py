@@ -133,6 +133,18 @@ def integer(least: int, most: int | None = None) -> Kind[int]:
     return Kind(parse, f"whole number ≥ {least}" if most is None else f"whole number, {least} to {most}")
 
 
+def between(least: int, most: int) -> Kind[int]:
+    """Whole numbers from ``least`` to ``most``."""
+
+    def parse(raw: str) -> int:
+        number = integer(least).parse(raw)
+        if number > most:
+            raise ValueError(f"must be at most {most}")
+        return number
+
+    return Kind(parse, f"whole number from {least} to {most}")
+
+
 def choice(*words: W) -> Kind[W]:
     """One of ``words``; case does not matter."""
 

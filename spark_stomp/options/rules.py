@@ -7,12 +7,13 @@ wait for more (contract 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions
 from spark_stomp.options.fields import options_of
-from spark_stomp.options.kinds import Headers, format_duration, format_size, is_pem
+from spark_stomp.options.kinds import format_duration, format_size, is_pem
+from spark_stomp.options.message_options import MessageOptions
 from spark_stomp.options.raw_options import RawOptions
 from spark_stomp.options.sink_options import SinkOptions
 from spark_stomp.options.source_options import SourceOptions
@@ -31,7 +32,6 @@ _OPTION_OF_HEADER: Final = {
     "client-id": "clientId",
     "destination": "destination",
     "selector": "selector",
-    "transaction": "transactional",
 }
 
 # What proves who we are.
@@ -48,6 +48,7 @@ def contradictions(raw: RawOptions, parsed: SourceOptions | SinkOptions) -> Iter
     yield from _connect_headers(raw, connection)
     if isinstance(parsed, SinkOptions):
         yield from _owned(raw, "sendHeaders", parsed.send_headers, SEND_OWNS)
+        yield from _messages(raw, parsed.message)
         return
     yield from _owned(
         raw, "subscribeHeaders", parsed.subscribe_headers, REQUEST_OWNS | {"selector", "browser"}
@@ -110,12 +111,26 @@ def _connect_headers(raw: RawOptions, connection: ConnectionOptions) -> Iterator
             yield f"the header {name} stands in both connectHeaders and secretConnectHeaders"
 
 
-def _owned(raw: RawOptions, key: str, headers: Headers, owned: frozenset[str]) -> Iterator[str]:
+def _owned(
+    raw: RawOptions, key: str, headers: Iterable[tuple[str, str]], owned: frozenset[str]
+) -> Iterator[str]:
     for name, _ in headers:
         if name.lower() in owned:
             option = _OPTION_OF_HEADER.get(name.lower(), "")
             remedy = f"use the option {option}" if raw.takes(option) else "the connector sets it"
             yield f"{key} must not hold the header {name}: {remedy}"
+
+
+def _messages(raw: RawOptions, options: MessageOptions) -> Iterator[str]:
+    names = options.header_columns or ()
+    yield from _owned(raw, "headerColumns", [(name, "") for name in names], SEND_OWNS)
+    yield from _owned(raw, "dedupHeader", [(options.dedup_header or "", "")], SEND_OWNS)
+    if "dedupHeader" in raw and "dedupKey" not in raw:
+        yield "dedupHeader is given without dedupKey, which says what the header is made from"
+    if options.on_error == "deadletter" and "deadLetterDestination" not in raw:
+        yield "onError = deadletter needs deadLetterDestination, which says where"
+    if options.on_error != "deadletter" and "deadLetterDestination" in raw:
+        yield "deadLetterDestination is given without onError = deadletter"
 
 
 def _subscription(options: SourceOptions) -> Iterator[str]:

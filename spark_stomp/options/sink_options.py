@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_stomp.options.connection_options import ConnectionOptions
-from spark_stomp.options.fields import NOT_YET, SINK, group, option, optional
-from spark_stomp.options.kinds import BOOLEAN, HEADERS, NAME, TIMEOUT, Headers, integer
+from spark_stomp.options.fields import SINK, group, option, optional
+from spark_stomp.options.kinds import HEADERS, NAME, TIMEOUT, Headers, integer
+from spark_stomp.options.message_options import MessageOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,18 +34,5 @@ class SinkOptions:
     receipt_timeout: float = option(
         "receiptTimeout", SINK, TIMEOUT, "30s", "Longest wait for a receipt; then the task fails."
     )
-    transactional: bool = option(
-        "transactional",
-        SINK,
-        BOOLEAN,
-        "false",
-        "One transaction per task.",
-        pending=f"= true {NOT_YET}; rows are sent with a receipt each window (transactional=false)",
-    )
-    dedup_header: str | None = optional(
-        "dedupHeader", SINK, NAME, "Header for a deterministic id of each row.", pending=NOT_YET
-    )
-    dedup_key: str | None = optional(
-        "dedupKey", SINK, NAME, "Column that the id is made from.", pending=NOT_YET
-    )
+    message: MessageOptions = group(MessageOptions)
     notes: tuple[str, ...]

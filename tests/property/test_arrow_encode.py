@@ -79,7 +79,7 @@ def rules(draw: st.DrawFn) -> SendRules:
         ttl=draw(ttl),
         dedup_key=draw(st.sampled_from([(), ("own",), ("content_type", "own")])),
         dedup_header="id",
-        left_out=frozenset({"left", "receipt"}),
+        left_out=frozenset({"left", "receipt", draw(st.sampled_from(["kind", "persistent", "x"]))}),
         text=draw(st.booleans()),
         limits=draw(st.sampled_from([Limits(), LIMITS])),
         most_messages=draw(st.integers(1, 6)),

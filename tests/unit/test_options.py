@@ -89,6 +89,9 @@ class TestDefaults:
         options = sink()
         assert (options.destination, options.send_headers) == (None, ())
         assert (options.receipt_window, options.receipt_timeout, options.notes) == (1000, 30.0, ())
+        message = options.message
+        assert (message.persistent, message.message_type, message.on_error) == (True, "auto", "fail")
+        assert (message.priority, message.ttl, message.dedup_key, message.header_columns) == (None,) * 4
 
     def test_batch(self) -> None:
         assert (batch().max_messages, batch(maxMessages="20").max_messages) == (1000, 20)
@@ -541,23 +544,42 @@ class TestContradictions:
         assert "2 destinations" in the_problem(source, destination='["a","b"]', durableName="d")
 
 
-class TestPending:
+class TestMessages:
+    def test_what_a_message_is_like(self) -> None:
+        message = sink(priority="9", ttl="1500ms", headerColumns='["a", "b"]', dedupKey="id").message
+        assert (message.priority, message.ttl) == (9, 1.5)
+        assert (message.header_columns, message.dedup_key) == (("a", "b"), ("id",))
+
     @pytest.mark.parametrize(
-        ("parse", "options"),
+        ("options", "problem"),
         [
-            (source, {"receiverPlacement": "executors"}),
-            (sink, {"transactional": "true"}),
-            (sink, {"dedupHeader": "h"}),
-            (sink, {"dedupKey": "k"}),
+            ({"priority": "10"}, "must be at most 9"),
+            ({"priority": "-1"}, "must be at least 0"),
+            ({"ttl": "0s"}, "must be more than 0"),
+            ({"messageType": "json"}, "must be one of auto, bytes, text"),
+            ({"onError": "deadletter"}, "onError = deadletter needs deadLetterDestination"),
+            ({"deadLetterDestination": "/queue/d"}, "deadLetterDestination is given without onError"),
+            ({"dedupHeader": "id"}, "dedupHeader is given without dedupKey"),
+            ({"headerColumns": "receipt"}, "headerColumns must not hold the header receipt"),
+            (
+                {"dedupKey": "a", "dedupHeader": "Destination"},
+                "dedupHeader must not hold the header Destination",
+            ),
+            ({"transactional": "true"}, "transactional is no option"),
         ],
     )
-    def test_refused_with_a_reason(self, parse: Callable[..., object], options: dict[str, str]) -> None:
-        text = the_problem(parse, **options)
+    def test_what_cannot_be(self, options: dict[str, str], problem: str) -> None:
+        assert problem in the_problem(sink, **options)
+
+
+class TestPending:
+    def test_refused_with_a_reason(self) -> None:
+        options = {"receiverPlacement": "executors"}
+        text = the_problem(source, **options)
         assert text.startswith(next(iter(options))) and "not available in this version" in text
 
     def test_their_defaults_are_fine(self) -> None:
         source(receiverPlacement="driver", ackAfter="commit")
-        sink(transactional="false")
 
 
 def test_a_tls_version_that_nobody_should_speak_is_refused() -> None:

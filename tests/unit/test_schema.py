@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import re
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    DecimalType,
     IntegerType,
     LongType,
     MapType,
@@ -160,3 +163,40 @@ class TestSink:
         assert "the sink has no column `value`; it has body, destination, content_type, headers" in text
         assert "column `headers` is map<string,bigint>; the sink has it as map<string,string>" in text
         assert "the sink needs a column `body`" in text
+
+    def test_columns_that_options_name(self) -> None:
+        kinds = {"a": IntegerType(), "b": DecimalType(9, 2), "c": TimestampType(), "body": TEXT}
+        schema = struct(*(StructField(name, kind) for name, kind in kinds.items()))
+        chosen = sink_columns(schema, headers=("b", "c"), keys=("a", "body"))
+        assert chosen.arrow_schema == pa.schema(
+            {
+                "a": pa.int32(),
+                "b": pa.decimal128(9, 2),
+                "c": pa.timestamp("us", tz="UTC"),
+                "body": pa.string(),
+            }
+        )
+        assert pickle.loads(pickle.dumps(chosen)) == chosen
+
+    @pytest.mark.parametrize(
+        ("headers", "keys", "problem"),
+        [
+            (("x",), (), "headerColumns names `x`, which is no column"),
+            ((), ("x",), "dedupKey names `x`, which is no column"),
+            (("body",), (), "headerColumns names `body`, a column of the sink's own"),
+            ((), ("headers",), "dedupKey names `headers`, and a map has no order"),
+            (("m",), (), "column `m` is map<string,string>, which cannot be text"),
+            (("l",), (), "column `l` is array<int>, which cannot be text"),
+        ],
+    )
+    def test_columns_that_options_name_wrongly(
+        self, headers: tuple[str, ...], keys: tuple[str, ...], problem: str
+    ) -> None:
+        schema = struct(
+            StructField("body", TEXT),
+            StructField("headers", MapType(TEXT, TEXT)),
+            StructField("m", MapType(TEXT, TEXT)),
+            StructField("l", ArrayType(IntegerType())),
+        )
+        with pytest.raises(SchemaError, match=re.escape(problem)):
+            sink_columns(schema, headers, keys)

@@ -1,0 +1,158 @@
+"""Options and dialects to frames: one spelling here, that of each broker on the wire."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.options import sink_options
+
+from spark_stomp.brokers import dialect_named
+from spark_stomp.errors import UnsupportedError
+from spark_stomp.protocol import Frame, FrameDecoder
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink import encoding
+from spark_stomp.sink.encoding import row_encoder
+
+BROKERS = ["activemq", "artemis", "rabbitmq", "devbroker", "generic"]
+
+
+def frame(broker: str, row: dict[str, Any], **options: Any) -> Frame:
+    """The frame of one row."""
+    given = {"destination": "/queue/a"} | options
+    parsed = sink_options("stomp://broker", **given)
+    types = {"headers": pa.map_(pa.string(), pa.string()), "ttl": pa.int64()}
+    batch = pa.record_batch({name: pa.array([value], types.get(name)) for name, value in row.items()})
+    columns = SinkColumns(tuple(row), pa.types.is_string(batch.schema.field("body").type))
+    decoder = FrameDecoder("1.2")
+    for part in row_encoder(parsed, columns, "1.2", dialect_named(broker)).slices(batch):
+        decoder.receive_data(bytes(part.data))
+    found = decoder.next_event()
+    assert isinstance(found, Frame)
+    return found
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+class TestOnEveryBroker:
+    def test_messages_are_persistent(self, broker: str) -> None:
+        assert frame(broker, {"body": b""}).get("persistent") == "true"
+        assert frame(broker, {"body": b""}, persistent="false").get("persistent") == "false"
+        assert frame(broker, {"body": b"", "persistent": False}).get("persistent") == "false"
+        assert (
+            frame(broker, {"body": b""}, sendHeaders='{"persistent": "false"}').get("persistent") == "false"
+        )
+
+    def test_options_and_columns_of_the_same_meaning(self, broker: str) -> None:
+        names = ("priority", "correlation-id", "reply-to")
+        options = {"priority": 7, "correlationId": "c", "replyTo": "/queue/r"}
+        sent = frame(broker, {"body": b""}, **options)
+        assert [sent.get(name) for name in names] == ["7", "c", "/queue/r"]
+        sent = frame(broker, {"body": b"", "priority": 3, "correlation_id": "d", "reply_to": "/s"}, **options)
+        assert [sent.get(name) for name in names] == ["3", "d", "/s"]
+        sent = frame(broker, {"body": b""})
+        assert [sent.get(name) for name in names] == [None, None, None]
+
+    def test_header_columns(self, broker: str) -> None:
+        sent = frame(broker, {"body": b"", "a": 1, "b": "x"}, headerColumns='["a", "b"]')
+        assert (sent.get("a"), sent.get("b")) == ("1", "x")
+
+    def test_what_a_delivery_says_of_itself_does_not_travel_on(self, broker: str) -> None:
+        delivery = {
+            "subscription": "0", "content-length": "5", "message-id": "25,31", "destination": "/queue/old",
+            "redelivered": "true", "persistent": "false", "receipt": "s100", "ack": "25,31",
+        }  # fmt: skip
+        sent = frame(broker, {"body": b"", "headers": [*delivery.items(), ("x-own", "1")]})
+        assert {name for name, _ in sent.headers} - {"destination-type"} == {
+            "destination", "persistent", "x-own", "receipt", "content-length"
+        }  # fmt: skip
+        assert (sent.get("destination"), sent.get("content-length"), sent.get("persistent")) == (
+            "/queue/a", "0", "true"
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("broker", "header"), [("activemq", "expires"), ("artemis", "expires")])
+def test_time_to_live_as_a_time(broker: str, header: str) -> None:
+    before = time.time() * 1000
+    for row, options in (({"body": b""}, {"ttl": "90s"}), ({"body": b"", "ttl": 90_000}, {"ttl": "1s"})):
+        expires = float(frame(broker, row, **options).get(header) or 0) - 90_000
+        assert before - 1 <= expires <= time.time() * 1000 + 1
+
+
+def test_time_to_live_as_a_duration() -> None:
+    assert frame("rabbitmq", {"body": b""}, ttl="90s").get("expiration") == "90000"
+    assert frame("rabbitmq", {"body": b"", "ttl": 5}, ttl="90s").get("expiration") == "5"
+    assert frame("rabbitmq", {"body": b"", "ttl": None}).get("expiration") is None
+
+
+@pytest.mark.parametrize("broker", ["devbroker", "generic"])
+def test_time_to_live_on_a_broker_that_has_none(broker: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"ttl is given.*{broker}"):
+        frame(broker, {"body": b""}, ttl="1s")
+    with pytest.raises(UnsupportedError, match="ttl is given"):
+        frame(broker, {"body": b"", "ttl": 1})
+
+
+class TestText:
+    @pytest.mark.parametrize("broker", ["activemq", "artemis"])
+    @pytest.mark.parametrize(
+        ("body", "kind", "text"),
+        [("a", "auto", True), (b"a", "auto", False), ("a", "bytes", False), (b"a", "text", True)],
+    )
+    def test_goes_without_a_length(self, broker: str, body: object, kind: str, text: bool) -> None:
+        sent = frame(broker, {"body": body}, messageType=kind)
+        assert (sent.get("content-length") is None) == text
+        assert sent.body == b"a"
+
+    @pytest.mark.parametrize("broker", ["rabbitmq", "devbroker", "generic"])
+    def test_is_no_matter_elsewhere(self, broker: str) -> None:
+        assert frame(broker, {"body": "a\0"}, messageType="text").get("content-length") == "2"
+
+
+class TestIds:
+    @pytest.mark.parametrize(("broker", "header"), [("artemis", "_AMQ_DUPL_ID"), ("rabbitmq", "dedup-id")])
+    def test_go_into_the_header_of_the_broker(self, broker: str, header: str) -> None:
+        assert len(frame(broker, {"body": b"", "k": 1}, dedupKey="k").get(header) or "") == 32
+
+    def test_go_into_the_header_asked_for(self) -> None:
+        assert frame("artemis", {"body": b"x"}, dedupKey="body", dedupHeader="id").get("id")
+
+    def test_are_off_by_default(self) -> None:
+        assert frame("artemis", {"body": b"x"}).get("_AMQ_DUPL_ID") is None
+
+
+def test_artemis_says_what_the_destination_is_and_not_what_an_earlier_one_was() -> None:
+    row = {"body": b"", "headers": [("destination-type", "MULTICAST")]}
+    assert frame("artemis", row).get("destination-type") == "ANYCAST"
+    assert frame("artemis", row, destination="/topic/a").get("destination-type") is None
+
+
+@pytest.fixture
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_said", set())
+
+
+@pytest.mark.usefixtures("nothing_said")
+class TestWarnings:
+    @pytest.mark.parametrize("destination", ["/topic/a", "/exchange/e/k"])
+    def test_a_topic_is_said_once(self, destination: str, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                frame("rabbitmq", {"body": b""}, destination=destination)
+        assert caplog.text.count(f"{destination} is a topic on this broker (rabbitmq)") == 1
+
+    def test_a_topic_of_a_row_is_said_too(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.WARNING):
+            parsed = {"body": b"", "destination": "/topic/b"}
+            frame("rabbitmq", {"body": b""}, destination="/queue/a")
+            assert caplog.text == ""
+            options = sink_options("stomp://broker")
+            batch = pa.record_batch({name: pa.array([value]) for name, value in parsed.items()})
+            list(
+                row_encoder(
+                    options, SinkColumns(tuple(parsed), False), "1.2", dialect_named("rabbitmq")
+                ).slices(batch)
+            )
+        assert "/topic/b is a topic" in caplog.text
