@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 
+from benchmarks.wire_broker import Frames, Renderer
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.options import parse_source_options
@@ -57,10 +58,17 @@ class One:
         return rows
 
 
+def warm_up() -> None:
+    """Decode something: the first time imports much."""
+    frame = Renderer(Frames()).render(0, 1)
+    decode_frames(FrameBatch(frame, [len(frame)], 0, 0, "1.2", receiver="none"), _COLUMNS, _RULES)
+
+
 def read_alone(settings: Alone) -> dict[str, float]:
     """Seconds from the subscriptions to the receipt of the last ACKs; raises what ends a receiver."""
     index = DedupIndex()
     ones = [One(one, index) for one in ReceiverSettings.of(parse_source_options(settings.options))]
+    warm_up()
     for one in ones:
         one.receiver.start()
     while not all(one.receiver.status().subscribed for one in ones):

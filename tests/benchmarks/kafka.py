@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,7 +29,7 @@ from support.release import spark_release
 from support.spark import spark_session
 from support.waiting import wait_until
 
-from benchmarks.results import Case, Figures, Goal, Results, describe_round
+from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
 from benchmarks.wire_broker import wire_broker
 from spark_stomp import register
 
@@ -49,7 +50,7 @@ _PATIENCE = 300.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.kafka")
-    parser.add_argument("--rounds", type=int, default=5)
+    add_arguments(parser, rounds=5)
     parser.add_argument("--triggers", type=int, default=15, help="of each run")
     parser.add_argument("--batches", default="10000,50000", help="messages a trigger")
     arguments = parser.parse_args()
@@ -64,9 +65,9 @@ def main() -> None:
                 case = Case(
                     f"Spark {SPARK}", f"{batch:,} a trigger", "rows/s", "Kafka", GOALS.get(batch, []), NOTE
                 )
-                for figures in compare(spark, address, batch, arguments.triggers, arguments.rounds):
-                    results.add(case, figures)
-                    print(describe_round(case, figures), flush=True)
+                messages = batch * arguments.triggers
+                with wire_broker(messages, 2 * batch) as port:
+                    results.measure(case, arguments, partial(compare, spark, address, port, batch, messages))
     except Unavailable as why:
         print(f"skipped: no Kafka to compare with: {why}")
 
@@ -119,17 +120,15 @@ def _header(name: str, value: Column | str) -> Column:
 
 
 def compare(
-    spark: SparkSession, address: str, batch: int, triggers: int, rounds: int
-) -> Iterator[dict[str, Figures]]:
-    """The figures of each round."""
-    messages = batch * triggers
-    with wire_broker(messages, 2 * batch) as port:
-        for _ in range(rounds):
-            yield {
-                "Kafka": figures(_kafka(spark, address, batch), batch, messages),
-                "all columns": figures(_ours(spark, port, batch), batch, messages),
-                "two columns": figures(_ours(spark, port, batch, NARROW), batch, messages),
-            }
+    spark: SparkSession, address: str, port: int, batch: int, messages: int
+) -> tuple[dict[str, Figures], Series]:
+    """The figures of a round."""
+    found = {
+        "Kafka": figures(_kafka(spark, address, batch), batch, messages),
+        "all columns": figures(_ours(spark, port, batch), batch, messages),
+        "two columns": figures(_ours(spark, port, batch, NARROW), batch, messages),
+    }
+    return found, {}
 
 
 def _kafka(spark: SparkSession, address: str, batch: int) -> DataFrame:

@@ -95,11 +95,12 @@ class Session:
     def receive(self, data: bytes) -> None:
         """Frames of the client, in pieces as they come."""
         complete, _, self._received = (self._received + data).rpartition(b"\0")
-        if b"CONNECT\n" in complete or b"STOMP\n" in complete:
+        complete = b"\0" + complete  # so that every command is behind a NUL
+        if b"\0CONNECT\n" in complete or b"\0STOMP\n" in complete:
             self._answers.append(b"CONNECTED\nversion:1.2\nserver:bench/1\nheart-beat:0,0\n\n\0")
-        if b"SUBSCRIBE\n" in complete:
+        if b"\0SUBSCRIBE\n" in complete:
             self._allowed = self._settings.window
-        self._allowed += complete.count(b"ACK\n")
+        self._allowed += complete.count(b"\0ACK\n")
         for name in re.findall(rb"\nreceipt:(.*)\n", complete):
             self._answers.append(b"RECEIPT\nreceipt-id:%b\n\n\0" % name)
 

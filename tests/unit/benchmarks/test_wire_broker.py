@@ -48,6 +48,13 @@ def test_each_ack_makes_room_for_one_however_it_is_cut() -> None:
     assert dict(message.headers)["ack"] == "0000000005"
 
 
+def test_the_end_of_a_connection_is_no_beginning() -> None:
+    session = subscribed(messages=10, window=4)
+    everything(session)
+    session.receive(b"UNSUBSCRIBE\nid:0\n\n\0DISCONNECT\nreceipt:bye\n\n\0")
+    assert [frame.command for frame in everything(session)] == ["RECEIPT"]
+
+
 def test_it_ends_with_the_last_message() -> None:
     assert len(everything(subscribed(messages=3, window=100))) == 2 + 3
 
