@@ -31,7 +31,7 @@ QUIET_PERIOD_MAX = 1.0
 REFILL_PART = 0.5
 """How long a streaming batch waits for the window to refill: this part of the last batch's duration, ..."""
 
-REFILL_MAX = 0.2
+REFILL_MAX = 0.5
 """... but no more seconds than this, ..."""
 
 REFILL_RATE = 100.0
