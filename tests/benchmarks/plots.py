@@ -19,6 +19,7 @@ _BARS = {
     "default": "#2f6db0",
     "tuned": "#123b66",
 }
+_NAMES = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ", "artemis": "Artemis"}
 _LINES = {"driver Python": "#2f6db0", "worker": "#c4622d", "JVM": "#8a8f98"}
 
 
@@ -32,12 +33,19 @@ def draw(results: Mapping[str, Results], folder: Path) -> list[Path]:
         found.append(_throughput(real, folder / "throughput.png"))
     memory = [case for case in _cases(results, "memory") if case.rounds and case.rounds[-1].series]
     if memory:
+        longest = max(memory, key=_length).section
+        memory = [case for case in memory if case.section == longest]
         found.append(_memory(memory, folder / "memory.png"))
     return found
 
 
 def _cases(results: Mapping[str, Results], benchmark: str) -> list[Case]:
     return results[benchmark].cases if benchmark in results else []
+
+
+def _length(case: Case) -> float:
+    """Million messages of the last round."""
+    return max(points[-1][0] for points in case.rounds[-1].series.values())
 
 
 def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
@@ -65,9 +73,13 @@ def _throughput(cases: list[Case], file: Path) -> Path:
         ratios = [case.ratios(name) for case in cases]
         texts = [f"{statistics.median(found):.2f}" if found else "" for found in ratios]
         axis.bar_label(drawn, texts, fontsize=8, padding=1)
-    axis.set_xticks(range(len(cases)), [case.section.partition(",")[0] for case in cases])
+    brokers = [case.section.partition(",")[0] for case in cases]
+    axis.set_xticks(range(len(cases)), [_NAMES.get(name, name) for name in brokers])
     axis.set_ylabel("thousand messages a second")
-    axis.set_title(f"Queue to rows: bodies of {SHOWN.partition(',')[0]}, not persistent", fontsize=10)
+    title = (
+        f"Bodies of {SHOWN.partition(',')[0]}, not persistent. On the bars: share of the bare socket's rate"
+    )
+    axis.set_title(title, fontsize=10)
     axis.margins(y=0.12)
     axis.legend(fontsize=8, frameon=False, ncols=len(bars), loc="upper center", bbox_to_anchor=(0.5, -0.1))
     figure.savefig(file)

@@ -21,6 +21,7 @@ from support.spark import spark_session
 
 from benchmarks.alone import Alone
 from benchmarks.brokers import NAMES, BenchmarkBroker, each_broker, new_queue
+from benchmarks.plots import SHOWN
 from benchmarks.programs import program, result_of
 from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
 from benchmarks.streams import run
@@ -31,7 +32,8 @@ BODIES = {"100 B": 100, "235 B": 235, "1 KB": 1_000, "10 KB": 10_000, "1 MB": 1_
 RECEIVERS = {"1 receiver": 1, "4 receivers": 4}
 CANDIDATES = ("bare socket", "receiver alone", "default", "tuned")
 GOALS = {"default": 0.55, "tuned": 0.7}
-# A run is bounded in bytes: the smaller of so many messages as asked for and so many octets.
+# Other cases have a fifth of the messages, and no case has more octets in its bodies.
+OTHERS = 5
 MOST_OCTETS = 1_000_000_000
 WARM_UP = 20_000
 
@@ -58,9 +60,19 @@ class Load:
     def octets(self) -> int:
         return BODIES[self.body]
 
+    @property
+    def has_goals(self) -> bool:
+        """Whether it is the case that the goals are about, which is measured at length."""
+        return self.name == SHOWN and not self.persistent and not self.meanwhile
+
     def messages(self, asked: int) -> int:
-        """How many are measured if ``asked`` are wanted of small ones."""
-        return max(1, min(asked, MOST_OCTETS // self.octets))
+        """How many are measured if ``asked`` are wanted of the case that has goals."""
+        wanted = asked if self.has_goals else asked // OTHERS
+        return max(1, min(wanted, MOST_OCTETS // self.octets))
+
+    def rounds(self, asked: int | None) -> int:
+        """How many are measured; ``asked`` by the arguments."""
+        return asked or (5 if self.has_goals else 1)
 
     def tuned(self) -> dict[str, str]:
         """Options that docs/running.md recommends for much traffic: a window of four batches."""
@@ -145,14 +157,14 @@ def main() -> None:
         for load in every:
             measurement = Measurement(spark, broker, load, arguments.messages)
             measured = partial(measurement.round, arguments.candidates.split(","))
-            results.measure(as_case(broker.name, load), arguments, measured)
+            rounds = argparse.Namespace(fresh=arguments.fresh, rounds=load.rounds(arguments.rounds))
+            results.measure(as_case(broker.name, load), rounds, measured)
     spark.stop()
 
 
 def as_case(broker: str, load: Load) -> Case:
     """The case of the results file."""
-    has_goals = load.body == "235 B" and load.receivers == "1 receiver" and not load.persistent
-    goals = [Goal(name, "bare socket", at_least=ratio) for name, ratio in GOALS.items() if has_goals]
+    goals = [Goal(name, "bare socket", at_least=ratio) for name, ratio in GOALS.items() if load.has_goals]
     return Case(f"{broker}, {load.section}", load.name, "messages/s", "bare socket", goals)
 
 
@@ -171,13 +183,13 @@ def loads(arguments: argparse.Namespace) -> list[Load]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.real")
-    parser.add_argument("--messages", type=int, default=1_000_000, help="of small ones, for each candidate")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="of the case with goals")
     parser.add_argument("--brokers", default=",".join(NAMES))
     parser.add_argument("--cases", default="", help='by ";", as in "235 B, 1 receiver"; all by default')
     parser.add_argument("--kinds", default="transient,persistent", help="or one of them")
     parser.add_argument("--candidates", default=",".join(CANDIDATES))
     parser.add_argument("--meanwhile", action="store_true", help="publish while reading")
-    add_arguments(parser)
+    add_arguments(parser, rounds=None)
     return parser.parse_args()
 
 

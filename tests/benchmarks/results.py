@@ -181,8 +181,8 @@ class Results:
         new.replace(self._file)
 
 
-def add_arguments(parser: argparse.ArgumentParser, rounds: int = 1) -> None:
-    """What all benchmarks take."""
+def add_arguments(parser: argparse.ArgumentParser, rounds: int | None = 1) -> None:
+    """What all benchmarks take. ``rounds`` is the default; None if it depends on the case."""
     parser.add_argument("--rounds", type=int, default=rounds, help="of each case")
     parser.add_argument("--fresh", action="store_true", help="forget earlier rounds of the same cases")
 

@@ -68,8 +68,10 @@ def test_costs_double_what_they_name() -> None:
 
 def test_loads_are_bounded_in_bytes_and_named_by_what_they_are() -> None:
     large = real.Load("1 MB", "4 receivers", persistent=True)
-    assert (large.messages(1_000_000), large.messages(10)) == (1_000, 10)
-    assert real.Load("235 B", "1 receiver", persistent=False).messages(1_000_000) == 1_000_000
+    assert (large.messages(1_000_000), large.messages(50)) == (1_000, 10)
+    goal = real.Load("235 B", "1 receiver", persistent=False)
+    assert (goal.messages(1_000_000), goal.rounds(None), goal.rounds(2)) == (1_000_000, 5, 2)
+    assert real.Load("235 B", "4 receivers", persistent=False).messages(1_000_000) == 200_000
     assert int(large.tuned()["prefetch"]) == 4 * int(large.tuned()["maxMessagesPerTrigger"])
     assert real.as_case("artemis", large).section == "artemis, persistent"
     assert not real.as_case("artemis", large).goals
