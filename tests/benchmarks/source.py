@@ -30,6 +30,7 @@ STOMP_PY_MESSAGES = 40_000
 PATIENCE = 300.0
 FRAME = Renderer(Frames()).render(1, 1)
 OURS, NARROW, LIMIT = "spark_stomp", "body and stable_id only", "ready-made batches"
+OVER_TLS = "exchangeTls=true"
 JOURNAL, ACKED_EARLY, STOMP_PY = "with a journal", "ackAfter=journal", "simple stomp.py"
 GOALS = [
     Goal(OURS, LIMIT, at_least=0.85),
@@ -192,6 +193,7 @@ def measure(
     rates = {
         LIMIT: rate(ready.load(), messages),
         OURS: rate(_ours(spark, port).load("/queue/a"), messages),
+        OVER_TLS: rate(_ours(spark, port).option("exchangeTls", "true").load("/queue/a"), messages),
         NARROW: rate(_ours(spark, port).schema("body binary, stable_id string").load("/queue/a"), messages),
         JOURNAL: journal_rate(_ours(spark, port), messages, "commit"),
         ACKED_EARLY: journal_rate(_ours(spark, port), messages, "journal"),

@@ -49,11 +49,13 @@ class _Rules:
 class FaultProxy:
     """Takes connections on ``port`` and makes one to ``target`` for each; a context manager.
 
-    Thread-safe. ``target`` may be set to another port of loopback for the connections to come.
+    Thread-safe. ``target`` may be set to another port of loopback for the connections to come. With
+    ``record`` it keeps what passes.
     """
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, *, record: bool = False) -> None:
         self.target = target
+        self._record = bytearray() if record else None
         self.accepted = 0
         self._changed = threading.Condition()
         self._rules = {way: _Rules() for way in Way}
@@ -102,6 +104,13 @@ class FaultProxy:
         """How many bytes went that way in all."""
         with self._changed:
             return self._passed[way]
+
+    @property
+    def recorded(self) -> bytes:
+        """All bytes that passed either way, in pieces as they came."""
+        assert self._record is not None, "nothing is recorded"
+        with self._changed:
+            return bytes(self._record)
 
     def wait_tripped(self, timeout: float = PATIENCE) -> None:
         """Wait for :attr:`tripped`."""
@@ -225,6 +234,8 @@ class FaultProxy:
                 piece = rest[:size]
                 admitted = self._admitted(rules, tail, piece)
                 self._passed[way] += admitted
+                if self._record is not None:
+                    self._record += piece[:admitted]
             sink.sendall(piece[:admitted])
             if admitted < len(piece) or rules.cut_in == 0:
                 self._trip()

@@ -108,6 +108,17 @@ def test_commit_is_evidence(broker: DevBroker, runs: list[Spark]) -> None:
     acked(broker, 20)
 
 
+def test_tasks_take_the_pair_along_and_show_nothing_of_it(broker: DevBroker, runs: list[Spark]) -> None:
+    runs.append(run := Spark(broker.url, exchangeTls="true"))
+    start = run.reader.initialOffset()
+    end = run.reader.latestOffset(start, None)
+    (task,) = run.reader.partitions(start, end)
+    assert task.address.pair is not None
+    for secret in (task.address.token, "BEGIN", "PRIVATE"):
+        assert secret not in f"{task} {task!r} {run.reader!r}"
+    assert run.read(start, end) == BODIES
+
+
 @pytest.mark.rule("1.2")
 def test_40_latest_offset_after_partitions_is_the_evidence(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url, maxMessagesPerTrigger=15))
