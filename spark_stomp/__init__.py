@@ -22,6 +22,7 @@ The way of a message, and the parts of the package from the ground up::
 ``devbroker``      an in-memory broker for development and tests
 ``exchange``       raw frames from the receivers to the tasks, over Arrow Flight
 ``journal``        raw frames made durable, in local files or in an object store
+``status_files``   where the status of a query is, and how it is replaced
 ``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
 ``source``         offsets, planning, commit evidence, and the readers that Spark drives
 ``sink``           the writers that Spark drives, and the connection that they send on

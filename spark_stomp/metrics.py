@@ -5,6 +5,7 @@ Every key of the status is declared here once, with its meaning and its metric; 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from spark_stomp.locations import resolve, without_credentials
+from spark_stomp.locations import resolve
+from spark_stomp.status_files import StatusFile
 
 __all__ = ["prometheus", "read_status"]
 
@@ -59,6 +61,7 @@ QUERY = (
     Key("totals", "Figures of the whole query."),
     Key("receivers", "Figures of each receiver, by its name: the destination, `#` and a number."),
     Key("journal", "Figures of the journal; null without one."),
+    Key("sink", "Figures of the sink; null without one."),
 )
 
 TOTALS = (
@@ -123,22 +126,70 @@ JOURNAL = (
 )
 
 
+SINK = (
+    Key("version", "Of this part: 1."),
+    Key("query", "The name that the user gave the query, else the last part of its checkpoint's location."),
+    Key("run", "Spark's id of the run; null for a batch write. Counts begin at 0 with each run."),
+    Key("host", "The machine of the process that wrote this."),
+    _gauge("started_at", "When the first batch of this run was done.", "sink_started_timestamp_seconds"),
+    _gauge("written_at", "When the last batch was done.", "sink_written_timestamp_seconds"),
+    _gauge("batch", "The last batch that is done; null for a batch write.", "sink_batch"),
+    _counter("confirmed", "Messages that the broker confirmed.", "sink_confirmed"),
+    _counter(
+        "resent",
+        "Messages that were sent once more after a connection broke: at most so many came twice.",
+        "sink_resent",
+    ),
+    _counter("dropped", "Rows that cannot be sent and were left out.", "sink_dropped"),
+    _counter(
+        "dead_lettered",
+        "Rows that cannot be sent and went to the dead letter destination.",
+        "sink_dead_lettered",
+    ),
+    _counter("connections", "Connections of tasks.", "sink_connections"),
+    _counter("blocked_seconds", "How long tasks waited for a blocked broker.", "sink_blocked_seconds"),
+    _gauge(
+        "receipt_p50_seconds",
+        "Within so many seconds half of the receipts came, in the last batch with messages.",
+        "sink_receipt_p50_seconds",
+    ),
+    _gauge("receipt_p99_seconds", "The same for 99 of 100.", "sink_receipt_p99_seconds"),
+)
+
+
 def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
     """The status in this file, a path or a URI; its keys are those of docs/status.md.
 
-    Raises OSError if the file cannot be read, and ValueError if it holds no status of a known version.
+    The part of the sink is in a file beside it. Of a query without a source of this package nothing else is
+    there: then the status has the keys ``version``, ``query``, ``run``, ``host`` and ``sink`` only.
+
+    Raises OSError if neither file can be read, and ValueError if one holds no status of a known version.
     """
     place = resolve(os.fspath(location))
-    shown = without_credentials(os.fspath(location))
-    with place.files.open_input_stream(place.root) as file:
-        content = file.read()
+    file = StatusFile(place, place.root)
+    sink = None
+    with contextlib.suppress(FileNotFoundError):
+        sink = _parsed(file.of_sink)
+    try:
+        status = _parsed(file)
+    except FileNotFoundError:
+        if sink is None:
+            raise
+        status = {key: sink[key] for key in ("version", "query", "run", "host")}
+    return {**status, "sink": sink}
+
+
+def _parsed(file: StatusFile) -> dict[str, Any]:
+    content = file.read()
     try:
         status = json.loads(content)
         version = status["version"]
     except (ValueError, TypeError, KeyError):
-        raise ValueError(f"{shown} is not a status file of spark_stomp") from None
+        raise ValueError(f"{file.location.shown} is not a status file of spark_stomp") from None
     if version != VERSION:
-        raise ValueError(f"{shown} has version {version!r} of the status; this release reads {VERSION}")
+        raise ValueError(
+            f"{file.location.shown} has version {version!r} of the status; this release reads {VERSION}"
+        )
     return dict(status)
 
 
@@ -148,13 +199,15 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
     Each is a status, or where its file is.
     """
     read = [one if isinstance(one, Mapping) else read_status(one) for one in statuses]
-    samples: dict[Key, list[str]] = {key: [] for key in (*QUERY, *TOTALS, *RECEIVERS, *JOURNAL) if key.kind}
+    declared = (*QUERY, *TOTALS, *RECEIVERS, *JOURNAL, *SINK)
+    samples: dict[Key, list[str]] = {key: [] for key in declared if key.kind}
+    parts: Mapping[str, tuple[Key, ...]] = {"totals": TOTALS, "journal": JOURNAL, "sink": SINK}
     for status in read:
         labels = {"query": str(status["query"])}
         _sample(samples, QUERY, status, labels)
-        _sample(samples, TOTALS, status["totals"], labels)
-        _sample(samples, JOURNAL, status["journal"] or {}, labels)
-        for name, figures in status["receivers"].items():
+        for part, keys in parts.items():
+            _sample(samples, keys, status.get(part) or {}, labels)
+        for name, figures in status.get("receivers", {}).items():
             own = {"receiver": name, "destination": figures["destination"]}
             _sample(samples, RECEIVERS, figures, labels | own)
     return "".join(_metric(key, lines) for key, lines in samples.items() if lines)

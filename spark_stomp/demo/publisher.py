@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
-from spark_stomp.arrow import OutgoingMessage
-from spark_stomp.options import parse_sink_options
-from spark_stomp.sink.sender import Sender
+import pyarrow as pa
 
-_HEADERS: Final = (("content-type", "application/json"), ("persistent", "true"))
-_WINDOW: Final = "5000"
+from spark_stomp.options import parse_sink_options
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.task import send_batches
+
+_HEADERS: Final = {"content-type": "application/json", "persistent": "true"}
+_WINDOW: Final = 5000
 
 
 def publish(url: str, destination: str, bodies: Iterable[bytes]) -> int:
@@ -19,8 +23,11 @@ def publish(url: str, destination: str, bodies: Iterable[bytes]) -> int:
     Raises:
         StompError: the broker did not take them.
     """
-    options = parse_sink_options({"url": url, "destination": destination, "receiptWindow": _WINDOW})
-    with Sender(options) as sender:
-        for body in bodies:
-            sender.send(OutgoingMessage(destination, _HEADERS, body))
-        return sender.finish()
+    headers = json.dumps(_HEADERS)
+    options = parse_sink_options(
+        {"url": url, "destination": destination, "receiptWindow": str(_WINDOW), "sendHeaders": headers}
+    )
+    rest = iter(bodies)
+    chunks = iter(lambda: list(islice(rest, _WINDOW)), [])
+    batches = (pa.record_batch({"body": pa.array(chunk, pa.binary())}) for chunk in chunks)
+    return send_batches(batches, SinkColumns(("body",), False), options).messages

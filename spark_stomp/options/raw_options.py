@@ -11,12 +11,6 @@ from spark_stomp.options.endpoint import ENDPOINTS, without_credentials
 from spark_stomp.options.fields import Option, Scope
 from spark_stomp.options.kinds import has_private_key
 
-# Spark itself adds these to what the user gave; they say nothing about STOMP.
-_ADDED_BY_SPARK: Final[dict[Scope, frozenset[str]]] = {
-    "source": frozenset(),
-    "batch": frozenset(),
-    "sink": frozenset({"checkpointlocation", "queryname"}),
-}
 _OTHER_NAMES: Final = {
     "passcode": "password (which Spark redacts in plans and logs; passcode it would print)",
     "user": "login",
@@ -84,7 +78,7 @@ class RawOptions:
         return value
 
     def _unknown(self) -> Iterator[str]:
-        for key in sorted(self._raw.keys() - self._known.keys() - _ADDED_BY_SPARK[self.scope]):
+        for key in sorted(self._raw.keys() - self._known.keys()):
             elsewhere = [option for option in OPTIONS if option.key.lower() == key]
             if elsewhere:
                 yield f"{elsewhere[0].key} is an option of {_where(elsewhere)}, not of {_PLACES[self.scope]}"

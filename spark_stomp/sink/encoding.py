@@ -13,7 +13,8 @@ from spark_stomp.schema import SinkColumns
 
 log = get_log(__name__)
 
-_SLICE_BYTES = 8 << 20
+# So that the slice that waits for room adds little to what the window holds.
+_SLICES_IN_WINDOW = 4
 # Columns that are headers, and how all brokers spell these.
 _COLUMNS = {
     "content_type": "content-type",
@@ -50,7 +51,7 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
         dead_letter=message.dead_letter_destination or "",
         limits=options.connection.limits,
         most_messages=options.receipt_window,
-        most_bytes=_SLICE_BYTES,
+        most_bytes=max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW),
     )
     return RowEncoder(columns, rules, on_destinations=lambda names: _warn(names, dialect))
 

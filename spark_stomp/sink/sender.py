@@ -1,49 +1,60 @@
-"""Sends messages over one connection, with a bounded number of them unconfirmed."""
+"""Sends encoded frames, over one connection at a time, until the broker has confirmed every one."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
-from spark_stomp.arrow import OutgoingMessage
-from spark_stomp.brokers import dialect_for
-from spark_stomp.errors import ReceiptTimeout, StompError
+from spark_stomp.arrow import RECEIPT_PREFIX, EncodedSlice
+from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.errors import BrokerError, ConnectionLost, LoginRefused, ReceiptTimeout, StompError
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
-from spark_stomp.protocol import ErrorReceived, Event, ReceiptReceived
+from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
+from spark_stomp.receiver.retry import Retry, may_recover, out_of_time
+from spark_stomp.sink.figures import TaskFigures
+from spark_stomp.sink.progress import Progress, Verdict
+from spark_stomp.sink.window import Window
 from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
 
 _DISCONNECT_TIMEOUT = 5.0
-# While messages keep coming, they are sent in groups of this many, and the pump has nothing to do.
-_FLUSH_EVERY = 64
 
 
 class Sender:
-    """A connection on which every SEND asks for a receipt.
+    """Sends the frames of one task.
 
     One receipt for many SENDs would be cheaper, but only says that the earlier frames were *received*
-    (STOMP 1.2, "RECEIPT"): RabbitMQ confirms each SEND by itself and in any order. So each SEND has its own,
-    and at most ``receiptWindow`` of them are outstanding.
+    (STOMP 1.2, "RECEIPT"): RabbitMQ confirms each SEND by itself and in any order. So each SEND has its own.
 
-    One thread calls the methods. An error between two calls is raised by the next one.
+    A connection that breaks is replaced, and what was not confirmed is sent again. Only the thread that calls
+    the methods does so; between two calls the thread of a Pump sends, receives and beats.
+
+    Errors of :meth:`open`, :meth:`send` and :meth:`finish` say how many messages were confirmed:
+    ReceiptTimeout (the broker was blocked for too long), BrokerError, DestinationRefused if the broker says
+    which message it refused, LoginRefused, TlsRefused, or ConnectionLost if ``reconnectTimeout`` was not
+    enough. Unless ``patient``, a first connection that cannot be had is an error at once.
     """
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, *, patient: bool = False) -> None:
         show(options.connection.log_level)
         self._options = options
+        self._patient = patient
         self._connection: Connection | None = None
-        self._dialect = dialect_for(None)
+        self._speaks: tuple[str, Dialect] | None = None
+        self._retry: Retry | None = None
+        self._refused = False
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
         self._pump: Pump | None = None
-        self._outstanding: dict[str, str] = {}
+        self._window = Window(options.receipt_window, options.receipt_window_bytes)
+        self._progress = Progress(options.receipt_timeout, options.blocked_timeout)
+        self._figures = TaskFigures()
         self._unflushed = False
         self._written = 0
-        self._last_progress = time.monotonic()
-        self.confirmed = 0
 
     def __enter__(self) -> Sender:
         return self
@@ -51,118 +62,215 @@ class Sender:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop_pump()
-        if self._connection is not None:
-            self._connection.close()
+        self._close()
 
-    def send(self, message: OutgoingMessage) -> None:
-        """Queue ``message``; waits while ``receiptWindow`` messages are unconfirmed.
+    @property
+    def figures(self) -> TaskFigures:
+        """What became of the messages so far."""
+        self._figures.confirmed = self._window.confirmed
+        self._figures.blocked_seconds = self._progress.blocked_seconds
+        return self._figures
 
-        Raises DestinationRefused if the broker says which message it refused, else BrokerError,
-        ReceiptTimeout, or what the connection raises. Connects at the first call.
-        """
-        connection = self._connected()
+    def open(self) -> tuple[str, Dialect]:
+        """Connect unless that was done; the STOMP version and the dialect that frames must be made for."""
+        if self._speaks is None:
+            self._persist(lambda _: None)
+        assert self._speaks is not None
+        return self._speaks
+
+    def send(self, part: EncodedSlice) -> None:
+        """Send a slice; waits while the window is full."""
+        self._figures.dropped += part.dropped
+        self._figures.dead_lettered += part.dead_lettered
+        if not len(part):
+            return
         with self._lock:
-            self._raise_failure()
-            if len(self._outstanding) >= self._options.receipt_window:
-                self._await_receipts(connection, self._options.receipt_window - 1)
+            self._window.add(part)
+        self._persist(self._send_rest)
+
+    def finish(self) -> TaskFigures:
+        """Wait for every receipt, then DISCONNECT."""
+        if self._connection is not None:
+            self._persist(self._await_receipts)
+            self._disconnect()
+        return self.figures
+
+    # --- over one connection; the lock is held
+
+    def _send_rest(self, connection: Connection) -> None:
+        while self._window.unsent:
+            piece = self._window.take(time.monotonic())
+            if piece is None:
+                self._wait(connection)
+                continue
+            if self._window.unconfirmed == len(piece.receipts):
+                # Nothing was waited for until now.
+                self._progress.made()
             connection.require_open()
-            self._queue(connection, message)
-            if len(self._outstanding) % _FLUSH_EVERY == 0:
-                self._poll(connection, 0)
+            connection.session.send_raw(*piece)
+            self._unflushed = True
+            self._poll(connection, 0)
 
-    def finish(self) -> int:
-        """Wait for every receipt, then DISCONNECT; returns how many messages the broker confirmed.
+    def _await_receipts(self, connection: Connection) -> None:
+        while self._window.unconfirmed:
+            self._wait(connection)
 
-        Raises what :meth:`send` raises.
+    def _wait(self, connection: Connection) -> None:
+        """Wait until something moves, as long as the broker is waited for.
+
+        What has come is read first: this process may have been suspended, so time alone proves nothing.
         """
-        connection = self._connection
-        if connection is None:
-            return 0
-        self._stop_pump()
-        self._raise_failure()
-        self._await_receipts(connection, 0)
-        try:
-            connection.disconnect(_DISCONNECT_TIMEOUT)
-        except StompError as error:
-            # Every message is confirmed. To fail here would only make Spark send all of them again.
-            log.info("the sink did not end with an orderly DISCONNECT: %s", error)
-        return self.confirmed
+        due = self._progress.due_in()
+        if self._poll(connection, max(0.0, due)) or due > 0:
+            return
+        verdict = self._progress.check()
+        if verdict is Verdict.BLOCKED:
+            log.warning(
+                "%s has confirmed nothing for %.0f s and takes no more bytes: it counts as blocked, and is "
+                "waited for up to blockedTimeout (%gs); %d message(s) wait for their receipts",
+                connection.peer,
+                self._progress.silence,
+                self._options.blocked_timeout,
+                self._window.unconfirmed,
+            )
+        elif verdict is Verdict.TIME_IS_UP:
+            raise ReceiptTimeout(
+                f"{connection.peer} confirmed nothing for {self._progress.silence:.0f} s (receiptTimeout "
+                f"{self._options.receipt_timeout:g}s and blockedTimeout {self._options.blocked_timeout:g}s)"
+            )
 
-    def _queue(self, connection: Connection, message: OutgoingMessage) -> None:
-        receipt = connection.session.new_receipt()
-        headers = message.headers + self._dialect_headers(message)
-        connection.session.send(message.destination, message.body, headers=headers, receipt=receipt)
-        if not self._outstanding:
-            self._last_progress = time.monotonic()
-        self._outstanding[receipt] = message.destination
-        self._unflushed = True
+    def _poll(self, connection: Connection, timeout: float) -> bool:
+        """Write and read; wait up to ``timeout`` seconds if there is nothing. Returns whether bytes moved."""
+        events = connection.poll(timeout)
+        flushed = self._unflushed and connection.written > self._written
+        if flushed:
+            self._made_progress(connection)
+        self._written = connection.written
+        self._unflushed = self._unflushed and connection.has_unsent
+        self._handle(connection, events)
+        return flushed or bool(events)
 
-    def _dialect_headers(self, message: OutgoingMessage) -> tuple[tuple[str, str], ...]:
-        """The headers that this broker needs for the destination, without those that the row sets."""
-        needed = self._dialect.send_headers(message.destination)
-        if not needed:
-            return ()
-        own = {name for name, _ in message.headers}
-        return tuple((name, value) for name, value in needed if name not in own)
+    def _handle(self, connection: Connection, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, ReceiptsReceived):
+                self._figures.count_latencies(self._window.confirm(event.numbers, time.monotonic()))
+                self._made_progress(connection)
+                self._retry, self._refused = None, False
+            elif isinstance(event, ErrorReceived):
+                destination = self._window.destination(event.receipt_id)
+                raise connection.error_of(event, "" if destination is None else f"SEND to {destination}")
 
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            options = self._options.connection
-            self._connection = open_connection(options)
-            self._dialect = dialect_for(self._connection.session.server, options.broker)
-            self._pump = Pump(self._connection, self._keep_alive, self._lock, "stomp-sender")
-        return self._connection
+    def _made_progress(self, connection: Connection) -> None:
+        blocked = self._progress.made()
+        if blocked:
+            log.warning("%s goes on; it was blocked for %.0f s", connection.peer, blocked)
 
     def _keep_alive(self) -> None:
         """What the pump does: send what is queued, send heart-beats, and read what the broker sends."""
         assert self._connection is not None
         self._poll(self._connection, 0)
 
+    # --- one connection after the other
+
+    def _persist(self, step: Callable[[Connection], None]) -> None:
+        """Do ``step`` on a connection, and again on the next one if it breaks."""
+        while True:
+            try:
+                connection = self._connected()
+                with self._lock:
+                    if self._pump is not None and self._pump.failure is not None:
+                        raise self._pump.failure
+                    step(connection)
+                    return
+            except StompError as error:
+                self._recover(error)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = open_connection(self._options.connection, receipt_prefix=RECEIPT_PREFIX)
+            self._connection = connection
+            self._begin(connection)
+            self._pump = Pump(connection, self._keep_alive, self._lock, "stomp-sender")
+        return self._connection
+
+    def _begin(self, connection: Connection) -> None:
+        """Send again what an earlier connection left unconfirmed; the pump does not run yet."""
+        speaks = (
+            str(connection.session.version),
+            dialect_for(connection.session.server, self._options.connection.broker),
+        )
+        if self._speaks not in (None, speaks):
+            raise ConnectionLost(
+                f"{connection.peer} is another kind of broker, or speaks another version of STOMP, than the "
+                "one for which the messages of this task were encoded"
+            )
+        self._speaks = speaks
+        self._figures.connections += 1
+        self._progress.made()
+        self._unflushed, self._written = self._window.unconfirmed > 0, connection.written
+        for piece in self._window.send_again(time.monotonic()):
+            connection.session.send_raw(*piece)
+            self._figures.resent += len(piece.receipts)
+
+    def _recover(self, error: StompError) -> None:
+        """Wait until it is time for the next connection; raises ``error`` if there is to be none."""
+        self._close()
+        if not self._may_recover(error):
+            raise self._failure(error) from error
+        now, timeout = time.monotonic(), self._options.reconnect_timeout
+        self._retry = self._retry or Retry(timeout, now)
+        delay = self._retry.next_delay(now)
+        if delay is None:
+            raise self._failure(out_of_time(error, self._window.first_destination(), timeout)) from error
+        log.warning(
+            "%s; tried again in %.1f s, and %d message(s) without a receipt are sent again",
+            error,
+            delay,
+            self._window.unconfirmed,
+        )
+        time.sleep(delay)
+
+    def _may_recover(self, error: StompError) -> bool:
+        """Whether another connection may succeed.
+
+        An ERROR frame may be a refusal that names no message, as RabbitMQ's are. It would come again for
+        ever. So it may come once, but not on two connections in a row on which nothing was confirmed.
+        """
+        if self._speaks is None and not self._patient:
+            return False
+        if isinstance(error, BrokerError) and not isinstance(error, LoginRefused):
+            if self._refused:
+                return False
+            self._refused = True
+        # Blocked for too long: it would be so on the next connection.
+        return may_recover(error) and not isinstance(error, ReceiptTimeout)
+
+    def _failure(self, error: StompError) -> StompError:
+        """``error``, and how far the task has come."""
+        waiting = self._window.unconfirmed
+        which = f", the first to {self._window.first_destination()}" if waiting else ""
+        return type(error)(
+            f"{error.message}; the broker confirmed {self._window.confirmed} message(s) of this task, and "
+            f"{waiting} that were sent may still arrive{which}; Spark sends all of them again"
+        )
+
+    def _disconnect(self) -> None:
+        assert self._connection is not None
+        self._stop_pump()
+        try:
+            self._connection.disconnect(_DISCONNECT_TIMEOUT)
+        except StompError as error:
+            # Every message is confirmed. To fail here would only make Spark send all of them again.
+            log.info("the sink did not end with an orderly DISCONNECT: %s", error)
+        self._close()
+
+    def _close(self) -> None:
+        self._stop_pump()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     def _stop_pump(self) -> None:
         if self._pump is not None:
             self._pump.stop()
-
-    def _raise_failure(self) -> None:
-        """Raise what failed in the pump, if anything did."""
-        if self._pump is not None and self._pump.failure is not None:
-            raise self._pump.failure
-
-    def _await_receipts(self, connection: Connection, most: int) -> None:
-        """Wait until at most ``most`` messages are unconfirmed, for ``receiptTimeout`` without progress.
-
-        Receipts that have come are read first: this process may have been suspended, so time alone proves
-        nothing.
-        """
-        while len(self._outstanding) > most:
-            remaining = self._last_progress + self._options.receipt_timeout - time.monotonic()
-            if not self._poll(connection, max(0.0, remaining)) and remaining <= 0:
-                raise ReceiptTimeout(
-                    f"{len(self._outstanding)} message(s), the first to {self._first_destination()}, were "
-                    f"not confirmed by {connection.peer} within receiptTimeout "
-                    f"({self._options.receipt_timeout:g}s); the batch is not written, and may be sent again"
-                )
-
-    def _poll(self, connection: Connection, timeout: float) -> bool:
-        """Write and read; wait up to ``timeout`` seconds if there is nothing. Returns whether bytes moved."""
-        events = connection.poll(timeout)
-        self._handle(connection, events)
-        flushed = self._unflushed and connection.written > self._written
-        if flushed:
-            self._last_progress = time.monotonic()
-        self._written = connection.written
-        self._unflushed = self._unflushed and connection.has_unsent
-        return flushed or bool(events)
-
-    def _handle(self, connection: Connection, events: list[Event]) -> None:
-        for event in events:
-            if isinstance(event, ReceiptReceived):
-                self._outstanding.pop(event.receipt_id, None)
-                self.confirmed += 1
-                self._last_progress = time.monotonic()
-            elif isinstance(event, ErrorReceived):
-                destination = self._outstanding.get(event.receipt_id or "")
-                raise connection.error_of(event, "" if destination is None else f"SEND to {destination}")
-
-    def _first_destination(self) -> str:
-        return next(iter(self._outstanding.values()), "(none)")
+            self._pump = None

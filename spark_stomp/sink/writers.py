@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
-from spark_stomp.arrow import outgoing_messages
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.sender import Sender
+from spark_stomp.sink.figures import TaskFigures
+from spark_stomp.sink.proof import ProvedRuns
+from spark_stomp.sink.status import report
+from spark_stomp.sink.task import Confirmed, send_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -23,24 +24,8 @@ log = get_log(__name__)
 
 _ROWS_PER_BATCH = 1_000
 
-
-@dataclass
-class Confirmed(WriterCommitMessage):
-    """The result of one task: the broker confirmed ``messages`` messages."""
-
-    messages: int
-
-
-def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions) -> Confirmed:
-    """One task: send every row, and return once the broker confirmed every one."""
-    with Sender(options) as sender:
-        for batch in batches:
-            rows = outgoing_messages(
-                batch, columns, destination=options.destination, send_headers=options.send_headers
-            )
-            for message in rows:
-                sender.send(message)
-        return Confirmed(sender.finish())
+# Spark makes a new writer for each commit, in a process that serves many.
+_proved = ProvedRuns()
 
 
 class _Writer:
@@ -53,16 +38,34 @@ class _Writer:
     def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
         return send_batches(batches, self._columns, self._options)
 
+    def _commit(self, messages: list[Any], batch_id: int | None) -> TaskFigures:
+        """Everything is confirmed: prove the login if no task did, and show the figures.
+
+        Raises what a connection raises that proves the login.
+        """
+        figures = self._figures(messages)
+        run = None
+        if batch_id is not None:
+            run = next((one.run for one in messages if isinstance(one, Confirmed)), None)
+        if not batch_id:
+            self._tell_notes()
+        _proved.prove(self._options, run, connected=figures.connections > 0)
+        report(self._options, figures, run, batch_id)
+        return figures
+
     def _tell_notes(self) -> None:
         """Log what the options are worth a line for. Only a commit knows whether it is the query's first."""
-        show(self._options.connection.log_level)
         for note in self._options.notes:
             log.warning("%s", note)
 
-    def _confirmed(self, messages: list[Any]) -> int:
-        """How many messages all tasks had confirmed, for a line of the log in the process of the commit."""
+    def _figures(self, messages: list[Any]) -> TaskFigures:
+        """What all tasks counted, in the process of the commit."""
         show(self._options.connection.log_level)
-        return sum(message.messages for message in messages if isinstance(message, Confirmed))
+        figures = TaskFigures()
+        for message in messages:
+            if isinstance(message, Confirmed):
+                figures.add(message.figures)
+        return figures
 
 
 class StompBatchWriter(_Writer, DataSourceArrowWriter):
@@ -72,11 +75,10 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
         return self._send(iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        self._tell_notes()
-        log.info("%d message(s) confirmed by the broker", self._confirmed(messages))
+        log.info("%d message(s) confirmed by the broker", self._commit(messages, None).confirmed)
 
     def abort(self, messages: list[Any]) -> None:
-        log.warning("the write failed after %d confirmed message(s)", self._confirmed(messages))
+        log.warning("the write failed after %d confirmed message(s)", self._figures(messages).confirmed)
 
 
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
@@ -86,12 +88,13 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
         return self._send(iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        if batchId == 0:
-            self._tell_notes()
-        log.info("batch %d: %d message(s) confirmed by the broker", batchId, self._confirmed(messages))
+        figures = self._commit(messages, batchId)
+        log.info("batch %d: %d message(s) confirmed by the broker", batchId, figures.confirmed)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        log.warning("batch %d failed after %d confirmed message(s)", batchId, self._confirmed(messages))
+        log.warning(
+            "batch %d failed after %d confirmed message(s)", batchId, self._figures(messages).confirmed
+        )
 
 
 class StompRowStreamWriter(StompStreamWriter):

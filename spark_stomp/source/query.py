@@ -39,8 +39,9 @@ from spark_stomp.source.planning import (
 from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.status import RunIdentity, document, query_name
-from spark_stomp.source.status_file import StatusWriter, status_file
+from spark_stomp.source.status_file import StatusWriter
 from spark_stomp.source.tasks import FrameRange
+from spark_stomp.status_files import status_file
 
 log = get_log(__name__)
 

@@ -15,7 +15,7 @@ from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.metrics import read_status
-from spark_stomp.source.status_file import StatusFile
+from spark_stomp.status_files import StatusFile
 
 pytestmark = on_real_brokers
 

@@ -10,12 +10,8 @@ import pytest
 import stomp
 from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker
-from support.driven import Run
+from support.driven import Run, send_rows
 from support.waiting import wait_until
-
-from spark_stomp.arrow import OutgoingMessage
-from spark_stomp.options import parse_sink_options
-from spark_stomp.sink.sender import Sender
 
 pytestmark = on_every_broker
 
@@ -70,10 +66,8 @@ def test_the_connector_reads_what_stomp_py_publishes(broker: Broker, queue: str)
 
 def test_stomp_py_consumes_what_the_connector_writes(broker: Broker, queue: str) -> None:
     bodies = [b"\x00\xff%d" % number for number in range(50)]
-    with Sender(parse_sink_options(broker.options())) as sender:
-        for number, body in enumerate(bodies):
-            sender.send(OutgoingMessage(queue, (("number", str(number)), ("path", "C:\\new")), body))
-        assert sender.finish() == 50
+    rows = [(body, [("number", str(number)), ("path", "C:\\new")]) for number, body in enumerate(bodies)]
+    assert send_rows(broker.options(), queue, rows) == 50
     with stomp_py(broker) as connection:
         consumer = Consumer(connection)
         connection.set_listener("consumer", consumer)

@@ -22,6 +22,8 @@ WRITER = "unit/source/test_journal_writer.py"
 JOURNAL = "unit/journal/test_local.py"
 OBJECTS = "unit/journal/test_objects.py"
 JOURNALED = "faults/test_journal.py"
+SENDER = "unit/sink/test_sender.py"
+PROOF = "unit/sink/test_proof.py"
 
 
 @dataclass(frozen=True)
@@ -1038,5 +1040,109 @@ RULES = [
         """,
         "",
         f"{OBJECTS}::TestCrash::test_what_was_committed_is_told_before_it_is_deleted",
+    ),
+    Broken(
+        "S.1",
+        "the end of a task waits for all receipts",
+        "sink.sender:Sender.finish",
+        "self._persist(self._await_receipts)",
+        "pass",
+        f"{SENDER}::test_all_messages_arrive_in_order_and_are_confirmed",
+    ),
+    Broken(
+        "S.2",
+        "messages without a receipt are bounded",
+        "sink.window:Window._end",
+        "start + self._most_messages - self.unconfirmed",
+        "start + self._most_messages",
+        f"{SENDER}::test_the_window_bounds_what_is_unconfirmed",
+    ),
+    Broken(
+        "S.2",
+        "their bytes are bounded",
+        "sink.window:Window._end",
+        "self._most_bytes - self.unconfirmed_bytes",
+        "self._most_bytes * 100",
+        f"{SENDER}::test_the_window_bounds_the_bytes_too",
+    ),
+    Broken(
+        "S.3",
+        "what was not confirmed is sent again",
+        "sink.window:Window.send_again",
+        "~held.confirmed[:held.sent]",
+        "held.confirmed[:held.sent]",
+        f"{SENDER}::TestABrokenConnection::test_is_replaced_and_only_the_unconfirmed_are_sent_again",
+    ),
+    Broken(
+        "S.3",
+        "a lost connection is not tried for ever",
+        "sink.sender:Sender._recover",
+        "delay is None",
+        "False",
+        f"{SENDER}::TestABrokenConnection::test_that_cannot_be_replaced_fails_within_the_time_for_it",
+    ),
+    Broken(
+        "S.4",
+        "a blocked broker is given up",
+        "sink.progress:Progress.check",
+        "return Verdict.TIME_IS_UP",
+        "pass",
+        f"{SENDER}::TestABlockedBroker::test_is_given_up_in_time_with_the_counts",
+    ),
+    Broken(
+        "S.4",
+        "a blocked broker is waited for",
+        "sink.progress:Progress.__init__",
+        "receipt_timeout + blocked_timeout",
+        "receipt_timeout",
+        f"{SENDER}::TestABlockedBroker::test_is_waited_for_and_goes_on",
+    ),
+    Broken(
+        "S.4",
+        "heart-beats are no progress",
+        "sink.sender:Sender._poll",
+        "self._unflushed and connection.written > self._written",
+        "connection.written > self._written or bool(events)",
+        f"{SENDER}::TestABlockedBroker::test_heartbeats_are_no_progress",
+    ),
+    Broken(
+        "S.5",
+        "an ERROR that names no message is not tried for ever",
+        "sink.sender:Sender._may_recover",
+        "self._refused = True",
+        "pass",
+        f"{SENDER}::TestRefusals::test_one_that_names_no_message_is_believed_the_second_time",
+    ),
+    Broken(
+        "S.6",
+        "a failure has the counts",
+        "sink.sender:Sender._recover",
+        "raise self._failure(error) from error",
+        "raise error",
+        f"{SENDER}::TestABlockedBroker::test_is_given_up_in_time_with_the_counts",
+    ),
+    Broken(
+        "S.7",
+        "a task leaves no connection behind",
+        "sink.sender:Sender.__exit__",
+        "self._close()",
+        "pass",
+        f"{SENDER}::TestWhileSparkComputes::test_nothing_runs_on_after_the_sender",
+    ),
+    Broken(
+        "S.8",
+        "a query without rows has its login proved",
+        "sink.writers:_Writer._commit",
+        "_proved.prove(self._options, run, connected=figures.connections > 0)",
+        "pass",
+        f"{PROOF}::test_a_wrong_password_fails_a_runs_first_batch_without_rows",
+    ),
+    Broken(
+        "S.8",
+        "once a run",
+        "sink.proof:ProvedRuns.prove",
+        "self._known.add(key)",
+        "pass",
+        f"{PROOF}::test_one_connection_proves_it_for_the_whole_run",
     ),
 ]

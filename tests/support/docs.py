@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_stomp.metrics import JOURNAL, QUERY, RECEIVERS, TOTALS, Key
+from spark_stomp.metrics import JOURNAL, QUERY, RECEIVERS, SINK, TOTALS, Key
 from spark_stomp.options import OPTIONS, Option
 from spark_stomp.schema import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
 from spark_stomp.source.status import SUMMED
@@ -53,6 +53,9 @@ Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query.
 ### Journal
 
 {journal}
+### Sink
+
+{sink}
 """
 
 
@@ -95,6 +98,7 @@ def _with_keys(page: str) -> str:
         totals=keys_table(TOTALS),
         receivers=keys_table(RECEIVERS),
         journal=keys_table(JOURNAL),
+        sink=keys_table(SINK),
         summed=", ".join(f"`{name}`" for name in SUMMED),
     )
     return f"{before}## The keys\n\n{keys}{heading}{after}"

@@ -7,15 +7,16 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from spark_stomp.arrow import OutgoingMessage
+import pyarrow as pa
+
 from spark_stomp.options import parse_sink_options, parse_source_options
-from spark_stomp.schema import Projection
-from spark_stomp.sink.sender import Sender
+from spark_stomp.schema import Projection, SinkColumns
+from spark_stomp.sink.task import send_batches
 from spark_stomp.source.query import QueryStatus
 from spark_stomp.source.stream_reader import StompStreamReader
 from support.waiting import PATIENCE
 
-__all__ = ["Json", "Run", "publish"]
+__all__ = ["Json", "Run", "publish", "send_rows"]
 
 Json = dict[str, Any]
 Row = dict[str, Any]
@@ -25,10 +26,18 @@ def publish(
     options: dict[str, str], destination: str, bodies: Iterable[bytes], *headers: tuple[str, str]
 ) -> int:
     """Send persistent messages, all with these headers; returns how many the broker confirmed."""
-    with Sender(parse_sink_options(options)) as sender:
-        for body in bodies:
-            sender.send(OutgoingMessage(destination, (("persistent", "true"), *headers), body))
-        return sender.finish()
+    return send_rows(options, destination, ((body, headers) for body in bodies))
+
+
+def send_rows(
+    options: dict[str, str], destination: str, rows: Iterable[tuple[bytes, Iterable[tuple[str, str]]]]
+) -> int:
+    """Send persistent messages, each a body and headers; returns how many the broker confirmed."""
+    columns = SinkColumns(("body", "headers"), False)
+    values = [{"body": body, "headers": [("persistent", "true"), *headers]} for body, headers in rows]
+    batch = pa.RecordBatch.from_pylist(values, schema=columns.arrow_schema)
+    parsed = parse_sink_options({**options, "destination": destination})
+    return send_batches([batch], columns, parsed).messages
 
 
 class Run:

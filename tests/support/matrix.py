@@ -15,14 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.local.segment import Segment
-from spark_stomp.options import parse_sink_options
-from spark_stomp.sink.sender import Sender
 from spark_stomp.source.stream_reader import StompStreamReader
 from support.brokers import Broker, DevelopmentBroker
+from support.driven import send_rows
 from support.engine import CommitLog, Engine, Query, Sink
 from support.points import Point, Points
 from support.proxy import FaultProxy, Way
@@ -247,13 +245,13 @@ def _audit(query: Query) -> Outcome:
 
 
 def _publish(broker: Broker, queue: str, first: int, count: int, poison: bool) -> None:
-    with Sender(parse_sink_options(broker.options())) as sender:
-        for number, body in enumerate(_bodies(first, count), start=first):
-            headers = (("persistent", "true"), ("x-id", body), *broker.crash_safe.items())
-            if poison and number % BATCH == _POISONED:
-                headers += (_LONG_HEADER,)
-            sender.send(OutgoingMessage(queue, headers, body.encode()))
-        sender.finish()
+    rows = []
+    for number, body in enumerate(_bodies(first, count), start=first):
+        headers = [("x-id", body), *broker.crash_safe.items()]
+        if poison and number % BATCH == _POISONED:
+            headers.append(_LONG_HEADER)
+        rows.append((body.encode(), headers))
+    send_rows(broker.options(), queue, rows)
 
 
 def _bodies(first: int, count: int) -> list[str]:

@@ -23,7 +23,7 @@ LAYERS = (
     ("framebatch",),
     ("protocol",),
     ("options", "schema", "locations", "private_files"),
-    ("brokers", "transport", "arrow", "devbroker", "exchange", "journal"),
+    ("brokers", "transport", "arrow", "devbroker", "exchange", "journal", "status_files"),
     ("receiver",),
     ("source", "sink"),
     ("datasource", "metrics"),

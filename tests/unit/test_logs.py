@@ -39,7 +39,7 @@ class TestWhereNobodySetUpLogging:
         assert len(lines_of("show('debug'); show('info'); log.debug('a'); log.info('b')")) == 1
 
     @pytest.mark.parametrize(
-        "part", ["sender.Sender(given)", "writers.StompBatchWriter(given, None).commit([])"]
+        "part", ["sender.Sender(given)", "writers.StompBatchWriter(given, None)._figures([])"]
     )
     def test_the_sink_shows_what_its_option_says(self, part: str) -> None:
         def shown(level: str) -> list[str]:

@@ -144,8 +144,8 @@ class TestKeys:
     def test_what_spark_adds_to_a_sink_is_understood(self) -> None:
         sink(checkpointlocation="/tmp/c", queryname="q")
 
-    def test_queryname_is_no_option_of_a_source(self) -> None:
-        assert the_problem(source, queryname="q").startswith("queryname is no option")
+    def test_queryname_is_an_option_of_sinks_only(self) -> None:
+        assert the_problem(source, queryname="q").startswith("queryName is an option of writes")
 
     @pytest.mark.parametrize(
         ("wrong", "nearest"),

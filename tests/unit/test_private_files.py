@@ -18,7 +18,7 @@ from spark_stomp.journal.records import pack_keys
 from spark_stomp.locations import resolve
 from spark_stomp.receiver.spill import SpillFile
 from spark_stomp.source.checkpoint import Checkpoint
-from spark_stomp.source.status_file import StatusFile
+from spark_stomp.status_files import StatusFile
 from spark_stomp.transport import tls
 
 KEYS = [MessageKey("/queue/a", b"ID:1", b"d" * 16)]

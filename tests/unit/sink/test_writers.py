@@ -14,7 +14,8 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection, SinkColumns
-from spark_stomp.sink.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
+from spark_stomp.sink.task import Confirmed
+from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.source.batch_reader import browse
 from spark_stomp.source.tasks import RowSettings
 
@@ -43,9 +44,12 @@ def standing(devbroker: DevBroker) -> list[tuple[bytes, dict[str, str]]]:
 
 @pytest.mark.parametrize("kind", [StompBatchWriter, StompStreamWriter])
 def test_a_login_in_clear_is_said_once_a_query(
-    kind: type[StompBatchWriter | StompStreamWriter], caplog: pytest.LogCaptureFixture
+    kind: type[StompBatchWriter | StompStreamWriter],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each commit of a stream comes to a new object in a new process, so that only its number tells."""
+    monkeypatch.setattr("spark_stomp.sink.proof._connect", lambda _: None)
     options = sink_options("stomp://broker.example", login="ada", password="a secret")
     columns = SinkColumns(("body",), False)
     for number in range(3):
@@ -60,7 +64,7 @@ def test_a_login_in_clear_is_said_once_a_query(
 class TestRows:
     def test_maps_of_different_keys_are_headers_of_their_own_rows(self, devbroker: DevBroker) -> None:
         rows = [(None, b"0"), ({"ab": "1", "k": "2"}, b"1"), ({}, b"2"), ({"cd": "3", "no": None}, b"3")]
-        assert write(devbroker, ("headers", "body"), rows) == Confirmed(4)
+        assert write(devbroker, ("headers", "body"), rows).messages == 4
         names = ("ab", "k", "cd", "no")
         found = [
             (body, {name: headers[name] for name in names if name in headers})
@@ -70,19 +74,19 @@ class TestRows:
 
     def test_columns_that_are_null_throughout(self, devbroker: DevBroker) -> None:
         rows = [(b"1", None, None, None), (bytearray(b"2"), None, None, None)]
-        assert write(devbroker, ("body", "content_type", "headers", "destination"), rows) == Confirmed(2)
+        assert write(devbroker, ("body", "content_type", "headers", "destination"), rows).messages == 2
         assert devbroker.bodies(QUEUE) == [b"1", b"2"]
 
     def test_text(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), [("ü",), ("",)], text=True) == Confirmed(2)
+        assert write(devbroker, ("body",), [("ü",), ("",)], text=True).messages == 2
         assert devbroker.bodies(QUEUE) == ["ü".encode(), b""]
 
     def test_more_than_one_batch_of_them(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), [(b"%d" % n,) for n in range(2_500)]) == Confirmed(2_500)
+        assert write(devbroker, ("body",), [(b"%d" % n,) for n in range(2_500)]).messages == 2_500
         assert devbroker.bodies(QUEUE) == [b"%d" % n for n in range(2_500)]
 
     def test_none(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), []) == Confirmed(0)
+        assert write(devbroker, ("body",), []).messages == 0
 
     def test_a_null_body_is_refused_as_the_row_it_is(self, devbroker: DevBroker) -> None:
         with pytest.raises(SinkRowError, match=r"row 1 .*body is null"):

@@ -17,7 +17,8 @@ from support.waiting import wait_until
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import OptionError, RangeUnavailable
 from spark_stomp.source.status import lasting
-from spark_stomp.source.status_file import StatusFile, StatusWriter, status_file
+from spark_stomp.source.status_file import StatusWriter
+from spark_stomp.status_files import StatusFile, status_file
 
 QUEUE = "/queue/a"
 

@@ -1,0 +1,54 @@
+"""One task of the sink: all rows of a partition, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from spark_stomp.arrow import RowEncoder
+from spark_stomp.options import SinkOptions
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.encoding import row_encoder
+from spark_stomp.sink.figures import TaskFigures
+from spark_stomp.sink.sender import Sender
+
+# Local properties that Spark sets on the jobs of a streaming query.
+_BATCH, _RUN = "streaming.sql.batchId", "spark.jobGroup.id"
+
+
+@dataclass
+class Confirmed(WriterCommitMessage):
+    """The result of one task: the broker confirmed every message. ``run`` is the id of the query's run."""
+
+    figures: TaskFigures
+    run: str | None = None
+
+    @property
+    def messages(self) -> int:
+        return self.figures.confirmed
+
+
+def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions) -> Confirmed:
+    """Send every row, and return once the broker confirmed every one. Without rows nothing is opened.
+
+    A broker that cannot be reached fails a batch write, and the first batch of a stream, at once. In a later
+    batch it was there before, so it is waited for.
+    """
+    batch_id, run = _property(_BATCH), _property(_RUN)
+    encoder: RowEncoder | None = None
+    with Sender(options, patient=batch_id not in (None, "0")) as sender:
+        for batch in batches:
+            if encoder is None and batch.num_rows:
+                encoder = row_encoder(options, columns, *sender.open())
+            for part in () if encoder is None else encoder.slices(batch):
+                sender.send(part)
+        return Confirmed(sender.finish(), run)
+
+
+def _property(name: str) -> str | None:
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)

@@ -1,0 +1,131 @@
+"""The messages of a task that the broker has not confirmed: their frames, and how many more may go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_stomp.arrow import RECEIPT_BASE, EncodedSlice, receipt_number
+
+# A slice is not cut into smaller pieces than this part of the window: many small writes cost more than
+# waiting for a few more receipts.
+_SMALLEST_PART = 4
+
+
+class Piece(NamedTuple):
+    """Frames to be written together, and the numbers of their receipts."""
+
+    frames: memoryview
+    receipts: Sequence[int]
+
+
+class _Held:
+    """A slice of which not every message is confirmed."""
+
+    def __init__(self, part: EncodedSlice) -> None:
+        self.part = part
+        self.sent = 0
+        self.sizes = np.diff(part.ends, prepend=0)
+        self.confirmed = np.zeros(len(part), np.bool_)
+        self.sent_at = np.zeros(len(part), np.float64)
+        self.left = len(part)
+
+    def piece(self, start: int, stop: int) -> Piece:
+        first = RECEIPT_BASE + self.part.first_receipt
+        return Piece(self.part.frames(start, stop), range(first + start, first + stop))
+
+
+class Window:
+    """Which messages were sent and not confirmed.
+
+    At most ``most_messages`` and ``most_bytes`` at a time, but always one. Besides these it holds the rest of
+    the slice that is being sent. It is not thread-safe.
+    """
+
+    def __init__(self, most_messages: int, most_bytes: int) -> None:
+        self._most_messages = most_messages
+        self._most_bytes = most_bytes
+        self._held: list[_Held] = []
+        self.unconfirmed = 0
+        self.unconfirmed_bytes = 0
+        self.confirmed = 0
+
+    def add(self, part: EncodedSlice) -> None:
+        """Take a slice; all frames of earlier ones were sent."""
+        self._held.append(_Held(part))
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the last slice has frames that were not sent."""
+        return bool(self._held) and self._held[-1].sent < len(self._held[-1].part)
+
+    def take(self, now: float) -> Piece | None:
+        """The next frames to send at ``now``; None if there are none, or the window is too full for them."""
+        if not self.unsent:
+            return None
+        held = self._held[-1]
+        start, stop = held.sent, self._end(held)
+        if stop <= start:
+            return None
+        held.sent = stop
+        held.sent_at[start:stop] = now
+        self.unconfirmed += stop - start
+        self.unconfirmed_bytes += int(held.sizes[start:stop].sum())
+        return held.piece(start, stop)
+
+    def _end(self, held: _Held) -> int:
+        """Up to which of its frames ``held`` may be sent now."""
+        start, count = held.sent, len(held.part)
+        begin = int(held.part.ends[start - 1]) if start else 0
+        room = self._most_bytes - self.unconfirmed_bytes
+        by_bytes = int(np.searchsorted(held.part.ends, begin + room, side="right"))
+        stop = min(count, start + self._most_messages - self.unconfirmed, by_bytes)
+        if not self.unconfirmed:
+            return max(stop, start + 1)
+        few = stop - start < self._most_messages // _SMALLEST_PART
+        little = int(held.sizes[start:stop].sum()) < self._most_bytes // _SMALLEST_PART
+        return start if stop < count and few and little else stop
+
+    def confirm(self, receipts: list[int], now: float) -> npt.NDArray[np.float64]:
+        """The broker confirmed these at ``now``; returns how many seconds each was under way."""
+        numbers = np.array(receipts, np.int64) - RECEIPT_BASE
+        times = []
+        for held in self._held:
+            places = numbers - held.part.first_receipt
+            if len(self._held) > 1:
+                places = places[(places >= 0) & (places < len(held.part))]
+            held.confirmed[places] = True
+            held.left -= len(places)
+            self.unconfirmed_bytes -= int(held.sizes[places].sum())
+            times.append(now - held.sent_at[places])
+        self._held = [held for held in self._held if held.left]
+        self.unconfirmed -= len(receipts)
+        self.confirmed += len(receipts)
+        return np.concatenate(times)
+
+    def send_again(self, now: float) -> Iterator[Piece]:
+        """What was sent before ``now``, on a connection that is gone, and was not confirmed."""
+        for held in self._held:
+            waiting = ~held.confirmed[: held.sent]
+            held.sent_at[: held.sent][waiting] = now
+            edges = np.flatnonzero(np.diff(waiting, prepend=False, append=False))
+            for start, stop in edges.reshape(-1, 2).tolist():
+                yield held.piece(start, stop)
+
+    def first_destination(self) -> str:
+        """Where the oldest unconfirmed message goes."""
+        for held in self._held:
+            return held.part.destination(int(np.argmin(held.confirmed)))
+        return "(none)"
+
+    def destination(self, receipt: str | None) -> str | None:
+        """Where the unconfirmed message with this receipt goes; None if there is none."""
+        number = receipt_number(receipt or "")
+        for held in self._held:
+            place = -1 if number is None else number - held.part.first_receipt
+            if 0 <= place < held.sent and not held.confirmed[place]:
+                return held.part.destination(place)
+        return None

@@ -1,0 +1,82 @@
+"""URL, login and virtual host are proved once a query, also if there is nothing to send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.options import sink_options
+from support.waiting import wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import LoginRefused
+from spark_stomp.options import SinkOptions
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink import writers
+from spark_stomp.sink.figures import TaskFigures
+from spark_stomp.sink.proof import ProvedRuns
+from spark_stomp.sink.task import Confirmed
+from spark_stomp.sink.writers import StompBatchWriter, StompStreamWriter
+
+COLUMNS = SinkColumns(("body",), False)
+
+
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "_proved", ProvedRuns())
+
+
+@pytest.fixture
+def broker() -> Iterator[DevBroker]:
+    with DevBroker(users={"ada": "right"}) as broker:
+        yield broker
+
+
+def options(broker: DevBroker, password: str = "right", **more: object) -> SinkOptions:
+    return sink_options(broker.url, login="ada", password=password, **more)
+
+
+def commit(given: SinkOptions, batch: int, run: str = "run", connections: int = 0) -> None:
+    """As Spark does: a new writer each time."""
+    message = Confirmed(TaskFigures(connections=connections), run)
+    StompStreamWriter(given, COLUMNS).commit([message], batch)
+
+
+@pytest.mark.rule("S.8")
+@pytest.mark.parametrize("batch", [0, 7])
+def test_a_wrong_password_fails_a_runs_first_batch_without_rows(broker: DevBroker, batch: int) -> None:
+    with pytest.raises(LoginRefused):
+        commit(options(broker, "wrong"), batch)
+
+
+@pytest.mark.rule("S.8")
+def test_and_a_batch_write_without_rows(broker: DevBroker) -> None:
+    with pytest.raises(LoginRefused):
+        StompBatchWriter(options(broker, "wrong"), COLUMNS).commit([])
+
+
+@pytest.mark.rule("S.8")
+def test_one_connection_proves_it_for_the_whole_run(broker: DevBroker) -> None:
+    for batch in range(3):
+        commit(options(broker), batch)
+    assert broker.connects == 1
+    wait_until(lambda: broker.connections == 0, what="the end of the connection")
+    commit(options(broker), 3, run="another")
+    assert broker.connects == 2
+
+
+def test_a_task_that_connected_has_proved_it(broker: DevBroker) -> None:
+    commit(options(broker), 0, connections=1)
+    commit(options(broker), 1)
+    assert broker.connects == 0
+
+
+def test_it_is_known_in_a_new_process_too(
+    broker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = options(broker, checkpointLocation=tmp_path)
+    commit(given, 0)
+    monkeypatch.setattr(writers, "_proved", ProvedRuns())
+    commit(given, 1)
+    assert broker.connects == 1

@@ -1,0 +1,81 @@
+"""The sink's part of the status: counted over the batches of a run, and merged with that of the source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.options import sink_options, source_options
+
+from spark_stomp import metrics
+from spark_stomp.metrics import prometheus, read_status
+from spark_stomp.sink.figures import TaskFigures
+from spark_stomp.sink.status import report
+from spark_stomp.status_files import status_file
+
+
+def figures(confirmed: int, *latencies: float) -> TaskFigures:
+    made = TaskFigures(connections=1, confirmed=confirmed, resent=2, blocked_seconds=1.5)
+    made.count_latencies(np.array(latencies))
+    return made
+
+
+def test_what_is_shown_is_what_is_declared(tmp_path: Path) -> None:
+    options = sink_options("stomp://h", checkpointLocation=tmp_path / "flights")
+    (tmp_path / "flights").mkdir()
+    report(options, figures(3, 0.5), "run", 4)
+    shown = read_status(tmp_path / "flights" / "spark_stomp" / "status.json")
+    assert shown["sink"].keys() == {key.name for key in metrics.SINK}
+    assert (shown["query"], shown["run"], shown["sink"]["batch"]) == ("flights", "run", 4)
+    assert shown["sink"]["receipt_p50_seconds"] == pytest.approx(0.5, rel=0.2)
+
+
+def test_batches_of_a_run_are_counted_together(tmp_path: Path) -> None:
+    options = sink_options("stomp://h", statusFile=tmp_path / "s.json", queryName="mine")
+    report(options, figures(3, 0.5), "first", 0)
+    report(options, figures(4), "first", 1)
+    sink = read_status(tmp_path / "s.json")["sink"]
+    assert (sink["confirmed"], sink["resent"], sink["connections"], sink["blocked_seconds"]) == (7, 4, 2, 3.0)
+    assert sink["receipt_p50_seconds"] == pytest.approx(0.5, rel=0.2)
+    assert sink["query"] == "mine"
+    report(options, figures(1), "second", 2)
+    sink = read_status(tmp_path / "s.json")["sink"]
+    assert (sink["confirmed"], sink["receipt_p50_seconds"]) == (1, None)
+
+
+def test_it_stands_beside_that_of_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "status.json"
+    source = status_file(source_options("stomp://h", statusFile=path))
+    assert source is not None
+    document = {"version": 1, "query": "q", "running": True, "totals": {"rows": 5}, "receivers": {}}
+    source.write(json.dumps({**document, "journal": None}).encode())
+    report(sink_options("stomp://h", statusFile=path), figures(3, 0.5), "run", 0)
+    shown = read_status(path)
+    assert (shown["totals"]["rows"], shown["sink"]["confirmed"]) == (5, 3)
+    text = prometheus(path)
+    assert 'spark_stomp_rows_total{query="q"} 5' in text
+    assert 'spark_stomp_sink_confirmed_total{query="q"} 3' in text
+    assert 'spark_stomp_sink_receipt_p99_seconds{query="q"} 0.' in text
+
+
+def test_no_file_at_all_is_an_error_as_before(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_status(tmp_path / "status.json")
+
+
+def test_one_that_cannot_be_written_costs_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = sink_options("stomp://h", checkpointLocation=tmp_path / "missing")
+    report(options, figures(1), "run", 0)
+    report(options, figures(1), "run", 1)
+    assert caplog.text.count("cannot be written") == 1
+    (tmp_path / "missing").mkdir()
+    report(options, figures(1), "run", 2)
+    assert read_status(tmp_path / "missing/spark_stomp/status.json")["sink"]["confirmed"] == 1
+
+
+def test_nowhere_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report(sink_options("stomp://h"), figures(1), None, None)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,142 @@
+"""The window: bounded in messages and in bytes, confirmed in any order, sent again exactly."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.slices import encoded, slices
+
+from spark_stomp.arrow import RECEIPT_BASE
+from spark_stomp.sink.window import Piece, Window
+
+
+def taken(window: Window) -> list[int]:
+    """The numbers of all that may go now."""
+    found: list[int] = []
+    while piece := window.take(0.0):
+        found += [receipt - RECEIPT_BASE for receipt in piece.receipts]
+    return found
+
+
+def confirm(window: Window, *numbers: int) -> None:
+    window.confirm([RECEIPT_BASE + number for number in numbers], 0.0)
+
+
+def bodies_of(piece: Piece) -> list[bytes]:
+    return [frame.partition(b"\n\n")[2] for frame in bytes(piece.frames).split(b"\0")[:-1]]
+
+
+def test_messages_are_bounded() -> None:
+    window = Window(4, 1 << 20)
+    window.add(encoded([b"x"] * 10))
+    assert taken(window) == [0, 1, 2, 3]
+    confirm(window, 1, 3)
+    assert taken(window) == [4, 5]
+    assert (window.unconfirmed, window.confirmed, window.unsent) == (4, 2, True)
+
+
+def test_bytes_are_bounded() -> None:
+    part = encoded([b"x" * 900] * 10)
+    size = len(part.data) // 10
+    window = Window(1000, 3 * size)
+    window.add(part)
+    assert taken(window) == [0, 1, 2]
+    assert window.unconfirmed_bytes == 3 * size
+    confirm(window, 0)
+    assert taken(window) == [3]
+
+
+def test_a_message_larger_than_the_window_goes_alone() -> None:
+    window = Window(1000, 100)
+    window.add(encoded([b"x", b"y" * 5000, b"z"]))
+    assert taken(window) == [0]
+    confirm(window, 0)
+    assert taken(window) == [1]
+    confirm(window, 1)
+    assert taken(window) == [2]
+
+
+def test_a_little_room_in_a_large_window_is_not_used_at_once() -> None:
+    window = Window(100, 1 << 20)
+    window.add(encoded([b"x"] * 200))
+    taken(window)
+    confirm(window, *range(10))
+    assert taken(window) == []
+    confirm(window, *range(10, 30))
+    assert taken(window) == list(range(100, 130))
+    confirm(window, *range(30, 130))
+    assert taken(window) == list(range(130, 200))
+
+
+def test_what_was_not_confirmed_is_sent_again_and_nothing_else() -> None:
+    window = Window(8, 1 << 20)
+    for part in slices([b"%d" % n for n in range(6)], 3):
+        window.add(part)
+        taken(window)
+    window.add(encoded([b"6", b"7", b"8"], first=6))
+    assert taken(window) == [6, 7]
+    confirm(window, 0, 4, 6)
+    again = list(window.send_again(1.0))
+    assert [body for piece in again for body in bodies_of(piece)] == [b"1", b"2", b"3", b"5", b"7"]
+    assert [number - RECEIPT_BASE for piece in again for number in piece.receipts] == [1, 2, 3, 5, 7]
+    assert window.unconfirmed == 5
+
+
+def test_slices_are_let_go_once_they_are_confirmed() -> None:
+    window = Window(100, 1 << 20)
+    for part in slices([b"x"] * 30, 10):
+        window.add(part)
+        taken(window)
+    confirm(window, *range(10, 20))
+    assert len(window._held) == 2
+    confirm(window, *range(10), *range(20, 30))
+    assert (window._held, window.unconfirmed, window.unconfirmed_bytes) == ([], 0, 0)
+
+
+def test_destinations_are_known_while_a_message_waits() -> None:
+    window = Window(100, 1 << 20)
+    assert window.first_destination() == "(none)"
+    window.add(encoded([b"x"], "/queue/a"))
+    taken(window)
+    window.add(encoded([b"y"], "/queue/b", first=1))
+    taken(window)
+    receipt = f"s{RECEIPT_BASE + 1}"
+    assert (window.first_destination(), window.destination(receipt)) == ("/queue/a", "/queue/b")
+    confirm(window, 0, 1)
+    assert window.destination(receipt) is None
+    assert window.destination(None) is window.destination("another") is None
+
+
+def test_seconds_under_way() -> None:
+    window = Window(100, 1 << 20)
+    window.add(encoded([b"x"] * 3))
+    window.take(5.0)
+    assert window.confirm([RECEIPT_BASE + 1], 7.0).tolist() == [2.0]
+    list(window.send_again(8.0))
+    assert window.confirm([RECEIPT_BASE, RECEIPT_BASE + 2], 9.0).tolist() == [1.0, 1.0]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=8), max_size=6),
+    st.integers(1, 10),
+    st.integers(1, 2000),
+    st.randoms(),
+)
+def test_every_message_goes_once_and_in_order_within_the_bounds(
+    sizes: list[list[int]], most_messages: int, most_bytes: int, random: object
+) -> None:
+    window, gone, open_now, first = Window(most_messages, most_bytes), [], [], 0
+    for lengths in sizes:
+        window.add(encoded([b"x" * length for length in lengths], first=first))
+        first += len(lengths)
+        while window.unsent:
+            new = taken(window)
+            gone += new
+            open_now += new
+            assert len(open_now) <= most_messages
+            assert window.unconfirmed == len(open_now)
+            assert window.unconfirmed_bytes <= most_bytes or len(open_now) == 1
+            if window.unsent:
+                random.shuffle(open_now)  # type: ignore[attr-defined]
+                confirm(window, open_now.pop())
+    assert gone == list(range(first))
