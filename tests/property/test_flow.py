@@ -105,7 +105,8 @@ class Query:
 
     @property
     def steady(self) -> list[int]:
-        return self.batches[3:-1]
+        """The last ones: if rows cost Spark about as much as they take to come, batches grow for long."""
+        return self.batches[-13:-1]
 
     def delivered(self, since: int) -> float:
         return float(sum(self.batches[since:]))
@@ -114,18 +115,18 @@ class Query:
 rates = st.floats(5.0, 200_000.0)
 windows = st.integers(50, 200_000)
 # Even an empty batch costs Spark some 60 ms.
-durations = st.floats(0.06, 2.0)
+durations = st.floats(0.06, 1.0)
 
 
 @pytest.mark.rule("5.10")
-@given(rates, windows, durations, st.floats(10_000.0, 300_000.0), st.floats(0.0, 0.02))
+@given(rates, windows, durations, st.floats(50_000.0, 300_000.0), st.floats(0.0, 0.02))
 def test_no_batch_of_the_steady_part_is_tiny(
     rate: float, window: int, fixed: float, rows: float, receipt: float
 ) -> None:
     query = Query(rate, window, fixed, rows, receipt)
-    while len(query.batches) < 12 and query.now < 60:
+    while len(query.batches) < 40 and query.now < 60:
         query.batch()
-    if len(query.steady) >= 5 and statistics.median(query.steady) >= 20:
+    if len(query.batches) >= 25 and statistics.median(query.steady) >= 20:
         assert min(query.steady) >= statistics.median(query.steady) / 3, query.batches
 
 
