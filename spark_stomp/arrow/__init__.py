@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spark_stomp.arrow.decode import RowRules, decode_frames
 from spark_stomp.arrow.encode import RowEncoder
-from spark_stomp.arrow.outgoing import OutgoingMessage, outgoing_messages
 from spark_stomp.arrow.send_rules import SendRules, TimeToLive
 from spark_stomp.arrow.slices import RECEIPT_BASE, RECEIPT_PREFIX, EncodedSlice, receipt_id, receipt_number
 from spark_stomp.arrow.text import OnError
@@ -14,13 +13,11 @@ __all__ = [
     "RECEIPT_PREFIX",
     "EncodedSlice",
     "OnError",
-    "OutgoingMessage",
     "RowEncoder",
     "RowRules",
     "SendRules",
     "TimeToLive",
     "decode_frames",
-    "outgoing_messages",
     "receipt_id",
     "receipt_number",
 ]

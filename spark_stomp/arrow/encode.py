@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.arrow.columns import Ints, among, text_of
+from spark_stomp.arrow.columns import Ints, among, lengths, text_of
 from spark_stomp.arrow.dead_letters import dead_letter
 from spark_stomp.arrow.row_fields import Piece, RowFields, header_values
 from spark_stomp.arrow.row_headers import NameRules, row_headers
@@ -179,9 +179,9 @@ class RowEncoder:
             pieces.append(entries.lines)
         pieces += [b"\nreceipt:" + RECEIPT_PREFIX.encode(), _decimal(numbers + RECEIPT_BASE)]
         if not self._rules.text:
-            pieces += [b"\ncontent-length:", _decimal(pc.binary_length(body))]
+            pieces += [b"\ncontent-length:", _decimal(lengths(body))]
         frames = _joined([*pieces, b"\n\n", body, b"\0"])
-        sizes = pc.binary_length(frames).fill_null(0).to_numpy()
+        sizes = lengths(frames)
         problems.add_flagged(
             sizes > limits.max_frame, _too_large("frame", sizes, limits.max_frame), RowTooLarge
         )
@@ -195,14 +195,13 @@ class RowEncoder:
         body = check_utf8(column, None, lambda _: "its body", problems)
         if self._rules.text:
             text, offsets = text_of(body)
-            at = np.flatnonzero(among(text, b"\0"))
-            rows = np.searchsorted(offsets, at, "right") - 1
-            problems.add(
-                np.unique(rows),
-                "its body has a NUL, which ends a text message; see messageType",
-                RowUnencodable,
-            )
-        sizes = pc.binary_length(body).fill_null(0).to_numpy()
+            ends = among(text, b"\0")
+            if ends is not None:
+                rows = np.unique(np.searchsorted(offsets, np.flatnonzero(ends), "right") - 1)
+                problems.add(
+                    rows, "its body has a NUL, which ends a text message; see messageType", RowUnencodable
+                )
+        sizes = lengths(body)
         most = min(self._rules.limits.max_body, _LARGEST_BODY)
         problems.add_flagged(sizes > most, _too_large("body", sizes, most), RowTooLarge)
         return body
@@ -214,9 +213,9 @@ class RowEncoder:
             column = pa.repeat(pa.scalar(option, pa.string()), rows)
         else:
             column = cells.get("destination", pa.nulls(rows, pa.string()))
-            missing = pc.equal(pc.binary_length(column), 0).fill_null(True).to_numpy(zero_copy_only=False)
             problems.add_flagged(
-                missing, "it has no destination: set the option `destination`, or the column"
+                lengths(as_binary(column)) == 0,
+                "it has no destination: set the option `destination`, or the column",
             )
         return header_values(column, "destination", self._text, self._rules.limits.max_header_line, problems)
 
@@ -226,8 +225,8 @@ def _too_large(what: str, sizes: Ints, most: int) -> Callable[[int], str]:
     return lambda row: f"its {what} has {sizes[row]} bytes; {option} lets {most} through"
 
 
-def _decimal(numbers: Ints | pa.Array) -> pa.Array:
-    return pa.array(numbers).cast(pa.string()).cast(pa.binary())
+def _decimal(numbers: Ints) -> pa.Array:
+    return as_binary(pa.array(numbers).cast(pa.string()))
 
 
 def _joined(pieces: list[Piece]) -> pa.Array:
@@ -246,15 +245,19 @@ def _sizes(batch: pa.RecordBatch) -> Ints:
     total = np.full(batch.num_rows, _FRAME_OVERHEAD, np.int64)
     for column in batch.columns:
         if pa.types.is_map(column.type):
-            offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
-            lengths = _lengths(column.keys) + _lengths(column.items) + 2
-            ends = np.concatenate([[0], np.cumsum(lengths)])
-            total += ends[offsets[1:]] - ends[offsets[:-1]]
+            entries = _offsets(column)
+            total += 2 * np.diff(entries)
+            total += np.diff(_offsets(column.keys)[entries]) + np.diff(_offsets(column.items)[entries])
         elif not pa.types.is_primitive(column.type) and not pa.types.is_decimal(column.type):
-            total += _lengths(column)
+            total += np.diff(_offsets(column))
     return total
 
 
-def _lengths(strings: pa.Array) -> Ints:
-    lengths: Ints = pc.binary_length(strings).fill_null(0).to_numpy().astype(np.int64)
-    return lengths
+def _offsets(column: pa.Array) -> Ints:
+    """Where the cells of strings, octets or maps begin and end."""
+    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    kind = np.dtype(np.int64 if large else np.int32)
+    offsets: Ints = np.frombuffer(
+        column.buffers()[1], kind, len(column) + 1, column.offset * kind.itemsize
+    ).astype(np.int64)
+    return offsets

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.arrow.columns import Flags, Ints, escape
+from spark_stomp.arrow.columns import Flags, Ints, escape, lengths
 from spark_stomp.arrow.row_ids import row_ids
 from spark_stomp.arrow.row_problems import HeaderText, RowProblems, as_strings, as_text, check_utf8
 from spark_stomp.arrow.send_rules import SendRules
@@ -30,10 +30,10 @@ def header_values(
     text.check(octets, None, lambda _: f"the header '{name}'", problems)
     octets = escape(octets, text.escaped)
     room = most_bytes - len(name.encode()) - 1
-    lengths = pc.binary_length(octets).fill_null(0).to_numpy()
+    sizes = lengths(octets)
     problems.add_flagged(
-        lengths > room,
-        lambda row: f"the header '{name}' has {lengths[row]} bytes; maxHeaderLineBytes lets {room} through",
+        sizes > room,
+        lambda row: f"the header '{name}' has {sizes[row]} bytes; maxHeaderLineBytes lets {room} through",
         RowTooLarge,
     )
     return octets

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.arrow.columns import Flags, Ints, escape
+from spark_stomp.arrow.columns import Flags, Ints, escape, lengths, text_of
 from spark_stomp.arrow.row_problems import HeaderText, RowProblems, as_binary, check_utf8, is_utf8
 from spark_stomp.errors import RowNotText, RowTooLarge, RowUnencodable, SinkRowError
 from spark_stomp.protocol.encoder import SEND_OWNS
@@ -79,18 +79,17 @@ class NameRules:
 
     def problem(self, name: bytes) -> tuple[str, type[SinkRowError]] | None:
         """Why a row may not set this header."""
-        shown = quoted(name.decode(errors="backslashreplace"), 40)
         if not is_utf8(name):
-            return f"the header name {shown} is not valid UTF-8", RowNotText
+            return f"the header name {_shown(name)} is not valid UTF-8", RowNotText
         if not name or name.lower().decode() in SEND_OWNS:
-            return f"it sets the header {shown}, which only the connector may set", SinkRowError
+            return f"it sets the header {_shown(name)}, which only the connector may set", SinkRowError
         if name != name.strip(_BLANKS):
             return (
-                f"the header name {shown} begins or ends with a blank, which some brokers cut off",
+                f"the header name {_shown(name)} begins or ends with a blank, which some brokers cut off",
                 RowUnencodable,
             )
         why = self.text.problem_of_name(name)
-        return None if why is None else (f"the header {shown} has {why}", RowUnencodable)
+        return None if why is None else (f"the header {_shown(name)} has {why}", RowUnencodable)
 
 
 class RowHeaders(NamedTuple):
@@ -116,12 +115,11 @@ def row_headers(
     if not len(entries.names):
         return RowHeaders({}, None, np.zeros(rows, np.int64))
     entries = entries._replace(names=as_binary(entries.names))
-    coded = entries.names.dictionary_encode()
-    names = coded.dictionary.to_pylist()
-    kinds = np.array([rules.kind(name) for name in names])
+    names, codes = _distinct(entries, rows)
+    kinds = np.array([rules.kind(name) for name in names.to_pylist()])
     fields: dict[int, pa.Array] = {}
     if kinds.any():
-        of_entry = kinds[coded.indices.to_numpy()]
+        of_entry = np.tile(kinds, rows) if codes is None else kinds[codes]
         for at in np.flatnonzero(of_entry == _REFUSED).tolist():
             problem = rules.problem(entries.names[at].as_py())
             if problem is not None:
@@ -132,9 +130,25 @@ def row_headers(
     return RowHeaders(fields, *_lines(entries, rows, rules, most_bytes, problems))
 
 
+def _distinct(entries: Entries, rows: int) -> tuple[pa.Array, Ints | None]:
+    """Names, and for each entry which it is; None if the entries have just these, again and again."""
+    each, rest = divmod(len(entries.names), rows)
+    text, offsets = text_of(entries.names)
+    if not rest and np.array_equal(offsets[each:], offsets[:-each] + offsets[each]):
+        # Each entry is as long as the one above it: then rows of text are compared as they lie in memory.
+        width = int(offsets[each])
+        if (text.reshape(rows, width) == text[:width]).all():
+            return entries.names.slice(0, each), None
+    coded = entries.names.dictionary_encode()
+    return coded.dictionary, coded.indices.to_numpy()
+
+
 def _what(entries: Entries, at: int) -> str:
-    name = entries.names[at].as_py()
-    return f"the header {quoted(name.decode(errors='backslashreplace'), 40)}"
+    return f"the header {_shown(entries.names[at].as_py())}"
+
+
+def _shown(name: bytes) -> str:
+    return quoted(name.decode(errors="backslashreplace"), 40)
 
 
 def _field(entries: Entries, chosen: Flags, rows: int) -> pa.Array:
@@ -155,11 +169,11 @@ def _lines(
     values = check_utf8(entries.values, entries.rows, what, problems)
     rules.text.check(values, entries.rows, what, problems)
     lines = pc.binary_join_element_wise(escape(entries.names, octets), escape(values, octets), b":")
-    lengths = pc.binary_length(lines).to_numpy()
-    if lengths.max() > most_bytes:
-        for at in np.flatnonzero(lengths > most_bytes).tolist():
+    sizes = lengths(lines)
+    if sizes.max() > most_bytes:
+        for at in np.flatnonzero(sizes > most_bytes).tolist():
             reason = (
-                f"{_what(entries, at)} has {lengths[at]} bytes; maxHeaderLineBytes lets {most_bytes} through"
+                f"{_what(entries, at)} has {sizes[at]} bytes; maxHeaderLineBytes lets {most_bytes} through"
             )
             problems.add([entries.rows[at]], reason, RowTooLarge)
     offsets = np.zeros(rows + 1, np.int32)

@@ -84,7 +84,7 @@ class HeaderText(NamedTuple):
         """
         text, offsets = text_of(values)
         found = among(text, self.forbidden)
-        if not found.any():
+        if found is None:
             return
         for at in np.flatnonzero(found).tolist():
             index = int(np.searchsorted(offsets, at, "right")) - 1
@@ -99,7 +99,7 @@ def check_utf8(
 ) -> pa.Array:
     """Note the strings that are not UTF-8; returns all as binary. Arguments as for HeaderText.check."""
     octets = as_binary(strings)
-    if pa.types.is_string(strings.type):
+    if pa.types.is_string(strings.type) and not text_of(octets)[0].tobytes().isascii():
         try:
             strings.validate(full=True)
         except pa.ArrowInvalid:
@@ -115,7 +115,8 @@ def as_binary(strings: pa.Array) -> pa.Array:
     if pa.types.is_large_string(strings.type) or pa.types.is_large_binary(strings.type):
         # A cast looks at the offsets, which may be large even if the slice is small; a copy begins at 0.
         strings = strings.take(pa.array(np.arange(len(strings))))
-    return strings.cast(pa.binary())
+        strings = strings.cast(pa.binary())
+    return pa.Array.from_buffers(pa.binary(), len(strings), strings.buffers(), offset=strings.offset)
 
 
 def as_strings(column: pa.Array) -> pa.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.proof import ProvedRuns
+from spark_stomp.sink.row_batches import row_batches
 from spark_stomp.sink.status import report
 from spark_stomp.sink.task import Confirmed, send_batches
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 log = get_log(__name__)
-
-_ROWS_PER_BATCH = 1_000
 
 # Spark makes a new writer for each commit, in a process that serves many.
 _proved = ProvedRuns()
@@ -101,19 +99,4 @@ class StompRowStreamWriter(StompStreamWriter):
     """The stream writer for Spark 4.0, which hands over rows."""
 
     def write(self, iterator: Iterator[Row]) -> Confirmed:
-        return self._send(_as_batches(iterator, self._columns))
-
-
-def _as_batches(rows: Iterator[Row], columns: SinkColumns) -> Iterator[pa.RecordBatch]:
-    schema = columns.arrow_schema
-    while chunk := list(islice(rows, _ROWS_PER_BATCH)):
-        arrays = [
-            pa.array(map(_arrow_value, values), field.type)
-            for field, values in zip(schema, zip(*chunk, strict=True), strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _arrow_value(value: Any) -> Any:
-    """A map as Arrow takes it: a list of pairs."""
-    return list(value.items()) if isinstance(value, dict) else value
+        return self._send(row_batches(iterator, self._columns))
