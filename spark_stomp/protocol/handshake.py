@@ -18,6 +18,7 @@ from spark_stomp.protocol.frames import Frame, Limits, Signal
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, heartbeat_header
 from spark_stomp.protocol.versions import LENIENT, accept_version_header, has_heartbeats, validate_versions
 
+_EOL = b"\r\n"
 CONNECT_OWNS = frozenset(
     {"accept-version", "host", "login", "passcode", "username", "heart-beat", "receipt", "content-length"}
 )
@@ -120,7 +121,9 @@ class HandshakeDecoder:
     def receive_data(self, data: bytes) -> None:
         """Take bytes from the peer; never raises."""
         if self._seen is not None:
-            self._seen.append(data)
+            # EOLs before the frame are not needed again, and there may be any number of them.
+            kept = data if self._seen else data.lstrip(_EOL)
+            self._seen += [kept] if kept else []
         self._decoder.receive_data(data)
 
     def next_event(self) -> Frame | Signal:
@@ -150,7 +153,7 @@ class HandshakeDecoder:
         if self._seen is None:
             self._refuse(self._strict_error)
         # EOLs before the frame were reported the first time.
-        data = b"".join(self._seen).lstrip(b"\r\n")
+        data = b"".join(self._seen).lstrip(_EOL)
         self._seen = None
         self._decoder = FrameDecoder(LENIENT, self._limits)
         self._decoder.receive_data(data)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from spark_stomp.brokers import PLAIN, Dialect, Subscription, dialect_for
@@ -255,13 +255,14 @@ class Receiver:
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(self._subscription.id, destination, ack=mode, headers=headers, receipt=receipt)
-        timeout = options.connection.connect_timeout
-        early = connection.await_receipt(receipt, timeout, f"SUBSCRIBE to {destination}")
+        before = self._deliveries.counts
+        # Messages may come before the receipt.
         self._deliveries.connected(keyed=individual and id_header is not None)
+        timeout, what = options.connection.connect_timeout, f"SUBSCRIBE to {destination}"
+        connection.await_receipt(receipt, timeout, what, lambda events: self._handle(connection, events))
         self._subscribed_since = self._last_active = time.monotonic()
-        self._history.connected(time.time(), self._deliveries.counts)
+        self._history.connected(time.time(), before)
         log.info("subscribed to %s at %s", destination, connection.peer)
-        self._handle(connection, early)
         self._notify()
 
     def _prefetch_headers(self) -> tuple[tuple[str, str], ...]:
@@ -319,7 +320,7 @@ class Receiver:
             connection.session.unsubscribe(self._subscription.id)
         connection.disconnect(max(0.0, deadline - time.monotonic()))
 
-    def _handle(self, connection: Connection, events: list[Event]) -> None:
+    def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, MessagesScanned):
                 self._take(connection, event.block)

@@ -210,9 +210,33 @@ def _subscribe(
         headers=dialect.batch_read_headers(destination, room + after_last) + further,
         receipt=receipt,
     )
-    return connection.await_receipt(
-        receipt, options.connection.connect_timeout, f"SUBSCRIBE to {destination}"
+    early = _EarlyEvents(room)
+    connection.await_receipt(
+        receipt, options.connection.connect_timeout, f"SUBSCRIBE to {destination}", early.take
     )
+    return early.events
+
+
+class _EarlyEvents:
+    """The messages that come before the subscription is confirmed.
+
+    A broker may send them without end: kept are as many as show that there are more than ``room``, and one of
+    another subscription.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.events: list[Event] = []
+        self._room = room
+        self._stray = False
+
+    def take(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, (MessagesScanned, MalformedMessage)) and self._room >= 0:
+                self.events.append(event)
+                self._room -= len(event.block.ends) if isinstance(event, MessagesScanned) else 1
+            elif isinstance(event, MessageReceived) and not self._stray:
+                self.events.append(event)
+                self._stray = True
 
 
 def _messages_in(block: MessageBlock, version: str, dialect: Dialect) -> tuple[int, bool]:

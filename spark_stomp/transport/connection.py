@@ -9,7 +9,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 
 from spark_stomp.errors import (
@@ -164,24 +164,29 @@ class Connection:
             if self._clock() >= deadline:
                 raise ReceiptTimeout(f"{self.peer} did not confirm DISCONNECT within {timeout:g}s")
 
-    def await_receipt(self, receipt: str, timeout: float, what: str) -> list[Event]:
-        """Poll until ``receipt`` came; returns the other events that arrived meanwhile.
+    def await_receipt(
+        self,
+        receipt: str,
+        timeout: float,
+        what: str,
+        take: Callable[[Sequence[Event]], None] = lambda events: None,
+    ) -> None:
+        """Poll until ``receipt`` came; ``take`` is given the other events as they come.
 
-        No other request may wait for an answer. Raises ReceiptTimeout or DestinationRefused (on an ERROR
+        They are not kept here: a broker may send messages without end and no receipt. No other request may
+        wait for an answer. Raises ReceiptTimeout or DestinationRefused (on an ERROR
         frame), which name ``what``, or BrokerError if the ERROR has other reasons.
         """
         deadline = self._clock() + timeout
-        others: list[Event] = []
         while True:
             events = self.poll(max(0.0, deadline - self._clock()))
             for event in events:
                 if isinstance(event, ErrorReceived):
                     # RabbitMQ and Artemis name no request, and this is the only one without an answer.
                     raise self.error_of(event, what if event.receipt_id in (None, receipt) else "")
+            take([event for event in events if event != ReceiptReceived(receipt)])
             if ReceiptReceived(receipt) in events:
-                others.extend(event for event in events if event != ReceiptReceived(receipt))
-                return others
-            others.extend(events)
+                return
             if self._clock() >= deadline:
                 raise ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
 

@@ -28,6 +28,8 @@ _READ_SIZE = 1 << 16
 _MESSAGE_OVERHEAD = 1 << 20
 # Artemis closes the connection at a fragment of more than 64 KiB.
 _FRAGMENT = 32 << 10
+# Pings and their answers are small, and few wait at a time.
+_MOST_ANSWERS = 1 << 20
 _LENGTH = re.compile(rb"\ncontent-length:([0-9]+)\n")
 
 
@@ -88,7 +90,9 @@ class WebSocketStream:
     def __init__(self, stream: ByteStream, protocol: ClientProtocol) -> None:
         self._stream = stream
         self._protocol = protocol
-        self._out = memoryview(b"")
+        self._unread = memoryview(b"")
+        self._out = bytearray()
+        self._most_out = _MOST_ANSWERS
         self._accepted = False
 
     @property
@@ -99,33 +103,41 @@ class WebSocketStream:
         return self._stream.fileno()
 
     def buffered(self) -> bool:
-        return self._stream.buffered()
+        return bool(self._unread) or self._stream.buffered()
 
     def read(self) -> bytes | None:
-        while True:
+        if not self._unread:
             data = self._stream.read()
-            if data is None:
-                return None
             if not data:
-                return b""
-            self._protocol.receive_data(data)
-            content = b"".join(self._payload(self._protocol.events_received()))
-            # Pings are answered here; what the socket does not take goes out before the next message.
-            self._send()
-            if content:
-                return content
-            if self._protocol.close_expected():
-                return self._end()
+                return data
+            self._unread = memoryview(data)
+        # A little at a time: empty messages take a hundred times more memory than they have bytes.
+        piece, self._unread = self._unread[:_READ_SIZE], self._unread[_READ_SIZE:]
+        self._protocol.receive_data(bytes(piece))
+        content = b"".join(self._payload(self._protocol.events_received()))
+        # Pings are answered here; what the socket does not take goes out before the next message.
+        self._send()
+        if len(self._out) > self._most_out:
+            raise ConnectionLost(f"{self.peer} sends pings over the WebSocket and does not read the answers")
+        if not content and self._protocol.close_expected():
+            return self._end()
+        # After pings or empty fragments alone, nothing has arrived: a peer that sends them without end must
+        # not keep the caller from its deadlines.
+        return content or None
 
     def write(self, data: memoryview) -> int:
+        if self._protocol.close_expected():
+            raise ConnectionLost(f"the WebSocket to {self.peer} is being closed")
         if not self._accepted:
             for frame in split_frames(bytes(data)):
                 self._send_message(frame)
             self._accepted = True
+            # Frames and fragments add less than that.
+            self._most_out = 2 * len(data) + _MOST_ANSWERS
         self._send()
         if self._out:
             return 0
-        self._accepted = False
+        self._accepted, self._most_out = False, _MOST_ANSWERS
         return len(data)
 
     def limit_silence(self) -> None:
@@ -158,15 +170,14 @@ class WebSocketStream:
 
     def _send(self) -> None:
         """Send as much as the stream takes."""
-        while True:
-            if not self._out:
-                self._out = memoryview(b"".join(self._protocol.data_to_send()))
-                if not self._out:
-                    return
-            sent = self._stream.write(self._out)
-            self._out = self._out[sent:]
-            if self._out:
+        for data in self._protocol.data_to_send():
+            self._out += data
+        while self._out:
+            with memoryview(self._out) as waiting:
+                sent = self._stream.write(waiting)
+            if not sent:
                 return
+            del self._out[:sent]
 
 
 def _is_text(frame: bytes) -> bool:

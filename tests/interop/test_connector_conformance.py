@@ -22,7 +22,7 @@ from support.waiting import PATIENCE
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.errors import BrokerError, StompError, TooManyMessages
 from spark_stomp.options import parse_batch_options, parse_source_options
-from spark_stomp.protocol import MessagesScanned, unescape
+from spark_stomp.protocol import Event, MessagesScanned, unescape
 from spark_stomp.schema import Projection
 from spark_stomp.source.batch_reader import StompBatchReader
 from spark_stomp.transport import open_connection
@@ -129,7 +129,8 @@ def cut_off_with_unacked(broker: Broker, queue: str, dialect: Dialect, count: in
         headers = dialect.subscribe_headers(queue, count)
         receipt = connection.session.new_receipt()
         connection.session.subscribe("0", queue, headers=headers, receipt=receipt)
-        events = connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE")
+        events: list[Event] = []
+        connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE", events.extend)
         ids: list[bytes] = []
         while True:
             blocks = [event.block for event in events if isinstance(event, MessagesScanned)]

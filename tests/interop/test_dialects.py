@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -37,9 +37,9 @@ class Consumer:
         self.frames: list[Frame] = []
         receipt = self.session.new_receipt()
         self.session.subscribe("0", destination, headers=headers, receipt=receipt)
-        self._keep(connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE"))
+        connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE", self._keep)
 
-    def _keep(self, events: list[object]) -> None:
+    def _keep(self, events: Sequence[object]) -> None:
         self.frames += [event.frame for event in events if isinstance(event, MessageReceived)]
 
     def take(self, count: int) -> list[Frame]:
@@ -55,7 +55,7 @@ class Consumer:
 
     def confirm(self, receipt: str) -> None:
         """Wait until the broker has handled all that was sent up to ``receipt``."""
-        self._keep([*self.connection.await_receipt(receipt, PATIENCE, "the request")])
+        self.connection.await_receipt(receipt, PATIENCE, "the request", self._keep)
 
 
 @contextmanager

@@ -35,6 +35,7 @@ _LONG = {
     "drivers that die": r"streaming/.*sigkill",
     "the dev broker like the others": r"interop/test_connector.*\[.*devbroker",
     "a cluster": r"cluster/",
+    "hostile peers": r"hostile/",
     "faults and restarts": r"faults/test_restarts\.py",
     "the notebooks": r"test_notebooks\.py",
     "S3": r"faults/test_journal_s3\.py",

@@ -34,7 +34,9 @@ def connected(url: str, **options: object) -> Connection:
 def subscribe(connection: Connection, destination: str = QUEUE) -> list[object]:
     receipt = connection.session.new_receipt()
     connection.session.subscribe("0", destination, receipt=receipt)
-    return list(connection.await_receipt(receipt, PATIENCE, f"SUBSCRIBE to {destination}"))
+    events: list[object] = []
+    connection.await_receipt(receipt, PATIENCE, f"SUBSCRIBE to {destination}", events.extend)
+    return events
 
 
 def test_messages_arrive(devbroker: DevBroker) -> None:

@@ -36,7 +36,8 @@ def round_trip(connection: Connection) -> None:
     for body in BODIES:
         connection.session.send(QUEUE, body)
     connection.session.subscribe("0", QUEUE, receipt=receipt)
-    events: list[Any] = connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE")
+    events: list[Any] = []
+    connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE", events.extend)
     deadline = time.monotonic() + 20
     while len(events) < len(BODIES) and time.monotonic() < deadline:
         events += connection.poll(1)

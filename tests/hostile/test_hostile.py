@@ -1,0 +1,62 @@
+"""Every case of support/hostile: outcome, time, memory, and that nothing was ACKed that was not committed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from _pytest.mark import ParameterSet
+from support.hostile import CASES
+from support.hostile.broker import Peer, message
+from support.hostile.case import BrokerCase
+from support.hostile.clients import ClientCase
+
+# They wait for DISCONNECT, or send much.
+TAKE_SECONDS = {
+    "batch read: messages without end",
+    "batch read: a MESSAGE byte by byte",
+    "reads no ACK",
+    "sink: never confirms DISCONNECT",
+    "exchange: tickets of 64 MiB without a token",
+}
+
+
+def is_long(case: BrokerCase | ClientCase) -> bool:
+    """A sink tries again, case by case, for as long as its options say."""
+    return case.name in TAKE_SECONDS or case.name.startswith("sink: ")
+
+
+def parameter(case: BrokerCase | ClientCase) -> ParameterSet:
+    return pytest.param(case, id=case.name, marks=[pytest.mark.soak] if is_long(case) else [])
+
+
+@pytest.mark.parametrize("case", map(parameter, CASES))
+def test_a_hostile_peer(case: BrokerCase | ClientCase) -> None:
+    assert case.run().faults == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES if case.may_wait])
+def test_for_as_long_as_by_default(case: BrokerCase) -> None:
+    """What a peer can make us hold does not grow with the time that it has."""
+    options = {**case.options, "connectTimeout": "10s"}
+    assert replace(case, options=options, within=10.5).run().faults == []
+
+
+class TestTheCasesCanFail:
+    def swap(self, peer: Peer) -> None:
+        """The message of the first handle is not the one that is read."""
+        peer.subscribe()
+        peer.send(message(2, ack="a1"))
+        peer.serve()
+
+    def test_an_ack_of_what_was_not_committed(self) -> None:
+        result = BrokerCase("swap", self.swap, "^goes on$").run()
+        assert result.faults == ["ACKed, but not committed: ['m1']"]
+
+    def test_another_outcome_late_and_large(self) -> None:
+        case = BrokerCase("none", lambda peer: peer.hold(), "^goes on$", "connect", within=-5.5, memory=0)
+        outcome, late, large = case.run().faults
+        assert "STOMP_CONNECT_TIMEOUT" in outcome
+        assert late.endswith("s instead of -5.5")
+        assert large.endswith("MiB instead of 0")

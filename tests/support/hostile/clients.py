@@ -1,0 +1,245 @@
+"""Clients that mean harm: of the exchange, and of the dev broker.
+
+The other side runs in a process of its own. When the attack is over, it must serve as before: the exchange
+the range that it held, the dev broker a message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow.flight as flight
+
+from support.driven import publish
+from support.hostile.case import SLACK, Result
+from support.hostile.victim import Besieged, besiege
+
+__all__ = ["CLIENTS", "ClientCase"]
+
+_MANY = 200
+_HTTP = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
+_SUBSCRIBE = b"SUBSCRIBE\nid:0\ndestination:/queue/held\nack:client-individual\n\n\0"
+
+Attack = Callable[[Besieged], str]
+
+
+@contextmanager
+def connected(port: int, count: int = 1) -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        made = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(count)]
+        yield [stack.enter_context(one) for one in made]
+
+
+def sends(data: bytes, times: int = 1) -> Attack:
+    """``data`` over and over on one connection, until that is closed."""
+
+    def attack(victim: Besieged) -> str:
+        with connected(victim.port) as (one,):
+            one.settimeout(1)
+            try:
+                for _ in range(times):
+                    one.sendall(data)
+                while one.recv(1 << 16):
+                    pass
+            except TimeoutError:
+                return "ignored"
+            except ConnectionError:
+                return "closed"
+        return "closed"
+
+    return attack
+
+
+def holds(begin: bytes) -> Attack:
+    """Many connections that say this and then nothing, while others want to be served."""
+
+    def attack(victim: Besieged) -> str:
+        with connected(victim.port, _MANY) as all_of_them:
+            for one in all_of_them:
+                one.sendall(begin)
+            victim.serves()
+        return "served meanwhile"
+
+    return attack
+
+
+def cut_off(whole: bytes) -> Attack:
+    """Connections that end at every byte."""
+
+    def attack(victim: Besieged) -> str:
+        for length in range(len(whole)):
+            with connected(victim.port) as (one,):
+                one.sendall(whole[:length])
+        return "ignored"
+
+    return attack
+
+
+# --- the exchange
+
+
+def asks(ticket: bytes, token: str | None = None) -> Attack:
+    """A Flight client; ``token``: None for the right one."""
+
+    def attack(victim: Besieged) -> str:
+        address = victim.address
+        assert address is not None
+        bearer = f"Bearer {address.token if token is None else token}".encode()
+        options = flight.FlightCallOptions(timeout=10, headers=[(b"authorization", bearer)])
+        with flight.connect(address.location) as client:
+            try:
+                client.do_get(flight.Ticket(ticket), options).read_all()
+            except (flight.FlightError, OSError) as error:
+                text = str(error)
+                assert "Traceback" not in text, text
+                return "no token" if "token" in text else "refused"
+        return "got something"
+
+    return attack
+
+
+def asks_large(victim: Besieged) -> str:
+    """Without a token, four times 64 MiB."""
+    return {asks(bytes(64 << 20), "wrong")(victim) for _ in range(4)}.pop()
+
+
+def foreign_epoch(victim: Besieged) -> str:
+    return asks(victim.ticket.replace(victim.ticket.split(b" ")[0].strip(b'[",'), b"0" * 16))(victim)
+
+
+_DEEP = b"[" * 100_000 + b"]" * 100_000
+_ODD = (
+    b"",
+    b"\xff" * 100,
+    _DEEP,
+    b'["e", Infinity, 1e400]',
+    b'["e", %b, 0]' % (b"9" * 5_000),
+    b"[{}, [], null]",
+)
+
+
+def odd_tickets(victim: Besieged) -> str:
+    return ", ".join(sorted({asks(ticket)(victim) for ticket in _ODD}))
+
+
+# --- the dev broker
+
+
+def reads_nothing(victim: Besieged) -> str:
+    """Subscribes to 40 MB and takes none of it."""
+    publish({"url": f"stomp://127.0.0.1:{victim.port}"}, "/queue/held", [bytes(1_000_000)] * 40)
+    with connected(victim.port) as (one,):
+        one.sendall(_CONNECT + _SUBSCRIBE)
+        victim.serves()
+    return "served meanwhile"
+
+
+def asks_for_receipts_and_reads_none(victim: Besieged) -> str:
+    asking = b"SEND\ndestination:/queue/r\nreceipt:%b\n\nx\0" % (b"r" * 4_000)
+    with connected(victim.port) as (one,):
+        one.settimeout(1)
+        one.sendall(_CONNECT)
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 64 << 20:
+                one.sendall(asking)
+                sent += len(asking)
+        victim.serves()
+    return "not read any more" if sent < 64 << 20 else "read on"
+
+
+def drips(victim: Besieged) -> str:
+    with connected(victim.port, 20) as all_of_them:
+        for place in range(len(_CONNECT) - 1):
+            for one in all_of_them:
+                one.sendall(_CONNECT[place : place + 1])
+        victim.serves()
+    return "served meanwhile"
+
+
+@dataclass(frozen=True)
+class ClientCase:
+    """``attack`` on ``whom`` ("exchange" or "devbroker"); ``expect``: what it sees."""
+
+    name: str
+    whom: str
+    attack: Attack
+    expect: str
+    within: float = 3.0
+    memory: int = 48
+
+    @property
+    def may_wait(self) -> bool:
+        return False
+
+    def run(self) -> Result:
+        begun = time.monotonic()
+        with besiege(self.whom) as victim:
+            outcome = self.attack(victim)
+            victim.serves()
+            seconds = time.monotonic() - begun
+            peak = victim.peak()
+        faults = []
+        if outcome != self.expect:
+            faults.append(f"it saw: {outcome}")
+        if seconds > self.within + SLACK:
+            faults.append(f"it took {seconds:.1f} s instead of {self.within:g}")
+        if peak > self.memory << 20:
+            faults.append(f"its memory rose by {peak >> 20} MiB instead of {self.memory}")
+        return Result(self.name, outcome, seconds, peak, faults)
+
+
+CLIENTS = (
+    ClientCase("exchange: junk", "exchange", sends(bytes(range(256)) * 256, 500), "closed"),
+    ClientCase("exchange: HTTP", "exchange", sends(_HTTP), "closed"),
+    ClientCase("exchange: 200 half handshakes held open", "exchange", holds(_HTTP2[:12]), "served meanwhile"),
+    ClientCase("exchange: 200 connections that say nothing", "exchange", holds(b""), "served meanwhile"),
+    ClientCase("exchange: closes at every byte", "exchange", cut_off(_HTTP2), "ignored"),
+    ClientCase("exchange: no token", "exchange", asks(b"", ""), "no token"),
+    ClientCase("exchange: a wrong token", "exchange", asks(b"", "0" * 43), "no token"),
+    ClientCase("exchange: the token, odd tickets", "exchange", odd_tickets, "refused"),
+    ClientCase("exchange: the token, another epoch", "exchange", foreign_epoch, "refused"),
+    ClientCase(
+        "exchange: tickets of 64 MiB without a token",
+        "exchange",
+        asks_large,
+        "no token",
+        within=10,
+        memory=400,
+    ),
+    ClientCase("dev broker: junk", "devbroker", sends(bytes(range(256)) * 256, 500), "closed"),
+    ClientCase("dev broker: HTTP", "devbroker", sends(_HTTP), "closed"),
+    ClientCase("dev broker: 200 connections that say nothing", "devbroker", holds(b""), "served meanwhile"),
+    ClientCase(
+        "dev broker: 200 half CONNECTs held open", "devbroker", holds(_CONNECT[:20]), "served meanwhile"
+    ),
+    ClientCase("dev broker: closes at every byte", "devbroker", cut_off(_CONNECT + _SUBSCRIBE), "ignored"),
+    ClientCase("dev broker: CONNECT byte by byte", "devbroker", drips, "served meanwhile"),
+    ClientCase(
+        "dev broker: header line without end",
+        "devbroker",
+        sends(b"CONNECT\nx:" + b"x" * 65_536, 500),
+        "closed",
+    ),
+    ClientCase(
+        "dev broker: subscribes to 40 MB and reads nothing",
+        "devbroker",
+        reads_nothing,
+        "served meanwhile",
+        memory=160,
+    ),
+    ClientCase(
+        "dev broker: wants receipts and reads none",
+        "devbroker",
+        asks_for_receipts_and_reads_none,
+        "not read any more",
+        memory=96,
+    ),
+)

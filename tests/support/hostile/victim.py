@@ -1,0 +1,224 @@
+"""What meets the hostile peer, in a process of its own: so its memory is its own.
+
+The processes are forked from one that has imported everything, and so begin within milliseconds.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import StompError
+from spark_stomp.source.batch_reader import browse
+from spark_stomp.source.tasks import FrameRange
+from spark_stomp.transport import open_connection
+from support.driven import Run, publish
+from support.options import source_options
+from support.receivers import LoneReceiver
+
+__all__ = ["Besieged", "Order", "Report", "besiege", "meet"]
+
+GOES_ON = "goes on"
+_BODY = 10_000
+# A case that is over its time by so much is ended from outside, in seconds.
+_GRACE = 15.0
+_MESSAGE_ID = re.compile(rb"\nmessage-id:([^\n]*)")
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload([__name__])
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the victim does.
+
+    ``messages``: how many it receives, commits and has confirmed as ACKed, or sends; a ``connect``
+    connects so often. ``seconds``: after these it has hung.
+    """
+
+    role: str
+    options: dict[str, str]
+    messages: int
+    seconds: float
+
+
+@dataclass
+class Report:
+    """How it ended: GOES_ON or the text of the error.
+
+    ``committed`` are ids of messages, ``peak`` is how far the memory rose above that of the start (bytes).
+    """
+
+    outcome: str = GOES_ON
+    seconds: float = 0.0
+    peak: int = 0
+    received: int = 0
+    committed: list[str] = field(default_factory=list)
+
+
+def meet(order: Order) -> Report:
+    """Carry out ``order`` in a new process."""
+    ours, theirs = _CONTEXT.Pipe()
+    process = _CONTEXT.Process(target=_run, args=(order, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        # Its own clock ends it; this is for one that cannot even look at it.
+        if not ours.poll(order.seconds + _GRACE):
+            return Report("hangs", order.seconds + _GRACE)
+        report: Report = ours.recv()
+        return report
+    except EOFError:
+        return Report("its process died")
+    finally:
+        process.kill()
+        process.join()
+
+
+def _run(order: Order, answer: Connection) -> None:
+    report, begin, begun = Report(), _memory("VmRSS"), time.monotonic()
+    try:
+        _ROLES[order.role](order, report)
+    except StompError as error:
+        report.outcome = str(error)
+    except Exception as error:  # noqa: BLE001 - that it is none of ours is what is found out
+        report.outcome = f"unexpected: {error!r}"
+    report.seconds = time.monotonic() - begun
+    report.peak = _memory("VmHWM") - begin
+    answer.send(report)
+
+
+class Besieged:
+    """An exchange or a dev broker in a process of its own, to be attacked from here.
+
+    ``address`` and ``ticket`` are those of a task of the exchange's query, as bytes.
+    """
+
+    def __init__(self, whom: str, ours: Connection) -> None:
+        self._whom = whom
+        self._ours = ours
+        self.port, self.address, self.ticket = self._answer()
+
+    def serves(self) -> None:
+        """Asserts that it does what it is for."""
+        if self._whom == "devbroker":
+            assert publish({"url": f"stomp://127.0.0.1:{self.port}"}, "/queue/served", [b"x"]) == 1
+        else:
+            self._ours.send("serve")
+            assert self._answer() == 3
+
+    def peak(self) -> int:
+        """How far its memory rose above what it was at the beginning, in bytes."""
+        self._ours.send("peak")
+        return int(self._answer())
+
+    def _answer(self) -> Any:
+        assert self._ours.poll(_GRACE), f"the {self._whom} does not answer"
+        return self._ours.recv()
+
+
+@contextmanager
+def besiege(whom: str) -> Iterator[Besieged]:
+    ours, theirs = _CONTEXT.Pipe()
+    process = _CONTEXT.Process(target=_serve, args=(whom, theirs), daemon=True)
+    process.start()
+    try:
+        yield Besieged(whom, ours)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _serve(whom: str, orders: Connection) -> None:
+    with DevBroker() as broker, Run({"url": broker.url, "destination": "/queue/q"}) as run:
+        broker.publish_many("/queue/q", [b"1", b"2", b"3"])
+        run.gather(3)
+        task = run.reader.partitions(run.start, run.end)[0]
+        assert isinstance(task, FrameRange)
+        begin = _memory("VmRSS")
+        port = broker.port if whom == "devbroker" else task.address.port
+        orders.send((port, task.address, task.ticket.to_bytes()))
+        while True:
+            asked = orders.recv()
+            orders.send(len(run.read()) if asked == "serve" else _memory("VmHWM") - begin)
+
+
+def _memory(name: str) -> int:
+    """In bytes; 0 where there is no /proc."""
+    try:
+        text = Path("/proc/self/status").read_text()
+    except FileNotFoundError:
+        return 0
+    return int(text.split(f"{name}:")[1].split()[0]) << 10
+
+
+def _connect(order: Order, report: Report) -> None:
+    options = source_options(**order.options).connection
+    for _ in range(order.messages):
+        try:
+            open_connection(options).close()
+        except StompError as error:
+            report.outcome = str(error)
+
+
+def _receive(order: Order, report: Report) -> None:
+    receiver = LoneReceiver(source_options(**order.options))
+    receiver.start()
+    try:
+        if not _reaches(order, receiver, lambda: receiver.status().received >= order.messages):
+            report.outcome = "waits for messages"
+        report.received = receiver.status().received
+        _commit(receiver, min(report.received, order.messages), report)
+        if not _reaches(order, receiver, lambda: receiver.status().acked >= len(report.committed)):
+            report.outcome = "waits for receipts"
+    finally:
+        receiver.stop(1)
+
+
+def _commit(receiver: LoneReceiver, upto: int, report: Report) -> None:
+    receiver.offer(upto)
+    for batch in receiver.frames.batches(0, upto):
+        data, begin = bytes(batch.data), 0
+        for end in batch.ends:
+            found = _MESSAGE_ID.search(data, begin, int(end))
+            report.committed.append("" if found is None else found[1].decode())
+            begin = int(end)
+    receiver.acknowledge(upto)
+
+
+def _reaches(order: Order, receiver: LoneReceiver, there: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + order.seconds
+    while not there():
+        status = receiver.status()
+        if status.failure is not None:
+            raise status.failure
+        if status.refused is not None:
+            raise status.refused
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def _browse(order: Order, report: Report) -> None:
+    for batch, _ in browse(source_options(**order.options)):
+        report.received += len(batch.ends)
+
+
+def _send(order: Order, report: Report) -> None:
+    report.received = publish(order.options, "/queue/a", (bytes(_BODY) for _ in range(order.messages)))
+
+
+_ROLES: dict[str, Callable[[Order, Report], None]] = {
+    "connect": _connect,
+    "receive": _receive,
+    "browse": _browse,
+    "send": _send,
+}
