@@ -13,7 +13,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Protocol
 
 from spark_stomp.receiver import ReceiverStatus
@@ -223,13 +222,28 @@ def task_bytes(volume: int, cores: int) -> int:
     return min(max(volume // cores, _LEAST_OF_A_TASK), _MOST_OF_A_TASK)
 
 
-def split(whole: Range, sizes: Sizes, about: int) -> list[Range]:
-    """Cut a range into equal parts of ``about`` so many bytes, a message at least, for one task each."""
-    size = sizes.bytes_between(whole.name, whole.low, whole.high)
-    parts = max(1, round(size / about))
-    cuts = [sizes.end_within(whole.name, whole.low, whole.high, size * n // parts) for n in range(1, parts)]
-    bounds = sorted({whole.low, *cuts, whole.high})
-    return [Range(whole.name, whole.epoch, low, high) for low, high in pairwise(bounds)]
+def split(ranges: Sequence[Range], sizes: Sizes, about: int) -> list[list[Range]]:
+    """Share the ranges of a batch out to equal tasks of ``about`` so many bytes each, in order.
+
+    A range is cut between messages, and small ranges of several receivers are one task.
+    """
+    volumes = [sizes.bytes_between(whole.name, whole.low, whole.high) for whole in ranges]
+    total = sum(volumes)
+    count = max(1, round(total / about))
+    tasks: list[list[Range]] = [[] for _ in range(count)]
+    before = 0
+    for whole, volume in zip(ranges, volumes, strict=True):
+        low = whole.low
+        for number, task in enumerate(tasks, 1):
+            within = total * number // count - before
+            high = whole.high
+            if within < volume:
+                high = sizes.end_within(whole.name, whole.low, whole.high, max(within, 0))
+            if high > low:
+                task.append(Range(whole.name, whole.epoch, low, high))
+                low = high
+        before += volume
+    return [task for task in tasks if task]
 
 
 class Mode(enum.Enum):

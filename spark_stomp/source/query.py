@@ -40,7 +40,7 @@ from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.status import RunIdentity, document, query_name
 from spark_stomp.source.status_file import StatusWriter
-from spark_stomp.source.tasks import FrameRange
+from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.status_files import status_file
 
 log = get_log(__name__)
@@ -305,7 +305,7 @@ class QueryRuntime:
     # --- the tasks of a batch
 
     @_shown_if_it_fails
-    def partitions(self, start: Offset, end: Offset) -> list[FrameRange]:
+    def partitions(self, start: Offset, end: Offset) -> list[FrameRanges]:
         """The tasks of the batch between two offsets.
 
         Ranges of epochs that are not held here are lost: they were never ACKed and come again, so they give
@@ -319,13 +319,15 @@ class QueryRuntime:
         readable = [part for whole in held for part in self._backlog.readable(whole)]
         volume = sum(self._backlog.bytes_between(part.name, part.low, part.high) for part in readable)
         about = task_bytes(volume, _CORES)
-        tasks = [task for part in readable for task in split(part, self._backlog, about)]
-        tickets = [RangeTicket(task.epoch, task.low, task.high) for task in tasks]
+        tasks = [
+            tuple(RangeTicket(part.epoch, part.low, part.high) for part in task)
+            for task in split(readable, self._backlog, about)
+        ]
         if held:
-            self._committer.planned(end, tickets)
+            self._committer.planned(end, [ticket for task in tasks for ticket in task])
         elif start == end:
             self._committer.nothing_planned(end)
-        return [FrameRange(self._exchange.address, ticket) for ticket in tickets]
+        return [FrameRanges(self._exchange.address, task) for task in tasks]
 
     def _declare_lost(self, absent: list[Range]) -> None:
         for part in absent:

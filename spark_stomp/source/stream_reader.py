@@ -19,7 +19,7 @@ from spark_stomp.schema import Projection
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
-from spark_stomp.source.tasks import FrameRange, RowSettings, read_range
+from spark_stomp.source.tasks import FrameRanges, RowSettings, read_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -76,8 +76,8 @@ class StompStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: fetch and decode."""
-        assert isinstance(partition, FrameRange)
-        return read_range(partition, self._rows)
+        assert isinstance(partition, FrameRanges)
+        return read_ranges(partition, self._rows)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to ``end`` is in Spark's commit log."""

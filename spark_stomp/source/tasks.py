@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -21,11 +22,11 @@ _GROUP_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class FrameRange(InputPartition):
-    """A range of raw frames and where to fetch it. Its ``repr`` does not show the token."""
+class FrameRanges(InputPartition):
+    """Ranges of raw frames and where to fetch them. Its ``repr`` does not show the token."""
 
     address: ExchangeAddress
-    ticket: RangeTicket
+    tickets: tuple[RangeTicket, ...]
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,10 @@ class RowSettings:
         )
 
 
-def read_range(partition: FrameRange, settings: RowSettings) -> Iterator[pa.RecordBatch]:
+def read_ranges(partition: FrameRanges, settings: RowSettings) -> Iterator[pa.RecordBatch]:
     """Fetch the frames of ``partition`` and decode them, one record batch for about a MiB of them."""
-    for batches in gathered(fetch(partition.address, partition.ticket)):
+    fetched = chain.from_iterable(fetch(partition.address, ticket) for ticket in partition.tickets)
+    for batches in gathered(fetched):
         rules = settings.rules(dialect_named(batches[0].dialect))
         yield decode_frames(FrameBatch.join(batches), settings.projection, rules)
     spare_the_next_task()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,41 @@ def test_a_task_that_fails_once_gives_each_message_once(
         running.wait(lambda: devbroker.queue(QUEUE).depth == 0, what="its ACKs")
     assert seen.bodies == BODIES
     assert devbroker.queue(QUEUE).delivered == len(BODIES)
+
+
+@pytest.mark.rule("2.1")
+def test_tasks_side_by_side_give_each_message_once_and_in_order(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    bodies = [
+        b"%06d" % number + bytes(10_000) for number in range(2_000)
+    ]  # 20 MB: a task for each of two cores
+    devbroker.publish_many(QUEUE, bodies)
+    partitions, seen = [], []
+    attempts = spark.sparkContext.accumulator(0)
+
+    @udf("string")
+    def failing_once(body):  # type: ignore[no-untyped-def]  # Spark reads annotations as pandas types
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == 0 and bytes(body[:6]) == b"001999":
+            attempts.add(1)
+            raise RuntimeError("this task fails the first time")
+        return bytes(body[:6]).decode()
+
+    def sink(batch: DataFrame, batch_id: int) -> None:
+        partitions.append(batch.rdd.getNumPartitions())
+        rows = batch.select("sequence", failing_once("body").alias("number"))
+        seen.append([tuple(row) for row in rows.collect()])
+        assert [tuple(row) for row in rows.collect()] == seen[-1]
+
+    options = {"minMessagesPerTrigger": len(bodies), "maxTriggerDelay": "60s"}
+    frame = stomp_stream(spark, devbroker.url, QUEUE, "body binary, sequence bigint", **options)
+    with Running(frame, tmp_path, sink) as running:
+        running.wait(lambda: seen, what="the batch")
+        running.wait(lambda: devbroker.queue(QUEUE).depth == 0, what="its ACKs")
+    assert partitions == [min(2, os.cpu_count() or 1)]
+    assert seen == [[(number, f"{number:06d}") for number in range(len(bodies))]]
+    assert attempts.value > 0
 
 
 def test_one_stream_used_twice_in_a_query(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -230,16 +229,17 @@ class TestPlan:
 
 
 @pytest.mark.rule("6.1")
-@given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 500))
-def test_split_covers_the_range_once(low: int, count: int, about: int) -> None:
-    whole = Range("a", "e", low, low + count)
-    parts = split(whole, SIZES, about)
-    assert parts[0].low == whole.low
-    assert parts[-1].high == whole.high
-    assert all(left.high == right.low for left, right in itertools.pairwise(parts))
-    messages = [part.high - part.low for part in parts]
-    assert min(messages) > 0 and max(messages) - min(messages) <= 1
-    assert max(messages) * SIZE <= max(1.5 * about, SIZE) + SIZE
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=1), st.integers(1, 500))
+def test_split_covers_the_ranges_once(counts: list[tuple[int, int]], about: int) -> None:
+    ranges = [Range(f"r{n}", "e", low, low + count) for n, (low, count) in enumerate(counts)]
+    tasks = split(ranges, SIZES, about)
+    read = [(part.name, number) for task in tasks for part in task for number in range(part.low, part.high)]
+    assert read == [(one.name, number) for one in ranges for number in range(one.low, one.high)]
+    messages = [sum(part.high - part.low for part in task) for task in tasks]
+    assert min(messages) > 0
+    if len(ranges) == 1:
+        assert max(messages) - min(messages) <= 1
+    assert max(messages) * SIZE <= max(1.5 * about, SIZE) + SIZE * len(ranges)
 
 
 MIB = 1 << 20
@@ -262,11 +262,21 @@ MIB = 1 << 20
 def test_tasks_by_volume_and_cores(volume: int, cores: int, tasks: int) -> None:
     sizes = EqualSizes({"a": MIB // 4})
     whole = Range("a", "e", 0, max(1, volume * 4 // MIB))
-    assert len(split(whole, sizes, task_bytes(volume, cores))) == tasks
+    assert len(split([whole], sizes, task_bytes(volume, cores))) == tasks
 
 
 def test_a_part_of_a_message_makes_no_task() -> None:
-    assert len(split(Range("a", "e", 0, 7), SIZES, 35)) == 2
+    assert len(split([Range("a", "e", 0, 7)], SIZES, 35)) == 2
+
+
+def test_small_ranges_of_several_receivers_are_one_task() -> None:
+    ranges = [Range(name, name, 0, 3) for name in "abcd"]
+    assert split(ranges, SIZES, 200) == [ranges]
+    assert split(ranges, SIZES, 60) == [ranges[:2], ranges[2:]]
+
+
+def test_no_range_is_no_task() -> None:
+    assert split([], SIZES, 60) == []
 
 
 @pytest.mark.parametrize(("budget", "expected"), [(1, {"a": 1, "b": 0}), (3, {"a": 2, "b": 1})])
