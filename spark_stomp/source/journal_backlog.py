@@ -20,7 +20,8 @@ from spark_stomp.receiver import DedupIndex, ReceiverStatus
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import raise_or_log
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
-from spark_stomp.source.planning import Available, Range
+from spark_stomp.source.planning import Available
+from spark_stomp.source.ranges import Range
 from spark_stomp.source.status import Rows
 
 

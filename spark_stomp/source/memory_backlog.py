@@ -17,7 +17,8 @@ from spark_stomp.framebatch import FrameBatch
 from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
 from spark_stomp.source.offsets import JOURNAL, Offset, Position
-from spark_stomp.source.planning import Available, Range
+from spark_stomp.source.planning import Available
+from spark_stomp.source.ranges import Range
 from spark_stomp.source.status import Rows
 
 log = get_log(__name__)

@@ -1,4 +1,4 @@
-"""Planning: when a batch is cut, which offset ends it, and which ranges it consists of.
+"""Planning: when a batch is cut, and which offset ends it.
 
 No clock, no Spark, no receiver: snapshots and limits in, decisions out.
 
@@ -13,12 +13,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
-
-_LEAST_OF_A_TASK, _MOST_OF_A_TASK = 8 << 20, 32 << 20
+from spark_stomp.source.ranges import Sizes
 
 QUIET_PERIOD = 0.2
 """A single batch or a drain is cut after this many seconds without a further message."""
@@ -39,16 +37,6 @@ REFILL_RATE = 100.0
 SMALL_BATCH = 1_000
 SMALL_BYTES = 1 << 20
 """A batch of less costs Spark as much, so that a small window is not halved."""
-
-
-class Sizes(Protocol):
-    """What planning has to know of frames: their bytes on the wire, by the name of their receiver."""
-
-    def bytes_between(self, name: str, low: int, high: int) -> int:
-        """The size of the frames [low, high)."""
-
-    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +75,6 @@ class Available:
     @property
     def new(self) -> int:
         return self.received - self.offered
-
-
-@dataclass(frozen=True)
-class Range:
-    """The frames ``[low, high)`` of one receiver's epoch."""
-
-    name: str
-    epoch: str
-    low: int
-    high: int
 
 
 def is_ready(available: Sequence[Available], limits: Limits, waited: float) -> bool:
@@ -195,55 +173,6 @@ def _within_bytes(
         r.name: sizes.end_within(r.name, r.offered, r.offered + takes[r.name], budgets[r.name]) - r.offered
         for r in available
     }
-
-
-def plan(start: Offset, end: Offset) -> list[Range]:
-    """The ranges between two offsets, in the order of receiver names.
-
-    If the epoch of a receiver changed between them, its range starts at the base of the new one: nothing
-    beyond ``start`` was offered of the old one. Whether a range can still be read is not decided here.
-    """
-    ranges = []
-    for name, position in end:
-        before = start.get(name)
-        known = before is not None and before.epoch == position.epoch
-        low = before.sequence if before is not None and known else position.base
-        if position.sequence > low:
-            ranges.append(Range(name, position.epoch, low, position.sequence))
-    return ranges
-
-
-def task_bytes(volume: int, cores: int) -> int:
-    """About how many bytes each task of a batch of ``volume`` bytes reads.
-
-    There are as many tasks as ``cores`` if each has enough to read to be worth what a task costs, and more if
-    they would have too much.
-    """
-    return min(max(volume // cores, _LEAST_OF_A_TASK), _MOST_OF_A_TASK)
-
-
-def split(ranges: Sequence[Range], sizes: Sizes, about: int) -> list[list[Range]]:
-    """Share the ranges of a batch out to equal tasks of ``about`` so many bytes each, in order.
-
-    A range is cut between messages, and small ranges of several receivers are one task.
-    """
-    volumes = [sizes.bytes_between(whole.name, whole.low, whole.high) for whole in ranges]
-    total = sum(volumes)
-    count = max(1, round(total / about))
-    tasks: list[list[Range]] = [[] for _ in range(count)]
-    before = 0
-    for whole, volume in zip(ranges, volumes, strict=True):
-        low = whole.low
-        for number, task in enumerate(tasks, 1):
-            within = total * number // count - before
-            high = whole.high
-            if within < volume:
-                high = sizes.end_within(whole.name, whole.low, whole.high, max(within, 0))
-            if high > low:
-                task.append(Range(whole.name, whole.epoch, low, high))
-                low = high
-        before += volume
-    return [task for task in tasks if task]
 
 
 class Mode(enum.Enum):

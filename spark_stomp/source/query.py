@@ -25,17 +25,14 @@ from spark_stomp.source.planning import (
     LastBatch,
     Limits,
     Mode,
-    Range,
     Situation,
     choose_end,
     decide,
     end_of_drain,
     leaves_more,
-    plan,
     rotated,
-    split,
-    task_bytes,
 )
+from spark_stomp.source.ranges import Range, plan, split, task_bytes
 from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.status import RunIdentity, document, query_name

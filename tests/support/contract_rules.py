@@ -245,7 +245,7 @@ RULES = [
     Broken(
         "3.2",
         "a lost range is never refilled",
-        "source.planning:plan",
+        "source.ranges:plan",
         "before is not None and before.epoch == position.epoch",
         "before is not None",
         f"{PLANNER}::TestPlan::test_another_epoch_starts_at_zero",
@@ -565,7 +565,7 @@ RULES = [
     Broken(
         "6.1",
         "the tasks of a batch cover it exactly",
-        "source.planning:split",
+        "source.ranges:split",
         "low = high",
         "low = high + 1",
         f"{PLANNER}::test_split_covers_the_ranges_once",

@@ -13,14 +13,11 @@ from spark_stomp.source.offsets import INITIAL, Offset, Position
 from spark_stomp.source.planning import (
     Available,
     Limits,
-    Range,
     choose_end,
     is_ready,
-    plan,
     rotated,
-    split,
-    task_bytes,
 )
+from spark_stomp.source.ranges import Range, plan, split, task_bytes
 
 SIZE = 10
 
