@@ -30,7 +30,7 @@ def parameter(case: BrokerCase | ClientCase) -> ParameterSet:
     return pytest.param(case, id=case.name, marks=[pytest.mark.soak] if is_long(case) else [])
 
 
-@pytest.mark.parametrize("case", map(parameter, CASES))
+@pytest.mark.parametrize("case", [parameter(case) for case in CASES])
 def test_a_hostile_peer(case: BrokerCase | ClientCase) -> None:
     assert case.run().faults == []
 
