@@ -132,12 +132,16 @@ class Piece(Generic[T]):
 class FrameIndex(Generic[T]):
     """The pieces of a store by the numbers of their frames; each frame is in at most one piece.
 
-    ``ends_of`` returns where the frames of an item end in it, like :attr:`FrameBatch.ends`. Not thread-safe,
-    except that any thread may read while one appends.
+    ``ends_of`` returns where the frames of an item end in it, like :attr:`FrameBatch.ends`. ``join`` makes
+    one item of two that follow each other, or returns None if they are to stay two. Not thread-safe, except
+    that any thread may read while one appends.
     """
 
-    def __init__(self, ends_of: Callable[[T], Ends]) -> None:
+    def __init__(
+        self, ends_of: Callable[[T], Ends], join: Callable[[T, T], T | None] = lambda one, other: None
+    ) -> None:
         self._ends_of = ends_of
+        self._join = join
         self._pieces: list[Piece[T]] = []
         self.total_bytes = 0
 
@@ -154,8 +158,30 @@ class FrameIndex(Generic[T]):
 
     def append(self, first: int, count: int, size: int, item: T) -> None:
         """``item`` holds ``count`` frames from ``first`` on, ``size`` bytes of them."""
-        self._pieces.append(Piece(first, first + count, self.total_bytes, size, item))
+        last = self._pieces[-1] if self._pieces else None
+        joined = self._join(last.item, item) if last is not None and last.end == first else None
+        if last is None or joined is None:
+            self._pieces.append(Piece(first, first + count, self.total_bytes, size, item))
+        else:
+            # A thread that reads has the one piece or the other.
+            self._pieces[-1] = Piece(last.first, first + count, last.bytes_before, last.size + size, joined)
         self.total_bytes += size
+
+    def join_before(self, number: int) -> None:
+        """Join the piece that holds the frame ``number`` with the one before it, if that may be."""
+        pieces = self._pieces
+        index = bisect_right(pieces, number, key=lambda piece: piece.end)
+        if 0 < index < len(pieces) and pieces[index - 1].end == pieces[index].first:
+            one, other = pieces[index - 1 : index + 1]
+            joined = self._join(one.item, other.item)
+            if joined is not None:
+                size = one.size + other.size
+                pieces[index - 1 : index + 1] = [Piece(one.first, other.end, one.bytes_before, size, joined)]
+
+    def at(self, number: int) -> Piece[T] | None:
+        """The piece that holds the frame ``number``, or the next one behind it; None if there is none."""
+        index = bisect_right(self._pieces, number, key=lambda piece: piece.end)
+        return self._pieces[index] if index < len(self._pieces) else None
 
     def overlapping(self, low: int, high: int) -> list[Piece[T]]:
         """The pieces that hold any frame of [low, high), in order."""

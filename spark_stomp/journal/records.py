@@ -28,9 +28,9 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,7 @@ _KEYS_MAGIC: Final = b"SSJK"
 _KEYS_HEAD: Final = struct.Struct("<4sIII")
 _KEY: Final = struct.Struct("<II16s")
 _NUL: Final = "\0"
+_LONGEST_STRETCH: Final = 64 << 10
 
 Parts = list[bytes | memoryview]
 
@@ -92,6 +93,47 @@ class Record:
 
     head: Head
     offset: int
+
+    @property
+    def stretch(self) -> Stretch:
+        """Where it lies."""
+        return Stretch(self.offset, self.offset + self.head.size)
+
+
+class Stretch(NamedTuple):
+    """Where some records lie, one behind the other, in a file or an object.
+
+    An index knows stretches, not records: there may be a record for each message, and none is so small that
+    an entry of its own would cost little.
+    """
+
+    begin: int
+    end: int
+
+    def joined(self, other: Stretch) -> Stretch | None:
+        """Both, if ``other`` follows and they are not too long to be looked through."""
+        if self.end != other.begin or other.end - self.begin > _LONGEST_STRETCH:
+            return None
+        return Stretch(self.begin, other.end)
+
+    def records(self, read: Callable[[int, int], bytes | memoryview]) -> Iterator[Record]:
+        """The records; ``read`` takes offset and length. Ends early at what can be no record."""
+        offset = self.begin
+        while offset < self.end:
+            head = parse_head(read(offset, HEAD_BYTES))
+            if head is None or offset + head.size > self.end:
+                return
+            yield Record(head, offset)
+            offset += head.size
+
+    def ends(self, read: Callable[[int, int], bytes | memoryview]) -> npt.NDArray[np.int64]:
+        """Where the frames end, as if the data of all records were one."""
+        found, before = [], 0
+        for head, offset in ((record.head, record.offset) for record in self.records(read)):
+            ends = decode_ends(read(offset + head.ends_at, head.data_at - head.ends_at))
+            found.append(ends + before)
+            before += head.data_bytes
+        return np.concatenate(found)
 
 
 def encode_batch(batch: FrameBatch, first: int, *, committed: int, durable: int) -> Parts:

@@ -32,8 +32,8 @@ from spark_stomp.journal.records import (
     MAGIC,
     Parts,
     Record,
+    Stretch,
     decode_batch,
-    decode_ends,
     encode_batch,
     encode_mark,
     is_intact,
@@ -52,10 +52,8 @@ _LONGEST_HEADER: Final = _HEADER.size + _MARKER_BYTES + _CHECKSUM.size
 _SEARCH_BYTES: Final = 1 << 20
 
 
-def _ends(file: OpenFile, record: Record) -> npt.NDArray[np.int64]:
-    """Where the frames of ``record`` end in its data."""
-    head = record.head
-    return decode_ends(file.read(record.offset + head.ends_at, head.data_at - head.ends_at))
+def _ends(file: OpenFile, stretch: Stretch) -> npt.NDArray[np.int64]:
+    return stretch.ends(file.read)
 
 
 class Segment:
@@ -72,7 +70,7 @@ class Segment:
         self._use_marker(b"")
         self._file = OpenFile(descriptor)
         # Of the file: a method of the segment would keep both until the garbage collector runs.
-        self.index: FrameIndex[Record] = FrameIndex(partial(_ends, self._file))
+        self.index: FrameIndex[Stretch] = FrameIndex(partial(_ends, self._file), Stretch.joined)
         self._durable = 0
         self._last: Record | None = None
 
@@ -163,8 +161,7 @@ class Segment:
 
     def _add(self, record: Record) -> None:
         head = record.head
-        if head.count:
-            self.index.append(head.first, head.count, head.data_bytes, record)
+        self.index.append(head.first, head.count, head.data_bytes, record.stretch)
         self._last = record
         self.committed = head.committed
         self.size = record.offset + head.size
@@ -176,11 +173,19 @@ class Segment:
     def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
         """The frames of [low, high) that are here; JournalDamaged if they are not as they were written."""
         for piece in self.index.overlapping(low, high):
-            head = piece.item.head
-            raw = memoryview(self._file.read(piece.item.offset, head.size))
-            if not is_intact(head, raw):
-                raise JournalDamaged(self._lost(piece.first, piece.end))
-            yield decode_batch(head, raw).part(low, high)
+            position = piece.first
+            for head, offset in ((one.head, one.offset) for one in piece.item.records(self._file.read)):
+                if head.first != position or head.first >= high:
+                    break
+                position = head.end
+                if not head.count or head.end <= low:
+                    continue
+                raw = memoryview(self._file.read(offset, head.size))
+                if not is_intact(head, raw):
+                    raise JournalDamaged(self._lost(head.first, head.end))
+                yield decode_batch(head, raw).part(low, high)
+            if position < min(piece.end, high):
+                raise JournalDamaged(self._lost(position, piece.end))
 
     # --- what an earlier run left
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -22,8 +22,8 @@ from spark_stomp.journal.objects.object_names import FRAMES, FramesName
 from spark_stomp.journal.records import (
     HEAD_BYTES,
     Record,
+    Stretch,
     decode_batch,
-    decode_ends,
     is_intact,
     parse_head,
 )
@@ -44,7 +44,7 @@ class ObjectCache:
         self._lock = threading.Lock()
         self._contents: OrderedDict[FramesName, bytes] = OrderedDict()
         self._content_bytes = 0
-        self._indexes: dict[FramesName, FrameIndex[Record]] = {}
+        self._indexes: dict[FramesName, FrameIndex[Stretch]] = {}
 
     def __len__(self) -> int:
         """How many objects have an index here."""
@@ -55,7 +55,7 @@ class ObjectCache:
         """The size of the contents that are kept."""
         return self._content_bytes
 
-    def keep(self, name: FramesName, content: bytes) -> FrameIndex[Record]:
+    def keep(self, name: FramesName, content: bytes) -> FrameIndex[Stretch]:
         """``content`` was put under ``name``, or read from there."""
         index = self._indexed(name, content)
         if index is None:
@@ -76,8 +76,8 @@ class ObjectCache:
             self._indexes.pop(name, None)
             self._content_bytes -= len(self._contents.pop(name, b""))
 
-    def index(self, name: FramesName) -> FrameIndex[Record]:
-        """Which record of an object holds which frames."""
+    def index(self, name: FramesName) -> FrameIndex[Stretch]:
+        """Which records of an object hold which frames."""
         with self._lock:
             index = self._indexes.get(name)
         return self.keep(name, self._fetched(name)) if index is None else index
@@ -86,8 +86,9 @@ class ObjectCache:
         """The frames of [low, high) that are in this object."""
         content = memoryview(self._content(name))
         for piece in self.index(name).overlapping(low, high):
-            head, offset = piece.item.head, piece.item.offset
-            yield decode_batch(head, content[offset : offset + head.size]).part(low, high)
+            for head, offset in ((one.head, one.offset) for one in piece.item.records(_reading(content))):
+                if head.end > low and head.first < high:
+                    yield decode_batch(head, content[offset : offset + head.size]).part(low, high)
 
     def _content(self, name: FramesName) -> bytes:
         with self._lock:
@@ -107,19 +108,23 @@ class ObjectCache:
                 f"{FRAMES}/{name} is missing: messages [{name.first}, {name.end}) of the journal are lost"
             ) from None
 
-    def _indexed(self, name: FramesName, content: bytes) -> FrameIndex[Record] | None:
+    def _indexed(self, name: FramesName, content: bytes) -> FrameIndex[Stretch] | None:
         """The records of an object; None if it is not as it was written."""
         view = memoryview(content)
-        index: FrameIndex[Record] = FrameIndex(partial(self._ends, name))
+        index: FrameIndex[Stretch] = FrameIndex(partial(self._ends, name), Stretch.joined)
         offset, position = 0, name.first
         while offset < len(content):
             head = parse_head(view[offset : offset + HEAD_BYTES])
             if head is None or head.first != position or not is_intact(head, view[offset:]):
                 return None
-            index.append(position, head.count, head.data_bytes, Record(head, offset))
+            index.append(position, head.count, head.data_bytes, Record(head, offset).stretch)
             offset, position = offset + head.size, head.end
         return index if position == name.end and offset == name.size else None
 
-    def _ends(self, name: FramesName, record: Record) -> npt.NDArray[np.int64]:
-        begin, end = record.offset + record.head.ends_at, record.offset + record.head.data_at
-        return decode_ends(memoryview(self._content(name))[begin:end])
+    def _ends(self, name: FramesName, stretch: Stretch) -> npt.NDArray[np.int64]:
+        return stretch.ends(_reading(memoryview(self._content(name))))
+
+
+def _reading(content: memoryview) -> Callable[[int, int], memoryview]:
+    """Read parts of ``content`` by offset and length."""
+    return lambda offset, length: content[offset : offset + length]
