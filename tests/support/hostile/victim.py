@@ -18,7 +18,7 @@ from typing import Any
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import StompError
 from spark_stomp.source.batch_reader import browse
-from spark_stomp.source.tasks import FrameRange
+from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.transport import open_connection
 from support.driven import Run, publish
 from support.options import source_options
@@ -141,10 +141,10 @@ def _serve(whom: str, orders: Connection) -> None:
         broker.publish_many("/queue/q", [b"1", b"2", b"3"])
         run.gather(3)
         task = run.reader.partitions(run.start, run.end)[0]
-        assert isinstance(task, FrameRange)
+        assert isinstance(task, FrameRanges)
         begin = _memory("VmRSS")
         port = broker.port if whom == "devbroker" else task.address.port
-        orders.send((port, task.address, task.ticket.to_bytes()))
+        orders.send((port, task.address, task.tickets[0].to_bytes()))
         while True:
             asked = orders.recv()
             orders.send(len(run.read()) if asked == "serve" else _memory("VmHWM") - begin)
