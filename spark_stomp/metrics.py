@@ -71,6 +71,7 @@ TOTALS = (
     Key("receivers", "How many receivers there are."),
     Key("connected", "How many of them are subscribed."),
     Key("window_full", "Whether the window of any receiver is full."),
+    Key("paused", "Whether any receiver is paused."),
     Key("oldest_unacked_seconds", "The largest of the receivers."),
 )
 
@@ -106,6 +107,13 @@ RECEIVERS = (
     _gauge("unacked", "Deliveries on the living connection whose ACK the broker has not confirmed."),
     _gauge("oldest_unacked_seconds", "The age of the oldest of these; 0 if there is none."),
     _gauge("window_full", "Whether the broker sends no more until something is acknowledged."),
+    _gauge(
+        "paused",
+        "Whether it reads nothing because it holds as much as `maxBufferedBytes` and `maxSpillBytes` allow.",
+    ),
+    _gauge("paused_since", "When that began; null if it reads.", "paused_since_timestamp_seconds"),
+    _gauge("buffered_bytes", "Bytes of messages that it holds in memory."),
+    _gauge("spilled_bytes", "What its temporary files take up."),
     _counter("redelivered", "Deliveries that the broker marked as redelivered."),
     _counter("reattached", "Deliveries of a message that was held already: no second row."),
     _counter("dropped", "Deliveries of a message that was committed already: acknowledged again, no row."),

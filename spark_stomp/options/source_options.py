@@ -190,7 +190,15 @@ class SourceOptions:
         SOURCE,
         SIZE,
         "256m",
-        "Frames a receiver keeps in memory; more go to a temporary file.",
+        "Messages that the receivers keep in memory, all together; more go to temporary files.",
+    )
+    max_spill_bytes: int = option(
+        "maxSpillBytes",
+        SOURCE,
+        SIZE,
+        "1g",
+        "What these temporary files may take up, all together. Beyond both bounds the receivers read no more "
+        "until Spark commits, or until the journal has taken what waits for it.",
     )
     body_decode_errors: Literal["error", "null", "column"] = option(
         "bodyDecodeErrors",

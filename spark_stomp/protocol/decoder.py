@@ -16,7 +16,7 @@ from spark_stomp.errors import FrameSyntaxError, RemoteProtocolError
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
 from spark_stomp.protocol.grammar import Grammar, unescape_text
 from spark_stomp.protocol.layouts import LENGTH, Layout, LayoutCache
-from spark_stomp.protocol.reader import FrameReader, Span
+from spark_stomp.protocol.reader import LFS, FrameReader, Span, run_end
 
 TEXT_SIZE: Final = 8192
 """Octets of the buffer held as text at a time. Heads that do not fit take the exact path."""
@@ -78,7 +78,9 @@ class FrameDecoder(FrameReader):
         self._with_body = self._grammar.with_body
 
     def next_event(self) -> Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
-        """The next frame; HEARTBEAT for each EOL between frames; NEED_DATA if nothing is complete.
+        """The next frame; HEARTBEAT for EOLs between frames; NEED_DATA if nothing is complete.
+
+        A run of EOLs is one HEARTBEAT, or a few if it came in pieces.
 
         Raises:
             RemoteProtocolError: bad octets, or a limit was reached. Raised after all frames before it were
@@ -130,7 +132,7 @@ class FrameDecoder(FrameReader):
         while True:
             text, at = self._text, buffer.start - self._text_at
             if text.startswith("\n", at):
-                buffer.start += 1
+                buffer.start = run_end(LFS, buffer.data, buffer.start)
                 return HEARTBEAT
             # No frame within the reach is too large, and none is complete after its last NUL.
             stop = text.rfind("\0", at, at + self._reach) + 1
@@ -200,7 +202,7 @@ class FrameDecoder(FrameReader):
             headers = tuple(zip(names, values))  # noqa: B905 - the names come first, and are fewer
             ready.append(_new_frame(Frame, (command, headers, body.encode("latin-1"))))
             if eols:
-                ready += [HEARTBEAT] * len(eols)
+                ready.append(HEARTBEAT)
             count += 1
         ready.reverse()
         return count
@@ -211,12 +213,12 @@ class FrameDecoder(FrameReader):
         self._ready.clear()
         while left:
             groups = self._swept.pop()
-            beats = len(groups[-2])
-            if left <= beats:
-                at -= left
+            eols = len(groups[-2])
+            if eols and left == 1:
+                at -= eols
                 break
             at -= _octets(self._layouts.known[0], groups)
-            left -= 1 + beats
+            left -= 1 + bool(eols)
         self._buffer.start = at
 
     def _reach_further(self) -> None:

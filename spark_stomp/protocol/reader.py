@@ -10,6 +10,7 @@ after everything before it was read. Sections: STOMP 1.2 "Augmented BNF", "Size 
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, NamedTuple
 
 from spark_stomp.errors import (
@@ -37,6 +38,10 @@ from spark_stomp.quoting import quoted
 
 LF: Final = 0x0A
 CR: Final = 0x0D
+LFS: Final = re.compile(rb"\n*")
+_CRS_AND_LFS: Final = re.compile(rb"[\r\n]*")
+_LONE_CR: Final = re.compile(rb"\r(?!\n)")
+_NULS: Final = re.compile(rb"\0*")
 _PARTS: Final = {CommandTooLong: "a command", HeaderLineTooLong: "a header line", BodyTooLarge: "a body"}
 
 
@@ -155,7 +160,7 @@ class FrameReader:
         self._cursor = self._searched = body_start
 
     def _read_span(self) -> Span | Literal[Signal.HEARTBEAT] | None:
-        """The next frame, an EOL between frames (consumed), or None if more data is needed.
+        """The next frame, EOLs between frames (consumed), or None if more data is needed.
 
         A frame stays in the buffer until ``_consume``. Raises RemoteProtocolError.
         """
@@ -177,20 +182,30 @@ class FrameReader:
     # -- between frames, and the command line
 
     def _skip_to_frame(self) -> Literal[True, Signal.HEARTBEAT] | None:
-        """True once a command line was read; HEARTBEAT for one EOL before it."""
+        """True once a command line was read; HEARTBEAT for a run of EOLs before it."""
         buffer, grammar = self._buffer, self._grammar
         while buffer.start < len(buffer.data):
-            first = buffer.data[buffer.start]
-            if first == LF:
-                self._consume(1)
+            data, start = buffer.data, buffer.start
+            first = data[start]
+            if first in (LF, CR) and (end := self._end_of_eols()) > start:
+                self._consume(end - start)
                 return HEARTBEAT
             if first == CR and grammar.crlf:
                 return self._read_crlf()
             if first or not grammar.lenient:
                 return self._read_command()
             # RabbitMQ, stomp-php and stompman ignore NULs between frames, so lenient peers may send them.
-            self._consume(1)
+            self._consume(run_end(_NULS, data, start) - start)
         return None
+
+    def _end_of_eols(self) -> int:
+        """Where the complete EOLs end with which the buffer begins: some peer may send millions."""
+        data, start = self._buffer.data, self._buffer.start
+        if not (self._grammar.crlf or self._grammar.lenient):
+            return run_end(LFS, data, start)
+        end = run_end(_CRS_AND_LFS, data, start)
+        lone = _LONE_CR.search(data, start, end)
+        return end if lone is None else lone.start()
 
     def _read_crlf(self) -> Literal[Signal.HEARTBEAT] | None:
         data, start = self._buffer.data, self._buffer.start
@@ -309,6 +324,12 @@ class FrameReader:
             raise _too_large(limits, longest, room, BodyTooLarge)
         self._searched = len(data) - start
         return None
+
+
+def run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:
+    """Where a run of octets ends that begins at ``start``; it may be empty."""
+    match = run.match(data, start)
+    return start if match is None else match.end()
 
 
 def _too_large(limits: Limits, longest: int, room: int, error: type[LimitExceeded]) -> LimitExceeded:

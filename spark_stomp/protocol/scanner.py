@@ -159,7 +159,7 @@ class FrameScanner(FrameReader):
         """All MESSAGE frames up to the next other frame, or to the end of what was received, as one block.
 
         Other frames come decoded, between the blocks, and so do malformed messages, as they are. HEARTBEAT is
-        one EOL outside a block; EOLs in a block or right after it are not reported.
+        a run of EOLs outside a block; EOLs in a block or right after it are not reported.
 
         Raises:
             RemoteProtocolError: exactly when FrameDecoder would raise it (if ``tolerant``, only once it is

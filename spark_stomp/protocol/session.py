@@ -130,6 +130,11 @@ class Session(Generic[StateT, LocalT, RemoteT]):
             # past, and the caller would spin.
             self._timer.sent(now)
 
+    def leave_unread(self, now: float) -> None:
+        """What the peer sends is left unread until ``now``, so that its silence until then proves nothing."""
+        if self._timer is not None:
+            self._timer.received(now)
+
     def _fail(self, error: RemoteProtocolError) -> None:
         self._machine.fail()
         self._failure = error

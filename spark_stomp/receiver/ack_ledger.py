@@ -19,6 +19,10 @@ from heapq import heappop, heappush
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.receiver.dedup import HeldAt
 
+# Of messages that come within so many microseconds, the first one's time stands for all.
+_AT_ONCE = 100_000
+# Handles of several reads that are kept together.
+_TOGETHER = 1_000
 # Of an attached message: its sequence number, the number of this delivery, the key, the handle, when it came.
 _Attached = tuple[int, int, MessageKey, bytes, int]
 
@@ -52,10 +56,12 @@ class AckLedger:
     """
 
     def __init__(self, start: int = 0) -> None:
-        self._handles: deque[tuple[int, Sequence[bytes]]] = deque()
+        self._handles: deque[tuple[int, list[bytes]]] = deque()
         self._attached: dict[int, list[_Attached]] = {}  # by owner, each a heap
         self._arrivals: deque[tuple[int, int]] = deque()  # the end of new frames that came at a time
         self._groups: dict[str, AckGroup] = {}  # in the order of sending
+        self._handed: deque[int] = deque()  # for each group, the handles sent up to its end
+        self._handed_over = 0
         self._receipted: set[str] = set()
         self._sent = start
         self._confirmed = start
@@ -98,11 +104,26 @@ class AckLedger:
             default=None,
         )
 
+    def receipt_is_behind(self, prefetch: int) -> bool:
+        """Whether messages may still come that a broker with this prefetch sent before the oldest awaited
+        receipt: it delivers no more than the prefetch and the ACKs up to there allow."""
+        return bool(self._handed) and self._delivered < prefetch + self._handed[0]
+
     def add(self, first_sequence: int, handles: Sequence[bytes], at: int = 0) -> None:
         """New frames numbered from ``first_sequence`` came with these handles at the time ``at``."""
-        self._arrivals.append((first_sequence + len(handles), at))
-        self._handles.append((first_sequence, handles))
         self._delivered += len(handles)
+        end = first_sequence + len(handles)
+        # Where messages trickle, an entry for each of them would cost more than the handles.
+        if self._arrivals and at - self._arrivals[-1][1] < _AT_ONCE:
+            self._arrivals[-1] = (end, self._arrivals[-1][1])
+        else:
+            self._arrivals.append((end, at))
+        if self._handles:
+            first, last = self._handles[-1]
+            if first + len(last) == first_sequence and len(last) + len(handles) <= _TOGETHER:
+                last.extend(handles)
+                return
+        self._handles.append((first_sequence, list(handles)))
 
     def attach(self, held_at: HeldAt, key: MessageKey, handle: bytes, at: int = 0) -> None:
         """The message at ``held_at`` came once more, with this handle, at the time ``at``."""
@@ -137,6 +158,8 @@ class AckLedger:
     def sent_with(self, group: AckGroup) -> None:
         """These ACKs were handed to the connection, with a receipt."""
         self._groups[group.receipt] = group
+        self._handed_over += len(group.acks.handles)
+        self._handed.append(self._handed_over)
 
     def confirm(self, receipt: str) -> AckGroup | None:
         """A RECEIPT came; returns the group of ACKs that it confirms, None if there is none.
@@ -155,6 +178,7 @@ class AckLedger:
             self._confirmed = oldest.acks.upto
             self._receipted.remove(oldest.receipt)
             del self._groups[oldest.receipt]
+            self._handed.popleft()
         while self._arrivals and self._arrivals[0][0] <= self._confirmed:
             self._arrivals.popleft()
         return group

@@ -24,6 +24,11 @@ class ConnectionHistory:
         self._away = 0.0
         self._before: Counts | None = None  # of a connection that is not told of yet
 
+    @property
+    def has_news(self) -> bool:
+        """Whether a connection is not told of yet."""
+        return self._before is not None
+
     def connected(self, now: float, counts: Counts) -> None:
         """A connection is subscribed; ``counts`` are what the earlier ones brought."""
         status = self.status

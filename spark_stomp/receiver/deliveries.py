@@ -14,8 +14,10 @@ whether a delivery is new, repeats a held frame, or was already committed, and w
 from __future__ import annotations
 
 import secrets
+import sys
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
@@ -37,16 +39,18 @@ def new_epoch() -> str:
 
 class Deliveries:
     """Thread-safe; no lock is held while a file is used. ``frames`` holds the frames, for reading. The
-    receivers of one query share ``index``; ``max_bytes`` and ``name`` are as in
+    receivers of one query share ``index``; ``max_bytes``, ``name`` and ``max_spilled`` are as in
     :class:`~spark_stomp.receiver.frame_store.FrameStore`.
 
     With a journal, :meth:`take` passes frames to its writer and marks them as kept, and :meth:`journaled`
     notes that they are durable.
     """
 
-    def __init__(self, max_bytes: int, index: DedupIndex | None = None, name: str = "") -> None:
+    def __init__(
+        self, max_bytes: int, index: DedupIndex | None = None, name: str = "", max_spilled: int = sys.maxsize
+    ) -> None:
         self.epoch = new_epoch()
-        self.frames = FrameStore(max_bytes, name)
+        self.frames = FrameStore(max_bytes, name, max_spilled)
         self._marks = self.frames.marks
         self._index = DedupIndex() if index is None else index
         self._owner = self._index.register(self)
@@ -76,7 +80,13 @@ class Deliveries:
 
     @property
     def counts(self) -> Counts:
-        return self._counts
+        """A snapshot."""
+        return replace(self._counts)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """The lock of the dedup index, under which all receivers of a query change their marks."""
+        return self._index.lock
 
     # --- the connection
 
@@ -114,10 +124,9 @@ class Deliveries:
                 # Closed meanwhile. The block is un-acked, so it stays on the broker.
                 self.frames.abandon(held)
                 return
-            malformed = 0 if block.malformed is None else len(block.ends)
-            self._count(
-                delivered=len(block.ends), bytes=len(block.data), malformed=malformed, redelivered=marked
-            )
+            count = len(block.ends)
+            malformed = 0 if block.malformed is None else count
+            self._count(delivered=count, bytes=len(block.data), malformed=malformed, redelivered=marked)
             acks, repeats = self._sort_out(held, block.acks, marked)
             if held.batch.ends:
                 self._ledger.add(self.frames.append(held), acks, received_at)
@@ -125,6 +134,20 @@ class Deliveries:
                 self.frames.abandon(held)
             for repeat in repeats:
                 self._attach(*repeat, received_at)
+
+    def room(self) -> int:
+        """How many bytes there is room for; 0 or less if there is none. For the receiver's thread.
+
+        If there is none, committed frames leave only their keys here, before their receipts come (contract
+        5.14). With a journal these are remembered, so that the frames can be trimmed.
+        """
+        if self.frames.room <= 0:
+            self.frames.shed()
+            self.frames.reclaim()
+            if self._index.journaled:
+                with self._index.lock:
+                    self._remember_committed(self._marks.committed)
+        return self.frames.room
 
     def refused(self, size: int) -> None:
         """A malformed message of ``size`` bytes came, and is not taken."""
@@ -169,6 +192,11 @@ class Deliveries:
         """When the oldest awaited receipt of ACKs is overdue."""
         ledger = self._ledger
         return None if ledger is None else ledger.next_deadline
+
+    def receipt_is_behind(self, prefetch: int) -> bool:
+        """See :meth:`~spark_stomp.receiver.ack_ledger.AckLedger.receipt_is_behind`."""
+        ledger = self._ledger
+        return ledger is not None and ledger.receipt_is_behind(prefetch)
 
     def due(self, most: int) -> Acks | None:
         """ACKs to send now, about ``most`` at once; None if there are none."""
@@ -242,8 +270,9 @@ class Deliveries:
 
     @property
     def oldest_position(self) -> int | None:
-        """The journal's position of the oldest frame that is not freed; None if it is not in the journal."""
-        return self.frames.oldest_position
+        """The journal's position of the oldest frame whose key is not remembered; None if it is not in the
+        journal."""
+        return self.frames.position_from(self._marks.unindexed)
 
     def recover(self, batch: FrameBatch, ids: Sequence[bytes | None]) -> None:
         """Take in frames that the journal has from an earlier run, with these stable ids.
@@ -267,20 +296,12 @@ class Deliveries:
     # --- as the index sees it, with its lock held
 
     def pin(self, sequence: int) -> None:
-        """Keep this frame whatever happens to its connection."""
+        """Keep this frame, and those before it, whatever happens to its connection."""
         self._marks.advance(kept=sequence + 1)
 
     def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
         """The keys of held frames, by ascending number and id."""
-        found: list[MessageKey] = []
-        begin = 0
-        for index in range(1, len(wanted) + 1):
-            if index == len(wanted) or wanted[index][0] != wanted[index - 1][0] + 1:
-                stretch = wanted[begin:index]
-                first = stretch[0][0]
-                found += filter(None, self.frames.keys(first, first + len(stretch)))
-                begin = index
-        return found
+        return self.frames.keys_at([sequence for sequence, _ in wanted])
 
     # --- what comes
 
@@ -353,6 +374,9 @@ class Deliveries:
             return
         low = self._marks.unindexed
         if self._index.journaled:
+            # Those that were remembered before their receipts came: see ``room``.
+            early = self.frames.keys(max(self._marks.freed, self._marks.live_from), min(low, upto))
+            self._index.confirm([*filter(None, early)])
             for first, ids in self.frames.ids(low, upto):
                 self._index.remember_confirmed(self.frames.keys(first, first + len(ids)))
         self._remove(low, upto)
@@ -370,30 +394,5 @@ class Deliveries:
             self._index.expect_doubles(high - low - known)
 
     def _count(self, **more: int) -> None:
-        if any(more.values()):
-            counts = self._counts
-            self._counts = replace(counts, **{name: getattr(counts, name) + n for name, n in more.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """Frames of one receiver, up to ``upto``, that were chosen when it had discarded ``discards`` times."""
-
-    deliveries: Deliveries
-    upto: int
-    discards: int
-
-
-def offer(offers: Sequence[Offer]) -> bool:
-    """Keep these frames, of receivers of one query, from now on: Spark is about to be told of them.
-
-    False, and nothing is kept, if one of the receivers discarded frames since the choice: choose again.
-    """
-    if not offers:
-        return True
-    with offers[0].deliveries._index.lock:
-        if any(one.deliveries.discards != one.discards for one in offers):
-            return False
-        for one in offers:
-            one.deliveries._marks.advance(kept=one.upto)
-        return True
+        for name, count in more.items():
+            setattr(self._counts, name, getattr(self._counts, name) + count)

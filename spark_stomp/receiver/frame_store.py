@@ -11,6 +11,9 @@ Invariants (contract 2 and 3):
 With a journal, frames wait here until they are written there. When a batch is durable, its data leaves the
 memory; its ends and its position in the journal stay until it is freed.
 
+``max_bytes`` and ``max_spilled`` are bounds that the receiver keeps: it appends only as much as there is
+``room`` for, and at least one frame, however large.
+
 No file is used under a lock: the receiver's thread spills frames before it appends them, and what is spilled
 is read back after the lock was released. The keys of frames are made while their data is in memory, so that
 nothing needs to be read to recognise a message that comes again.
@@ -18,6 +21,7 @@ nothing needs to be read to recognise a message that comes again.
 
 from __future__ import annotations
 
+import sys
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
@@ -35,9 +39,12 @@ from spark_stomp.framebatch import (
 )
 from spark_stomp.receiver.dedup import frame_keys
 from spark_stomp.receiver.marks import Marks
-from spark_stomp.receiver.spill import SpilledBytes, SpillFile
+from spark_stomp.receiver.spill import SpilledBytes, SpillFile, segment_bytes
 
 Keys = list[MessageKey | None]
+
+# Frames of several reads that are held together, if the journal has them.
+_JOINED = 256
 
 
 @dataclass(slots=True)
@@ -69,6 +76,19 @@ class Held:
         first = self.batch.first_sequence
         return frame_keys(self.batch.part(first + start, first + stop), self.ids[start:stop])
 
+    def joined(self, other: Held) -> Held | None:
+        """This with the frames of ``other``, which follow, if the journal has both: where messages trickle, a
+        Held for each read would be most of what they cost."""
+        ends, keys = self.batch.ends, self.made
+        if keys is None or other.made is None or self.ids is None or other.ids is None:
+            return None
+        if self.position is None or other.position != self.position + len(ends) or len(ends) >= _JOINED:
+            return None
+        together = array("q", ends)
+        together.extend([int(end) + int(ends[-1]) for end in other.batch.ends])
+        batch = replace(self.batch, ends=together)
+        return Held(batch, [*self.ids, *other.ids], None, self.position, [*keys, *other.made])
+
     def cut(self, count: int) -> None:
         """Keep the first ``count`` frames."""
         self.batch = replace(self.batch, ends=self.batch.ends[:count])
@@ -94,18 +114,20 @@ class Held:
 class FrameStore:
     """The frames of one receiver. Thread-safe. ``marks`` say how far they are received, released, freed.
 
-    ``max_bytes`` bounds the bytes in memory; batches beyond it go to an unlinked temporary file. ``name`` is
-    the receiver's.
+    ``max_bytes`` bounds the bytes in memory; batches beyond it go to unlinked temporary files, which
+    ``max_spilled`` bounds. ``name`` is the receiver's.
     """
 
-    def __init__(self, max_bytes: int, name: str = "") -> None:
+    def __init__(self, max_bytes: int, name: str = "", max_spilled: int = sys.maxsize) -> None:
         self.marks = Marks()
         self._max_bytes = max_bytes
+        self._max_spilled = max_spilled
         self.name = name
         self._lock = threading.Lock()
-        self._spill = SpillFile()
-        self._index: FrameIndex[Held] = FrameIndex(lambda held: held.batch.ends)
+        self._spill = SpillFile(segment_bytes=segment_bytes(max_spilled))
+        self._index: FrameIndex[Held] = FrameIndex(lambda held: held.batch.ends, Held.joined)
         self._memory_bytes = 0
+        self._shed = 0
 
     @property
     def received(self) -> int:
@@ -130,8 +152,23 @@ class FrameStore:
 
     @property
     def spilled_bytes(self) -> int:
-        """Bytes of raw frames held in the spill file."""
+        """Bytes of raw frames held in temporary files."""
         return self._spill.in_use
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes that these files take up, with what was freed in them."""
+        return self._spill.on_disk
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that they take up in memory and on disk."""
+        return self._memory_bytes + self.disk_bytes
+
+    @property
+    def room(self) -> int:
+        """How many bytes there is room for; 0 or less if the bounds are reached."""
+        return self._max_bytes + self._max_spilled - self.held_bytes
 
     # --- frames come
 
@@ -213,6 +250,16 @@ class FrameStore:
                 for key in piece.item.keys(max(low - piece.first, 0), min(high, piece.end) - piece.first)
             ]
 
+    def keys_at(self, numbers: Sequence[int]) -> list[MessageKey]:
+        """The keys of these frames, by ascending number."""
+        found: list[MessageKey] = []
+        begin = 0
+        for index in range(1, len(numbers) + 1):
+            if index == len(numbers) or numbers[index] != numbers[index - 1] + 1:
+                found += filter(None, self.keys(numbers[begin], numbers[index - 1] + 1))
+                begin = index
+        return found
+
     def ids(self, low: int, high: int) -> list[tuple[int, Ids]]:
         """The stable ids of the frames [low, high), each part with the number of its first frame.
 
@@ -263,8 +310,8 @@ class FrameStore:
         with self._lock:
             held = self._index.overlapping(first, first + 1)[0].item
             self._drop_data(held)
-            held.batch = replace(held.batch, data=b"")
-            held.spilled, held.position = None, position
+            held.position = position
+            self._index.join_before(first)
 
     def end_below(self, position: int) -> int:
         """The number up to which all frames lie below ``position`` in the journal."""
@@ -278,12 +325,14 @@ class FrameStore:
                 end = piece.first + min(piece.end - piece.first, position - at)
             return end
 
-    @property
-    def oldest_position(self) -> int | None:
-        """The journal's position of the oldest frame that is not freed; None if it is not in the journal."""
+    def position_from(self, number: int) -> int | None:
+        """The journal's position of the first frame from ``number`` on that is held; None if it is not in the
+        journal."""
         with self._lock:
-            oldest = self._index.oldest
-            return None if oldest is None else oldest.item.position
+            piece = self._index.at(number)
+            if piece is None or piece.item.position is None:
+                return None
+            return piece.item.position + max(0, number - piece.first)
 
     # --- frames go
 
@@ -307,6 +356,25 @@ class FrameStore:
                 self._drop_data(held)
             self.marks.discard()
 
+    def shed(self) -> None:
+        """Keep only the keys of released frames, in whole batches; for the thread that appends, without a
+        lock."""
+        with self._lock:
+            released = self.marks.released
+            pieces = self._index.overlapping(max(self._shed, self.marks.freed), released)
+        for piece in pieces:
+            if piece.end > released:
+                break
+            held = piece.item
+            made = held.made
+            if made is None and held.ids is not None and held.batch.data:
+                made = frame_keys(held.batch, held.ids)
+            with self._lock:
+                if piece.end > self.marks.freed:
+                    held.made = made
+                    self._drop_data(held)
+            self._shed = piece.end
+
     def reclaim(self) -> None:
         """Close what was spilled and is not needed any more; without a lock."""
         self._spill.reclaim()
@@ -321,5 +389,7 @@ class FrameStore:
     def _drop_data(self, held: Held) -> None:
         if held.spilled is not None:
             held.spilled.free()
-        else:
+            held.spilled = None
+        elif held.batch.data:
             self._memory_bytes -= len(held.batch.data)
+            held.batch = replace(held.batch, data=b"")

@@ -15,13 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from spark_stomp.brokers import PLAIN, Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
     ClientIdInUse,
     DeliveryError,
     MalformedMessageError,
-    ReceiptTimeout,
     RemoteProtocolError,
     StompError,
 )
@@ -39,6 +39,7 @@ from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.pause import LEAST_READ, BoundedReader
 from spark_stomp.receiver.retry import Retry, may_recover, out_of_time
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.subscription import (
@@ -86,7 +87,8 @@ class Receiver:
         self._history = ConnectionHistory(time.time())
         self._let_in: float | None = None
         self._subscribed_since = 0.0
-        self._last_active = self._last_receipt = time.monotonic()
+        self._last_active = time.monotonic()
+        self._reader = BoundedReader(settings, deliveries, self._notify)
         self._failure: StompError | None = None
         self._refused: MalformedMessageError | None = None
         self._stop_deadline: float | None = None
@@ -115,6 +117,7 @@ class Receiver:
             window_full=self._is_full(deliveries.acked, received),
             failure=self._failure,
             acks_pending=deliveries.acks_pending,
+            pause=self._reader.status,
             discards=discards,
             unacked=deliveries.unacked,
             connection=connection,
@@ -129,7 +132,9 @@ class Receiver:
     def _is_full(self, acked: int, received: int) -> bool:
         """Whether the broker sends no more until something is ACKed."""
         deliveries = self._deliveries
-        if deliveries.unacked >= self._options.prefetch:
+        # With a journal a pause lasts until it takes more, and it says itself if that needs a commit.
+        paused = self._reader.status.since is not None and self._options.journal is None
+        if paused or deliveries.unacked >= self._options.prefetch:
             return True
         if self._page_limit.holds_back(
             deliveries.unacked, self._quiet(), acks_pending=deliveries.acks_pending
@@ -201,6 +206,7 @@ class Receiver:
         if was_connected:
             retry.ended(self._subscribed_since, self._last_active, now)
             self._tell_if_connected_again(ending=True)
+        self._reader.resume()
         self._refused = None  # it comes again, after those messages that are not ACKed
         is_news = self._history.failed(error, time.time())
         self._deliveries.disconnected(
@@ -259,7 +265,8 @@ class Receiver:
         # Messages may come before the receipt.
         self._deliveries.connected(keyed=individual and id_header is not None)
         timeout, what = options.connection.connect_timeout, f"SUBSCRIBE to {destination}"
-        connection.await_receipt(receipt, timeout, what, lambda events: self._handle(connection, events))
+        take = partial(self._handle, connection)
+        connection.await_receipt(receipt, timeout, what, take, most=LEAST_READ)
         self._subscribed_since = self._last_active = time.monotonic()
         self._history.connected(time.time(), before)
         log.info("subscribed to %s at %s", destination, connection.peer)
@@ -287,15 +294,17 @@ class Receiver:
     def _receive(self, connection: Connection) -> None:
         more_acks = False
         while self._stop_deadline is None:
-            self._handle(connection, connection.poll(0.0 if more_acks else _POLL))
-            # A message that is on the wire is no silence, however long it takes.
-            self._last_active = max(self._last_active, connection.last_frame_byte)
+            self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else _POLL))
+            # A message that is on the wire is no silence, however long it takes, nor is what nobody reads.
+            self._last_active = max(self._last_active, connection.last_frame_byte, self._reader.rested)
             self._page_limit.watch(self._deliveries.unacked, self._quiet(), time.monotonic())
             more_acks = self._send_acks(connection)
-            self._check_receipts()
+            self._reader.check_receipts(connection, counted=self._window_bytes is None)
             self._tell_if_connected_again()
 
     def _tell_if_connected_again(self, *, ending: bool = False) -> None:
+        if not self._history.has_news:
+            return
         told = self._history.connected_again(
             self._deliveries.counts, self._quiet(), time.time(), ending=ending
         )
@@ -328,8 +337,9 @@ class Receiver:
                 self._take_malformed(connection, event)
             elif isinstance(event, ReceiptReceived):
                 self._deliveries.confirm(event.receipt_id)
-                self._last_active = self._last_receipt = time.monotonic()
-                self._page_limit.acks_confirmed(self._last_receipt)
+                self._last_active = time.monotonic()
+                self._reader.receipt_came()
+                self._page_limit.acks_confirmed(self._last_active)
             elif isinstance(event, MessageReceived):
                 self._warn_once("stray", event.stray)
             elif isinstance(event, ErrorReceived):
@@ -347,8 +357,9 @@ class Receiver:
             log.warning("%s", self._refused)
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self._refused is not None:
-            # Not numbered and not ACKed, so these messages stay on the broker.
+        if self._refused is not None or self._stop_deadline is not None:
+            # Not numbered and not ACKed, so these messages stay on the broker. At the end they are read only
+            # because the receipts for the last ACKs are behind them.
             return
         if b"" in block.acks:
             raise RemoteProtocolError(
@@ -386,14 +397,3 @@ class Receiver:
         self._deliveries.sent(AckGroup(acks, receipt, deadline))
         self._page_limit.acks_sent()
         return True
-
-    def _check_receipts(self) -> None:
-        # A large batch may take longer to be confirmed than one group of ACKs may: as long as receipts keep
-        # coming, the connection is alive.
-        deadline = self._deliveries.receipt_deadline
-        latest = self._last_receipt + self._options.ack_receipt_timeout
-        if deadline is not None and time.monotonic() >= max(deadline, latest):
-            raise ReceiptTimeout(
-                f"the broker did not confirm ACKs within ackReceiptTimeout "
-                f"({self._options.ack_receipt_timeout:g}s): the connection counts as dead"
-            )

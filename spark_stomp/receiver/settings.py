@@ -36,12 +36,17 @@ class ReceiverSettings:
         return self.options.max_buffered_bytes // self.connections
 
     @property
+    def max_spill_bytes(self) -> int:
+        """This receiver's share of the query's bytes in temporary files."""
+        return self.options.max_spill_bytes // self.connections
+
+    @property
     def durable(self) -> bool:
         """Whether the subscription has a name, so that the broker keeps its messages."""
         return self.options.durable_name is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts:
     """What came, and how redelivered messages were handled, counted since the start.
 
@@ -83,6 +88,18 @@ class ConnectionStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseStatus:
+    """What a receiver holds against its bounds: bytes in memory and in temporary files.
+
+    ``since`` is when it began to leave its socket unread, in seconds since 1970; None if it reads.
+    """
+
+    since: float | None = None
+    buffered: int = 0
+    spilled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiverStatus:
     """A snapshot. Sequence numbers are exclusive ends; times are monotonic seconds.
 
@@ -110,6 +127,7 @@ class ReceiverStatus:
     window_full: bool
     failure: StompError | None
     acks_pending: bool = False
+    pause: PauseStatus = PauseStatus()
     discards: int = 0
     unacked: int = 0
     connection: ConnectionStatus = field(default_factory=ConnectionStatus)

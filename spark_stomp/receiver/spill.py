@@ -1,8 +1,8 @@
 """Room for frames beyond ``maxBufferedBytes``: unlinked temporary files.
 
-The socket must be read even if Spark is slow: otherwise heart-beats and receipts behind the messages would
-never be seen. So frames that do not fit into memory go here. The files have no names, so nothing is left of
-them, whatever ends the process. There are several, so that space comes back while some of it is still in use.
+Frames that do not fit into memory go here, up to ``maxSpillBytes``. The files have no names, so nothing is
+left of them, whatever ends the process. There are several, so that space comes back while some of it is still
+in use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from collections.abc import Iterable
 from spark_stomp.errors import DeliveryError
 from spark_stomp.journal.files import OpenFile
 
-_SEGMENT_BYTES = 64 << 20
+_LARGEST_SEGMENT = 64 << 20
+_SMALLEST_SEGMENT = 64 << 10
+# So many segments fit into the bound: of the oldest one a part may be freed already.
+_SEGMENTS = 8
 
 
 class SpillFile:
@@ -25,7 +28,7 @@ class SpillFile:
     called under a lock: the files they give up are closed by :meth:`reclaim`, or after their last reader.
     """
 
-    def __init__(self, directory: str | None = None, segment_bytes: int = _SEGMENT_BYTES) -> None:
+    def __init__(self, directory: str | None = None, segment_bytes: int = _LARGEST_SEGMENT) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
         # Of the lists and numbers here and in the segments; never held while a file is used.
@@ -56,7 +59,7 @@ class SpillFile:
         except OSError as error:
             raise DeliveryError(
                 f"messages beyond maxBufferedBytes cannot be spilled to {tempfile.gettempdir()}: {error}; "
-                "they are un-acked and stay on the broker. Free space, or lower prefetch"
+                "they are un-acked and stay on the broker. Free space, or lower maxSpillBytes or prefetch"
             ) from error
         return spilled
 
@@ -93,6 +96,11 @@ class SpillFile:
         with self._lock:
             closing, self._given_up = self._given_up, []
         closing.clear()
+
+
+def segment_bytes(max_bytes: int) -> int:
+    """The size of a segment if all of them may take up ``max_bytes``."""
+    return min(max(max_bytes // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
 
 
 class _Segment:

@@ -237,10 +237,12 @@ class Situation:
     def silence(self) -> float:
         """Seconds since the last message came, or since anything happened that could bring one.
 
-        It is 0 while a receiver is not subscribed, while frames are unwritten, and while ACKs are
-        unconfirmed: the broker's window may be full until then.
+        It is 0 while a receiver is not subscribed, or is paused, while frames are unwritten, and while ACKs
+        are unconfirmed: the broker's window may be full until then.
         """
-        if self.has_unwritten or any(one.acks_pending or not one.subscribed for one in self.statuses):
+        if self.has_unwritten or any(
+            one.acks_pending or not one.subscribed or one.pause.since is not None for one in self.statuses
+        ):
             return 0.0
         return self.now - max(status.last_active for status in self.statuses)
 

@@ -42,7 +42,7 @@ class ReceiverGroup:
         settings = ReceiverSettings.of(options)
         with ExitStack() as undo:
             if options.journal is None:
-                deliveries = [Deliveries(one.max_buffered_bytes, index, one.name) for one in settings]
+                deliveries = [_deliveries(one, index) for one in settings]
                 names = [one.name for one in settings]
                 self.backlog: Backlog = MemoryBacklog(
                     dict(zip(names, deliveries, strict=True)), tolerant=not options.fail_on_data_loss
@@ -74,7 +74,7 @@ class ReceiverGroup:
             journal = open_journal(wanted)
             undo.callback(journal.close)
             recovered = recover(journal, index, options.id_header, most=wanted.max_remembered)
-            deliveries = [Deliveries(one.max_buffered_bytes, index, one.name) for one in settings]
+            deliveries = [_deliveries(one, index) for one in settings]
             writer = JournalWriter(
                 journal,
                 recovered,
@@ -121,8 +121,14 @@ class ReceiverGroup:
             self._wake_receivers()
 
     def is_done(self) -> bool:
-        """Whether the ACKs are confirmed, and no receiver has met a malformed message."""
-        return not any(status.acks_pending or status.refused for status in self.statuses())
+        """Whether the ACKs are confirmed, and no receiver has met a malformed message.
+
+        A paused receiver is not waited for: the receipts lie behind messages that it does not read.
+        """
+        return not any(
+            status.refused or (status.acks_pending and status.pause.since is None)
+            for status in self.statuses()
+        )
 
     def wait_changed(self, timeout: float) -> None:
         """Wait up to ``timeout`` seconds for news of any receiver."""
@@ -158,3 +164,7 @@ class ReceiverGroup:
     def _wake_receivers(self) -> None:
         for receiver in self._receivers:
             receiver.wake()
+
+
+def _deliveries(settings: ReceiverSettings, index: DedupIndex) -> Deliveries:
+    return Deliveries(settings.max_buffered_bytes, index, settings.name, settings.max_spill_bytes)

@@ -75,6 +75,10 @@ def receiver_figures(status: ReceiverStatus, oldest_unacked: int | None) -> Figu
         "unacked": status.unacked,
         "oldest_unacked_seconds": round(max(0.0, age), 3),
         "window_full": status.window_full,
+        "paused": status.pause.since is not None,
+        "paused_since": None if status.pause.since is None else _shown(status.pause.since),
+        "buffered_bytes": status.pause.buffered,
+        "spilled_bytes": status.pause.spilled,
         **asdict(status.counts),
     }
 
@@ -125,6 +129,7 @@ def _totals(receivers: Iterable[Figures]) -> Figures:
         "receivers": len(each),
         "connected": sum(one["connected"] for one in each),
         "window_full": any(one["window_full"] for one in each),
+        "paused": any(one["paused"] for one in each),
         "oldest_unacked_seconds": max((one["oldest_unacked_seconds"] for one in each), default=0.0),
         **{key: sum(one[key] for one in each) for key in SUMMED},
     }

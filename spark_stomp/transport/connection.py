@@ -6,6 +6,7 @@ that another thread may call meanwhile.
 
 from __future__ import annotations
 
+import re
 import selectors
 import socket
 import time
@@ -27,21 +28,26 @@ from spark_stomp.protocol import (
     Disconnected,
     ErrorReceived,
     Event,
+    HeartbeatReceived,
     ReceiptReceived,
 )
 from spark_stomp.transport.broker_errors import broker_error, without_secrets
-from spark_stomp.transport.stream import Stream
+from spark_stomp.transport.stream import READ_SIZE, Stream
 
 _IDLE_POLL = 60.0
 # The most bytes read from the socket before their events are handled, so that neither memory nor the time
 # between two heart-beats depends on how fast the broker sends.
 _ROUND_BYTES = 4 << 20
+# The most that is read of a broken connection if there is no room for more.
+_LAST_WORDS = 64 << 10
+# What a frame begins with: an EOL or, from some peers, a NUL stands between frames.
+_PART_OF_FRAME = re.compile(rb"[^\r\n\0]")
 
 
 class Connection:
     """A STOMP session over a byte stream.
 
-    Call the methods of ``session`` and then :meth:`poll` (or :meth:`flush`) to move bytes. ``written`` is how
+    Call the methods of ``session`` and then :meth:`poll` to move bytes. ``written`` is how
     many bytes the stream has taken so far, ``last_frame_byte`` the time at which a part of a frame came last
     (an EOL between frames is none). ``secrets`` are kept out of errors: a broker may quote them.
     """
@@ -66,7 +72,8 @@ class Connection:
         self._wake_sender.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_receiver, selectors.EVENT_READ)
-        self._selector.register(stream, selectors.EVENT_READ)
+        self._watched = 0
+        self._most = _ROUND_BYTES
 
     @property
     def peer(self) -> str:
@@ -85,7 +92,7 @@ class Connection:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether the latest :meth:`poll` or :meth:`flush` left bytes that the stream did not take."""
+        """Whether the latest :meth:`poll` left bytes that the stream did not take."""
         return bool(self._outgoing)
 
     def __enter__(self) -> Connection:
@@ -104,13 +111,15 @@ class Connection:
             # Full: a wake-up is waiting already. Closed: no thread polls any more.
             return
 
-    def poll(self, timeout: float) -> list[Event]:
+    def poll(self, timeout: float, most: int = _ROUND_BYTES) -> list[Event]:
         """One round: send what is queued, wait up to ``timeout`` seconds for bytes, return their events.
 
-        Returns early on :meth:`wake`. Heart-beats are sent and checked. Raises RemoteProtocolError or
-        ConnectionLost after the events before it were returned.
+        Reads about ``most`` bytes. Returns early on :meth:`wake`. Heart-beats are sent and checked; those
+        that come are no events, since they bring nobody forward. Raises RemoteProtocolError or ConnectionLost
+        after the events before it were returned.
         """
         self.require_open()
+        self._most = most
         self._write()
         events = self._events()
         if events:
@@ -121,26 +130,30 @@ class Connection:
         self._write()
         return self._events()
 
+    def rest(self, timeout: float) -> list[Event]:
+        """One round without reading: send what is queued, and wait up to ``timeout`` seconds for a wake-up.
+
+        For a caller that has no room for more messages: see :meth:`beat`. If the connection cannot be written
+        to any more, returns some of what came before its end; the next call raises the reason.
+        """
+        self.require_open()
+        self._most = _LAST_WORDS
+        self.beat()
+        if self._failure is None:
+            self._wait(timeout, reading=False)
+            self.beat()
+        return self._events()
+
     def beat(self) -> None:
         """Send what is queued, and a heart-beat if one is due, and read nothing; :meth:`poll` tells errors.
 
-        For a caller that has no room for more messages: the broker's bytes wait in the socket meanwhile.
+        For a caller that has no room for more messages: the broker's bytes wait in the socket meanwhile. So
+        its silence proves nothing, and the time within which it must send something begins anew.
         """
         if self._failure is None:
-            self.session.beat(self._clock())
-            self._write()
-
-    def flush(self, deadline: float) -> None:
-        """Send all that is queued by monotonic time ``deadline``, reading meanwhile; events stay queued.
-
-        Raises ReceiptTimeout.
-        """
-        self._write()
-        while self._outgoing and self._failure is None:
-            if self._clock() >= deadline:
-                raise ReceiptTimeout(f"{self.peer} does not take the data sent to it")
-            self._wait(deadline - self._clock())
-            self._read()
+            now = self._clock()
+            self.session.leave_unread(now)
+            self.session.beat(now)
             self._write()
 
     def error_of(self, event: ErrorReceived, what: str = "") -> BrokerError:
@@ -170,8 +183,9 @@ class Connection:
         timeout: float,
         what: str,
         take: Callable[[Sequence[Event]], None] = lambda events: None,
+        most: int = _ROUND_BYTES,
     ) -> None:
-        """Poll until ``receipt`` came; ``take`` is given the other events as they come.
+        """Poll until ``receipt`` came, ``most`` bytes at once; ``take`` is given the other events.
 
         They are not kept here: a broker may send messages without end and no receipt. No other request may
         wait for an answer. Raises ReceiptTimeout or DestinationRefused (on an ERROR
@@ -179,7 +193,7 @@ class Connection:
         """
         deadline = self._clock() + timeout
         while True:
-            events = self.poll(max(0.0, deadline - self._clock()))
+            events = self.poll(max(0.0, deadline - self._clock()), most)
             for event in events:
                 if isinstance(event, ErrorReceived):
                     # RabbitMQ and Artemis name no request, and this is the only one without an answer.
@@ -197,18 +211,28 @@ class Connection:
         self._wake_receiver.close()
         self._wake_sender.close()
 
-    def _wait(self, timeout: float) -> None:
-        if self._stream.buffered():
+    def _wait(self, timeout: float, *, reading: bool = True) -> None:
+        if reading and self._stream.buffered():
             return
         now = self._clock()
         deadline = self.session.deadline(now)
         if deadline is not None:
             timeout = min(timeout, max(0.0, deadline - now))
-        interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
-        self._selector.modify(self._stream, interest)
+        self._watch(reading * selectors.EVENT_READ | bool(self._outgoing) * selectors.EVENT_WRITE)
         for key, _ in self._selector.select(min(timeout, _IDLE_POLL)):
             if key.fileobj is self._wake_receiver:
                 self._clear_wakes()
+
+    def _watch(self, events: int) -> None:
+        """Wait for these events of the stream from now on; 0: for none."""
+        if not self._watched:
+            if events:
+                self._selector.register(self._stream, events)
+        elif not events:
+            self._selector.unregister(self._stream)
+        elif events != self._watched:
+            self._selector.modify(self._stream, events)
+        self._watched = events
 
     def _clear_wakes(self) -> None:
         try:
@@ -228,9 +252,9 @@ class Connection:
     def _read(self) -> None:
         """Move what has arrived into the session; the end of the stream becomes a failure."""
         count, begun = 0, self.session.frame_begun
-        while count < _ROUND_BYTES:
+        while count < self._most:
             try:
-                data = self._stream.read()
+                data = self._stream.read(min(self._most - count, READ_SIZE))
             except TransportError as error:
                 self._failure = error
                 return
@@ -242,7 +266,7 @@ class Connection:
                 return
             now = self._clock()
             self.session.receive_data(data, now)
-            if begun or not data.isspace():
+            if begun or _PART_OF_FRAME.search(data):
                 self.last_frame_byte, begun = now, True
             count += len(data)
 
@@ -251,7 +275,8 @@ class Connection:
         events: list[Event] = []
         try:
             while (event := self.session.next_event()) is not NEED_DATA:
-                events.append(event)
+                if not isinstance(event, HeartbeatReceived):
+                    events.append(event)
         except RemoteProtocolError as error:
             # The error quotes bytes that the broker sent.
             self._failure = type(error)(without_secrets(error.message, self._secrets))

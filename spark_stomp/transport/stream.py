@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from typing import Protocol
+from typing import Final, Protocol
 
 from spark_stomp.errors import ConnectionLost, TlsRefused
 from spark_stomp.transport.tls import is_refusal
 
-_READ_SIZE = 1 << 20
+READ_SIZE: Final = 1 << 20
+"""Bytes that are asked for at once."""
 # After a minute without traffic TCP sends a probe every 20 seconds; without any answer for two minutes the
 # connection is broken. Each platform has some of these options, in seconds, the last one in milliseconds.
 _SILENCE_LIMITS = (
@@ -39,8 +40,8 @@ class Stream(Protocol):
     def buffered(self) -> bool:
         """Whether there is something to read that a selector cannot see."""
 
-    def read(self) -> bytes | None:
-        """What has arrived, about 1 MiB at most; None when nothing has, ``b""`` at the end of the stream.
+    def read(self, most: int = READ_SIZE) -> bytes | None:
+        """What has arrived, about ``most`` bytes; None when nothing has, ``b""`` at the end of the stream.
 
         Raises TransportError.
         """
@@ -77,9 +78,9 @@ class ByteStream:
         """Whether TLS holds decrypted bytes."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
-    def read(self) -> bytes | None:
+    def read(self, most: int = READ_SIZE) -> bytes | None:
         try:
-            return self._socket.recv(_READ_SIZE)
+            return self._socket.recv(most)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         except OSError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
 from spark_stomp.quoting import shown
-from spark_stomp.transport.stream import ByteStream
+from spark_stomp.transport.stream import READ_SIZE, ByteStream
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
@@ -105,9 +105,9 @@ class WebSocketStream:
     def buffered(self) -> bool:
         return bool(self._unread) or self._stream.buffered()
 
-    def read(self) -> bytes | None:
+    def read(self, most: int = READ_SIZE) -> bytes | None:
         if not self._unread:
-            data = self._stream.read()
+            data = self._stream.read(most)
             if not data:
                 return data
             self._unread = memoryview(data)

@@ -20,7 +20,8 @@ from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
+from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.offer import Offer, offer
 
 __all__ = ["RECEIVERS", "Fate", "Query", "Side", "body_of", "counts", "frames_of", "receivers"]
 

@@ -24,7 +24,10 @@ from spark_stomp.protocol import (
 
 
 class Outcome(NamedTuple):
-    """Frames in order, the number of EOLs between them, and the class of the error that ended it, if any."""
+    """Frames in order, how many gaps between them have EOLs, and the class of the error at the end, if any.
+
+    How many events the EOLs of a gap make depends on the pieces in which they come.
+    """
 
     frames: list[Frame]
     beats: int
@@ -49,18 +52,18 @@ def decode(version: str, pieces: Iterable[bytes], limits: Limits | None = None) 
     """All events of a fresh decoder that is fed the pieces, asked after each."""
     decoder = FrameDecoder(version, limits or Limits())
     frames: list[Frame] = []
-    beats = 0
+    gaps: set[int] = set()
     for piece in pieces:
         decoder.receive_data(piece)
         try:
             while (event := decoder.next_event()) is not NEED_DATA:
                 if event is HEARTBEAT:
-                    beats += 1
+                    gaps.add(len(frames))
                 else:
                     frames.append(event)
         except ProtocolError as error:
-            return Outcome(frames, beats, type(error))
-    return Outcome(frames, beats, None)
+            return Outcome(frames, len(gaps), type(error))
+    return Outcome(frames, len(gaps), None)
 
 
 def scan(

@@ -33,10 +33,10 @@ def read(version: str, data: bytes, limits: Limits) -> Outcome:
     try:
         reader.run()
     except ProtocolError as error:
-        return Outcome(reader.frames, reader.beats, type(error))
+        return Outcome(reader.frames, len(reader.gaps), type(error))
     except StopIteration:
         pass
-    return Outcome(reader.frames, reader.beats, None)
+    return Outcome(reader.frames, len(reader.gaps), None)
 
 
 def read_tolerantly(version: str, data: bytes, limits: Limits) -> Tolerated:
@@ -141,7 +141,8 @@ class _Reader:
     bad_from: int | None = None
     """Where a MESSAGE begins whose header lines are being read."""
     frames: list[Frame] = field(default_factory=list)
-    beats: int = 0
+    gaps: set[int] = field(default_factory=set)
+    """How many frames came before EOLs that stand between frames."""
     size: int = 0
     """Octets of the frame that is being read."""
 
@@ -153,11 +154,11 @@ class _Reader:
         while True:
             first = next(self.octets)
             if first == ord("\n"):
-                self.beats += 1
+                self.gaps.add(len(self.frames))
             elif self.version == "1.2" and first == ord("\r"):
                 if next(self.octets) != ord("\n"):
                     raise FrameSyntaxError("a lone CR")
-                self.beats += 1
+                self.gaps.add(len(self.frames))
             elif first or not self.lenient:
                 self.frame(first)
 
@@ -168,7 +169,7 @@ class _Reader:
         if self.lenient:
             command = command.upper()
             if not command:
-                self.beats += 1
+                self.gaps.add(len(self.frames))
                 return
         if command not in (_COMMANDS_1_0 if self.version == "1.0" else _COMMANDS_1_0 | {"STOMP", "NACK"}):
             raise FrameSyntaxError("no command")

@@ -106,7 +106,20 @@ class TestBlocks:
     def test_eols_alone_are_heartbeats(self, version: str) -> None:
         scanner = FrameScanner(version)
         scanner.receive_data(b"\n\n")
-        assert [scanner.next_event() for _ in range(3)] == [HEARTBEAT, HEARTBEAT, NEED_DATA]
+        assert [scanner.next_event() for _ in range(2)] == [HEARTBEAT, NEED_DATA]
+
+    @ALL
+    def test_many_eols_are_one_event(self, version: str) -> None:
+        scanner = FrameScanner(version)
+        for _ in range(2):
+            scanner.receive_data(message(1) + b"\n" * 1_000_000)
+            assert isinstance(scanner.next_event(), MessageBlock)
+            scanner.receive_data(b"\n" * 1_000_000 + b"RECEIPT\nreceipt-id:1\n\n\0" + b"\n" * 1_000_000)
+            events = [*iter(scanner.next_event, NEED_DATA)]
+            assert len(events) <= 4
+            assert [event for event in events if event is not HEARTBEAT] == [
+                Frame("RECEIPT", (("receipt-id", "1"),))
+            ]
 
     def test_odd_frames_stand_among_plain_ones(self) -> None:
         odd = [

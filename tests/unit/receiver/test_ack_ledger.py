@@ -172,17 +172,28 @@ class TestOldestUnacked:
     def test_is_that_of_the_first_new_frame_without_receipt(self) -> None:
         under_test = AckLedger()
         assert under_test.oldest_unacked is None
-        under_test.add(0, handles(0, 2), at=100)
-        under_test.add(2, handles(2, 2), at=200)
-        assert under_test.oldest_unacked == 100
+        under_test.add(0, handles(0, 2), at=1_000_000)
+        under_test.add(2, handles(2, 2), at=2_000_000)
+        assert under_test.oldest_unacked == 1_000_000
         send(under_test, 3, "r1")
-        assert under_test.oldest_unacked == 100, "sent, but not confirmed"
+        assert under_test.oldest_unacked == 1_000_000, "sent, but not confirmed"
         under_test.confirm("r1")
-        assert under_test.oldest_unacked == 200
+        assert under_test.oldest_unacked == 2_000_000
         send(under_test, 4, "r2")
         under_test.confirm("r2")
         assert under_test.oldest_unacked is None
         assert under_test.unacked == 0
+
+    def test_messages_that_come_at_once_have_one_time(self) -> None:
+        under_test = AckLedger()
+        for number in range(1_000):
+            under_test.add(number, handles(number, 1), at=number)
+        assert len(under_test._arrivals) == len(under_test._handles) == 1
+        send(under_test, 500, "r1")
+        under_test.confirm("r1")
+        assert under_test.oldest_unacked == 0
+        acks = under_test.take(1_000, lambda owner: 0, MANY)
+        assert acks is not None and acks.handles == [*handles(500, 500)]
 
     def test_a_message_that_came_again_counts_from_then_until_its_receipt(self) -> None:
         under_test = AckLedger(5)

@@ -13,7 +13,8 @@ from spark_stomp.errors import DeliveryError
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
+from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.offer import Offer, offer
 from spark_stomp.receiver.settings import Counts
 
 

@@ -191,7 +191,7 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(monkeypatch: pytest.Monkey
     store, frames = filled(max_bytes=1, blocks=2)
     monkeypatch.setattr("os.pwrite", no_space)
     before = store.spilled_bytes
-    with pytest.raises(Exception, match=r"un-acked and stay on the broker.*lower prefetch"):
+    with pytest.raises(Exception, match=r"un-acked and stay on the broker.*lower maxSpillBytes or prefetch"):
         append(store, FrameBatch(b"MESSAGE\n\n\0", [10], 0, 0, "1.2"))
     assert (store.received, store.spilled_bytes) == (6, before)
     monkeypatch.undo()
@@ -262,4 +262,4 @@ def test_a_batch_that_is_in_the_journal_has_its_keys() -> None:
     store.make_keys(held.load())
     store.journaled(0, 70)
     assert (store.memory_bytes, store.keys(0, 1)) == (0, [key(b"1")])
-    assert store.oldest_position == 70
+    assert store.position_from(0) == 70

@@ -42,7 +42,7 @@ def test_nothing_has_a_name(spill: SpillFile, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(DeliveryError, match=r"stay on the broker.*lower prefetch"):
+    with pytest.raises(DeliveryError, match=r"stay on the broker.*lower maxSpillBytes or prefetch"):
         SpillFile(str(tmp_path / "missing")).put(b"x")
 
 

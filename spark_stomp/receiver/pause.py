@@ -1,0 +1,108 @@
+"""Reading no more than there is room for, and what that means for the receipts of ACKs.
+
+A receiver that has no room leaves its socket unread: it is paused. What comes meanwhile waits there and at
+the broker, and the broker's answers wait behind it. So no deadline for an answer runs out before that was
+read (contract 5.13). Times are monotonic seconds, but ``since``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from spark_stomp.errors import ReceiptTimeout
+from spark_stomp.logs import get_log
+from spark_stomp.protocol import Event
+from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.settings import PauseStatus, ReceiverSettings
+from spark_stomp.transport import Connection
+
+log = get_log(__name__)
+
+LEAST_READ: Final = 64 << 10
+"""The least that is read at once while there is room, in bytes."""
+_MOST_READ = 4 << 20
+# A receiver may pause many times a second. Of one pause in so many seconds the log tells.
+_TOLD_EVERY = 60.0
+
+
+class BoundedReader:
+    """Reads the connections of one receiver as far as its ``deliveries`` have room.
+
+    ``changed`` is called when a pause begins and when it ends. ``rested`` is when the latest pause was last
+    seen.
+    """
+
+    def __init__(
+        self, settings: ReceiverSettings, deliveries: Deliveries, changed: Callable[[], None]
+    ) -> None:
+        self._options = settings.options
+        self._deliveries = deliveries
+        self._changed = changed
+        self._since: float | None = None
+        self._told_at: float | None = None
+        # A receipt came last, or something that the broker sent before one, or nothing was read until then.
+        self._patient_from = time.monotonic()
+        self.rested = 0.0
+
+    @property
+    def status(self) -> PauseStatus:
+        """May be called from any thread."""
+        frames = self._deliveries.frames
+        return PauseStatus(self._since, frames.memory_bytes, frames.disk_bytes)
+
+    def poll(self, connection: Connection, timeout: float) -> list[Event]:
+        """One round of the connection, which reads as much as there is room for."""
+        room = self._deliveries.room()
+        if room > 0 or connection.ended:
+            self.resume()
+            return connection.poll(timeout, min(max(room, LEAST_READ), _MOST_READ))
+        self._pause()
+        events = connection.rest(timeout)
+        self.rested = self._patient_from = time.monotonic()
+        return events
+
+    def receipt_came(self) -> None:
+        """A receipt for ACKs was read."""
+        self._patient_from = time.monotonic()
+
+    def check_receipts(self, connection: Connection, *, counted: bool) -> None:
+        """Raise ReceiptTimeout if the oldest awaited receipt for ACKs is overdue.
+
+        A large batch may take longer to be confirmed than one group of ACKs may: as long as receipts come, or
+        messages that the broker may have sent before, the connection is alive. ``counted``: the broker's
+        window counts messages, so that it is known how many those may be.
+        """
+        deadline = self._deliveries.receipt_deadline
+        if deadline is None:
+            return
+        if not counted or self._deliveries.receipt_is_behind(self._options.prefetch):
+            self._patient_from = max(self._patient_from, connection.last_frame_byte)
+        timeout = self._options.ack_receipt_timeout
+        if time.monotonic() >= max(deadline, self._patient_from + timeout):
+            raise ReceiptTimeout(
+                f"the broker did not confirm ACKs within ackReceiptTimeout ({timeout:g}s): the connection "
+                "counts as dead"
+            )
+
+    def _pause(self) -> None:
+        if self._since is not None:
+            return
+        self._since, now = time.time(), time.monotonic()
+        if self._told_at is None or now >= self._told_at + _TOLD_EVERY:
+            self._told_at = now
+            journaled = self._options.journal is not None
+            log.warning(
+                "paused: %d bytes are held, all that maxBufferedBytes and maxSpillBytes allow this receiver. "
+                "More messages wait at the broker until %s. To hold more, raise maxSpillBytes",
+                self._deliveries.frames.held_bytes,
+                "the journal has taken these (see journalMaxBytes)" if journaled else "Spark commits",
+            )
+        self._changed()
+
+    def resume(self) -> None:
+        """There is room, or the connection has ended."""
+        if self._since is not None:
+            self._since = None
+            self._changed()

@@ -1,0 +1,88 @@
+"""Receivers that pause on real brokers: prefetch times size is far beyond the bounds (contract 5)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from support.brokers import Broker
+from support.brokers.fixtures import on_real_brokers
+from support.driven import Run, publish
+from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.source.planning import Mode
+
+pytestmark = [pytest.mark.broker, on_real_brokers]
+
+SIZE = 50_000
+MANY = 400
+BODIES = [b"%06d" % number + b"x" * SIZE for number in range(MANY)]
+BOUNDS = {"maxBufferedBytes": "1m", "maxSpillBytes": "1m"}
+# The bounds, the least that is read at once, and the message that was begun.
+MOST = (2 << 20) + (64 << 10) + 2 * SIZE
+
+
+def filled(broker: Broker) -> str:
+    queue = broker.new_queue()
+    assert publish(broker.options(), queue, BODIES) == MANY
+    return queue
+
+
+def held(run: Run) -> int:
+    (one,) = run.counters()
+    return int(one["buffered_bytes"] + one["spilled_bytes"])
+
+
+def is_paused(run: Run) -> bool:
+    return bool(run.status.document["totals"]["paused"])
+
+
+def read_behind_a_slow_sink(run: Run, seconds: float) -> list[bytes]:
+    """All bodies; the first batch takes so long. Nothing holds more than it may."""
+    bodies = [row["body"] for row in run.batch()]
+    wait_until(lambda: is_paused(run), what="a pause")
+    over = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() >= over, seconds + PATIENCE, "the end of a long batch")
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        assert held(run) <= MOST
+        run.commit()
+        if len(bodies) == MANY:
+            return bodies
+        assert time.monotonic() < deadline, f"{len(bodies)} came"
+        bodies += [row["body"] for row in run.batch()]
+
+
+def check_slow_sink(broker: Broker, seconds: float, **options: Any) -> None:
+    queue = filled(broker)
+    with Run(broker.options(destination=queue, **options), **BOUNDS) as run:
+        assert sorted(read_behind_a_slow_sink(run, seconds)) == BODIES
+        broker.wait_for(queue, ready=0, unacked=0)
+        assert run.counters()[0]["reconnects"] == 0
+
+
+@pytest.mark.rule("5.7", "5.13")
+def test_a_batch_over_several_heart_beats(broker: Broker) -> None:
+    check_slow_sink(broker, 4.0, heartbeat="1s,1s", ackReceiptTimeout="2s")
+
+
+@pytest.mark.soak
+@pytest.mark.rule("5.7", "5.13")
+def test_a_batch_longer_than_the_default_heart_beat(broker: Broker) -> None:
+    check_slow_sink(broker, 35.0)
+
+
+@pytest.mark.rule("5.12")
+def test_a_drain_reads_everything(broker: Broker) -> None:
+    queue = filled(broker)
+    bodies: list[bytes] = []
+    with Run(broker.options(destination=queue), **BOUNDS) as run:
+        run.reader._mode = Mode.DRAIN
+        while (end := run.reader.latestOffset(run.start, None)) != run.start:
+            run.end = end
+            bodies += [row["body"] for row in run.read()]
+            assert held(run) <= MOST
+            run.commit()
+    assert sorted(bodies) == BODIES
+    broker.wait_for(queue, ready=0, unacked=0)

@@ -1,0 +1,255 @@
+"""A receiver without room: it leaves the socket unread, and goes on as soon as there is room (contract 5)."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from support.options import source_options
+from support.receivers import LoneReceiver
+from support.tcp import tcp_server
+from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.receiver import Offer, offer
+
+QUEUE = "/queue/a"
+SIZE = 10_000
+# Far more than the buffers of two sockets and of the dev broker.
+MANY = 3_000
+BOUND = 256 << 10
+BOUNDED = {"maxBufferedBytes": "128k", "maxSpillBytes": "128k"}
+# Beyond the bound: the least that is read at once, and the message that was begun.
+MORE = (64 << 10) + 2 * SIZE
+
+
+@contextmanager
+def receiving(url: str, **options: object) -> Iterator[LoneReceiver]:
+    receiver = LoneReceiver(source_options(url, QUEUE, **BOUNDED | options))
+    receiver.start()
+    try:
+        yield receiver
+    finally:
+        receiver.stop(4)
+
+
+def paused(receiver: LoneReceiver) -> None:
+    wait_until(lambda: receiver.status().pause.since is not None, what="a pause")
+
+
+def commit_all(receiver: LoneReceiver) -> int:
+    """Commit what is held; returns how many bytes that is."""
+    status, deliveries = receiver.status(), receiver.deliveries
+    # If the connection has just been lost, that was discarded.
+    if offer([Offer(deliveries, status.received, status.discards)]):
+        receiver.acknowledge(status.received)
+    return status.pause.buffered + status.pause.spilled
+
+
+def drained(receiver: LoneReceiver, broker: DevBroker) -> int:
+    """Commit until the broker has the ACKs of all; returns the most bytes that were held."""
+    most, deadline = 0, time.monotonic() + PATIENCE
+    while broker.queue(QUEUE).depth:
+        most = max(most, commit_all(receiver))
+        assert time.monotonic() < deadline, f"{broker.queue(QUEUE)} is left"
+    return most
+
+
+def outlast(seconds: float) -> None:
+    """Time has to pass: nothing shows that a deadline does not run out."""
+    over = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() >= over, seconds + PATIENCE, "the time")
+
+
+@pytest.fixture
+def full(devbroker: DevBroker) -> DevBroker:
+    devbroker.publish_many(QUEUE, [b"x" * SIZE] * MANY)
+    return devbroker
+
+
+@pytest.mark.rule("5.7")
+def test_beyond_both_bounds_the_socket_is_left_unread(
+    full: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with receiving(full.url) as receiver:
+        paused(receiver)
+        before = receiver.status()
+        assert before.pause.buffered + before.pause.spilled <= BOUND + MORE
+        assert before.pause.spilled > 0
+        assert before.received < MANY / 10
+        most = drained(receiver, full)
+        assert most <= BOUND + MORE
+        wait_until(lambda: receiver.status().pause.since is None, what="the end of the pause")
+        assert receiver.status().received == MANY
+        assert receiver.status().connection.reconnects == 0
+    assert full.queue(QUEUE).acked == MANY
+    assert caplog.text.count("raise maxSpillBytes") == 1
+
+
+@pytest.mark.rule("5.7")
+def test_a_message_larger_than_both_bounds_is_read_to_its_end(devbroker: DevBroker) -> None:
+    bodies = [bytes([number]) * 1_500_000 for number in range(1, 6)]
+    devbroker.publish_many(QUEUE, bodies)
+    with receiving(devbroker.url) as receiver:
+        for number in range(1, 6):
+            wait_until(lambda number=number: receiver.status().received >= number, what="a message")
+            paused(receiver)
+            assert receiver.status().received == number
+            commit_all(receiver)
+    assert devbroker.queue(QUEUE).acked == 5
+
+
+@pytest.mark.rule("5.12")
+def test_a_paused_receiver_counts_as_full(full: DevBroker) -> None:
+    with receiving(full.url, prefetch=100_000) as receiver:
+        paused(receiver)
+        assert receiver.status().window_full
+        drained(receiver, full)
+        wait_until(lambda: not receiver.status().window_full, what="room")
+
+
+@pytest.mark.rule("5.13")
+def test_heart_beats_go_on_and_none_is_missed() -> None:
+    with DevBroker(heartbeat=(1_000, 1_000)) as broker:
+        broker.publish_many(QUEUE, [b"x" * SIZE] * MANY)
+        with receiving(broker.url, heartbeat="1s,1s") as receiver:
+            paused(receiver)
+            outlast(4.0)
+            assert (broker.connects, broker.connections) == (1, 1)
+            drained(receiver, broker)
+            assert broker.connects == 1
+
+
+@pytest.mark.rule("5.13")
+def test_a_broker_that_died_meanwhile_is_missed_soon_after(devbroker: DevBroker) -> None:
+    """The time within which it has to send something begins anew, but it does begin."""
+
+    def serve(connection: socket.socket) -> None:
+        opened(connection)
+        connection.sendall(message(1, b"x" * (300 << 10)))
+        answer(connection)
+        # Neither a heart-beat nor anything else any more.
+        while connection.recv(4096):
+            pass
+
+    with (
+        tcp_server(serve) as port,
+        receiving(f"stomp://127.0.0.1:{port}", heartbeat="100ms,100ms") as receiver,
+    ):
+        paused(receiver)
+        outlast(1.0)
+        assert receiver.status().connection.connected
+        commit_all(receiver)
+        wait_until(lambda: "nothing received" in (receiver.status().connection.last_error or ""))
+
+
+def opened(connection: socket.socket) -> None:
+    """Answer CONNECT and SUBSCRIBE."""
+    connection.recv(4096)
+    connection.sendall(b"CONNECTED\nversion:1.2\nheart-beat:100,100\n\n\0")
+    answer(connection)
+
+
+def answer(connection: socket.socket) -> None:
+    """Send the receipt that the next frames ask for."""
+    asked = b""
+    while b"receipt:" not in asked:
+        asked += connection.recv(4096)
+    receipt = asked.rpartition(b"receipt:")[2].partition(b"\n")[0]
+    connection.sendall(b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt)
+
+
+def message(number: int, body: bytes) -> bytes:
+    head = b"subscription:0\nmessage-id:%d\nack:%d\ndestination:/queue/a" % (number, number)
+    return b"MESSAGE\n%b\ncontent-length:%d\n\n%b\0" % (head, len(body), body)
+
+
+@pytest.mark.rule("4.7", "5.13")
+def test_a_receipt_behind_messages_that_wait_is_not_missing(full: DevBroker) -> None:
+    with receiving(full.url, ackReceiptTimeout="500ms", prefetch=MANY) as receiver:
+        paused(receiver)
+        before = receiver.status().received
+        commit_all(receiver)
+        wait_until(lambda: receiver.status().received > before, what="more messages")
+        paused(receiver)
+        assert receiver.status().acks_pending
+        outlast(1.5)
+        assert receiver.status().connection.reconnects == 0
+        drained(receiver, full)
+        assert receiver.status().connection.reconnects == 0
+
+
+@pytest.mark.rule("4.7")
+def test_messages_beyond_what_the_window_allows_do_not_put_off_a_missing_receipt() -> None:
+    """A broker that sends messages for ever and never confirms an ACK is given up."""
+
+    def serve(connection: socket.socket) -> None:
+        opened(connection)
+        number = 0
+        while True:
+            number += 1
+            connection.sendall(message(number, b"x") + b"\n")
+            time.sleep(0.001)
+
+    with (
+        tcp_server(serve) as port,
+        receiving(
+            f"stomp://127.0.0.1:{port}", ackReceiptTimeout="500ms", prefetch=50, heartbeat="0,0"
+        ) as receiver,
+    ):
+        wait_until(lambda: receiver.status().received >= 20, what="some messages")
+        receiver.offer(20)
+        receiver.acknowledge(20)
+        wait_until(lambda: "ackReceiptTimeout" in (receiver.status().connection.last_error or ""))
+
+
+@pytest.mark.rule("5.14")
+def test_committed_messages_make_room_before_their_receipts_come(full: DevBroker) -> None:
+    full.faults.withhold_receipts = ("ACK",)
+    with receiving(full.url, prefetch=MANY) as receiver:
+        for _ in range(3):
+            paused(receiver)
+            before = receiver.status().received
+            commit_all(receiver)
+            wait_until(lambda before=before: receiver.status().received > before, what="more messages")
+        assert receiver.status().acked == 0
+        acked = full.queue(QUEUE).acked
+        full.faults.withhold_receipts = ()
+        full.drop_connections()
+        drained(receiver, full)
+        status = receiver.status()
+    assert acked > 0
+    assert (status.received, status.connection.reconnects, status.counts.doubled) == (MANY, 1, 0)
+
+
+@pytest.mark.rule("5.15")
+def test_the_end_reads_on_for_the_last_receipts_and_keeps_nothing(full: DevBroker) -> None:
+    with receiving(full.url, prefetch=MANY) as receiver:
+        paused(receiver)
+        upto = receiver.status().received
+        held = receiver.frames.held_bytes
+        receiver.offer(upto)
+        receiver.deliveries.commit(upto)
+        receiver.stop(PATIENCE)
+        assert receiver.status().received == upto
+        assert receiver.frames.held_bytes <= held
+    full.wait_until(lambda: full.connections == 0, what="the end")
+    assert full.disconnects == 1
+    assert full.queue(QUEUE).acked == upto
+    assert len(full.bodies(QUEUE)) == MANY - upto
+
+
+@pytest.mark.rule("2.4")
+def test_a_connection_that_is_lost_meanwhile_loses_nothing(full: DevBroker) -> None:
+    with receiving(full.url, prefetch=MANY) as receiver:
+        paused(receiver)
+        upto = receiver.status().received // 2
+        receiver.offer(upto)
+        full.drop_connections()
+        receiver.acknowledge(upto)
+        assert drained(receiver, full) <= BOUND + MORE
+        assert receiver.status().received == MANY
+        assert receiver.status().connection.reconnects == 1

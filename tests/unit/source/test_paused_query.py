@@ -1,0 +1,196 @@
+"""Queries whose receivers pause: prefetch times size is far beyond the bounds (contract 5)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.driven import Run
+from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.source.planning import Mode
+
+QUEUE = "/queue/a"
+SIZE = 10_000
+MANY = 2_000
+BODIES = [b"%06d" % number + b"x" * SIZE for number in range(MANY)]
+BOUND = 200 << 10
+MORE = (64 << 10) + 2 * SIZE
+
+
+@pytest.fixture
+def options(devbroker: DevBroker) -> dict[str, str]:
+    devbroker.publish_many(QUEUE, BODIES)
+    return {
+        "url": devbroker.url,
+        "destination": QUEUE,
+        "prefetch": str(MANY),
+        "maxBufferedBytes": "100k",
+        "maxSpillBytes": "100k",
+    }
+
+
+def held(run: Run) -> int:
+    return sum(one["buffered_bytes"] + one["spilled_bytes"] for one in run.counters())
+
+
+def is_paused(run: Run) -> bool:
+    return bool(run.status.document["totals"]["paused"])
+
+
+def taken(run: Run, count: int) -> tuple[list[bytes], int]:
+    """The bodies of all batches up to ``count`` messages, each committed, and the most bytes held."""
+    bodies: list[bytes] = []
+    most, deadline = 0, time.monotonic() + 2 * PATIENCE
+    while len(bodies) < count:
+        assert time.monotonic() < deadline, f"{len(bodies)} of {count} came"
+        bodies += [row["body"] for row in run.batch()]
+        most = max(most, held(run))
+        run.commit()
+    return bodies, most
+
+
+@pytest.mark.rule("5.7")
+@pytest.mark.parametrize("receivers", [1, 2])
+def test_everything_comes_once_and_no_more_is_held_than_allowed(
+    options: dict[str, str], devbroker: DevBroker, receivers: int
+) -> None:
+    with Run(options, receivers=receivers) as run:
+        bodies, most = taken(run, MANY)
+        devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == MANY, PATIENCE, "the ACKs")
+    assert sorted(bodies) == BODIES
+    assert most <= BOUND + receivers * MORE
+    assert devbroker.connects == receivers
+
+
+@pytest.mark.rule("5.12")
+def test_a_minimum_that_there_is_no_room_for_counts_as_met(options: dict[str, str]) -> None:
+    with Run(options, minMessagesPerTrigger=MANY, maxTriggerDelay="10m") as run:
+        assert 0 < len(run.batch()) < MANY
+
+
+@pytest.mark.rule("5.12")
+def test_available_now_reads_everything_and_waits_for_no_silence(
+    options: dict[str, str], devbroker: DevBroker
+) -> None:
+    """The first batches are cut at once, and a pause is no silence after which the run would end."""
+    bodies: list[bytes] = []
+    with Run(options, idleTimeout="1s") as run:
+        run.reader._mode = Mode.DRAIN
+        while True:
+            run.end = run.reader.latestOffset(run.start, None)
+            if run.end == run.start:
+                break
+            bodies += [row["body"] for row in run.read()]
+            run.commit()
+        assert devbroker.queue(QUEUE).acked == MANY
+    assert bodies == BODIES
+
+
+@pytest.mark.rule("5.6", "5.12")
+def test_the_end_of_a_drain_does_not_wait_for_receipts_behind_what_is_not_read(
+    options: dict[str, str],
+) -> None:
+    with Run(options, maxDrainTime="2s", ackReceiptTimeout="5m") as run:
+        run.reader._mode = Mode.DRAIN
+        begun = time.monotonic()
+        run.end = run.reader.latestOffset(run.start, None)
+        run.read()
+        wait_until(lambda: is_paused(run), what="a pause")
+        wait_until(lambda: time.monotonic() > begun + 3, what="maxDrainTime")
+        run.commit()
+        assert run.reader.latestOffset(run.start, None) == run.start
+
+
+def test_the_status_says_it_and_a_commit_ends_it(options: dict[str, str]) -> None:
+    with Run(options) as run:
+        run.batch()
+        wait_until(lambda: is_paused(run), what="a pause")
+        before = run.counters()[0]["received"]
+        assert run.counters()[0]["paused_since"] is not None
+        assert run.counters()[0]["window_full"]
+        # A batch may be less than what is held together, and only that makes room as a whole.
+        deadline = time.monotonic() + PATIENCE
+        while run.counters()[0]["received"] == before:
+            assert time.monotonic() < deadline
+            run.commit()
+            run.batch()
+
+
+class TestWithAJournal:
+    @pytest.mark.rule("5.7", "J.12")
+    def test_what_waits_to_be_written_is_bounded(
+        self, options: dict[str, str], devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        limits: dict[str, Any] = {"journal": tmp_path / "journal", "journalMaxBytes": "8m"}
+        with Run(options, ackAfter="journal", **limits) as run:
+            assert run.batch()
+            wait_until(lambda: is_paused(run), what="a pause")
+            assert run.status.document["journal"]["bytes"] <= 12 << 20
+            assert held(run) <= BOUND + MORE
+            bodies = [row["body"] for row in run.read()]
+            run.commit()
+            rest, most = taken(run, MANY - len(bodies))
+        assert bodies + rest == BODIES
+        assert most <= BOUND + MORE
+
+    @pytest.mark.rule("5.14", "J.12")
+    def test_it_is_trimmed_though_the_receipts_wait_behind_what_is_not_read(
+        self, options: dict[str, str], devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        """The journal is full of what is committed and not confirmed, and nobody reads the receipts."""
+        devbroker.faults.withhold_receipts = ("ACK",)
+        limits: dict[str, Any] = {"journal": tmp_path / "journal", "journalMaxBytes": "8m"}
+        with Run(options, **limits) as run:
+            bodies, most = taken(run, MANY)
+        assert bodies == BODIES
+        assert most <= BOUND + MORE
+
+
+CHILD = """
+import json, sys
+from support.driven import Run
+run = Run(json.loads(sys.argv[1]))
+run.batch()
+run.commit()
+run.batch()
+while not run.status.document["totals"]["paused"]:
+    pass
+print(run.status.document["totals"]["committed"], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.rule("5.15")
+def test_sigterm_ends_a_paused_query_in_time(options: dict[str, str], devbroker: DevBroker) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, json.dumps(options)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        try:
+            committed = int(process.stdout.readline())
+            begun = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+            assert time.monotonic() - begun < 8
+        finally:
+            timer.cancel()
+            process.kill()
+    devbroker.wait_until(lambda: devbroker.connections == 0, PATIENCE, "the end")
+    assert devbroker.queue(QUEUE).acked == committed > 0
+    assert len(devbroker.bodies(QUEUE)) == MANY - committed
