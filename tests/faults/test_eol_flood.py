@@ -14,14 +14,12 @@ from contextlib import contextmanager
 
 import pytest
 from support.driven import Run
-from support.options import sink_options, source_options
+from support.options import source_options
 from support.receivers import LoneReceiver
 from support.tcp import tcp_server
 from support.waiting import wait_until
 
-from spark_stomp.arrow import OutgoingMessage
 from spark_stomp.errors import ConnectTimeout, ReceiptTimeout, StompError
-from spark_stomp.sink.sender import Sender
 from spark_stomp.source.batch_reader import browse
 from spark_stomp.source.planning import Mode
 from spark_stomp.transport import open_connection
@@ -88,13 +86,6 @@ def test_the_receipt_of_a_subscription() -> None:
 def test_the_receipt_of_disconnect() -> None:
     with flooding() as url, open_connection(source_options(url).connection) as connection:
         raised_soon(lambda: connection.disconnect(1.0), ReceiptTimeout)
-
-
-@pytest.mark.rule("5.5")
-def test_receipts_of_the_sink() -> None:
-    with flooding() as url, Sender(sink_options(url, receiptTimeout="1s")) as sender:
-        sender.send(OutgoingMessage("/queue/a", (), b"x"))
-        raised_soon(sender.finish, ReceiptTimeout)
 
 
 def test_the_end_of_a_batch_read() -> None:
