@@ -22,6 +22,7 @@ _TITLES = {
     "costs": "Cost of messages, headers, receivers and un-acked messages",
     "kafka": "Beside Spark's Kafka source",
     "source": "A broker at wire speed",
+    "sink": "The sink beside a bare socket",
     "codec": "The codec beside stomp.py",
 }
 _HEAD = """# Results of the benchmarks

@@ -12,9 +12,9 @@ __all__ = ["encoded", "slices"]
 
 
 def encoded(bodies: Iterable[bytes], destination: str = "/queue/out", first: int = 0) -> EncodedSlice:
-    """One slice; its receipts are numbered from ``first`` on."""
+    """One slice of persistent messages; its receipts are numbered from ``first`` on."""
     frames = [
-        b"SEND\ndestination:%b\nreceipt:%b\ncontent-length:%d\n\n%b\0"
+        b"SEND\ndestination:%b\npersistent:true\nreceipt:%b\ncontent-length:%d\n\n%b\0"
         % (destination.encode(), receipt_id(first + place).encode(), len(body), body)
         for place, body in enumerate(bodies)
     ]

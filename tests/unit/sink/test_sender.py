@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -75,6 +76,26 @@ def test_the_window_bounds_the_bytes_too(devbroker: DevBroker) -> None:
     with Sender(options) as sender, pytest.raises(ReceiptTimeout, match="9 that were sent"):
         sender.send(encoded([b"x" * 1024] * 20))
     assert devbroker.queue(QUEUE).enqueued == 9
+
+
+@pytest.mark.rule("S.2")
+def test_memory_is_bounded_if_the_broker_reads_nothing(devbroker: DevBroker) -> None:
+    """The window, what is being sent, and the slice that was just encoded."""
+    times = {"receiptTimeout": "200ms", "blockedTimeout": "200ms"}
+    with FaultProxy(devbroker.port) as proxy:
+        options = sink_options(proxy.url, receiptWindowBytes="8m", **times)
+        with Sender(options) as sender:
+            sender.open()
+            proxy.hold(Way.TO_BROKER)
+            tracemalloc.start()
+            try:
+                with pytest.raises(ReceiptTimeout):
+                    for number in range(100):
+                        sender.send(encoded([b"x" * (1 << 20)], first=number))
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+    assert 7 << 20 < peak < 14 << 20
 
 
 def error_after(sent: bytes, answer: bytes) -> DestinationRefused | BrokerError:

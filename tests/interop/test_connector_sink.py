@@ -1,0 +1,117 @@
+"""The sink and a broker that blocks its producers, or dies while it is written to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.brokers import Broker
+from support.brokers.fixtures import BrokerPool, on_real_brokers
+from support.brokers.rabbitmq import RabbitMQ
+from support.options import sink_options
+from support.slices import encoded, slices
+from support.waiting import wait_until
+
+from spark_stomp.errors import BrokerError, ReceiptTimeout
+from spark_stomp.sink.figures import TaskFigures
+from spark_stomp.sink.sender import Sender
+
+BODIES = [b"message %d" % number for number in range(2_000)]
+_LIMIT = "vm_memory_monitor:set_vm_memory_high_watermark({absolute, %d})."
+
+
+class InThread:
+    """What a task does meanwhile; ``result`` waits for it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._result: Any = None
+        self._thread = threading.Thread(target=self._run, args=(work,))
+        self._thread.start()
+
+    def _run(self, work: Callable[[], Any]) -> None:
+        try:
+            self._result = work()
+        except Exception as error:  # noqa: BLE001 - raised again by result()
+            self._result = error
+
+    def result(self) -> Any:
+        self._thread.join()
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
+
+
+@pytest.fixture
+def rabbitmq(broker_pool: BrokerPool) -> RabbitMQ:
+    broker = broker_pool.get("rabbitmq")
+    assert isinstance(broker, RabbitMQ)
+    return broker
+
+
+@pytest.mark.broker
+@pytest.mark.rule("S.4")
+class TestTheMemoryAlarmOfRabbitMQ:
+    """Its bytes stay in the socket, and its heart-beats go on."""
+
+    @pytest.fixture(autouse=True)
+    def alarmed(self, rabbitmq: RabbitMQ) -> Any:
+        rabbitmq.evaluate(_LIMIT % 1)
+        wait_until(lambda: "memory" in rabbitmq.evaluate("rabbit_alarm:get_alarms()."), what="the alarm")
+        yield
+        rabbitmq.evaluate(_LIMIT % (4 << 30))
+
+    def test_is_waited_for_and_goes_on(self, rabbitmq: RabbitMQ, caplog: pytest.LogCaptureFixture) -> None:
+        queue = rabbitmq.new_queue()
+        options = sink_options(rabbitmq.url, **rabbitmq.credentials, receiptTimeout="1s", heartbeat="1s,1s")
+
+        def work() -> TaskFigures:
+            with Sender(options) as sender:
+                for part in slices(BODIES, 500, queue):
+                    sender.send(part)
+                return sender.finish()
+
+        sending = InThread(work)
+        wait_until(lambda: "counts as blocked" in caplog.text, what="the line of the log")
+        rabbitmq.evaluate(_LIMIT % (4 << 30))
+        figures = sending.result()
+        assert (figures.confirmed, figures.resent, figures.connections) == (2_000, 0, 1)
+        assert figures.blocked_seconds >= 1
+        rabbitmq.wait_for(queue, ready=2_000)
+
+    def test_fails_the_task_in_the_end_with_the_counts(self, rabbitmq: RabbitMQ) -> None:
+        times = {"receiptTimeout": "500ms", "blockedTimeout": "500ms"}
+        options = sink_options(rabbitmq.url, **rabbitmq.credentials, **times, receiptWindow=10)
+        counts = r"confirmed \d+ message.* [1-9]\d* that were sent may still arrive"
+        with Sender(options) as sender, pytest.raises(ReceiptTimeout, match=counts):
+            for part in slices(BODIES, 100, rabbitmq.new_queue()):
+                sender.send(part)
+            sender.finish()
+
+
+@on_real_brokers
+@pytest.mark.rule("S.3")
+def test_a_broker_that_restarts_in_the_middle_costs_no_message(broker: Broker) -> None:
+    queue = broker.new_queue()
+    options = sink_options(broker.url, **broker.credentials, receiptWindow=100)
+    bodies = [b"message %d" % number for number in range(1_000)]
+    with Sender(options) as sender:
+        for number, part in enumerate(slices(bodies, 50, queue)):
+            if number == 10:
+                broker.restart()
+            sender.send(part)
+        figures = sender.finish()
+    assert (figures.confirmed, figures.connections) == (1_000, 2)
+    standing = broker.standing(queue)
+    assert 1_000 <= standing.ready + standing.unacked <= 1_000 + figures.resent
+
+
+@pytest.mark.broker
+@pytest.mark.rule("S.5")
+def test_a_destination_that_rabbitmq_refuses_fails_the_task_at_once(rabbitmq: RabbitMQ) -> None:
+    """It names no message."""
+    options = sink_options(rabbitmq.url, **rabbitmq.credentials)
+    with Sender(options) as sender, pytest.raises(BrokerError, match="nonsense"):
+        sender.send(encoded([b"x"], "/nonsense/x"))
+        sender.finish()
