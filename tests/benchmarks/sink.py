@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import select
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from support.spark import spark_session
 
 from benchmarks.bare import Peer
@@ -23,6 +25,7 @@ from benchmarks.wire_broker import wire_broker
 from spark_stomp import register
 
 BARE, OURS, STOMP_PY = "bare socket", "through Spark", "stomp.py in foreachPartition"
+LIMIT = "Spark alone"
 BODY = 235
 STOMP_PY_PART = 20
 WIRE_SPEED = [Goal(OURS, BARE, at_least=0.3), Goal(OURS, STOMP_PY, at_least=5.0)]
@@ -57,6 +60,31 @@ def bare(peer: Peer, destination: str, messages: int) -> float:
 def rows(spark: SparkSession, messages: int) -> DataFrame:
     """That many rows in one partition, made as they are read."""
     return spark.range(0, messages, 1, 1).selectExpr(f"cast(repeat('x', {BODY}) as binary) as body")
+
+
+class Nowhere(DataSource):
+    """A sink that looks at nothing: what is left is Spark."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "nowhere"
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        return NowhereWriter()
+
+
+class NowhereWriter(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
+
+
+def spark_alone(spark: SparkSession, peer: Peer, destination: str, messages: int) -> float:
+    """Rows per second of a batch write that goes nowhere."""
+    begun = time.monotonic()
+    rows(spark, messages).write.format("nowhere").mode("append").save()
+    return messages / (time.monotonic() - begun)
 
 
 def through_spark(spark: SparkSession, peer: Peer, destination: str, messages: int) -> float:
@@ -116,6 +144,7 @@ def main() -> None:
     results = Results("sink")
     spark = spark_session("local[2]")
     register(spark)
+    spark.dataSource.register(Nowhere)
     ours, simple = partial(through_spark, spark), partial(with_stomp_py, spark)
     with wire_broker(0, 0) as port:
         peer, count = Peer("127.0.0.1", port), arguments.messages
@@ -123,6 +152,7 @@ def main() -> None:
         case = Case("To a broker at wire speed", "bodies of 235 B", "messages/s", BARE, WIRE_SPEED)
         wire: dict[str, tuple[Send, int]] = {
             BARE: (bare, count),
+            LIMIT: (partial(spark_alone, spark), count),
             OURS: (ours, count),
             STOMP_PY: (simple, count // STOMP_PY_PART),
         }
