@@ -246,8 +246,10 @@ class Sender:
         return may_recover(error) and not isinstance(error, ReceiptTimeout)
 
     def _failure(self, error: StompError) -> StompError:
-        """``error``, and how far the task has come."""
+        """``error``, and how far the task has come; as it is if nothing was sent."""
         waiting = self._window.unconfirmed
+        if not waiting and not self._window.confirmed:
+            return error
         which = f", the first to {self._window.first_destination()}" if waiting else ""
         return type(error)(
             f"{error.message}; the broker confirmed {self._window.confirmed} message(s) of this task, and "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -143,6 +144,30 @@ class TestRefusals:
         assert f"SEND to {QUEUE}" not in str(error)
         assert error.args[-1] == 2
 
+    @pytest.mark.rule("S.6")
+    def test_one_in_the_middle_leaves_the_counts_right(self) -> None:
+        """Receipts that came before it count; what follows was sent and is not known."""
+        served: list[bytes] = []
+
+        def serve(connection: socket.socket) -> None:
+            connection.recv(4096)
+            connection.sendall(CONNECTED)
+            sent = b""
+            while sent.count(b"SEND\n") < (3 if served else 5):
+                sent += connection.recv(4096)
+            receipts = re.findall(rb"\nreceipt:(\S+)", sent)
+            served.append(sent)
+            answers = [b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt for receipt in receipts[:2]]
+            answers = answers if len(served) == 1 else []
+            connection.sendall(b"".join(answers) + b"ERROR\nmessage:no room\n\n\0")
+            connection.recv(4096)
+
+        with tcp_server(serve) as port, Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender:
+            with pytest.raises(BrokerError, match=r"no room.*confirmed 2 message\(s\).* 3 that were sent"):
+                send(sender, 5)
+                sender.finish()
+            assert sender.figures.resent == 3
+
     def test_a_login(self) -> None:
         with (
             DevBroker(users={"ada": "right"}) as broker,
@@ -151,6 +176,7 @@ class TestRefusals:
             with pytest.raises(LoginRefused) as error:
                 sender.open()
             assert "wrong" not in str(error.value)
+            assert "may still arrive" not in str(error.value)
             assert broker.connects == 0
 
 
