@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_stomp.arrow import RowEncoder
+from spark_stomp.errors import SinkRowError
 from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoding import row_encoder
@@ -22,10 +23,16 @@ _BATCH, _RUN = "streaming.sql.batchId", "spark.jobGroup.id"
 
 @dataclass
 class Confirmed(WriterCommitMessage):
-    """The result of one task: the broker confirmed every message. ``run`` is the id of the query's run."""
+    """The result of one task: the broker confirmed every message.
+
+    ``run`` is the id of the query's run. ``refused`` is the row at which the task stopped, because it can
+    never be sent: the commit fails with it. A task that failed would be tried again, and each time the rows
+    before that one would be sent again.
+    """
 
     figures: TaskFigures
     run: str | None = None
+    refused: SinkRowError | None = None
 
     @property
     def messages(self) -> int:
@@ -39,14 +46,18 @@ def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, option
     batch it was there before, so it is waited for.
     """
     batch_id, run = _property(_BATCH), _property(_RUN)
+    refused: SinkRowError | None = None
     encoder: RowEncoder | None = None
     with Sender(options, patient=batch_id not in (None, "0")) as sender:
-        for batch in batches:
-            if encoder is None and batch.num_rows:
-                encoder = row_encoder(options, columns, *sender.open())
-            for part in () if encoder is None else encoder.slices(batch):
-                sender.send(part)
-        return Confirmed(sender.finish(), run)
+        try:
+            for batch in batches:
+                if encoder is None and batch.num_rows:
+                    encoder = row_encoder(options, columns, *sender.open())
+                for part in () if encoder is None else encoder.slices(batch):
+                    sender.send(part)
+        except SinkRowError as error:
+            refused = error
+        return Confirmed(sender.finish(), run, refused)
 
 
 def _property(name: str) -> str | None:

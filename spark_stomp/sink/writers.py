@@ -39,9 +39,13 @@ class _Writer:
     def _commit(self, messages: list[Any], batch_id: int | None) -> TaskFigures:
         """Everything is confirmed: prove the login if no task did, and show the figures.
 
-        Raises what a connection raises that proves the login.
+        Raises SinkRowError if a task found a row that cannot be sent, and what the connection raises that
+        proves the login.
         """
         figures = self._figures(messages)
+        for message in messages:
+            if isinstance(message, Confirmed) and message.refused is not None:
+                raise message.refused
         run = None
         if batch_id is not None:
             run = next((one.run for one in messages if isinstance(one, Confirmed)), None)

@@ -24,6 +24,7 @@ _TITLES = {
     "source": "A broker at wire speed",
     "sink": "The sink beside a bare socket",
     "codec": "The codec beside stomp.py",
+    "encode": "The sink's encoder beside stomp.py",
 }
 _HEAD = """# Results of the benchmarks
 

@@ -127,9 +127,9 @@ class TestFailures:
             query.awaitTermination(int(PATIENCE))
 
     def test_a_column_that_the_sink_does_not_have(self, spark: SparkSession, devbroker: DevBroker) -> None:
-        frame = spark.createDataFrame([(b"one", 5)], "body binary, priority int")
+        frame = spark.createDataFrame([(b"one", 5)], "body binary, colour int")
         writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", QUEUE)
-        with pytest.raises(Exception, match=r"\[STOMP_SCHEMA_INVALID\].*priority"):
+        with pytest.raises(Exception, match=r"\[STOMP_SCHEMA_INVALID\].*colour"):
             writer.mode("append").save()
 
     def test_a_row_without_destination(self, spark: SparkSession, devbroker: DevBroker) -> None:

@@ -24,6 +24,7 @@ WRITER = "unit/source/test_journal_writer.py"
 JOURNAL = "unit/journal/test_local.py"
 OBJECTS = "unit/journal/test_objects.py"
 JOURNALED = "faults/test_journal.py"
+WRITERS = "unit/sink/test_writers.py"
 SENDER = "unit/sink/test_sender.py"
 PROOF = "unit/sink/test_proof.py"
 
@@ -1202,5 +1203,37 @@ RULES = [
         "self._known.add(key)",
         "pass",
         f"{PROOF}::test_one_connection_proves_it_for_the_whole_run",
+    ),
+    Broken(
+        "S.9",
+        "a row that cannot be sent fails the commit",
+        "sink.writers:_Writer._commit",
+        "raise message.refused",
+        "pass",
+        f"{WRITERS}::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task",
+    ),
+    Broken(
+        "S.9",
+        "nothing of its slice is sent",
+        "arrow.encode:RowEncoder._tell",
+        "raise problems[row].error(what)",
+        "pass",
+        f"{WRITERS}::TestRowsThatCannotBeSent::test_nothing_of_their_slice_is_sent",
+    ),
+    Broken(
+        "S.10",
+        "a dead letter takes the place of its row",
+        "arrow.encode:RowEncoder._without",
+        "np.argsort(np.concatenate([places, bad]))",
+        "np.arange(len(both))",
+        "unit/arrow/test_encode.py::TestDeadLetters::test_take_the_row_s_place_with_the_reason",
+    ),
+    Broken(
+        "S.11",
+        "ids depend on the values alone",
+        "arrow.row_ids:row_ids",
+        "*map(_marked, columns)",
+        "*map(_marked, columns[:1])",
+        "unit/arrow/test_encode.py::TestIds::test_tell_rows_apart_and_stay_the_same",
     ),
 ]

@@ -37,7 +37,10 @@ def send_rows(
     values = [{"body": body, "headers": [("persistent", "true"), *headers]} for body, headers in rows]
     batch = pa.RecordBatch.from_pylist(values, schema=columns.arrow_schema)
     parsed = parse_sink_options({**options, "destination": destination})
-    return send_batches([batch], columns, parsed).messages
+    result = send_batches([batch], columns, parsed)
+    if result.refused is not None:
+        raise result.refused
+    return result.messages
 
 
 class Run:

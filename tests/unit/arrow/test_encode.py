@@ -175,6 +175,7 @@ class TestHeaders:
 
 
 class TestIds:
+    @pytest.mark.rule("S.11")
     def test_tell_rows_apart_and_stay_the_same(self) -> None:
         rows = {"body": [b""] * 5, "a": ["ab", "a", "ab", None, "c"], "b": ["c", "bc", "c", "c", None]}
         found = [frame.get("id") for frame in frames(rows, dedup_key=("a", "b"), dedup_header="id")]
@@ -339,6 +340,7 @@ class TestDeadLetters:
         "limits": Limits(),
     }
 
+    @pytest.mark.rule("S.9", "S.10")
     def test_take_the_row_s_place_with_the_reason(self) -> None:
         bad = {
             "headers": [("a", "1"), ("b", "\0"), (" c", "x"), ("transaction", "t")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,11 +24,16 @@ QUEUE = "/queue/out"
 
 
 def write(
-    devbroker: DevBroker, names: Sequence[str], rows: list[tuple[Any, ...]], *, text: bool = False
+    devbroker: DevBroker,
+    names: Sequence[str],
+    rows: list[tuple[Any, ...]],
+    *,
+    text: bool = False,
+    **options: str,
 ) -> Confirmed:
-    options = sink_options(devbroker.url, destination=QUEUE)
+    parsed = sink_options(devbroker.url, destination=QUEUE, **options)
     row = Row(*names)
-    writer = StompRowStreamWriter(options, SinkColumns(tuple(names), text))
+    writer = StompRowStreamWriter(parsed, SinkColumns(tuple(names), text))
     return writer.write(iter([row(*values) for values in rows]))
 
 
@@ -88,6 +94,38 @@ class TestRows:
     def test_none(self, devbroker: DevBroker) -> None:
         assert write(devbroker, ("body",), []).messages == 0
 
-    def test_a_null_body_is_refused_as_the_row_it_is(self, devbroker: DevBroker) -> None:
-        with pytest.raises(SinkRowError, match=r"row 1 .*body is null"):
-            write(devbroker, ("body",), [(b"1",), (None,)])
+
+class TestRowsThatCannotBeSent:
+    """A task that raises would be tried again, and send the rows before the bad one again each time."""
+
+    @pytest.mark.rule("S.9")
+    def test_fail_the_commit_and_not_the_task(self, devbroker: DevBroker) -> None:
+        rows: list[tuple[Any, ...]] = [*((b"%d" % n,) for n in range(1_500)), (None,), (b"after",)]
+        result = write(devbroker, ("body",), rows)
+        assert result.messages == len(devbroker.bodies(QUEUE)) == 1_000
+        message = pickle.loads(pickle.dumps(result))
+        options = sink_options(devbroker.url, destination=QUEUE)
+        for commit in (
+            lambda: StompBatchWriter(options, SinkColumns(("body",), False)).commit([message]),
+            lambda: StompStreamWriter(options, SinkColumns(("body",), False)).commit([message], 7),
+        ):
+            with pytest.raises(SinkRowError, match=r"row 1500 of its partition .*its body is null"):
+                commit()
+
+    @pytest.mark.rule("S.9")
+    def test_nothing_of_their_slice_is_sent(self, devbroker: DevBroker) -> None:
+        result = write(devbroker, ("body",), [(b"1",), (None,), (b"3",)])
+        assert (result.messages, devbroker.bodies(QUEUE)) == (0, [])
+
+    def test_are_dropped_and_counted(self, devbroker: DevBroker) -> None:
+        result = write(devbroker, ("body",), [(b"1",), (None,), (b"3",)], onError="drop")
+        assert (result.messages, result.figures.dropped, devbroker.bodies(QUEUE)) == (2, 1, [b"1", b"3"])
+        assert result.refused is None
+
+    def test_go_to_the_dead_letter_destination(self, devbroker: DevBroker) -> None:
+        rows = [(b"1", "x"), (b"2", " bad"), (b"3", "y")]
+        options = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
+        named = [(body, {name: "v"}) for body, name in rows]
+        result = write(devbroker, ("body", "headers"), named, **options)
+        assert (result.messages, result.figures.dead_lettered) == (3, 1)
+        assert (devbroker.bodies(QUEUE), devbroker.bodies("/queue/dead")) == ([b"1", b"3"], [b"2"])
