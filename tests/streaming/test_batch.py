@@ -104,7 +104,7 @@ class TestFailures:
         frame = spark.createDataFrame([(b"one",)], "body binary")
         writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", QUEUE)
         with pytest.raises(Exception, match=r"\[STOMP_RECEIPT_TIMEOUT\].*/queue/orders"):
-            writer.option("receiptTimeout", "1s").mode("append").save()
+            writer.options(receiptTimeout="1s", blockedTimeout="1s").mode("append").save()
 
     def test_a_refused_destination(self, spark: SparkSession) -> None:
         frame = spark.createDataFrame([(b"one",)], "body binary")
