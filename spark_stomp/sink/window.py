@@ -13,6 +13,8 @@ from spark_stomp.arrow import RECEIPT_BASE, EncodedSlice, receipt_number
 # A slice is not cut into smaller pieces than this part of the window: many small writes cost more than
 # waiting for a few more receipts.
 _SMALLEST_PART = 4
+# Bytes that are written together; a WebSocket and TLS make copies of them.
+_LARGEST_PIECE = 1 << 20
 
 
 class Piece(NamedTuple):
@@ -32,6 +34,11 @@ class _Held:
         self.confirmed = np.zeros(len(part), np.bool_)
         self.sent_at = np.zeros(len(part), np.float64)
         self.left = len(part)
+
+    def end_within(self, room: int) -> int:
+        """Up to which frame the next ones have ``room`` bytes in all, or fewer."""
+        begin = int(self.part.ends[self.sent - 1]) if self.sent else 0
+        return int(np.searchsorted(self.part.ends, begin + room, side="right"))
 
     def piece(self, start: int, stop: int) -> Piece:
         first = RECEIPT_BASE + self.part.first_receipt
@@ -70,6 +77,7 @@ class Window:
         start, stop = held.sent, self._end(held)
         if stop <= start:
             return None
+        stop = min(stop, max(held.end_within(_LARGEST_PIECE), start + 1))
         held.sent = stop
         held.sent_at[start:stop] = now
         self.unconfirmed += stop - start
@@ -79,9 +87,7 @@ class Window:
     def _end(self, held: _Held) -> int:
         """Up to which of its frames ``held`` may be sent now."""
         start, count = held.sent, len(held.part)
-        begin = int(held.part.ends[start - 1]) if start else 0
-        room = self._most_bytes - self.unconfirmed_bytes
-        by_bytes = int(np.searchsorted(held.part.ends, begin + room, side="right"))
+        by_bytes = held.end_within(self._most_bytes - self.unconfirmed_bytes)
         stop = min(count, start + self._most_messages - self.unconfirmed, by_bytes)
         if not self.unconfirmed:
             return max(stop, start + 1)

@@ -68,6 +68,13 @@ def test_a_little_room_in_a_large_window_is_not_used_at_once() -> None:
     assert taken(window) == list(range(130, 200))
 
 
+def test_what_is_written_together_is_bounded() -> None:
+    window = Window(1000, 64 << 20)
+    window.add(encoded([b"x" * (300 << 10)] * 8 + [b"y" * (2 << 20)]))
+    pieces = [len(piece.receipts) for piece in iter(lambda: window.take(0.0), None)]
+    assert pieces == [3, 3, 2, 1]
+
+
 def test_what_was_not_confirmed_is_sent_again_and_nothing_else() -> None:
     window = Window(8, 1 << 20)
     for part in slices([b"%d" % n for n in range(6)], 3):
