@@ -12,19 +12,23 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
 import pytest
 from support.driven import Run
-from support.options import source_options
+from support.options import sink_options, source_options
 from support.receivers import LoneReceiver
 from support.tcp import tcp_server
 from support.waiting import wait_until
 
 from spark_stomp.errors import ConnectTimeout, ReceiptTimeout, StompError
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.task import send_batches
 from spark_stomp.source.batch_reader import browse
 from spark_stomp.source.planning import Mode
 from spark_stomp.transport import open_connection
 
 FLOOD = b"\n" * (1 << 20)
+BODY = SinkColumns(("body",), False)
 # Deadlines are a second; a loaded machine may take its time to notice.
 SOON = 8.0
 
@@ -86,6 +90,14 @@ def test_the_receipt_of_a_subscription() -> None:
 def test_the_receipt_of_disconnect() -> None:
     with flooding() as url, open_connection(source_options(url).connection) as connection:
         raised_soon(lambda: connection.disconnect(1.0), ReceiptTimeout)
+
+
+@pytest.mark.rule("5.5")
+def test_receipts_of_the_sink() -> None:
+    with flooding() as url:
+        options = sink_options(url, destination="/queue/a", receiptTimeout="1s", blockedTimeout="1s")
+        rows = pa.RecordBatch.from_pylist([{"body": b"x"}], schema=BODY.arrow_schema)
+        raised_soon(lambda: send_batches([rows], BODY, options), ReceiptTimeout)
 
 
 def test_the_end_of_a_batch_read() -> None:

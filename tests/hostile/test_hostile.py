@@ -16,18 +16,15 @@ TAKE_SECONDS = {
     "batch read: messages without end",
     "batch read: a MESSAGE byte by byte",
     "reads no ACK",
+    "batch read: EOLs without end",
+    "sink: reads nothing",
     "sink: never confirms DISCONNECT",
     "exchange: tickets of 64 MiB without a token",
 }
 
 
-def is_long(case: BrokerCase | ClientCase) -> bool:
-    """A sink tries again, case by case, for as long as its options say."""
-    return case.name in TAKE_SECONDS or case.name.startswith("sink: ")
-
-
 def parameter(case: BrokerCase | ClientCase) -> ParameterSet:
-    return pytest.param(case, id=case.name, marks=[pytest.mark.soak] if is_long(case) else [])
+    return pytest.param(case, id=case.name, marks=[pytest.mark.soak] if case.name in TAKE_SECONDS else [])
 
 
 @pytest.mark.parametrize("case", [parameter(case) for case in CASES])

@@ -558,6 +558,14 @@ RULES = [
         f"{DRAINING}::TestOneBatch::test_that_leaves_more_on_the_broker_says_how_to_get_it",
     ),
     Broken(
+        "5.5",
+        "heart-beats are no progress",
+        "transport.connection:Connection._events",
+        "not isinstance(event, HeartbeatReceived)",
+        "True",
+        "faults/test_eol_flood.py::test_receipts_of_the_sink",
+    ),
+    Broken(
         "5.7",
         "beyond both bounds the socket is left unread",
         "receiver.pause:BoundedReader.poll",

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from support.hostile.clients import CLIENTS
 from support.hostile.handshakes import HANDSHAKES
+from support.hostile.heartbeats import HEARTBEATS
 from support.hostile.sessions import SESSIONS
 from support.hostile.sinks import SINKS
 from support.hostile.websockets import WEBSOCKETS
 
 __all__ = ["CASES"]
 
-CASES = (*HANDSHAKES, *SESSIONS, *SINKS, *WEBSOCKETS, *CLIENTS)
+CASES = (*HANDSHAKES, *HEARTBEATS, *SESSIONS, *SINKS, *WEBSOCKETS, *CLIENTS)

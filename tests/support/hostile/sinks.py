@@ -51,6 +51,7 @@ def refuses_with_a_flood(peer: Peer) -> None:
 
 
 def closes_after_the_first(peer: Peer) -> None:
+    """On every connection, so each brings one message forward."""
     peer.connect()
     peer.confirm("SEND")
 
@@ -115,10 +116,10 @@ SINKS = (
     BrokerCase(
         "sink: closes after the first receipt",
         closes_after_the_first,
-        r"^\[STOMP_CONNECTION_LOST\]",
+        "^goes on$",
         "send",
-        messages=5_000,
-        within=1,
+        messages=3,
+        within=3,
     ),
     BrokerCase(
         "sink: reads nothing",

@@ -15,24 +15,32 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import StompError
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.task import send_batches
 from spark_stomp.source.batch_reader import browse
 from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.transport import open_connection
 from support.driven import Run, publish
-from support.options import source_options
+from support.options import sink_options, source_options
 from support.receivers import LoneReceiver
 
 __all__ = ["Besieged", "Order", "Report", "besiege", "meet"]
 
 GOES_ON = "goes on"
 _BODY = 10_000
+_ROWS = 100
+_BODIES = SinkColumns(("body",), False)
 # A case that is over its time by so much is ended from outside, in seconds.
 _GRACE = 15.0
 _MESSAGE_ID = re.compile(rb"\nmessage-id:([^\n]*)")
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__])
+# Imports what Arrow imports with its first values.
+pa.array([b""])
 
 
 @dataclass(frozen=True)
@@ -213,7 +221,16 @@ def _browse(order: Order, report: Report) -> None:
 
 
 def _send(order: Order, report: Report) -> None:
-    report.received = publish(order.options, "/queue/a", (bytes(_BODY) for _ in range(order.messages)))
+    options = sink_options(destination="/queue/a", **order.options)
+    report.received = send_batches(_rows(order.messages), _BODIES, options).messages
+
+
+def _rows(count: int) -> Iterator[pa.RecordBatch]:
+    """Batch by batch, as Spark gives them: together they are more than a process may hold."""
+    rows = [{"body": bytes(_BODY)}] * _ROWS
+    batch = pa.RecordBatch.from_pylist(rows, schema=_BODIES.arrow_schema)
+    for first in range(0, count, _ROWS):
+        yield batch.slice(0, min(_ROWS, count - first))
 
 
 _ROLES: dict[str, Callable[[Order, Report], None]] = {
