@@ -128,7 +128,7 @@ class ConnectionOptions:
     )
     tls: TlsOptions = group(TlsOptions)
     max_frame_bytes: int = option(
-        "maxFrameBytes", EVERYWHERE, SIZE, "256m", "Largest frame taken from the broker; a larger one fails."
+        "maxFrameBytes", EVERYWHERE, SIZE, "256m", "Largest frame taken from the broker, or sent to it."
     )
     max_body_bytes: int | None = optional(
         "maxBodyBytes",

@@ -30,8 +30,11 @@ QUEUES = 4
 SIZES = [0, 1, 30, 300, 3_000, 70_000, 300_000]
 
 
-def send(broker: Broker, rows: dict[str, list[Any]], **options: Any) -> Confirmed:
-    arrays = {name: pa.array(values, TYPES.get(name)) for name, values in rows.items()}
+def send(broker: Broker, rows: dict[str, Any], **options: Any) -> Confirmed:
+    arrays = {
+        name: values if isinstance(values, pa.Array) else pa.array(values, TYPES.get(name))
+        for name, values in rows.items()
+    }
     batch = pa.record_batch(arrays)
     columns = SinkColumns(tuple(rows), pa.types.is_string(batch.schema.field("body").type))
     result = send_batches([batch], columns, parse_sink_options(broker.options(**options)))
