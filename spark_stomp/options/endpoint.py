@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from spark_stomp.options.kinds import Kind
 
@@ -24,12 +24,15 @@ _HIDDEN: Final = "***"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One address of a broker. ``path`` is the WebSocket resource, and empty for plain STOMP."""
+    """One address of a broker. ``path`` is the WebSocket resource, and empty for plain STOMP.
+
+    Its query may hold a token: only :attr:`uri` has it.
+    """
 
     scheme: str
     host: str
     port: int
-    path: str = ""
+    path: str = field(default="", repr=False)
 
     @property
     def tls(self) -> bool:
@@ -49,9 +52,22 @@ class Endpoint:
         except ValueError:
             return self.host == "localhost"
 
-    def __str__(self) -> str:
+    @property
+    def uri(self) -> str:
+        """The whole address, for the connection alone."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no error may show: the query, and each value in it, as written and decoded."""
+        query = self.path.partition("?")[2]
+        values = (part.partition("=")[2] for part in query.split("&"))
+        return query, *(form for value in values for form in (value, unquote(value)))
+
+    def __str__(self) -> str:
+        address, query, _ = self.uri.partition("?")
+        return address + query + (_HIDDEN if query else "")
 
 
 def without_credentials(text: str) -> str:

@@ -7,6 +7,7 @@ read as one stream of bytes.
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
 from spark_stomp.quoting import shown
+from spark_stomp.transport.broker_errors import without_secrets
 from spark_stomp.transport.stream import READ_SIZE, ByteStream
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ _MESSAGE_OVERHEAD = 1 << 20
 _FRAGMENT = 32 << 10
 # Pings and their answers are small, and few wait at a time.
 _MOST_ANSWERS = 1 << 20
+# The package would log every frame at level debug, CONNECT with its password among them.
+_silent = logging.Logger("spark_stomp.websocket")
+_silent.disabled = True
 _LENGTH = re.compile(rb"\ncontent-length:([0-9]+)\n")
 
 
@@ -41,7 +46,7 @@ def upgrade(
     Raises NotStompServer if the server refuses, ConnectFailed, ConnectTimeout, or UnsupportedError if the
     package is missing.
     """
-    protocol = _protocol(str(endpoint), options.accept_versions, options.limits.max_frame)
+    protocol = _protocol(endpoint, options.accept_versions, options.limits.max_frame)
     protocol.send_request(protocol.connect())
     try:
         _handshake(sock, protocol, deadline)
@@ -53,7 +58,8 @@ def upgrade(
     except OSError as error:
         raise ConnectFailed(f"{endpoint} broke off the WebSocket handshake: {error}") from error
     if protocol.handshake_exc is not None:
-        raise NotStompServer(f"{endpoint} is no WebSocket for STOMP: {shown(str(protocol.handshake_exc))}")
+        said = without_secrets(str(protocol.handshake_exc), endpoint.secrets)
+        raise NotStompServer(f"{endpoint} is no WebSocket for STOMP: {shown(said)}")
     return WebSocketStream(ByteStream(sock, peer), protocol)
 
 
@@ -71,17 +77,22 @@ def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -
             protocol.receive_eof()
 
 
-def _protocol(uri: str, versions: Sequence[str], max_frame: int) -> ClientProtocol:
+def _protocol(endpoint: Endpoint, versions: Sequence[str], max_frame: int) -> ClientProtocol:
     try:
         from websockets.client import ClientProtocol
         from websockets.typing import Subprotocol
         from websockets.uri import parse_uri
     except ImportError as error:
         raise UnsupportedError(
-            f"{uri}: STOMP over WebSocket needs the package websockets: pip install 'spark-stomp[ws]'"
+            f"{endpoint}: STOMP over WebSocket needs the package websockets: pip install 'spark-stomp[ws]'"
         ) from error
     wanted = [Subprotocol(_SUBPROTOCOLS[version]) for version in versions if version in _SUBPROTOCOLS]
-    return ClientProtocol(parse_uri(uri), subprotocols=wanted or None, max_size=max_frame + _MESSAGE_OVERHEAD)
+    return ClientProtocol(
+        parse_uri(endpoint.uri),
+        subprotocols=wanted or None,
+        max_size=max_frame + _MESSAGE_OVERHEAD,
+        logger=_silent,
+    )
 
 
 class WebSocketStream:

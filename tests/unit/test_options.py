@@ -243,6 +243,17 @@ class TestErrors:
     def test_a_query_is_hidden_in_addresses_only(self) -> None:
         assert "'1?2'" in the_problem(source, receivers="1?2")
 
+    def test_the_query_of_a_websocket_is_in_no_repr_error_or_note(self) -> None:
+        url = "ws://a/ws?token=tops3cret"
+        parsed = source(url=url, login="u", password="p")
+        assert parsed.connection.endpoints[0].uri == "ws://a:15674/ws?token=tops3cret"
+        assert "s3cret" not in repr(parsed)
+        assert parsed.notes
+        assert "s3cret" not in str(parsed.notes)
+        with pytest.raises(OptionError, match=r"ws://a:15674/ws\?\*\*\*") as refused:
+            source(url=f"{url},wss://b", login="u", password="p")
+        assert "s3cret" not in str(refused.value)
+
     def test_secrets_are_in_no_repr(self) -> None:
         options = source(
             url="stomp+ssl://b",
@@ -283,7 +294,7 @@ class TestEndpoints:
             ("ws://h", Endpoint("ws", "h", 15674, "/ws"), "ws://h:15674/ws"),
             ("ws://h:80/", Endpoint("ws", "h", 80, "/"), "ws://h:80/"),
             ("ws://h/a@b", Endpoint("ws", "h", 15674, "/a@b"), "ws://h:15674/a@b"),
-            ("wss://h:443/stomp?x=1", Endpoint("wss", "h", 443, "/stomp?x=1"), "wss://h:443/stomp?x=1"),
+            ("wss://h:443/stomp?x=1", Endpoint("wss", "h", 443, "/stomp?x=1"), "wss://h:443/stomp?***"),
         ],
     )
     def test_one(self, url: str, endpoint: Endpoint, text: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
+from spark_stomp.errors import ConnectionLost, ConnectTimeout, NotStompServer, StompError, UnsupportedError
 from spark_stomp.protocol import MessageReceived
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.websocket import split_frames
@@ -206,3 +207,39 @@ def test_what_the_server_says_is_quoted_in_short() -> None:
     with tcp_server(serve) as port, pytest.raises(NotStompServer, match="no WebSocket for STOMP") as refused:
         connected(f"ws://127.0.0.1:{port}/")
     assert len(str(refused.value)) < 400
+
+
+TOKEN = "tops3cret/token"
+QUERY = "?region=x&token=tops3cret%2Ftoken"
+
+
+def refuses(connection: socket.socket) -> None:
+    connection.recv(4096)
+    connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+
+def quotes(connection: socket.socket) -> None:
+    """Says what it was asked, and its meaning."""
+    asked = connection.recv(4096).split(b" ")[1]
+    said = asked + TOKEN.encode()
+    connection.sendall(b"HTTP/1.1 101 ok\r\nConnection: Upgrade\r\nUpgrade: %b\r\n\r\n" % said)
+    connection.recv(4096)
+
+
+def says_nothing(connection: socket.socket) -> None:
+    while connection.recv(4096):
+        pass
+
+
+@pytest.mark.parametrize("serve", [refuses, quotes, says_nothing, lambda connection: connection.close()])
+def test_a_token_in_the_address_is_sent_and_not_shown(serve: Callable[[socket.socket], None]) -> None:
+    with tcp_server(serve) as port, pytest.raises(StompError, match=r"127\.0\.0\.1") as refused:
+        connected(f"ws://127.0.0.1:{port}/ws{QUERY}", connectTimeout="500ms")
+    assert "s3cret" not in str(refused.value)
+
+
+def test_the_package_logs_neither_password_nor_token(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        connected(url + QUERY, login="u", password="tops3cret").close()
+    ours = [record.getMessage() for record in caplog.records if record.name != "websockets.server"]
+    assert not any("s3cret" in said for said in ours)
