@@ -383,3 +383,11 @@ def test_ends_are_those_of_the_frames() -> None:
     (one,) = slices({"body": [b"1", b"\0\0", b""]})
     assert np.array_equal(np.diff(one.ends, prepend=0), [len(bytes(one.frames(n, n + 1))) for n in range(3)])
     assert one.ends[-1] == len(one.data)
+
+
+def test_maps_without_entries_as_spark_4_0_sends_them() -> None:
+    """Of a column without values, the buffer of offsets is empty."""
+    none = pa.StringArray.from_buffers(0, pa.py_buffer(b""), pa.py_buffer(b""))
+    headers = pa.MapArray.from_arrays(pa.array([0, 0], pa.int32()), none, none)
+    batch = pa.record_batch({"body": pa.array([b"x"]), "headers": headers})
+    assert sum(len(part) for part in encoder_for(batch, destination="/queue/a").slices(batch)) == 1
