@@ -69,7 +69,7 @@ def test_a_query_leaves_no_connection_behind_and_shows_its_figures(
         status = read_status(path)
         assert status["sink"]["run"] == str(query.runId)
         assert status["sink"]["connections"] == target.connects
-        assert status["totals"]["delivered"] == 90
+        wait_until(lambda: read_status(path)["totals"]["delivered"] == 90, what="the source's part")
         assert "spark_stomp_sink_confirmed_total" in prometheus(path)
         target.wait_until(lambda: target.connections == 0, PATIENCE, "the end of the connections")
 
