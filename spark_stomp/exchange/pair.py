@@ -27,8 +27,8 @@ _CONFIG = """
 [ca]
 default_ca = exchange
 [exchange]
-database = {folder}/index
-new_certs_dir = {folder}
+database = index
+new_certs_dir = .
 rand_serial = yes
 default_md = sha256
 policy = name
@@ -102,20 +102,19 @@ def _by_openssl() -> Pair:
     """With commands that old releases have, too. The key passes through pipes; no file ever holds it."""
     with tempfile.TemporaryDirectory(prefix="spark-stomp-") as made:
         folder = Path(made)
-        config, request = folder / "config", folder / "request"
-        config.write_text(_CONFIG.format(folder=folder, name=NAME))
+        (folder / "config").write_text(_CONFIG.format(name=NAME))
         (folder / "index").touch()
-        key = _openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
-        asked = f"req -new -config {config} -key /dev/stdin -subj /CN={NAME}"
-        request.write_bytes(_openssl(asked, key))
+        key = _openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256", folder)
+        request = _openssl(f"req -new -config config -key /dev/stdin -subj /CN={NAME}", folder, key)
+        (folder / "request").write_bytes(request)
         # Only `ca` takes the dates in every release.
         dates = f"-startdate {_VALID_FROM:%Y%m%d%H%M%SZ} -enddate {_VALID_UNTIL:%Y%m%d%H%M%SZ}"
-        signed = f"ca -selfsign -batch -notext -config {config} -keyfile /dev/stdin -in {request} {dates}"
-        return Pair(_openssl(signed, key), key)
+        signed = f"ca -selfsign -batch -notext -config config -keyfile /dev/stdin -in request {dates}"
+        return Pair(_openssl(signed, folder, key), key)
 
 
-def _openssl(arguments: str, key: bytes = b"") -> bytes:
-    done = subprocess.run(
-        ["openssl", *arguments.split(" ")], input=key, capture_output=True, check=True, timeout=_LONGEST
-    )
+def _openssl(arguments: str, folder: Path, key: bytes = b"") -> bytes:
+    """What the command says in ``folder``, whose path is in no argument: it may have spaces or signs."""
+    command = ["openssl", *arguments.split(" ")]
+    done = subprocess.run(command, cwd=folder, input=key, capture_output=True, check=True, timeout=_LONGEST)
     return done.stdout

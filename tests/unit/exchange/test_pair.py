@@ -98,6 +98,14 @@ def test_no_file_ever_holds_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_temporary_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = tmp_path / "a $b #c"
+    odd.mkdir()
+    without_cryptography(monkeypatch)
+    monkeypatch.setattr("tempfile.tempdir", str(odd))
+    assert b"CERTIFICATE" in new_pair().certificate
+
+
 def test_with_neither_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without_cryptography(monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path))
