@@ -8,6 +8,8 @@ import os
 import socket
 import time
 
+from spark_stomp.exchange.master import master_is_local
+
 _LOOPBACK = "127.0.0.1"
 # An address for documentation only (RFC 5737): outside the machine, and no host has it.
 _ELSEWHERE = ("192.0.2.1", 9)
@@ -16,7 +18,8 @@ _LOOK = 0.1
 
 
 def exchange_host(option: str | None) -> str:
-    """The ``exchangeHost`` option, else ``SPARK_LOCAL_IP``, else the machine's own address, else loopback.
+    """The ``exchangeHost`` option, else ``SPARK_LOCAL_IP``, else loopback if the master is seen to be local,
+    else the machine's own address, else loopback.
 
     This follows what Spark does for its own services: the tasks that reach the driver's block manager reach
     the exchange as well.
@@ -24,6 +27,8 @@ def exchange_host(option: str | None) -> str:
     chosen = option or os.environ.get("SPARK_LOCAL_IP")
     if chosen:
         return chosen
+    if master_is_local():
+        return _LOOPBACK
     try:
         named = socket.gethostbyname(socket.gethostname())
     except OSError:

@@ -221,7 +221,7 @@ class SourceOptions:
         SOURCE,
         NAME,
         "Address of the driver at which tasks fetch messages.",
-        note="`SPARK_LOCAL_IP`, else the machine's own",
+        note="`SPARK_LOCAL_IP`, else loopback if the master is seen to be local, else the machine's own",
     )
     exchange_port: int | None = optional(
         "exchangePort",
