@@ -192,6 +192,22 @@ def test_bytes_that_waited_while_we_could_not_run_are_signs_of_life() -> None:
         connection.poll(0)
 
 
+@pytest.mark.rule("5.13")
+def test_the_silence_of_a_server_that_is_not_read_proves_nothing() -> None:
+    over = threading.Event()
+    with tcp_server(scripted(lambda connection: over.wait(PATIENCE) and None, b"500,0")) as port:
+        with connected(f"stomp://127.0.0.1:{port}", heartbeat="0,500ms") as connection:
+            rested = time.monotonic() + 1.5
+            while time.monotonic() < rested:
+                connection.rest(0.1)
+            connection.poll(0)
+            deadline = time.monotonic() + PATIENCE
+            with pytest.raises(HeartbeatLost):
+                while time.monotonic() < deadline:
+                    connection.poll(1)
+        over.set()
+
+
 class TestTheLastByteOfAFrame:
     """What tells a broker that is silent from one that is in the middle of a frame."""
 
