@@ -81,8 +81,9 @@ class Receiver:
         self._subscription: Subscription = PLAIN
         self._changed = changed or threading.Condition()
         self._on_news = on_news
+        self._prefetch = self._options.prefetch
         self._window_bytes: int | None = None
-        self._page_limit = page_limit_detector(self._dialect, settings)
+        self._page_limit = page_limit_detector(self._dialect, settings, self._prefetch)
         self._warned: set[str] = set()
         self._history = ConnectionHistory(time.time())
         self._let_in: float | None = None
@@ -123,7 +124,7 @@ class Receiver:
             connection=connection,
             counts=deliveries.counts,
             page_limit=self._page_limit.limit,
-            window=self._options.prefetch,
+            window=self._prefetch,
             window_bytes=self._window_bytes or self._settings.max_buffered_bytes,
             # Read last: if it is set, the connection of these numbers still stood.
             refused=self._refused,
@@ -134,7 +135,7 @@ class Receiver:
         deliveries = self._deliveries
         # With a journal a pause lasts until it takes more, and it says itself if that needs a commit.
         paused = self._reader.status.since is not None and self._options.journal is None
-        if paused or deliveries.unacked >= self._options.prefetch:
+        if paused or deliveries.unacked >= self._prefetch:
             return True
         if self._page_limit.holds_back(
             deliveries.unacked, self._quiet(), acks_pending=deliveries.acks_pending
@@ -257,7 +258,7 @@ class Receiver:
         if id_header is not None:
             session.collect_ids(id_header)
         headers = self._prefetch_headers() + self._subscription.headers
-        self._page_limit = page_limit_detector(self._dialect, self._settings)
+        self._page_limit = page_limit_detector(self._dialect, self._settings, self._prefetch)
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(self._subscription.id, destination, ack=mode, headers=headers, receipt=receipt)
@@ -274,15 +275,18 @@ class Receiver:
 
     def _prefetch_headers(self) -> tuple[tuple[str, str], ...]:
         """SUBSCRIBE headers for the prefetch; if the broker counts bytes, by the mean size so far."""
-        dialect, prefetch = self._dialect, self._options.prefetch
-        mean, most = self._deliveries.frames.mean_bytes, self._settings.max_buffered_bytes
+        dialect, mean, most = (
+            self._dialect,
+            self._deliveries.frames.mean_bytes,
+            self._settings.max_buffered_bytes,
+        )
+        self._prefetch = prefetch = self._settings.prefetch_for(mean)
         self._window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean, max_bytes=most)
         if not self._history.status.connections:
             for risk in risks(dialect, self._settings):
                 log.warning("%s", risk)
-        return dialect.subscribe_headers(
-            self._settings.destination, prefetch, frame_bytes=mean, max_bytes=most
-        )
+        destination = self._settings.destination
+        return dialect.subscribe_headers(destination, prefetch, frame_bytes=mean, max_bytes=most)
 
     def _warn_once(self, subject: str, text: str) -> None:
         if subject not in self._warned:

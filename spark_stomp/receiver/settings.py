@@ -40,6 +40,17 @@ class ReceiverSettings:
         """This receiver's share of the query's bytes in temporary files."""
         return self.options.max_spill_bytes // self.connections
 
+    def prefetch_for(self, mean_bytes: float | None) -> int:
+        """The prefetch to ask for: no more than this receiver has room for if messages have ``mean_bytes``.
+
+        A receiver without room leaves its socket unread, and RabbitMQ closes a connection of which it could
+        write nothing for two heart-beats: this lets it happen once. What is in the journal takes no room.
+        """
+        prefetch = self.options.prefetch
+        if mean_bytes is None or self.options.journal is not None:
+            return prefetch
+        return min(prefetch, max(1, int((self.max_buffered_bytes + self.max_spill_bytes) / mean_bytes)))
+
     @property
     def durable(self) -> bool:
         """Whether the subscription has a name, so that the broker keeps its messages."""

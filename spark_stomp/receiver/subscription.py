@@ -54,14 +54,14 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
         )
 
 
-def page_limit_detector(dialect: Dialect, settings: ReceiverSettings) -> PageLimitDetector:
-    """What is to be learned of a page limit on one connection."""
+def page_limit_detector(dialect: Dialect, settings: ReceiverSettings, prefetch: int) -> PageLimitDetector:
+    """What is to be learned of a page limit on one connection with this ``prefetch``."""
     options = settings.options
     paged = dialect.page_size is not None and dialect.is_queue(
         settings.destination, options.subscribe_headers
     )
     # What is ACKed from the journal does not wait for a batch, so that a limit holds nothing back.
-    return PageLimitDetector(has_limit=paged and options.ack_after == "commit", prefetch=options.prefetch)
+    return PageLimitDetector(has_limit=paged and options.ack_after == "commit", prefetch=prefetch)
 
 
 def page_limit_warning(dialect: Dialect, settings: ReceiverSettings, limit: int | None) -> str:

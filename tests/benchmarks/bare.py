@@ -1,9 +1,9 @@
 """STOMP over a bare socket, with nothing but the standard library: the reference for what a broker can do.
 
 ``receive`` subscribes with client-individual, finds the ends of frames by content-length or NUL, and ACKs
-each message with a frame of its own, in groups with a receipt: ActiveMQ was seen to stand still for good if
-it had 100 KB of ACKs to read and as much to send. ``publish`` sends, and asks for one receipt at the end; with
-a rate, bodies begin with the time at which they were sent.
+each message with a frame of its own, in groups with a receipt: ActiveMQ was seen to stand still for good
+if it had 100 KB of ACKs to read and as much to send. ``publish`` sends, and asks for one receipt at the
+end; with a rate, bodies begin with the time at which they were sent.
 
 Run as a program with one of them as ``action``, it prints what they return, and the processor time it took.
 """

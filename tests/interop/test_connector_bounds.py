@@ -34,32 +34,36 @@ def held(run: Run) -> int:
     return int(one["buffered_bytes"] + one["spilled_bytes"])
 
 
-def is_paused(run: Run) -> bool:
-    return bool(run.status.document["totals"]["paused"])
+def is_full(run: Run) -> bool:
+    """Whether no more comes: it is paused, or, on Artemis, the window in bytes is full."""
+    return bool(run.status.document["totals"]["window_full"])
 
 
 def read_behind_a_slow_sink(run: Run, seconds: float) -> list[bytes]:
-    """All bodies; the first batch takes so long. Nothing holds more than it may."""
+    """All bodies, some of them twice if the connection broke; the first batch takes so long."""
     bodies = [row["body"] for row in run.batch()]
-    wait_until(lambda: is_paused(run), what="a pause")
+    wait_until(lambda: is_full(run), what="a full receiver")
     over = time.monotonic() + seconds
     wait_until(lambda: time.monotonic() >= over, seconds + PATIENCE, "the end of a long batch")
     deadline = time.monotonic() + PATIENCE
     while True:
         assert held(run) <= MOST
         run.commit()
-        if len(bodies) == MANY:
+        if len(set(bodies)) == MANY:
             return bodies
-        assert time.monotonic() < deadline, f"{len(bodies)} came"
+        assert time.monotonic() < deadline, f"{len(set(bodies))} came"
         bodies += [row["body"] for row in run.batch()]
 
 
 def check_slow_sink(broker: Broker, seconds: float, **options: Any) -> None:
     queue = filled(broker)
     with Run(broker.options(destination=queue, **options), **BOUNDS) as run:
-        assert sorted(read_behind_a_slow_sink(run, seconds)) == BODIES
+        bodies = read_behind_a_slow_sink(run, seconds)
+        assert sorted(set(bodies)) == BODIES
         broker.wait_for(queue, ready=0, unacked=0)
-        assert run.counters()[0]["reconnects"] == 0
+        # RabbitMQ reads no heart-beats while it cannot write, and closes the connection, once.
+        assert run.counters()[0]["reconnects"] <= (broker.name == "rabbitmq")
+        assert broker.name == "rabbitmq" or len(bodies) == MANY
 
 
 @pytest.mark.rule("5.7", "5.13")

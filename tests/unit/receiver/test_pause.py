@@ -242,6 +242,21 @@ def test_the_end_reads_on_for_the_last_receipts_and_keeps_nothing(full: DevBroke
     assert len(full.bodies(QUEUE)) == MANY - upto
 
 
+@pytest.mark.rule("5.7")
+def test_the_next_connection_asks_for_what_there_is_room_for(full: DevBroker) -> None:
+    with receiving(full.url, prefetch=MANY) as receiver:
+        paused(receiver)
+        assert receiver.status().window == MANY
+        full.drop_connections()
+        # It sees that once it has read what came before.
+        wait_until(lambda: commit_all(receiver) >= 0 and receiver.status().connection.reconnects)
+        wait_until(lambda: receiver.status().window_full)
+        status = receiver.status()
+        assert status.window is not None and BOUND - 2 * SIZE < status.unacked * SIZE <= BOUND
+        assert (status.unacked, status.pause.since) == (status.window, None)
+        drained(receiver, full)
+
+
 @pytest.mark.rule("2.4")
 def test_a_connection_that_is_lost_meanwhile_loses_nothing(full: DevBroker) -> None:
     with receiving(full.url, prefetch=MANY) as receiver:
