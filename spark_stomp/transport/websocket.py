@@ -12,7 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
 from spark_stomp.quoting import shown
@@ -21,6 +21,7 @@ from spark_stomp.transport.stream import READ_SIZE, ByteStream
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
+    from websockets.protocol import Event
 
     from spark_stomp.options import ConnectionOptions, Endpoint
 
@@ -49,7 +50,7 @@ def upgrade(
     protocol = _protocol(endpoint, options.accept_versions, options.limits.max_frame)
     protocol.send_request(protocol.connect())
     try:
-        _handshake(sock, protocol, deadline)
+        early = _handshake(sock, protocol, deadline)
     except TimeoutError as error:
         raise ConnectTimeout(
             f"{endpoint} did not answer the WebSocket handshake within connectTimeout "
@@ -60,14 +61,14 @@ def upgrade(
     if protocol.handshake_exc is not None:
         said = without_secrets(str(protocol.handshake_exc), endpoint.secrets)
         raise NotStompServer(f"{endpoint} is no WebSocket for STOMP: {shown(said)}")
-    return WebSocketStream(ByteStream(sock, peer), protocol)
+    return WebSocketStream(ByteStream(sock, peer), protocol, early)
 
 
-def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -> None:
-    """Send the request and read until the server has accepted or refused it."""
+def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -> list[Event]:
+    """Send the request and read until the server has accepted or refused it; the frames behind its answer."""
     for data in protocol.data_to_send():
         sock.sendall(data)
-    while not protocol.events_received() and protocol.handshake_exc is None:
+    while not (events := protocol.events_received()) and protocol.handshake_exc is None:
         # The time that is left: a server that sends byte by byte must not extend it.
         sock.settimeout(max(0.001, deadline - time.monotonic()))
         data = sock.recv(_READ_SIZE)
@@ -75,6 +76,7 @@ def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -
             protocol.receive_data(data)
         else:
             protocol.receive_eof()
+    return events[1:]
 
 
 def _protocol(endpoint: Endpoint, versions: Sequence[str], max_frame: int) -> ClientProtocol:
@@ -98,9 +100,11 @@ def _protocol(endpoint: Endpoint, versions: Sequence[str], max_frame: int) -> Cl
 class WebSocketStream:
     """The bytes of a WebSocket's messages, over a stream."""
 
-    def __init__(self, stream: ByteStream, protocol: ClientProtocol) -> None:
+    def __init__(self, stream: ByteStream, protocol: ClientProtocol, early: Sequence[Event] = ()) -> None:
+        """``early``: events that came together with the answer to the handshake."""
         self._stream = stream
         self._protocol = protocol
+        self._early = _payload(early)
         self._unread = memoryview(b"")
         self._out = bytearray()
         self._most_out = _MOST_ANSWERS
@@ -114,9 +118,12 @@ class WebSocketStream:
         return self._stream.fileno()
 
     def buffered(self) -> bool:
-        return bool(self._unread) or self._stream.buffered()
+        return bool(self._early or self._unread) or self._stream.buffered()
 
     def read(self, most: int = READ_SIZE) -> bytes | None:
+        if self._early:
+            early, self._early = self._early, b""
+            return early
         if not self._unread:
             data = self._stream.read(most)
             if not data:
@@ -125,7 +132,7 @@ class WebSocketStream:
         # A little at a time: empty messages take a hundred times more memory than they have bytes.
         piece, self._unread = self._unread[:_READ_SIZE], self._unread[_READ_SIZE:]
         self._protocol.receive_data(bytes(piece))
-        content = b"".join(self._payload(self._protocol.events_received()))
+        content = _payload(self._protocol.events_received())
         # Pings are answered here; what the socket does not take goes out before the next message.
         self._send()
         if len(self._out) > self._most_out:
@@ -157,13 +164,6 @@ class WebSocketStream:
     def close(self) -> None:
         self._stream.close()
 
-    def _payload(self, events: Sequence[Any]) -> Iterator[bytes]:
-        from websockets.frames import Frame, Opcode
-
-        for event in events:
-            if isinstance(event, Frame) and event.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-                yield bytes(event.data)
-
     def _end(self) -> bytes:
         """The end of the stream. Raises ConnectionLost if the WebSocket broke."""
         error = self._protocol.parser_exc
@@ -189,6 +189,14 @@ class WebSocketStream:
             if not sent:
                 return
             del self._out[:sent]
+
+
+def _payload(events: Sequence[Event]) -> bytes:
+    """What the messages among ``events`` carry."""
+    from websockets.frames import Frame, Opcode
+
+    kinds = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
+    return b"".join(event.data for event in events if isinstance(event, Frame) and event.opcode in kinds)
 
 
 def _is_text(frame: bytes) -> bool:

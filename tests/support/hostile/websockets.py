@@ -9,7 +9,7 @@ import struct
 from support.hostile.broker import CONNECTED, Peer, Script
 from support.hostile.case import BrokerCase
 
-__all__ = ["WEBSOCKETS"]
+__all__ = ["WEBSOCKETS", "connects_at_once"]
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 _TEXT, _CONTINUED, _CLOSE, _PING, _FINAL = 0x1, 0x0, 0x8, 0x9, 0x80
@@ -25,14 +25,15 @@ def frame(opcode: int, payload: bytes = b"", announced: int | None = None) -> by
     return struct.pack(">BBQ", opcode, 127, length) + payload
 
 
-def upgraded(peer: Peer) -> None:
-    """Answer the request as a WebSocket server does."""
+def upgraded(peer: Peer, *frames: bytes) -> None:
+    """Answer the request as a WebSocket server does, with these frames in the same packet."""
     request = peer.read_until(b"\r\n\r\n")
     key = next(line for line in request.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key:"))
     accepted = base64.b64encode(hashlib.sha1(key.partition(b":")[2].strip() + _GUID).digest())
     peer.send(
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Protocol: v12.stomp\r\nSec-WebSocket-Accept: %b\r\n\r\n" % accepted
+        b"Sec-WebSocket-Protocol: v12.stomp\r\nSec-WebSocket-Accept: %b\r\n\r\n%b"
+        % (accepted, b"".join(frames))
     )
 
 
@@ -75,6 +76,12 @@ def fragments(peer: Peer) -> None:
     peer.hold()
 
 
+def connects_at_once(peer: Peer) -> None:
+    """CONNECTED, and a ping, together with the answer to the handshake."""
+    upgraded(peer, frame(_PING | _FINAL), frame(_TEXT | _FINAL, CONNECTED))
+    peer.hold()
+
+
 def case(name: str, script: Script, expect: str, timeout: str = "1s") -> BrokerCase:
     options = {"connectTimeout": timeout}
     return BrokerCase(
@@ -95,6 +102,7 @@ WEBSOCKETS = (
     case("empty pings without end", floods(b"", frame(_PING | _FINAL)), r"^\[STOMP_CONNECT"),
     case("empty fragments without end", floods(frame(_TEXT), frame(_CONTINUED)), TIMEOUT),
     case("CONNECTED in fragments of one byte", fragments, "^goes on$"),
+    case("CONNECTED together with the handshake", connects_at_once, "^goes on$"),
     case("a frame of 2^62 bytes", floods(frame(_TEXT | _FINAL, b"C", 1 << 62), b"x"), r"^\[STOMP_"),
     case("a frame within the limit that never ends", drips_a_frame, TIMEOUT),
     case("junk after the handshake", floods(b"", bytes(range(256))), r"^\[STOMP_"),

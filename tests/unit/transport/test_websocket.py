@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from support.certificates import Authority
 from support.fronts import websocket_front
+from support.hostile.broker import hostile_broker
+from support.hostile.websockets import connects_at_once
 from support.options import source_options
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
@@ -167,6 +169,11 @@ def test_a_server_that_drips_bytes_does_not_stretch_it() -> None:
     with tcp_server(serve) as port, pytest.raises(ConnectTimeout):
         connected(f"ws://127.0.0.1:{port}", connectTimeout="500ms")
     assert time.monotonic() - begun < 5
+
+
+def test_frames_that_come_with_the_answer_to_the_handshake_are_read() -> None:
+    with hostile_broker(connects_at_once, deaf=True) as broker:
+        connected(f"ws://127.0.0.1:{broker.port}", connectTimeout="3s").close()
 
 
 def test_without_the_package_the_error_names_the_extra(
