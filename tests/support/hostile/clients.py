@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.flight as flight
 
+from spark_stomp.exchange.pair import NAME, new_pair
 from support.driven import publish
 from support.hostile.case import SLACK, Result
 from support.hostile.victim import Besieged, besiege
@@ -22,7 +25,19 @@ from support.hostile.victim import Besieged, besiege
 __all__ = ["CLIENTS", "ClientCase"]
 
 _MANY = 200
+
+
+def client_hello() -> bytes:
+    """What a client of TLS says first."""
+    said = ssl.MemoryBIO()
+    handshake = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), said, server_hostname=NAME)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        handshake.do_handshake()
+    return said.read()
+
+
 _HTTP = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+_HELLO = client_hello()
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
 _SUBSCRIBE = b"SUBSCRIBE\nid:0\ndestination:/queue/held\nack:client-individual\n\n\0"
@@ -129,6 +144,30 @@ def odd_tickets(victim: Besieged) -> str:
     return ", ".join(sorted({asks(ticket)(victim) for ticket in _ODD}))
 
 
+def without_the_pair(ticket: bytes) -> Attack:
+    """Flight clients with the token: one that shows no certificate, and one with a pair of its own."""
+
+    def attack(victim: Besieged) -> str:
+        address = victim.address
+        assert address is not None
+        assert address.pair is not None
+        options = flight.FlightCallOptions(
+            timeout=10, headers=[(b"authorization", f"Bearer {address.token}".encode())]
+        )
+        known = {"tls_root_certs": address.pair.certificate, "override_hostname": NAME}
+        foreign = new_pair()
+        for own in ({}, {"cert_chain": foreign.certificate, "private_key": foreign.key}):
+            try:
+                with flight.connect(address.location, **known, **own) as client:
+                    client.do_get(flight.Ticket(ticket), options).read_all()
+            except (flight.FlightUnavailableError, pa.ArrowInvalid):
+                continue
+            return "got something"
+        return "no connection"
+
+    return attack
+
+
 # --- the dev broker
 
 
@@ -155,18 +194,23 @@ def asks_for_receipts_and_reads_none(victim: Besieged) -> str:
     return "not read any more" if sent < 64 << 20 else "read on"
 
 
-def drips(victim: Besieged) -> str:
-    with connected(victim.port, 20) as all_of_them:
-        for place in range(len(_CONNECT) - 1):
-            for one in all_of_them:
-                one.sendall(_CONNECT[place : place + 1])
-        victim.serves()
-    return "served meanwhile"
+def drips(whole: bytes) -> Attack:
+    """Twenty connections that say all but its last byte, one at a time."""
+
+    def attack(victim: Besieged) -> str:
+        with connected(victim.port, 20) as all_of_them:
+            for place in range(len(whole) - 1):
+                for one in all_of_them:
+                    one.sendall(whole[place : place + 1])
+            victim.serves()
+        return "served meanwhile"
+
+    return attack
 
 
 @dataclass(frozen=True)
 class ClientCase:
-    """``attack`` on ``whom`` ("exchange" or "devbroker"); ``expect``: what it sees."""
+    """``attack`` on ``whom`` ("exchange", the same " with TLS", or "devbroker"); ``expect``: what it sees."""
 
     name: str
     whom: str
@@ -196,7 +240,7 @@ class ClientCase:
         return Result(self.name, outcome, seconds, peak, faults)
 
 
-CLIENTS = (
+CLIENTS: tuple[ClientCase, ...] = (
     ClientCase("exchange: junk", "exchange", sends(bytes(range(256)) * 256, 500), "closed"),
     ClientCase("exchange: HTTP", "exchange", sends(_HTTP), "closed"),
     ClientCase("exchange: 200 half handshakes held open", "exchange", holds(_HTTP2[:12]), "served meanwhile"),
@@ -214,6 +258,20 @@ CLIENTS = (
         within=10,
         memory=400,
     ),
+    *(
+        ClientCase(f"exchange with TLS: {name}", "exchange with TLS", attack, expect, within)
+        for name, attack, expect, within in (
+            ("junk", sends(bytes(range(256)) * 256, 500), "closed", 3),
+            ("HTTP", sends(_HTTP), "closed", 3),
+            ("200 half ClientHellos held open", holds(_HELLO[: len(_HELLO) // 2]), "served meanwhile", 3),
+            ("200 ClientHellos, answers unread", holds(_HELLO), "served meanwhile", 3),
+            ("200 connections that say nothing", holds(b""), "served meanwhile", 3),
+            ("ClientHello byte by byte", drips(_HELLO), "served meanwhile", 3),
+            ("closes at every byte of ClientHello", cut_off(_HELLO), "ignored", 3),
+            ("the token, but not the pair", without_the_pair(b"0" * 16 + b" 0 3"), "no connection", 3),
+            ("tickets of 64 MiB without the pair", without_the_pair(bytes(64 << 20)), "no connection", 6),
+        )
+    ),
     ClientCase("dev broker: junk", "devbroker", sends(bytes(range(256)) * 256, 500), "closed"),
     ClientCase("dev broker: HTTP", "devbroker", sends(_HTTP), "closed"),
     ClientCase("dev broker: 200 connections that say nothing", "devbroker", holds(b""), "served meanwhile"),
@@ -221,7 +279,7 @@ CLIENTS = (
         "dev broker: 200 half CONNECTs held open", "devbroker", holds(_CONNECT[:20]), "served meanwhile"
     ),
     ClientCase("dev broker: closes at every byte", "devbroker", cut_off(_CONNECT + _SUBSCRIBE), "ignored"),
-    ClientCase("dev broker: CONNECT byte by byte", "devbroker", drips, "served meanwhile"),
+    ClientCase("dev broker: CONNECT byte by byte", "devbroker", drips(_CONNECT), "served meanwhile"),
     ClientCase(
         "dev broker: header line without end",
         "devbroker",

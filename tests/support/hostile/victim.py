@@ -104,7 +104,7 @@ def _run(order: Order, answer: Connection) -> None:
 
 
 class Besieged:
-    """An exchange or a dev broker in a process of its own, to be attacked from here.
+    """An exchange, that or "exchange with TLS", or a dev broker in a process of its own, to be attacked.
 
     ``address`` and ``ticket`` are those of a task of the exchange's query, as bytes.
     """
@@ -145,7 +145,8 @@ def besiege(whom: str) -> Iterator[Besieged]:
 
 
 def _serve(whom: str, orders: Connection) -> None:
-    with DevBroker() as broker, Run({"url": broker.url, "destination": "/queue/q"}) as run:
+    tls = {"exchangeTls": "true"} if whom == "exchange with TLS" else {}
+    with DevBroker() as broker, Run({"url": broker.url, "destination": "/queue/q", **tls}) as run:
         broker.publish_many("/queue/q", [b"1", b"2", b"3"])
         run.gather(3)
         task = run.reader.partitions(run.start, run.end)[0]
