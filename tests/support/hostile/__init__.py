@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from support.hostile.clients import CLIENTS
+from support.hostile.case import BrokerCase
+from support.hostile.clients import CLIENTS, ClientCase
 from support.hostile.handshakes import HANDSHAKES
 from support.hostile.heartbeats import HEARTBEATS
 from support.hostile.sessions import SESSIONS
@@ -14,4 +15,11 @@ from support.hostile.websockets import WEBSOCKETS
 
 __all__ = ["CASES"]
 
-CASES = (*HANDSHAKES, *HEARTBEATS, *SESSIONS, *SINKS, *WEBSOCKETS, *CLIENTS)
+CASES: tuple[BrokerCase | ClientCase, ...] = (
+    *HANDSHAKES,
+    *HEARTBEATS,
+    *SESSIONS,
+    *SINKS,
+    *WEBSOCKETS,
+    *CLIENTS,
+)
