@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,8 @@ def make_folder(path: Path) -> None:
 def open_file(path: Path, flags: int) -> int:
     """The descriptor of a regular file; with O_CREAT it is made if it is not there.
 
+    If it is opened to be written, nobody else may read it from then on.
+
     OSError, which names the path, if there is a link, or anything else that is no regular file.
     """
     try:
@@ -35,10 +38,21 @@ def open_file(path: Path, flags: int) -> int:
     except OSError:
         refuse_link(path)
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "this is no regular file", str(path))
+    if flags & (os.O_WRONLY | os.O_RDWR) and status.st_uid == os.geteuid():
+        _make_private(descriptor, status.st_mode)
     return descriptor
+
+
+def _make_private(descriptor: int, mode: int) -> None:
+    """Before more is written to it: earlier releases left the mode to the umask."""
+    if mode & ~PRIVATE_FILE & 0o777:
+        # Mounts of stores may know no modes.
+        with suppress(OSError):
+            os.fchmod(descriptor, PRIVATE_FILE)
 
 
 def create_file(path: Path) -> int:

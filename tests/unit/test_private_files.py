@@ -96,6 +96,18 @@ class TestModes:
         write(theirs)
         assert stat.S_IMODE(theirs.stat().st_mode) == 0o1775
 
+    def test_a_journal_of_an_earlier_release_is_private_from_now_on(self, tmp_path: Path) -> None:
+        """Its last segment and its keys are written on; before, the umask decided on modes."""
+        fill_journal(tmp_path)
+        for path in tmp_path.iterdir():
+            path.chmod(0o644)
+        journal = local_journal(tmp_path)
+        journal.append([batch_of(5, 5)])
+        journal.remember(KEYS)
+        journal.close()
+        found = modes(tmp_path)
+        assert (found["00000000000000000000.segment"], found["settled.keys"]) == (0o600, 0o600)
+
     def test_the_spill_has_no_name_and_is_for_nobody_else(self, tmp_path: Path) -> None:
         spill = SpillFile(str(tmp_path))
         spill.put(b"messages")
