@@ -7,9 +7,9 @@ read (contract 5.13). Times are monotonic seconds, but ``since``.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
-from typing import Final
 
 from spark_stomp.errors import ReceiptTimeout
 from spark_stomp.logs import get_log
@@ -20,8 +20,8 @@ from spark_stomp.transport import Connection
 
 log = get_log(__name__)
 
-LEAST_READ: Final = 64 << 10
-"""The least that is read at once while there is room, in bytes."""
+# The least that is read at once while there is room, in bytes.
+_LEAST_READ = 64 << 10
 _MOST_READ = 4 << 20
 # A receiver may pause many times a second. Of one pause in so many seconds the log tells.
 _TOLD_EVERY = 60.0
@@ -30,14 +30,19 @@ _TOLD_EVERY = 60.0
 class BoundedReader:
     """Reads the connections of one receiver as far as its ``deliveries`` have room.
 
-    ``changed`` is called when a pause begins and when it ends. ``rested`` is when the latest pause was last
-    seen.
+    ``changed`` is called when a pause begins and when it ends. Once ``stopping`` is set, nothing is kept any
+    more, so there is room. ``rested`` is when the latest pause was last seen.
     """
 
     def __init__(
-        self, settings: ReceiverSettings, deliveries: Deliveries, changed: Callable[[], None]
+        self,
+        settings: ReceiverSettings,
+        deliveries: Deliveries,
+        changed: Callable[[], None],
+        stopping: threading.Event,
     ) -> None:
         self._options = settings.options
+        self._stopping = stopping
         self._deliveries = deliveries
         self._changed = changed
         self._since: float | None = None
@@ -55,9 +60,9 @@ class BoundedReader:
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
         """One round of the connection, which reads as much as there is room for."""
         room = self._deliveries.room()
-        if room > 0 or connection.ended:
+        if room > 0 or connection.ended or self._stopping.is_set():
             self.resume()
-            return connection.poll(timeout, min(max(room, LEAST_READ), _MOST_READ))
+            return connection.poll(timeout, min(max(room, _LEAST_READ), _MOST_READ))
         self._pause()
         events = connection.rest(timeout)
         self.rested = self._patient_from = time.monotonic()

@@ -39,7 +39,7 @@ from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.pause import LEAST_READ, BoundedReader
+from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.retry import Retry, may_recover, out_of_time
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.subscription import (
@@ -89,11 +89,11 @@ class Receiver:
         self._let_in: float | None = None
         self._subscribed_since = 0.0
         self._last_active = time.monotonic()
-        self._reader = BoundedReader(settings, deliveries, self._notify)
+        self._stopping = threading.Event()
+        self._reader = BoundedReader(settings, deliveries, self._notify, self._stopping)
         self._failure: StompError | None = None
         self._refused: MalformedMessageError | None = None
         self._stop_deadline: float | None = None
-        self._stopping = threading.Event()
         self._thread = threading.Thread(
             target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
         )
@@ -180,8 +180,7 @@ class Receiver:
             log.error("ended: %s", error)
         except Exception as error:
             # A thread that dies in silence would look like an empty queue for ever.
-            name = self._settings.name
-            self._failure = DeliveryError(f"receiver {name} failed unexpectedly: {error!r}")
+            self._failure = DeliveryError(f"receiver {self._settings.name} failed unexpectedly: {error!r}")
             log.exception("failed unexpectedly")
         finally:
             self._notify()
@@ -266,8 +265,8 @@ class Receiver:
         # Messages may come before the receipt.
         self._deliveries.connected(keyed=individual and id_header is not None)
         timeout, what = options.connection.connect_timeout, f"SUBSCRIBE to {destination}"
-        take = partial(self._handle, connection)
-        connection.await_receipt(receipt, timeout, what, take, most=LEAST_READ)
+        take, poll = partial(self._handle, connection), partial(self._reader.poll, connection)
+        connection.await_receipt(receipt, timeout, what, take, poll)
         self._subscribed_since = self._last_active = time.monotonic()
         self._history.connected(time.time(), before)
         log.info("subscribed to %s at %s", destination, connection.peer)
@@ -275,11 +274,8 @@ class Receiver:
 
     def _prefetch_headers(self) -> tuple[tuple[str, str], ...]:
         """SUBSCRIBE headers for the prefetch; if the broker counts bytes, by the mean size so far."""
-        dialect, mean, most = (
-            self._dialect,
-            self._deliveries.frames.mean_bytes,
-            self._settings.max_buffered_bytes,
-        )
+        dialect, mean = self._dialect, self._deliveries.frames.mean_bytes
+        most = self._settings.max_buffered_bytes
         self._prefetch = prefetch = self._settings.prefetch_for(mean)
         self._window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean, max_bytes=most)
         if not self._history.status.connections:

@@ -172,11 +172,13 @@ class QueryRuntime:
 
     @_shown_if_it_fails
     def await_subscriptions(self) -> None:
-        """Wait until every receiver is subscribed, then a moment for the first messages.
+        """Wait until every receiver is subscribed, or has no room, then a moment for the first messages.
+
+        Of one without room, messages came before the receipt of its subscription, which is behind them.
 
         Raises what kept a receiver from subscribing, or SubscribeTimeout at the end of ``maxDrainTime``.
         """
-        while not all(status.subscribed for status in self._receivers.statuses()):
+        while not all(one.subscribed or one.pause.since is not None for one in self._receivers.statuses()):
             self._raise_failure()
             if time.monotonic() >= self._drain_until:
                 raise SubscribeTimeout("the subscriptions did not stand within maxDrainTime")

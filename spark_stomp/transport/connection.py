@@ -49,7 +49,8 @@ class Connection:
 
     Call the methods of ``session`` and then :meth:`poll` to move bytes. ``written`` is how
     many bytes the stream has taken so far, ``last_frame_byte`` the time at which a part of a frame came last
-    (an EOL between frames is none). ``secrets`` are kept out of errors: a broker may quote them.
+    (an EOL between frames is none), ``rested`` for how many seconds :meth:`rest` has left the stream unread.
+    ``secrets`` are kept out of errors: a broker may quote them.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Connection:
     ) -> None:
         self.session = session
         self.written = 0
+        self.rested = 0.0
         self.last_frame_byte = clock()
         self._stream = stream
         self._clock = clock
@@ -138,10 +140,12 @@ class Connection:
         """
         self.require_open()
         self._most = _LAST_WORDS
+        begun = self._clock()
         self.beat()
         if self._failure is None:
             self._wait(timeout, reading=False)
             self.beat()
+        self.rested += self._clock() - begun
         return self._events()
 
     def beat(self) -> None:
@@ -183,17 +187,18 @@ class Connection:
         timeout: float,
         what: str,
         take: Callable[[Sequence[Event]], None] = lambda events: None,
-        most: int = _ROUND_BYTES,
+        poll: Callable[[float], list[Event]] | None = None,
     ) -> None:
-        """Poll until ``receipt`` came, ``most`` bytes at once; ``take`` is given the other events.
+        """Poll until ``receipt`` came, by ``poll`` if it is given; ``take`` is given the other events.
 
         They are not kept here: a broker may send messages without end and no receipt. No other request may
-        wait for an answer. Raises ReceiptTimeout or DestinationRefused (on an ERROR
-        frame), which name ``what``, or BrokerError if the ERROR has other reasons.
+        wait for an answer. Time in which nothing is read does not count: the receipt may have come. Raises
+        ReceiptTimeout or DestinationRefused (on an ERROR frame), which name ``what``, or BrokerError if the
+        ERROR has other reasons.
         """
-        deadline = self._clock() + timeout
+        begun = self._clock() - self.rested
         while True:
-            events = self.poll(max(0.0, deadline - self._clock()), most)
+            events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
             for event in events:
                 if isinstance(event, ErrorReceived):
                     # RabbitMQ and Artemis name no request, and this is the only one without an answer.
@@ -201,8 +206,12 @@ class Connection:
             take([event for event in events if event != ReceiptReceived(receipt)])
             if ReceiptReceived(receipt) in events:
                 return
-            if self._clock() >= deadline:
+            if self._left(begun, timeout) <= 0:
                 raise ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
+
+    def _left(self, begun: float, timeout: float) -> float:
+        """What is left of ``timeout`` seconds of reading; ``begun`` is when they began, less ``rested``."""
+        return begun + timeout - (self._clock() - self.rested)
 
     def close(self) -> None:
         """Close the stream without telling the broker; closing twice is fine."""

@@ -598,6 +598,22 @@ RULES = [
         f"{PAUSE}::test_a_receipt_behind_messages_that_wait_is_not_missing",
     ),
     Broken(
+        "5.13",
+        "nor is that of SUBSCRIBE",
+        "transport.connection:Connection.rest",
+        "self.rested += self._clock() - begun",
+        "pass",
+        f"{PAUSE}::test_messages_before_the_subscription_is_confirmed_find_the_same_bounds",
+    ),
+    Broken(
+        "5.7",
+        "messages before the subscription is confirmed find the same bounds",
+        "receiver.receiver:Receiver._subscribe",
+        "take, poll)",
+        "take)",
+        f"{PAUSE}::test_messages_before_the_subscription_is_confirmed_find_the_same_bounds",
+    ),
+    Broken(
         "5.14",
         "committed messages make room before their receipts come",
         "receiver.deliveries:Deliveries.room",

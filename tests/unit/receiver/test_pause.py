@@ -153,18 +153,55 @@ def opened(connection: socket.socket) -> None:
     answer(connection)
 
 
-def answer(connection: socket.socket) -> None:
-    """Send the receipt that the next frames ask for."""
+def answer(connection: socket.socket, before: bytes = b"") -> None:
+    """Send ``before`` and the receipt that the next frames ask for."""
     asked = b""
     while b"receipt:" not in asked:
         asked += connection.recv(4096)
     receipt = asked.rpartition(b"receipt:")[2].partition(b"\n")[0]
-    connection.sendall(b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt)
+    connection.sendall(b"%bRECEIPT\nreceipt-id:%b\n\n\0" % (before, receipt))
 
 
 def message(number: int, body: bytes) -> bytes:
     head = b"subscription:0\nmessage-id:%d\nack:%d\ndestination:/queue/a" % (number, number)
     return b"MESSAGE\n%b\ncontent-length:%d\n\n%b\0" % (head, len(body), body)
+
+
+@contextmanager
+def subscribing() -> Iterator[str]:
+    """A broker that confirms SUBSCRIBE after 1,000 messages and nothing else; yields its URL."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0")
+        answer(connection, b"".join(message(number, b"x" * SIZE) for number in range(1_000)))
+        while (asked := connection.recv(4096)) and b"DISCONNECT" not in asked:
+            pass
+
+    with tcp_server(serve) as port:
+        yield f"stomp://127.0.0.1:{port}"
+
+
+@pytest.mark.rule("5.7", "5.13")
+def test_messages_before_the_subscription_is_confirmed_find_the_same_bounds() -> None:
+    with subscribing() as url, receiving(url, connectTimeout="1s") as receiver:
+        paused(receiver)
+        outlast(1.5)
+        most = 0
+        while not receiver.status().subscribed:
+            wait_until(lambda: receiver.status().subscribed or receiver.status().pause.since is not None)
+            most = max(most, commit_all(receiver))
+        assert BOUND / 2 < most <= BOUND + MORE
+        assert receiver.status().connection.reconnects == 0
+        assert receiver.status().received == 1_000
+
+
+def test_the_end_of_one_that_waits_for_room_and_for_its_subscription() -> None:
+    with subscribing() as url, receiving(url, connectTimeout="60s") as receiver:
+        paused(receiver)
+        begun = time.monotonic()
+        receiver.stop(PATIENCE)
+        assert time.monotonic() - begun < PATIENCE / 2
 
 
 @pytest.mark.rule("4.7", "5.13")
