@@ -77,10 +77,11 @@ class Load:
         return asked or (5 if self.has_goals else 1)
 
     def tuned(self, broker: str) -> dict[str, str]:
-        """Options for much traffic: a window of four batches, or less if the broker bounds it."""
+        """Options for much traffic: large batches, and a window of four, or less if the broker bounds it."""
         batch = max(50, min(25_000, 64_000_000 // self.octets))
         window = min(4 * batch, WINDOWS.get(broker, 4 * batch))
-        return {"prefetch": str(window), "maxMessagesPerTrigger": str(min(batch, window // 2))}
+        least = str(min(batch, window // 2))
+        return {"prefetch": str(window), "minMessagesPerTrigger": least, "maxTriggerDelay": "1s"}
 
 
 class Measurement:
