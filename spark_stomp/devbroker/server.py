@@ -28,6 +28,8 @@ log = get_log(__name__)
 _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
 _PUBLISH_CHUNK = 500
 _POLL_SECONDS = 0.05
+# How long a client waits that could not be accepted, in seconds.
+_ACCEPT_AGAIN = 0.1
 
 
 class DevBroker:
@@ -72,6 +74,7 @@ class DevBroker:
         self._sessions = 0
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._listen_again: float | None = None
         self._links: dict[socket.socket, Link] = {}
 
     # --- life
@@ -231,9 +234,12 @@ class DevBroker:
 
     def _round(self, ready: list[tuple[selectors.SelectorKey, int]], now: float) -> float | None:
         """Read, obey, deliver, write; returns the longest wait for the next round (seconds)."""
+        if self._listen_again is not None and now >= self._listen_again:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._listen_again = None
         for key, events in ready:
             if key.fileobj is self._listener:
-                self._accept()
+                self._accept(now)
             elif key.fileobj is self._wakened:
                 self._wakened.recv(4096)
             elif events & selectors.EVENT_READ:
@@ -249,7 +255,7 @@ class DevBroker:
                 del self._links[link.socket]
         if self._broker.pending:
             return 0.0
-        deadlines = [link.deadline(now) for link in self._links.values()]
+        deadlines = [link.deadline(now) for link in self._links.values()] + [self._listen_again]
         soonest = min((deadline for deadline in deadlines if deadline is not None), default=None)
         return None if soonest is None else max(0.0, soonest - now)
 
@@ -265,7 +271,7 @@ class DevBroker:
             except Exception:
                 log.exception("its subscriptions could not be ended")
 
-    def _accept(self) -> None:
+    def _accept(self, now: float) -> None:
         try:
             accepted, _ = self._listener.accept()
             self._sessions += 1
@@ -273,8 +279,10 @@ class DevBroker:
             peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
             self._links[accepted] = Link(accepted, peer, self._selector)
         except OSError:
-            # It was gone before it was accepted.
-            return
+            # It was gone before it was accepted. Or there is no file descriptor for it: then it stays where
+            # the selector sees it, and this thread would do nothing else.
+            self._selector.unregister(self._listener)
+            self._listen_again = now + _ACCEPT_AGAIN
 
     def _close_all(self) -> None:
         with self._changed:

@@ -273,6 +273,7 @@ CLIENTS: tuple[ClientCase, ...] = (
         )
     ),
     ClientCase("dev broker: junk", "devbroker", sends(bytes(range(256)) * 256, 500), "closed"),
+    ClientCase("dev broker: 16 MB of EOLs", "devbroker", sends(b"\n" * 65_536, 250), "ignored"),
     ClientCase("dev broker: HTTP", "devbroker", sends(_HTTP), "closed"),
     ClientCase("dev broker: 200 connections that say nothing", "devbroker", holds(b""), "served meanwhile"),
     ClientCase(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -168,6 +169,24 @@ class TestSessions:
         assert isinstance(client.next(), ErrorReceived)
         broker.wait_until(lambda: broker._links == {}, PATIENCE, "the broker to lose patience")
         client.close()
+
+    def test_one_that_cannot_be_accepted_does_not_make_the_broker_spin(
+        self, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without a file descriptor for it, it stays where the selector sees it."""
+        tries: list[float] = []
+
+        def refuse(listener: socket.socket) -> None:
+            tries.append(time.monotonic())
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(socket.socket, "accept", refuse)
+            waiting = Client(broker)
+            broker.wait_until(lambda: len(tries) >= 4, PATIENCE, "some tries")
+        assert tries[3] - tries[0] >= 0.2
+        assert isinstance(waiting.next(), Connected)
+        waiting.close()
 
     def test_something_that_is_not_stomp(self, broker: DevBroker) -> None:
         with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE) as other:
