@@ -35,6 +35,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import FrameBatch, MessageKey
 
 MAGIC: Final = b"SSJR"
@@ -94,45 +95,51 @@ class Record:
     head: Head
     offset: int
 
-    @property
-    def stretch(self) -> Stretch:
-        """Where it lies."""
-        return Stretch(self.offset, self.offset + self.head.size)
+    def stretch(self, gap: int = 0) -> Stretch:
+        """Where it lies, with the ``gap`` bytes before it."""
+        return Stretch(self.offset - gap, self.offset + self.head.size, gap)
 
 
 class Stretch(NamedTuple):
     """Where some records lie, one behind the other, in a file or an object.
 
     An index knows stretches, not records: there may be a record for each message, and none is so small that
-    an entry of its own would cost little.
+    an entry of its own would cost little. Before each record stand ``gap`` bytes that are no part of it.
     """
 
     begin: int
     end: int
+    gap: int = 0
 
     def joined(self, other: Stretch) -> Stretch | None:
         """Both, if ``other`` follows and they are not too long to be looked through."""
         if self.end != other.begin or other.end - self.begin > _LONGEST_STRETCH:
             return None
-        return Stretch(self.begin, other.end)
+        return Stretch(self.begin, other.end, self.gap)
 
     def records(self, read: Callable[[int, int], bytes | memoryview]) -> Iterator[Record]:
         """The records; ``read`` takes offset and length. Ends early at what can be no record."""
-        offset = self.begin
+        offset = self.begin + self.gap
         while offset < self.end:
             head = parse_head(read(offset, HEAD_BYTES))
             if head is None or offset + head.size > self.end:
                 return
             yield Record(head, offset)
-            offset += head.size
+            offset += head.size + self.gap
 
     def ends(self, read: Callable[[int, int], bytes | memoryview]) -> npt.NDArray[np.int64]:
-        """Where the frames end, as if the data of all records were one."""
-        found, before = [], 0
+        """Where the frames end, as if the data of all records were one; JournalDamaged if a record is none
+        any more."""
+        found, before, read_to = [], 0, self.begin
         for head, offset in ((record.head, record.offset) for record in self.records(read)):
             ends = decode_ends(read(offset + head.ends_at, head.data_at - head.ends_at))
             found.append(ends + before)
             before += head.data_bytes
+            read_to = offset + head.size
+        if read_to < self.end:
+            raise JournalDamaged(
+                f"a record of the journal is damaged, between bytes {read_to} and {self.end}"
+            )
         return np.concatenate(found)
 
 

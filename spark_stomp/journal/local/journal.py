@@ -7,6 +7,7 @@
     00000000000000000000.segment   frames from that position on
     settled.keys              keys of messages whose frames were deleted
     reserve                   room on the disk, given up if it is full
+    00000000000000000000.damaged   a segment of which nothing could be read, if that was tolerated
 
 There is always at least one segment, so that the next position is never forgotten.
 """
@@ -41,6 +42,7 @@ IDENTITY: Final = "journal.json"
 LOCK: Final = "lock"
 DEDUP_LOG: Final = "settled.keys"
 RESERVE: Final = "reserve"
+DAMAGED: Final = ".damaged"
 _FORMAT: Final = 1
 _LARGEST_SEGMENT: Final = 64 << 20
 _SMALLEST_SEGMENT: Final = 64 << 10
@@ -285,11 +287,23 @@ class LocalJournal:
                 segments.append(segment)
         damage += _gaps(segments)
         report_damage(str(self._directory), damage, tolerant=self._settings.tolerant)
+        self._replace_headless(segments)
         if not segments:
             segments.append(Segment.create(self._directory, self.id, 0))
         # An earlier run may have been killed before it did so.
         sync_folder(self._directory)
         return segments
+
+    def _replace_headless(self, segments: list[Segment]) -> None:
+        """Go on in a new segment if the last one's header is damaged, and that is tolerated."""
+        if not segments or segments[-1].is_headed:
+            return
+        last = segments[-1]
+        if last.end == last.first:
+            # Nothing can be read of it, and the new one gets its name.
+            segments.pop()
+            last.path.replace(last.path.with_suffix(DAMAGED))
+        segments.append(Segment.create(self._directory, self.id, last.end))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -47,6 +47,9 @@ _FORMAT: Final = 2
 _WITHOUT_MARKER: Final = 1
 _HEADER: Final = struct.Struct("<8sI16sQ")
 _MARKER_BYTES: Final = 16
+# So many different bytes are in every marker. If a block of the disk was lost, its bytes are all the same,
+# and those may stand before a record in a producer's body.
+_LEAST_OF_A_MARKER: Final = 5
 _CHECKSUM: Final = struct.Struct("<I")
 _LONGEST_HEADER: Final = _HEADER.size + _MARKER_BYTES + _CHECKSUM.size
 _SEARCH_BYTES: Final = 1 << 20
@@ -59,7 +62,8 @@ def _ends(file: OpenFile, stretch: Stretch) -> npt.NDArray[np.int64]:
 class Segment:
     """A segment that is open for reading, and for writing if it is a journal's last.
 
-    Any thread may read while one thread appends. ``index`` finds the records that hold frames.
+    Any thread may read while one thread appends. ``index`` finds the records that hold frames; ``is_headed``
+    says whether the header is intact.
     """
 
     def __init__(self, path: Path, descriptor: int, first: int) -> None:
@@ -67,6 +71,7 @@ class Segment:
         self.first = first
         self.end = first
         self.committed = 0
+        self.is_headed = True
         self._use_marker(b"")
         self._file = OpenFile(descriptor)
         # Of the file: a method of the segment would keep both until the garbage collector runs.
@@ -97,7 +102,8 @@ class Segment:
         durable.
 
         If a crash left bytes behind the synced part of the ``last`` file, they are cut off; None if no part
-        was ever synced.
+        was ever synced. A file without an intact header is left as it is, and is not to be written to: see
+        ``is_headed``.
         """
         descriptor = open_file(path, os.O_RDWR)
         segment = cls(path, descriptor, int(path.name.removesuffix(SUFFIX)))
@@ -108,9 +114,11 @@ class Segment:
         if not segment._header_is_intact(journal):
             if last and length <= _LONGEST_HEADER:
                 return None, []
+            segment.is_headed = False
             segment._find_marker(length)
             damage.append(f"the header of {path.name} is damaged, or it belongs to another journal")
-        damage += segment._scan(length, last=last)
+        # The header was synced before any record: a crash damages none, so what is not found was lost.
+        damage += segment._scan(length, last=last and segment.is_headed)
         segment._durable = segment.size
         return segment, damage
 
@@ -161,7 +169,7 @@ class Segment:
 
     def _add(self, record: Record) -> None:
         head = record.head
-        self.index.append(head.first, head.count, head.data_bytes, record.stretch)
+        self.index.append(head.first, head.count, head.data_bytes, record.stretch(len(self._marker)))
         self._last = record
         self.committed = head.committed
         self.size = record.offset + head.size
@@ -218,10 +226,12 @@ class Segment:
         marked = [raw[_HEADER.size :][:_MARKER_BYTES], raw[_LONGEST_HEADER:]]
         # No format but the first has this in its place, by whatever chance.
         unmarked = raw[8:12] == struct.pack("<I", _WITHOUT_MARKER)
-        for marker in [b""] if unmarked else marked:
+        for marker in [b""] if unmarked else [one for one in marked if len(set(one)) >= _LEAST_OF_A_MARKER]:
             self._use_marker(marker)
             if self._next_intact(0, length) is not None:
                 return
+        # None is left. Nothing can look like this one.
+        self._use_marker(secrets.token_bytes(_MARKER_BYTES))
 
     def _scan(self, length: int, *, last: bool) -> list[str]:
         """Find the records; returns what is damaged."""

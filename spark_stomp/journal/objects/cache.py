@@ -117,7 +117,7 @@ class ObjectCache:
             head = parse_head(view[offset : offset + HEAD_BYTES])
             if head is None or head.first != position or not is_intact(head, view[offset:]):
                 return None
-            index.append(position, head.count, head.data_bytes, Record(head, offset).stretch)
+            index.append(position, head.count, head.data_bytes, Record(head, offset).stretch())
             offset, position = offset + head.size, head.end
         return index if position == name.end and offset == name.size else None
 

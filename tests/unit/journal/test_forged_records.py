@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.journals import batch_of, bodies, damage, expected, frame, local_journal, segments
 
+from spark_stomp.errors import JournalDamaged
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.records import encode_batch, encode_mark
@@ -114,3 +115,38 @@ def test_no_two_segments_have_the_same_marker(tmp_path: Path) -> None:
     for name in "ab":
         markers.add(with_forged_body(tmp_path / name).read_bytes()[36:52])
     assert len(markers) == 2
+
+
+@pytest.mark.rule("J.14")
+@pytest.mark.parametrize("size", [72, 512])
+def test_nothing_is_cut_off_though_no_marker_is_left(
+    tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A block of the disk is as large. What cannot be found may be durable all the same."""
+    path = with_forged_body(tmp_path)
+    broken = bytes(size) + path.read_bytes()[size:]
+    path.write_bytes(broken)
+    for _ in range(2):
+        with pytest.raises(JournalDamaged, match="messages from 0 on are lost"):
+            reopened(tmp_path)
+        assert path.read_bytes() == broken
+    # Tolerated, it goes on, and what comes then is not damaged.
+    journal = local_journal(tmp_path, tolerant=True)
+    assert "messages from 0 on are lost" in caplog.text
+    assert path.with_suffix(".damaged").read_bytes() == broken
+    assert journal.append([batch_of(0, 5)]) == [0]
+    journal.close()
+    again = reopened(tmp_path)
+    assert bodies(again.batches(0, 5)) == expected(0, 5)
+
+
+def test_what_comes_after_a_damaged_header_is_in_a_file_of_its_own(tmp_path: Path) -> None:
+    path = with_forged_body(tmp_path)
+    damage(path, 30)
+    broken = path.read_bytes()
+    journal = local_journal(tmp_path, tolerant=True)
+    assert journal.append([batch_of(11, 5)]) == [11]
+    journal.close()
+    assert path.read_bytes() == broken
+    again = reopened(tmp_path, tolerant=True)
+    assert bodies(again.batches(6, 16)) == expected(6, 16)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.journals import batch_of, bodies, damage, expected, local_journal, segments
+from support.journals import batch_of, bodies, damage, expected, frame, local_journal, segments
 
 from spark_stomp.errors import (
     JournalDamaged,
@@ -23,6 +23,7 @@ from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import JournalFull
 from spark_stomp.journal.local import segment as segment_module
 from spark_stomp.journal.local.journal import LocalJournal
+from spark_stomp.journal.local.segment import Segment
 
 
 @pytest.fixture
@@ -68,6 +69,28 @@ def test_a_flush_writes_nothing_if_nothing_is_new(directory: Path, journal: Loca
     size = segments(directory)[0].stat().st_size
     journal.flush()
     assert segments(directory)[0].stat().st_size == size == journal.size
+
+
+def test_records_of_single_messages_share_entries_of_the_index(directory: Path) -> None:
+    """An entry for each would be most of what messages cost that come one by one."""
+    journal = local_journal(directory)
+    for number in range(300):
+        journal.append([batch_of(number, 1)])
+        if number % 50 == 0:
+            journal.flush()
+    journal.close()
+    (path,) = segments(directory)
+    again, _ = Segment.open(path, journal.id, last=True)
+    assert again is not None
+    written = journal._segments[0]
+    for segment in (written, again):
+        assert len(segment.index) <= path.stat().st_size // (64 << 10) + 1
+        for low, high in ((0, 300), (7, 8), (50, 52), (123, 299)):
+            assert bodies(segment.batches(low, high)) == expected(low, high)
+            sizes = [len(frame(number)) for number in range(low, high)]
+            assert segment.index.bytes_before(high) - segment.index.bytes_before(low) == sum(sizes)
+            within = segment.index.bytes_before(low) + sum(sizes[:-1])
+            assert segment.index.number_within(within, high) == high - 1
 
 
 def test_a_reader_keeps_the_files_that_are_deleted_meanwhile(
@@ -269,6 +292,13 @@ class TestDamage:
         damage(segments(directory)[0], 300)
         with pytest.raises(JournalDamaged, match="lost"):
             list(journal.batches(0, 20))
+
+    def test_a_head_that_goes_bad_later_is_noticed_when_a_batch_is_planned(self, directory: Path) -> None:
+        journal = filled(directory)
+        path = segments(directory)[0]
+        damage(path, path.read_bytes().index(b"SSJR"))
+        with pytest.raises(JournalDamaged, match="record"):
+            journal.bytes_between(0, 1)
 
     def test_segments_without_their_identity(self, directory: Path) -> None:
         filled(directory)
