@@ -30,8 +30,9 @@ _TOLD_EVERY = 60.0
 class BoundedReader:
     """Reads the connections of one receiver as far as its ``deliveries`` have room.
 
-    ``changed`` is called when a pause begins and when it ends. Once ``stopping`` is set, nothing is kept any
-    more, so there is room. ``rested`` is when the latest pause was last seen.
+    ``changed`` is called when a pause begins and when it ends, and each time that it goes on: what was
+    committed meanwhile can be trimmed. Once ``stopping`` is set, nothing is kept any more, so there is room.
+    ``rested`` is when the latest pause was last seen.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class BoundedReader:
             self.resume()
             return connection.poll(timeout, min(max(room, _LEAST_READ), _MOST_READ))
         self._pause()
+        self._changed()
         events = connection.rest(timeout)
         self.rested = self._patient_from = time.monotonic()
         return events
@@ -104,7 +106,6 @@ class BoundedReader:
                 self._deliveries.frames.held_bytes,
                 "the journal has taken these (see journalMaxBytes)" if journaled else "Spark commits",
             )
-        self._changed()
 
     def resume(self) -> None:
         """There is room, or the connection has ended."""

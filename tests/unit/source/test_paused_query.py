@@ -18,6 +18,8 @@ from support.hostile.broker import Peer, hostile_broker, message, receipt
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.receiver import Deliveries
+from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.planning import Mode
 
 QUEUE = "/queue/a"
@@ -170,6 +172,35 @@ class TestWithAJournal:
         devbroker.faults.withhold_receipts = ("ACK",)
         limits: dict[str, Any] = {"journal": tmp_path / "journal", "journalMaxBytes": "8m"}
         with Run(options, **limits) as run:
+            bodies, most = taken(run, MANY)
+        assert bodies == BODIES
+        assert most <= BOUND + MORE
+
+    @pytest.mark.rule("5.14", "J.12")
+    def test_also_if_its_writer_looked_before_the_receiver_did(
+        self, options: dict[str, str], devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All of the journal is one batch. Its commit wakes the writer, which finds nothing to delete, before
+        the receiver has remembered the keys."""
+        room = Deliveries.room
+        looked = threading.Event()
+
+        def late(deliveries: Deliveries) -> int:
+            if deliveries.committed:
+                looked.wait(PATIENCE)
+            return room(deliveries)
+
+        def look(writer: JournalWriter) -> bool:
+            done = step(writer)
+            if writer.committed and writer.full:
+                looked.set()
+            return done
+
+        step = JournalWriter.step
+        monkeypatch.setattr(Deliveries, "room", late)
+        monkeypatch.setattr(JournalWriter, "step", look)
+        limits: dict[str, Any] = {"journal": tmp_path / "journal", "journalMaxBytes": "8m"}
+        with Run(options, minMessagesPerTrigger=MANY, maxTriggerDelay="1s", **limits) as run:
             bodies, most = taken(run, MANY)
         assert bodies == BODIES
         assert most <= BOUND + MORE
