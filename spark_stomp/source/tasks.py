@@ -78,10 +78,15 @@ def gathered(batches: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
     group: list[FrameBatch] = []
     size = 0
     for batch in batches:
-        if group and (batch.origin != group[0].origin or size >= _GROUP_BYTES):
+        if group and (size >= _GROUP_BYTES or not _follows(batch, group[-1])):
             yield group
             group, size = [], 0
         group.append(batch)
         size += len(batch.data)
     if group:
         yield group
+
+
+def _follows(batch: FrameBatch, other: FrameBatch) -> bool:
+    """Whether both can be joined: of a journal that has lost messages, a task may read several parts."""
+    return batch.origin == other.origin and batch.first_sequence == other.end

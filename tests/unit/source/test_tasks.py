@@ -47,5 +47,11 @@ def test_blocks_are_cut_by_size_and_where_the_version_changes() -> None:
     assert [[part.first_sequence for part in group] for group in gathered(runs)] == [[0, 1], [2], [3, 4]]
 
 
+def test_parts_of_a_journal_that_lost_messages_are_not_joined() -> None:
+    """Or the column ``sequence`` would be wrong behind the gap."""
+    runs = [run(0, 3), run(5, 2), run(7, 1)]
+    assert [[part.first_sequence for part in group] for group in gathered(runs)] == [[0], [5, 7]]
+
+
 def test_nothing_gives_nothing() -> None:
     assert list(gathered([])) == []
