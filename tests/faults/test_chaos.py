@@ -6,7 +6,8 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
 from support.drivers import START, SparkDriver
 from support.findings import put
-from support.load import Load
+from support.load import Audit, Load
 from support.matrix import MODES
 from support.proxy import FaultProxy, Way
+from support.relay import relay_options, second_source
 from support.soak import SECONDS, SEED, USUAL
 from support.waiting import wait_until
 
@@ -25,14 +27,24 @@ pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.ma
 BATCH = 500
 PAUSE = 12.0
 SETUPS = [("rabbitmq", "plain"), ("activemq", "journal")]
+RELAYS = ["rabbitmq", "artemis"]
 
 
-class Chaos:
-    """What can happen, each by its name; ``pending`` ends by itself some time later."""
+@dataclass(frozen=True)
+class Side:
+    """A driver, and the proxies between it and the broker."""
 
-    def __init__(self, broker: Broker, proxy: FaultProxy, driver: SparkDriver, chance: random.Random) -> None:
-        self.broker, self.proxy, self.driver, self.chance = broker, proxy, driver, chance
-        self.deeds: dict[str, Callable[[], object]] = {
+    driver: SparkDriver
+    proxies: tuple[FaultProxy, ...]
+
+    def heal(self) -> None:
+        for proxy in self.proxies:
+            proxy.heal()
+
+    def deeds(self, broker: Broker, chance: random.Random) -> dict[str, Callable[[], object]]:
+        """What can happen, each by its name; what happens to the connections happens to one proxy."""
+        driver, proxy = self.driver, chance.choice(self.proxies)
+        return {
             "everything dies": driver.kill_everything,
             "the driver dies": driver.kill_driver,
             "the reader dies": driver.kill_reader,
@@ -45,12 +57,48 @@ class Chaos:
             "nobody is let in": proxy.refuse,
         }
 
-    def schedule(self, seconds: float) -> Iterator[tuple[float, str]]:
-        """Seconds after the start, and what happens then."""
-        at = self.chance.expovariate(1 / PAUSE)
+
+@dataclass(frozen=True)
+class Happening:
+    """``at`` seconds after the start ``deed``, whose ``name`` this is, happens to one of the sides."""
+
+    at: float
+    side: int
+    name: str
+    deed: Callable[[], object]
+
+    def __str__(self) -> str:
+        return f"{self.at:.1f}s {self.name} ({self.side})"
+
+
+class Chaos:
+    """All sides of one broker, and what happens to them in so many seconds."""
+
+    def __init__(self, broker: Broker, sides: Sequence[Side], chance: random.Random, seconds: float) -> None:
+        self.broker, self.sides = broker, sides
+        self.schedule = list(self._schedule(chance, seconds))
+
+    @property
+    def driver(self) -> SparkDriver:
+        """The last one, whose rows count."""
+        return self.sides[-1].driver
+
+    def supervise(self) -> None:
+        for side in self.sides:
+            side.driver.supervise()
+
+    def heal(self) -> None:
+        for side in self.sides:
+            side.heal()
+
+    def _schedule(self, chance: random.Random, seconds: float) -> Iterator[Happening]:
+        at = chance.expovariate(1 / PAUSE)
         while at < seconds:
-            yield at, self.chance.choice(sorted(self.deeds))
-            at += self.chance.expovariate(1 / PAUSE)
+            side = chance.randrange(len(self.sides))
+            deeds = self.sides[side].deeds(self.broker, chance)
+            name = chance.choice(sorted(deeds))
+            yield Happening(at, side, name, deeds[name])
+            at += chance.expovariate(1 / PAUSE)
 
 
 @pytest.mark.parametrize(("name", "mode"), SETUPS)
@@ -66,56 +114,96 @@ def test_every_message_arrives(
             subscribeHeaders=json.dumps(broker.crash_safe),
             **MODES[mode](tmp_path),
         )
-        driver = SparkDriver(tmp_path, "files", queue, options)
-        chaos = Chaos(broker, proxy, driver, random.Random(f"{SEED} {name}"))
-        schedule = list(chaos.schedule(SECONDS / len(SETUPS)))
-        told = f"seed {SEED}, {name}, {mode}: " + ", ".join(f"{at:.1f}s {deed}" for at, deed in schedule)
-        with capsys.disabled():
-            # So that a run that hangs can be repeated, too. pytest-xdist passes on nothing else of a process.
-            print(f"\n{told}", file=sys.stderr)  # noqa: T201
-        with Load(broker, queue) as load, driver:
-            run(chaos, schedule)
-            load.stop()
-            finish(chaos, load, queue, told)
-            audit = load.audit(driver.rows())
+        side = Side(SparkDriver(tmp_path, "files", queue, options), (proxy,))
+        chance = random.Random(f"{SEED} {name}")
+        chaos = Chaos(broker, [side], chance, SECONDS / len(SETUPS))
+        told = tell(chaos, f"{name}, {mode}", capsys)
+        with Load(broker, queue) as load, side.driver:
+            audit = survive(chaos, load, [queue], told)
     assert not audit.missing and not audit.unknown, f"{audit}; {told}"
     if mode != "plain":
         assert not audit.duplicates, f"{audit}; {told}"
+    record(chaos, f"chaos, {name}", f"{name}, {mode}", SECONDS / len(SETUPS), audit)
+
+
+@pytest.mark.parametrize("name", RELAYS)
+def test_from_queue_to_queue_every_id_arrives_once(
+    broker_pool: BrokerPool, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Queue -> Spark -> queue -> Spark: the rows of the second source, whatever happens on both sides."""
+    broker = broker_pool.get(name)
+    queues = [broker.new_queue(), broker.new_queue()]
+    first, second = tmp_path / "first", tmp_path / "second"
+    with FaultProxy(broker.port) as to, FaultProxy(broker.port) as between, FaultProxy(broker.port) as behind:
+        relay = relay_options(broker, queues[1], first, to.url, between.url, maxMessagesPerTrigger=BATCH)
+        source = second_source(broker, second, url=behind.url, maxMessagesPerTrigger=BATCH)
+        sides = [
+            Side(SparkDriver(first, "stomp", queues[0], relay), (to, between)),
+            Side(SparkDriver(second, "files", queues[1], source), (behind,)),
+        ]
+        chance = random.Random(f"{SEED} {name} relay")
+        chaos = Chaos(broker, sides, chance, SECONDS / len(RELAYS))
+        told = tell(chaos, f"{name}, queue to queue", capsys)
+        with Load(broker, queues[0]) as load, sides[0].driver, sides[1].driver:
+            audit = survive(chaos, load, queues, told)
+    assert not audit.missing and not audit.unknown and not audit.duplicates, f"{audit}; {told}"
+    record(chaos, f"chaos from queue to queue, {name}", name, SECONDS / len(RELAYS), audit)
+
+
+def tell(chaos: Chaos, setup: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What repeats the run, shown before it, so that one that hangs can be repeated, too."""
+    told = f"seed {SEED}, {setup}: " + ", ".join(map(str, chaos.schedule))
+    with capsys.disabled():
+        # pytest-xdist passes on nothing else of a process.
+        print(f"\n{told}", file=sys.stderr)  # noqa: T201
+    return told
+
+
+def record(chaos: Chaos, place: str, setup: str, seconds: float, audit: Audit) -> None:
+    """Put the result of a run of the usual length where it is shown."""
     if USUAL["SECONDS"] <= SECONDS:
-        put(
-            f"chaos, {name}",
-            f"- {name}, {mode}: {SECONDS / len(SETUPS):g} s, {len(schedule)} faults, {audit}.\n",
-        )
+        put(place, f"- {setup}: {seconds:g} s, {len(chaos.schedule)} faults, {audit}.\n")
 
 
-def run(chaos: Chaos, schedule: list[tuple[float, str]]) -> None:
+def survive(chaos: Chaos, load: Load, queues: Sequence[str], told: str) -> Audit:
+    """All of the schedule, and after it the end of the queues."""
+    run(chaos)
+    load.stop()
+    finish(chaos, load, queues, told)
+    return load.audit(chaos.driver.rows())
+
+
+def run(chaos: Chaos) -> None:
     """Do it all, each at its time or as soon as what came before allows."""
     wait_until(lambda: any(chaos.driver.output.glob("_spark_metadata/*")), START, "the first batch")
     begun = time.monotonic()
-    for at, deed in schedule:
+    for happening in chaos.schedule:
 
-        def due(moment: float = begun + at) -> bool:
-            chaos.driver.supervise()
+        def due(moment: float = begun + happening.at) -> bool:
+            chaos.supervise()
             return time.monotonic() >= moment
 
-        wait_until(due, at + START, "the next fault", every=0.1)
+        wait_until(due, happening.at + START, "the next fault", every=0.1)
         # What the last one left: deafness, slowness, a closed door.
-        chaos.proxy.heal()
-        chaos.deeds[deed]()
+        chaos.heal()
+        happening.deed()
 
 
-def finish(chaos: Chaos, load: Load, queue: str, told: str) -> None:
+def finish(chaos: Chaos, load: Load, queues: Sequence[str], told: str) -> None:
     """Without further faults, until all is read and ACKed; then the orderly end."""
-    chaos.proxy.heal()
+    chaos.heal()
 
     def done() -> bool:
-        chaos.driver.supervise()
-        return load.confirmed <= set(chaos.driver.rows()) and chaos.broker.depth(queue) == 0
+        chaos.supervise()
+        read = load.confirmed <= set(chaos.driver.rows())
+        return read and not any(chaos.broker.depth(queue) for queue in queues)
 
     try:
         wait_until(done, 2 * START, "the end of the queue", every=1.0)
     except AssertionError as error:
-        standing = chaos.broker.standing(queue)
+        standing = [chaos.broker.standing(queue) for queue in queues]
         audit = load.audit(chaos.driver.rows())
-        raise AssertionError(f"{error}: {audit}; {standing}; {told}\n{chaos.driver.log}") from None
-    chaos.driver.stop()
+        logs = "\n".join(side.driver.log for side in chaos.sides)
+        raise AssertionError(f"{error}: {audit}; {standing}; {told}\n{logs}") from None
+    for side in chaos.sides:
+        side.driver.stop()

@@ -7,7 +7,9 @@ its standard input. MODE says where the rows go:
   file already is skipped, as an idempotent sink does;
 - ``available``: the same under Trigger.AvailableNow;
 - ``stall``: half of the first batch to ``FOLDER/output/partial``; then it waits to be killed;
-- ``files``: Spark's own file sink under ``FOLDER/output``, as JSON.
+- ``files``: Spark's own file sink under ``FOLDER/output``, as JSON;
+- ``stomp``: the connector's sink, with the column ``id`` for ``dedupKey``: the body as text. Its options are
+  those that begin with ``sink.``, without that.
 """
 
 from __future__ import annotations
@@ -23,8 +25,13 @@ from support.spark import BatchFiles, spark_session, stomp_stream
 
 from spark_stomp import register
 
+SINK = "sink."
 
-def writer(frame: DataFrame, output: Path, mode: str) -> DataStreamWriter:
+
+def writer(frame: DataFrame, output: Path, mode: str, sink: dict[str, str]) -> DataStreamWriter:
+    if mode == "stomp":
+        rows = frame.selectExpr("body", "cast(body as string) as id")
+        return rows.writeStream.format("stomp").options(**sink)
     if mode == "files":
         rows = frame.selectExpr("cast(body as string) as body", "stable_id")
         return rows.writeStream.format("json").option("path", str(output))
@@ -34,8 +41,10 @@ def writer(frame: DataFrame, output: Path, mode: str) -> DataStreamWriter:
 def main(folder: str, mode: str, queue: str, options: str) -> None:
     spark = spark_session()
     register(spark)
-    frame = stomp_stream(spark, destination=queue, **json.loads(options))
-    stream = writer(frame, Path(folder) / "output", mode)
+    given = json.loads(options)
+    sink = {key.removeprefix(SINK): given.pop(key) for key in list(given) if key.startswith(SINK)}
+    frame = stomp_stream(spark, destination=queue, **given)
+    stream = writer(frame, Path(folder) / "output", mode, sink)
     if mode == "available":
         stream = stream.trigger(availableNow=True)
     query = stream.option("checkpointLocation", f"{folder}/checkpoint").start()

@@ -17,13 +17,13 @@ from xdist.scheduler import LoadScopeScheduling
 __all__ = ["Groups", "group_of", "longest_first"]
 
 # What is done to real brokers in soak, up to the broker's name.
-_KILLED = r"faults/test_(matrix|sigkill_loop|chaos)\.py.*"
+_KILLED = r"(faults/test_(matrix|sigkill_loop|chaos|sink_kills)|cluster/test_sink_tasks)\.py.*"
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
 # began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
 _LONG = {
     "the Spark session": r"streaming/(?!test_points\.py|.*sigkill)",
     # Together, since one test moves from one to the other.
-    "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)|" + _KILLED + "activemq",
+    "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)|" + _KILLED + "(activemq|artemis)",
     # Only in soak, where these compute while the brokers' tests wait.
     "the mutation run": r"mutation/test_mutation\.py::test_every_survivor",
     "the fuzz target": r"fuzz/",

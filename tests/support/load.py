@@ -57,7 +57,7 @@ class Load:
         counts = Counter(rows)
         unknown = [body for body in counts if not body.isdigit() or int(body) >= self._sent]
         missing = sorted(self.confirmed - counts.keys(), key=int)
-        return Audit(len(self._confirmed), missing, counts.total() - len(counts), unknown)
+        return Audit(len(self._confirmed), missing, counts.total() - len(counts), unknown, counts.total())
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -78,12 +78,13 @@ class Load:
 @dataclass(frozen=True)
 class Audit:
     """``published`` counts what the broker confirmed; ``missing`` of those are not in the sink, which has
-    ``duplicates`` rows beyond the first of each message, and ``unknown`` ones that nobody sent."""
+    ``rows``, among them ``duplicates`` beyond the first of each message, and ``unknown`` that nobody sent."""
 
     published: int
     missing: list[str]
     duplicates: int
     unknown: list[str]
+    rows: int
 
     def __str__(self) -> str:
         return f"{self.published} messages, {len(self.missing)} lost, {self.duplicates} duplicates"

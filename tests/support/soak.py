@@ -13,7 +13,7 @@ from pytest import TestReport
 __all__ = ["EXAMPLES", "FUZZ_SECONDS", "MUTANTS", "ROUNDS", "SECONDS", "SEED", "USUAL", "outcomes"]
 
 # Environment variable without its SPARK_STOMP_SOAK_ -> what it is if nobody sets it. With these, everything
-# takes less than an hour on two cores. What is generated is new in every run, so that runs add up.
+# takes about two hours on two cores. What is generated is new in every run, so that runs add up.
 USUAL = {"SECONDS": 900, "ROUNDS": 20, "EXAMPLES": 4_000, "FUZZ_SECONDS": 300, "MUTANTS": 300}
 
 
@@ -22,7 +22,7 @@ def _length(name: str) -> int:
 
 
 SECONDS = _length("SECONDS")
-"""Of chaos: for both brokers together, without what starting and draining take."""
+"""Of each run of chaos: for its brokers together, without what starting and draining take."""
 ROUNDS = _length("ROUNDS")
 """Kills of one driver."""
 EXAMPLES = _length("EXAMPLES")

@@ -33,6 +33,8 @@ def test_each_file_has_a_line_with_all_that_took_time() -> None:
     [
         ("faults/test_chaos.py::test_every_message_arrives[activemq-journal]", "ActiveMQ and Artemis"),
         ("interop/test_broker_crash.py::test_a_queue[artemis]", "ActiveMQ and Artemis"),
+        ("cluster/test_sink_tasks.py::test_an_executor_dies[artemis]", "ActiveMQ and Artemis"),
+        ("faults/test_sink_kills.py::test_a_task[rabbitmq]", "RabbitMQ"),
         ("faults/test_matrix.py::test_a_sample_on_a_real_broker[reader killed-rabbitmq]", "RabbitMQ"),
         ("faults/test_matrix.py::test_ids_make_rabbitmq_exactly_once[broker lost, journal]", "RabbitMQ"),
         ("tests/faults/test_sigkill_loop.py::test_no_id_is_missing[rabbitmq-plain]", "RabbitMQ"),
