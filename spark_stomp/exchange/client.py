@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -78,8 +80,19 @@ class _Connections:
         with self._lock:
             self._clients.pop(address, None)
 
+    def leave_to_the_parent(self) -> None:
+        """This process is a fork: gRPC's threads are in the parent only. So the clients can neither be used
+        here nor be closed, which would wait for ever, at the latest when this process ends."""
+        for client in self._clients.values():
+            # A reference that nothing gives back.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+        self._lock, self._clients = threading.Lock(), {}
+
 
 _connections = _Connections()
+# What a user's code does in the same worker may fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_connections.leave_to_the_parent)
 
 
 def _client(address: ExchangeAddress) -> flight.FlightClient:

@@ -1,0 +1,37 @@
+"""What a user's code does in the worker that keeps a connection may fork."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from support.waiting import PATIENCE
+
+from spark_stomp.exchange import ExchangeAddress, ExchangeServer
+from spark_stomp.exchange.wire import new_token
+from spark_stomp.framebatch import FrameBatch
+
+BATCH = FrameBatch(b"MESSAGE\n\n\0", [10], 0, 1, "1.2", "", "q#0")
+WORKER = """
+import os, sys
+from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
+address, ticket = ExchangeAddress("127.0.0.1", int(sys.argv[1]), sys.argv[2]), RangeTicket("e", 0, 1)
+assert len(list(fetch(address, ticket))) == 1
+child = os.fork()
+if not child:
+    sys.exit(0)
+assert os.waitpid(child, 0) == (child, 0)
+assert len(list(fetch(address, ticket))) == 1
+"""
+
+
+def test_a_fork_ends_and_its_parent_reads_on() -> None:
+    """The fork has the clients, and not gRPC's threads: to close a client there would take for ever."""
+    server = ExchangeServer(
+        ExchangeAddress("127.0.0.1", 0, new_token()), lambda ticket: iter([BATCH]), status=dict
+    )
+    arguments = [sys.executable, "-c", WORKER, str(server.address.port), server.address.token]
+    try:
+        subprocess.run(arguments, check=True, timeout=PATIENCE)
+    finally:
+        server.close()
