@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from spark_stomp.arrow.row_headers import Entries, NameRules
-from spark_stomp.arrow.row_problems import Problem, as_binary
+from spark_stomp.arrow.row_ids import row_ids
+from spark_stomp.arrow.row_problems import Problem, RowProblems, as_binary, as_text
 from spark_stomp.arrow.send_rules import SendRules
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import Frame, encode_frame
@@ -16,6 +17,11 @@ from spark_stomp.quoting import shown
 
 REASON = "dead-letter-reason"
 FROM = "dead-letter-from"
+
+# What they say is for the message that was meant; a dead letter is to be kept.
+_NOT_ITS_OWN = ("persistent", "priority")
+# Headers besides those of the row: destination, the two above, the id, receipt and content-length.
+_OWN_HEADERS = 6
 
 
 def dead_letter(
@@ -31,12 +37,17 @@ def dead_letter(
     """
     body = _octets(row["body"]) or b""
     headers = rules.headers_to(rules.dead_letter)
-    for name, value in _own_headers(row, names):
-        if len(headers) < rules.limits.max_headers - 6 and _carried(name, value, rules):
+    for name, value in _own_headers(row, rules, names):
+        if len(headers) < rules.limits.max_headers - _OWN_HEADERS and _carried(name, value, rules):
             headers[name] = value
     target = rules.destination or _text(row.get("destination"))
     if target:
         headers[FROM] = target if _carried(FROM, target, rules) else shown(target)
+    if rules.dedup_key:
+        without_key = RowProblems()
+        ids = row_ids([row[key] for key in rules.dedup_key], without_key)
+        if not without_key:
+            headers[rules.dedup_header] = ids[0].as_py()
     headers[REASON] = shown(str(problem), 1000)
     frame = send_frame(rules.dead_letter, body, headers=tuple(headers.items()), receipt=receipt)
     encoded = encode_frame(frame, rules.version)
@@ -45,15 +56,18 @@ def dead_letter(
     return encoded
 
 
-def _own_headers(row: Mapping[str, pa.Array], names: NameRules) -> Iterator[tuple[str, str]]:
+def _own_headers(
+    row: Mapping[str, pa.Array], rules: SendRules, names: NameRules
+) -> Iterator[tuple[str, str]]:
     entries = Entries.of(row.get("headers"))
     pairs = zip(as_binary(entries.names).to_pylist(), as_binary(entries.values).to_pylist(), strict=True)
     for name, value in reversed(list(pairs)):  # of repeated ones the first counts
         if not names.is_left_out(name) and names.problem(name) is None:
             yield name.decode(), value.decode(errors="surrogateescape")
-    content_type = _text(row.get("content_type"))
-    if content_type is not None:
-        yield "content-type", content_type
+    for column, name in rules.columns:
+        text = None if column in _NOT_ITS_OWN or column not in row else _text(as_text(row[column]))
+        if text is not None:
+            yield name, text
 
 
 def _carried(name: str, value: str, rules: SendRules) -> bool:

@@ -60,14 +60,15 @@ class RowEncoder:
         on_destinations: Callable[[list[str]], object] = lambda _: None,
     ) -> None:
         grammar = grammar_of(rules.version)
-        same = (("destination", rules.destination or "/"), *rules.headers, *rules.queue_headers)
-        encode_frame(Frame("SEND", same), rules.version)
         self._columns = columns
         self._rules = rules
         self._clock = clock
         self._on_destinations = on_destinations
         self._text = HeaderText.of(grammar)
         self._fields = RowFields(rules, self._text)
+        same = (("destination", rules.destination or "/"), *rules.headers, *rules.queue_headers)
+        names = tuple((name, "") for name in self._fields.names)
+        encode_frame(Frame("SEND", same + names), rules.version)
         self._names = NameRules(self._text, rules.left_out, self._fields.names)
         self._rows = 0
         self._receipts = 0

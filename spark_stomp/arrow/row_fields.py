@@ -20,6 +20,8 @@ from spark_stomp.protocol import escape as escape_text
 Piece: TypeAlias = bytes | pa.Array
 
 _HIGHEST_PRIORITY = 9
+# In milliseconds; it can be added to any time without an overflow.
+_LONGEST_TTL = 1 << 62
 
 
 def header_values(
@@ -121,8 +123,8 @@ class RowFields:
         if rules.ttl is not None and name == rules.ttl.header and "ttl" in columns:
             left = columns["ttl"].cast(pa.int64())
             problems.add_flagged(
-                _true(pc.less_equal(left, 0)),
-                lambda row: f"its ttl is {left[row]} ms, and must be more than 0",
+                _true(pc.or_(pc.less_equal(left, 0), pc.greater(left, _LONGEST_TTL))),
+                lambda row: f"its ttl is {left[row]} ms, and must be more than 0 and at most {_LONGEST_TTL}",
             )
             return pc.add(left, rules.ttl.after(now)).cast(pa.string())
         column = self._column_of.get(name, "")

@@ -73,7 +73,7 @@ def _headers(cells: Cells, rules: SendRules, target: str, now: float) -> Iterato
         if rules.ttl.milliseconds is not None:
             options.setdefault(rules.ttl.header, str(base + rules.ttl.milliseconds))
         if cells.get("ttl") is not None:
-            if cells["ttl"] <= 0:
+            if not 0 < cells["ttl"] <= 2**62:
                 raise _Refused(SinkRowError)
             own[rules.ttl.header] = str(base + cells["ttl"]).encode()
     order += [header for _, header in rules.columns]

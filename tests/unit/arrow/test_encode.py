@@ -314,6 +314,25 @@ def test_options_that_the_version_cannot_carry_are_refused_before_any_row() -> N
         encoder_for(batch_of({"body": []}), version="1.0", headers=(("a", "\n"),))
 
 
+@pytest.mark.parametrize("given", ["columns", "dedup_header"])
+def test_a_name_that_the_version_cannot_carry_is_refused_before_any_row(given: str) -> None:
+    """As a header line of 1.0, ``a:b`` is the header ``a``."""
+    name: dict[str, Any] = {"columns": (("a:b", "a:b"),)}
+    if given == "dedup_header":
+        name = {"dedup_key": ("a:b",), "dedup_header": "a:b"}
+    batch = batch_of({"body": [b""], "a:b": pa.array(["x"])})
+    with pytest.raises(FrameEncodeError, match="'a:b'"):
+        encoder_for(batch, version="1.0", **name)
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_a_time_to_live_too_large_to_be_added_to_a_time(absolute: bool) -> None:
+    """It would wrap around to a time long ago, and the broker would confirm the message and drop it."""
+    ttl = TimeToLive("expires", absolute, None)
+    with pytest.raises(SinkRowError, match="its ttl is 9223372036854775807 ms"):
+        slices({"body": [b""], "ttl": [2**63 - 1]}, ttl=ttl)
+
+
 class TestDrop:
     def test_the_others_are_sent_and_receipts_have_no_gap(self, caplog: pytest.LogCaptureFixture) -> None:
         rows = {"body": [b"0", None, b"2", None], "destination": ["/x", "/y", "/x", None]}
@@ -361,6 +380,27 @@ class TestDeadLetters:
             "content-length": "4",
         }
         assert found[2].body == b"good"
+
+    @pytest.mark.rule("S.11")
+    def test_have_the_headers_of_their_columns_and_the_id_of_the_row(self) -> None:
+        rows = {
+            "body": [b"0", b"1"],
+            "order": pa.array([7, 7]),
+            "persistent": [None, False],
+            "priority": [4, 12],
+        }
+        columns = (("order", "order"), ("persistent", "persistent"), ("priority", "priority"))
+        good, bad = frames(
+            rows,
+            columns=columns,
+            dedup_key=("order",),
+            dedup_header="id",
+            on_error="deadletter",
+            dead_letter="/dead",
+        )
+        assert (bad.get("destination"), bad.get("order")) == ("/dead", "7")
+        assert bad.get("id") == good.get("id") is not None
+        assert (bad.get("persistent"), bad.get("priority")) == (None, None)
 
     @pytest.mark.parametrize(("bad", "error", "_"), [row for row in BAD_ROWS if row[1] is not RowTooLarge])
     def test_every_reason_but_size(self, bad: dict[str, Any], error: type[SinkRowError], _: str) -> None:
