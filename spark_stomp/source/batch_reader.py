@@ -38,6 +38,8 @@ log = get_log(__name__)
 
 _SUBSCRIPTION = "0"
 _DISCONNECT_TIMEOUT = 5.0
+# More than the buffers of both sockets hold: a broker that sends on does not mind DISCONNECT.
+_MOST_BEFORE_THE_END = 32 << 20
 
 
 class BatchPartition(InputPartition):
@@ -298,7 +300,7 @@ def _disconnect(connection: Connection, dialect: Dialect) -> None:
     try:
         if dialect.unsubscribe_returns:
             connection.session.unsubscribe(_SUBSCRIPTION)
-        connection.disconnect(_DISCONNECT_TIMEOUT)
+        connection.disconnect(_DISCONNECT_TIMEOUT, _MOST_BEFORE_THE_END)
     except StompError as error:
         # The rows are complete, and a broker that misses DISCONNECT gives the messages back all the same.
         log.info("the batch read did not end with an orderly DISCONNECT: %s", error)

@@ -63,6 +63,7 @@ class Connection:
         self.session = session
         self.written = 0
         self.rested = 0.0
+        self._received = 0
         self.last_frame_byte = clock()
         self._stream = stream
         self._clock = clock
@@ -164,13 +165,13 @@ class Connection:
         """The exception for an ERROR frame; ``what`` names the request that it answers, if that is known."""
         return broker_error(event, self.peer, what, self._secrets)
 
-    def disconnect(self, timeout: float) -> None:
-        """Send DISCONNECT and wait up to ``timeout`` seconds for its receipt.
+    def disconnect(self, timeout: float, most: int | None = None) -> None:
+        """Send DISCONNECT and wait for its receipt: ``timeout`` seconds, and for about ``most`` bytes.
 
         Raises ReceiptTimeout, BrokerError on an ERROR frame, or what :meth:`poll` raises.
         """
         self.require_open()
-        deadline = self._clock() + timeout
+        deadline, before = self._clock() + timeout, self._received
         self.session.disconnect(self.session.new_receipt())
         while True:
             for event in self.poll(max(0.0, deadline - self._clock())):
@@ -180,6 +181,8 @@ class Connection:
                     raise self.error_of(event)
             if self._clock() >= deadline:
                 raise ReceiptTimeout(f"{self.peer} did not confirm DISCONNECT within {timeout:g}s")
+            if most is not None and self._received - before >= most:
+                raise ReceiptTimeout(f"{self.peer} sent {most} bytes and did not confirm DISCONNECT")
 
     def await_receipt(
         self,
@@ -278,6 +281,7 @@ class Connection:
             if begun or _PART_OF_FRAME.search(data):
                 self.last_frame_byte, begun = now, True
             count += len(data)
+            self._received += len(data)
 
     def _events(self) -> list[Event]:
         """All events that the session has; an error after some of them is kept for the next poll."""

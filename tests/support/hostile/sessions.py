@@ -85,7 +85,7 @@ def uses_one_handle_for_all(peer: Peer) -> None:
 def forges_the_receipt_of_acks(peer: Peer) -> None:
     """The ids of receipts can be guessed: the next one is sent before any ACK was asked for."""
     peer.subscribe()
-    peer.send(message(1) + receipt("r-2") + receipt("r-3"))
+    peer.send(receipt("r-2") + receipt("r-3") + message(1))
     peer.hold()
 
 
