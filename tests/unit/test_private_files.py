@@ -213,7 +213,9 @@ class TestPlantedLinks:
             fence(tmp_path / "checkpoint")
         assert precious.read_bytes() == PRECIOUS
 
-    @pytest.mark.parametrize("name", ["status.json", f"status.json.{os.getpid()}.tmp"])
+    @pytest.mark.parametrize(
+        "name", ["status.json", f"status.json.{os.getpid()}.tmp"], ids=["file", "temporary"]
+    )
     def test_where_the_status_is_to_be(self, tmp_path: Path, precious: Path, name: str) -> None:
         link = self.planted(tmp_path / "status", name, precious)
         with pytest.raises(OSError, match="link") as refused:
