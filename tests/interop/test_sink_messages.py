@@ -46,10 +46,14 @@ def send(broker: Broker, rows: dict[str, Any], **options: Any) -> Confirmed:
 
 def taken(broker: Broker, destinations: str | list[str], count: int, **options: Any) -> list[dict[str, Any]]:
     """The rows of the source, headers as a dict; all are ACKed."""
+    queues = [destinations] if isinstance(destinations, str) else destinations
     named = destinations if isinstance(destinations, str) else json.dumps(destinations)
     with Run(broker.options(destination=named, **options), ("body", "headers", "destination")) as query:
         rows = query.take(count)
         query.commit()
+        # The end of the run would not wait for as long as a busy broker may take.
+        for queue in queues:
+            broker.wait_for(queue, ready=0, unacked=0)
     return [row | {"headers": dict(row["headers"])} for row in rows]
 
 

@@ -15,8 +15,8 @@ from support.brokers.process import Process
 __all__ = ["JAVA_OPTIONS", "PAGE_SIZES", "ActiveMQ", "DebianActiveMQ", "stomp_properties", "with_tls"]
 
 _POM = Path(__file__).with_name("activemq.pom.xml")
-# Quick to start, and small.
-JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# Quick to start, and small. A hundred thousand messages in four queues are too many for half of this heap.
+JAVA_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BEAN = "org.apache.activemq:type=Broker,brokerName=localhost"
 PAGE_SIZES = (200, 230, 370)
 _NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
