@@ -64,7 +64,8 @@ def _refuse_overwrite(overwrite: bool) -> None:
     if overwrite:
         raise UnsupportedError(
             "messages that were sent cannot be replaced: use mode('append') for a batch, "
-            "outputMode('append') or outputMode('update') for a stream"
+            "outputMode('append') for a stream. To send the changed rows of an aggregate, use "
+            "outputMode('update') with foreachBatch, and write each batch with df.write"
         )
 
 

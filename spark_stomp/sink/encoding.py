@@ -15,6 +15,8 @@ log = get_log(__name__)
 
 # So that the slice that waits for room adds little to what the window holds.
 _SLICES_IN_WINDOW = 4
+# The frames of a slice are one column, and its offsets have 32 bits; escapes make a header twice as long.
+_LARGEST_SLICE = 256 << 20
 # Columns that are headers, and how all brokers spell these.
 _COLUMNS = {
     "content_type": "content-type",
@@ -23,7 +25,8 @@ _COLUMNS = {
     "correlation_id": "correlation-id",
     "reply_to": "reply-to",
 }
-# Destinations that were warned of in this process; workers run many tasks.
+# Destinations that were warned of in this process, so many at most; workers run many tasks.
+_MOST_SAID = 20
 _said: set[str] = set()
 
 
@@ -51,7 +54,7 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
         dead_letter=message.dead_letter_destination or "",
         limits=options.connection.limits,
         most_messages=options.receipt_window,
-        most_bytes=max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW),
+        most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),
     )
     return RowEncoder(columns, rules, on_destinations=lambda names: _warn(names, dialect))
 
@@ -90,6 +93,6 @@ def _warn(destinations: Iterable[str], dialect: Dialect) -> None:
     """Say of which destinations messages may be lost although they are confirmed."""
     for destination in destinations:
         line = dialect.unrouted(destination)
-        if line is not None and destination not in _said:
+        if line is not None and destination not in _said and len(_said) < _MOST_SAID:
             _said.add(destination)
             log.warning("%s", line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -48,5 +49,7 @@ def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _arrow_value(value: Any) -> Any:
-    """A map as Arrow takes it: a list of pairs."""
+    """A map as Arrow takes it, a list of pairs; a time with its zone, which is the worker's own."""
+    if isinstance(value, datetime):
+        return value.astimezone()
     return list(value.items()) if isinstance(value, dict) else value

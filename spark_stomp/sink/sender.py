@@ -121,7 +121,8 @@ class Sender:
         What has come is read first: this process may have been suspended, so time alone proves nothing.
         """
         due = self._progress.due_in()
-        if self._poll(connection, max(0.0, due)) or due > 0:
+        self._poll(connection, max(0.0, due))
+        if due > 0:
             return
         verdict = self._progress.check()
         if verdict is Verdict.BLOCKED:
@@ -139,16 +140,14 @@ class Sender:
                 f"{self._options.receipt_timeout:g}s and blockedTimeout {self._options.blocked_timeout:g}s)"
             )
 
-    def _poll(self, connection: Connection, timeout: float) -> bool:
-        """Write and read; wait up to ``timeout`` seconds if there is nothing. Returns whether bytes moved."""
+    def _poll(self, connection: Connection, timeout: float) -> None:
+        """Write and read; wait up to ``timeout`` seconds if there is nothing."""
         events = connection.poll(timeout)
-        flushed = self._unflushed and connection.written > self._written
-        if flushed:
+        if self._unflushed and connection.written > self._written:
             self._made_progress(connection)
         self._written = connection.written
         self._unflushed = self._unflushed and connection.has_unsent
         self._handle(connection, events)
-        return flushed or bool(events)
 
     def _handle(self, connection: Connection, events: list[Event]) -> None:
         for event in events:

@@ -58,11 +58,13 @@ def was_reported(options: SinkOptions, run: str | None) -> bool:
 
 
 def _read(file: StatusFile) -> Document:
+    """What the last batch showed; nothing if that cannot be counted on."""
     try:
-        before: Document = json.loads(file.read())
-    except (FileNotFoundError, ValueError):
+        before = json.loads(file.read())
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
-    return before
+    sound = isinstance(before, dict) and all(isinstance(before.get(key, 0), int | float) for key in _COUNTED)
+    return before if sound else {}
 
 
 def _warn_once(options: SinkOptions, why: str) -> None:

@@ -35,12 +35,14 @@ class _Held:
         self.sent_at = np.zeros(len(part), np.float64)
         self.left = len(part)
 
-    def end_within(self, room: int) -> int:
-        """Up to which frame the next ones have ``room`` bytes in all, or fewer."""
-        begin = int(self.part.ends[self.sent - 1]) if self.sent else 0
+    def end_within(self, start: int, room: int) -> int:
+        """Up to which frame those from ``start`` on have ``room`` bytes in all, or fewer."""
+        begin = int(self.part.ends[start - 1]) if start else 0
         return int(np.searchsorted(self.part.ends, begin + room, side="right"))
 
     def piece(self, start: int, stop: int) -> Piece:
+        """Frames from ``start``, up to ``stop`` or as many as may be written together."""
+        stop = min(stop, max(self.end_within(start, _LARGEST_PIECE), start + 1))
         first = RECEIPT_BASE + self.part.first_receipt
         return Piece(self.part.frames(start, stop), range(first + start, first + stop))
 
@@ -77,17 +79,17 @@ class Window:
         start, stop = held.sent, self._end(held)
         if stop <= start:
             return None
-        stop = min(stop, max(held.end_within(_LARGEST_PIECE), start + 1))
-        held.sent = stop
+        piece = held.piece(start, stop)
+        held.sent = stop = start + len(piece.receipts)
         held.sent_at[start:stop] = now
         self.unconfirmed += stop - start
-        self.unconfirmed_bytes += int(held.sizes[start:stop].sum())
-        return held.piece(start, stop)
+        self.unconfirmed_bytes += len(piece.frames)
+        return piece
 
     def _end(self, held: _Held) -> int:
         """Up to which of its frames ``held`` may be sent now."""
         start, count = held.sent, len(held.part)
-        by_bytes = held.end_within(self._most_bytes - self.unconfirmed_bytes)
+        by_bytes = held.end_within(start, self._most_bytes - self.unconfirmed_bytes)
         stop = min(count, start + self._most_messages - self.unconfirmed, by_bytes)
         if not self.unconfirmed:
             return max(stop, start + 1)
@@ -119,7 +121,10 @@ class Window:
             held.sent_at[: held.sent][waiting] = now
             edges = np.flatnonzero(np.diff(waiting, prepend=False, append=False))
             for start, stop in edges.reshape(-1, 2).tolist():
-                yield held.piece(start, stop)
+                while start < stop:
+                    piece = held.piece(start, stop)
+                    yield piece
+                    start += len(piece.receipts)
 
     def first_destination(self) -> str:
         """Where the oldest unconfirmed message goes."""

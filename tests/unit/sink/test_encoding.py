@@ -143,6 +143,13 @@ class TestWarnings:
                 frame("rabbitmq", {"body": b""}, destination=destination)
         assert caplog.text.count(f"{destination} is a topic on this broker (rabbitmq)") == 1
 
+    def test_topics_without_number_are_not_all_said(self, caplog: pytest.LogCaptureFixture) -> None:
+        """One for each user, as it may be: neither the log nor memory grows with them."""
+        with caplog.at_level(logging.WARNING):
+            for number in range(100):
+                frame("rabbitmq", {"body": b""}, destination=f"/topic/{number}")
+        assert caplog.text.count("is a topic") == 20
+
     def test_a_topic_of_a_row_is_said_too(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING):
             parsed = {"body": b"", "destination": "/topic/b"}
@@ -156,3 +163,12 @@ class TestWarnings:
                 ).slices(batch)
             )
         assert "/topic/b is a topic" in caplog.text
+
+
+def test_slices_are_bounded_however_large_the_window_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of frames has 32-bit offsets."""
+    bounds: list[int] = []
+    monkeypatch.setattr(encoding, "RowEncoder", lambda columns, rules, **_: bounds.append(rules.most_bytes))
+    options = sink_options("stomp://broker", receiptWindowBytes="64g")
+    row_encoder(options, SinkColumns(("body",), False), "1.2", dialect_named("rabbitmq"))
+    assert bounds == [256 << 20]

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import pytest
 from pyspark.sql import Row
+from pyspark.sql.types import TimestampType
 
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.row_batches import row_batches
@@ -28,6 +34,24 @@ def test_eight_mebibytes_and_one_row_always_goes() -> None:
 
 def test_headers_count() -> None:
     assert sizes(0, 0, 0, header=5 << 20) == [1, 1, 1]
+
+
+@pytest.fixture
+def far_west(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_west")
+@pytest.mark.parametrize("second", [1_700_000_000, 1_699_162_200, 1_699_165_800])
+def test_times_do_not_depend_on_the_time_zone_of_the_worker(second: int) -> None:
+    """Spark 4.0 gives them in that zone, without saying so; two of these are the hour that comes twice."""
+    columns = SinkColumns(("body", "at"), False, (("at", "timestamp"),))
+    (batch,) = row_batches([Row("body", "at")(b"", TimestampType().fromInternal(second * 10**6))], columns)
+    assert batch.column("at")[0].as_py() == datetime.fromtimestamp(second, timezone.utc)
 
 
 def test_none() -> None:

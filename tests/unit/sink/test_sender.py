@@ -387,6 +387,28 @@ class TestABlockedBroker:
         assert time.monotonic() - begun < 10
 
     @pytest.mark.rule("S.4")
+    def test_messages_are_no_progress(self) -> None:
+        message = b"MESSAGE\nsubscription:a\nmessage-id:1\ndestination:/q\n\n%b\0" % (b"x" * 20_000)
+
+        def serve(connection: socket.socket) -> None:
+            connection.recv(4096)
+            connection.sendall(CONNECTED)
+            connection.recv(4096)
+            with suppress(OSError):
+                while True:
+                    connection.sendall(message * 20)
+
+        begun = time.monotonic()
+        with tcp_server(serve) as port:
+            options = sink_options(
+                f"stomp://127.0.0.1:{port}", receiptTimeout="300ms", blockedTimeout="300ms"
+            )
+            with Sender(options) as sender, pytest.raises(ReceiptTimeout):
+                send(sender, 1)
+                sender.finish()
+        assert time.monotonic() - begun < 30
+
+    @pytest.mark.rule("S.4")
     def test_bytes_that_are_taken_are_progress(self) -> None:
         """A large message over a slow line has no receipt for long."""
 

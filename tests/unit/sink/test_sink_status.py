@@ -12,7 +12,7 @@ from support.options import sink_options, source_options
 from spark_stomp import metrics
 from spark_stomp.metrics import prometheus, read_status
 from spark_stomp.sink.figures import TaskFigures
-from spark_stomp.sink.status import report
+from spark_stomp.sink.status import report, was_reported
 from spark_stomp.status_files import status_file
 
 
@@ -73,6 +73,16 @@ def test_one_that_cannot_be_written_costs_one_line(tmp_path: Path, caplog: pytes
     (tmp_path / "missing").mkdir()
     report(options, figures(1), "run", 2)
     assert read_status(tmp_path / "missing/spark_stomp/status.json")["sink"]["confirmed"] == 1
+
+
+@pytest.mark.parametrize("there", ["[]", "null", '{"run": "r", "confirmed": null}', "[" * 100_000])
+def test_what_is_no_status_is_replaced(tmp_path: Path, there: str) -> None:
+    """The batch is confirmed: nothing in a file may fail it."""
+    options = sink_options("stomp://h", statusFile=tmp_path / "status.json")
+    (tmp_path / "status.sink.json").write_text(there)
+    assert not was_reported(options, "other")
+    report(options, figures(1), "r", 0)
+    assert read_status(tmp_path / "status.json")["sink"]["confirmed"] == 1
 
 
 def test_nowhere_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

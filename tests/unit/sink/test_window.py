@@ -73,6 +73,7 @@ def test_what_is_written_together_is_bounded() -> None:
     window.add(encoded([b"x" * (300 << 10)] * 8 + [b"y" * (2 << 20)]))
     pieces = [len(piece.receipts) for piece in iter(lambda: window.take(0.0), None)]
     assert pieces == [3, 3, 2, 1]
+    assert [len(piece.receipts) for piece in window.send_again(0.0)] == pieces
 
 
 def test_what_was_not_confirmed_is_sent_again_and_nothing_else() -> None:
