@@ -388,7 +388,7 @@ class TestABlockedBroker:
 
     @pytest.mark.rule("S.4")
     def test_messages_are_no_progress(self) -> None:
-        message = b"MESSAGE\nsubscription:a\nmessage-id:1\ndestination:/q\n\n%b\0" % (b"x" * 20_000)
+        message = b"MESSAGE\nsubscription:a\nmessage-id:1\ndestination:/q\n\n%b\0" % (b"x" * 300)
 
         def serve(connection: socket.socket) -> None:
             connection.recv(4096)
@@ -396,7 +396,7 @@ class TestABlockedBroker:
             connection.recv(4096)
             with suppress(OSError):
                 while True:
-                    connection.sendall(message * 20)
+                    connection.sendall(message * 2000)
 
         begun = time.monotonic()
         with tcp_server(serve) as port:
