@@ -22,6 +22,8 @@ from spark_stomp.transport import Connection, Pump, open_connection
 log = get_log(__name__)
 
 _DISCONNECT_TIMEOUT = 5.0
+# Read at once: thousands of receipts. What a broker sends instead of them takes little memory then.
+_READ = 256 << 10
 
 
 class Sender:
@@ -142,7 +144,7 @@ class Sender:
 
     def _poll(self, connection: Connection, timeout: float) -> None:
         """Write and read; wait up to ``timeout`` seconds if there is nothing."""
-        events = connection.poll(timeout)
+        events = connection.poll(timeout, _READ)
         if self._unflushed and connection.written > self._written:
             self._made_progress(connection)
         self._written = connection.written
