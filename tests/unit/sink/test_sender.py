@@ -418,8 +418,8 @@ class TestABlockedBroker:
             connection.sendall(CONNECTED)
             received, head = 0, b""
             while received < 40 << 20:
-                begun = received
-                while received - begun < 1 << 20:
+                enough = min(received + (1 << 20), 40 << 20)
+                while received < enough:
                     data = connection.recv(1 << 20)
                     head = head or data
                     received += len(data)
