@@ -40,7 +40,6 @@ from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
-from spark_stomp.receiver.retry import Retry, may_recover, out_of_time
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.subscription import (
     choose_subscription,
@@ -49,6 +48,7 @@ from spark_stomp.receiver.subscription import (
     risks,
 )
 from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport.retry import Retry, may_recover, out_of_time
 
 log = get_log(__name__)
 

@@ -13,11 +13,11 @@ from spark_stomp.errors import BrokerError, ConnectionLost, LoginRefused, Receip
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
-from spark_stomp.receiver.retry import Retry, may_recover, out_of_time
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.progress import Progress, Verdict
 from spark_stomp.sink.window import Window
 from spark_stomp.transport import Connection, Pump, open_connection
+from spark_stomp.transport.retry import Retry, may_recover, out_of_time
 
 log = get_log(__name__)
 

@@ -378,7 +378,7 @@ RULES = [
     Broken(
         "4.8",
         "a refused login is not tried again",
-        "receiver.retry:may_recover",
+        "transport.retry:may_recover",
         "LoginRefused | DestinationRefused | TlsRefused",
         "DestinationRefused | TlsRefused",
         f"{RECEIVER}::TestReconnect::test_a_login_that_is_refused_now_ends_it_at_once",
@@ -386,7 +386,7 @@ RULES = [
     Broken(
         "4.8",
         "a certificate that is refused is not tried again",
-        "receiver.retry:may_recover",
+        "transport.retry:may_recover",
         "LoginRefused | DestinationRefused | TlsRefused",
         "LoginRefused | DestinationRefused",
         f"{RECEIVER}::TestReconnect::test_a_certificate_that_is_refused_now_ends_it_at_once",
@@ -712,7 +712,7 @@ RULES = [
     Broken(
         "7.4",
         "a frame over a limit ends the receiver",
-        "receiver.retry:may_recover",
+        "transport.retry:may_recover",
         "isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)",
         "True",
         f"{RECEIVER}::test_a_frame_over_the_limit_is_a_failure_and_stays_on_the_broker",

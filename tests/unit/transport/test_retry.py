@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp import errors
-from spark_stomp.receiver.retry import Retry, may_recover
+from spark_stomp.transport.retry import Retry, may_recover
 
 
 def delays(retry: Retry, now: float = 0.0) -> list[float]:
