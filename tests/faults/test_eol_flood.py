@@ -23,8 +23,8 @@ from support.waiting import wait_until
 from spark_stomp.errors import ConnectTimeout, ReceiptTimeout, StompError
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.task import send_batches
-from spark_stomp.source import batch_reader
-from spark_stomp.source.batch_reader import browse
+from spark_stomp.source import browse as browsing
+from spark_stomp.source.browse import browse
 from spark_stomp.source.planning import Mode
 from spark_stomp.transport import open_connection
 
@@ -103,7 +103,7 @@ def test_receipts_of_the_sink() -> None:
 
 def test_the_end_of_a_batch_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes instead of the receipt of DISCONNECT is not read without end."""
-    monkeypatch.setattr(batch_reader, "_DISCONNECT_TIMEOUT", 60.0)
+    monkeypatch.setattr(browsing, "_DISCONNECT_TIMEOUT", 60.0)
     with flooding(None) as url:
         begun = time.monotonic()
         assert list(browse(source_options(url, idleTimeout="1s"))) == []

@@ -21,7 +21,7 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import StompError
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.task import send_batches
-from spark_stomp.source.batch_reader import browse
+from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.transport import open_connection
 from support.driven import Run, publish

@@ -17,7 +17,7 @@ from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection, SinkColumns
 from spark_stomp.sink.task import Confirmed
 from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
-from spark_stomp.source.batch_reader import browse
+from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import RowSettings
 
 QUEUE = "/queue/out"

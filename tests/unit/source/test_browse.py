@@ -14,6 +14,7 @@ from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.arrow import decode_frames
+from spark_stomp.brokers import Dialect
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import (
@@ -24,7 +25,8 @@ from spark_stomp.errors import (
 )
 from spark_stomp.options import Endpoint, parse_batch_options
 from spark_stomp.schema import Projection
-from spark_stomp.source.batch_reader import StompBatchReader, browse
+from spark_stomp.source.batch_reader import StompBatchReader
+from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import RowSettings
 
 QUEUE = "/queue/a"
@@ -320,6 +322,21 @@ def test_nothing_runs_on_after_a_read_that_was_given_up(devbroker: DevBroker) ->
     rows.close()  # type: ignore[attr-defined]
     assert not any(thread.name.startswith("stomp-batch-read") for thread in threading.enumerate())
     wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, PATIENCE, "the message given back")
+
+
+def test_whoever_browses_may_refuse_before_anything_is_taken(devbroker: DevBroker) -> None:
+    devbroker.publish_many(QUEUE, BODIES)
+    asked = []
+
+    def refuse(dialect: Dialect, destination: str) -> None:
+        asked.append((dialect.name, destination))
+        raise UnsupportedError("not here")
+
+    options = parse_batch_options({"url": devbroker.url, "destination": QUEUE, "broker": "generic"})
+    with pytest.raises(UnsupportedError, match="not here"):
+        next(browse(options, refuse))
+    assert asked == [("generic", QUEUE)]
+    assert devbroker.queue(QUEUE).delivered == 0
 
 
 class TestMalformed:

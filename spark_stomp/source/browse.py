@@ -1,0 +1,287 @@
+"""What is in the queues now, without consuming it: for batch reads, and for the command line.
+
+Browses if the broker can; otherwise takes the messages un-acked and gives them back. No Spark is needed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.errors import StompError, TooManyMessages
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.logs import get_log, show
+from spark_stomp.options import SourceOptions
+from spark_stomp.protocol import (
+    ErrorReceived,
+    Event,
+    Frame,
+    FrameDecoder,
+    MalformedMessage,
+    MessageBlock,
+    MessageReceived,
+    MessagesScanned,
+)
+from spark_stomp.protocol.versions import ack_modes
+from spark_stomp.transport import Connection, Pump, open_connection
+
+log = get_log(__name__)
+
+_SUBSCRIPTION = "0"
+_DISCONNECT_TIMEOUT = 5.0
+# More than the buffers of both sockets hold: a broker that sends on does not mind DISCONNECT.
+_MOST_BEFORE_THE_END = 32 << 20
+
+
+def browse(
+    options: SourceOptions, check: Callable[[Dialect, str], object] = lambda dialect, destination: None
+) -> Iterator[tuple[FrameBatch, Dialect]]:
+    """Up to ``maxMessages`` raw frames in the destinations, each read until ``idleTimeout`` of silence.
+
+    Nothing is ACKed. If the broker cannot browse, the messages are taken and given back at the end, which
+    costs each of them one delivery; the log says so, and says if the read was cut off. ``check`` is called
+    with the broker's dialect and each destination before anything is taken from it, and may raise.
+
+    Raises TooManyMessages if there are more than ``maxMessages`` and the user did not set that option, or
+    UnsupportedError if a destination is a topic.
+    """
+    return _BatchRead(options, check).batches()
+
+
+class _BatchRead:
+    """One batch read: how much was taken so far, and what cut it off."""
+
+    def __init__(self, options: SourceOptions, check: Callable[[Dialect, str], object]) -> None:
+        self._options = options
+        self._check = check
+        self._deadline = time.monotonic() + options.max_drain_time
+        # The connection is used only with this lock held: the pump uses it too.
+        self._lock = threading.Lock()
+        self._taken = 0
+        self._cut_off_by: str | None = None
+        self._warned_of_stray = False
+
+    def batches(self) -> Iterator[tuple[FrameBatch, Dialect]]:
+        show(self._options.connection.log_level)
+        for note in self._options.notes:
+            log.warning("%s", note)
+        for destination in self._options.destinations:
+            if self._options.capped and not self._room:
+                self._cut_off_by = self._cap
+            if self._cut_off_by is not None:
+                break
+            yield from self._read_destination(destination)
+        if self._cut_off_by is not None:
+            log.warning(
+                "the batch read of %s was cut off after %s: there may be more",
+                ", ".join(self._options.destinations),
+                self._cut_off_by,
+            )
+
+    @property
+    def _room(self) -> int:
+        return self._options.max_messages - self._taken
+
+    @property
+    def _cap(self) -> str:
+        return f"maxMessages ({self._options.max_messages})"
+
+    def _read_destination(self, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:
+        options, before = self._options, self._taken
+        with open_connection(options.connection, scan=True) as connection:
+            connection.require_open()
+            version = connection.session.version or "1.0"
+            dialect = dialect_for(connection.session.server, options.connection.broker)
+            self._check(dialect, destination)
+            too_many = ended = False
+            early = _subscribe(connection, options, dialect, destination, self._room)
+            # Spark may take its time with a batch of rows.
+            with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
+                for block in self._blocks(connection, destination, early):
+                    there, ended = _messages_in(block, version, dialect)
+                    shown = min(there, self._room)
+                    if shown:
+                        yield _batch(block, shown, version, destination, self._taken - before), dialect
+                    self._taken += shown
+                    too_many = shown < there or (options.capped and not self._room and not ended)
+                    if ended or too_many:
+                        break
+            _warn(dialect, destination, self._taken - before, options)
+            _disconnect(connection, dialect)
+        if dialect.browse_headers is not None and not (ended or too_many):
+            log.warning("the broker did not say that the browse has ended: %s may have more", destination)
+        if too_many:
+            self._end_early()
+        elif self._taken - before == dialect.browse_limit:
+            self._check_browse(destination, dialect.browse_limit)
+
+    def _check_browse(self, destination: str, limit: int) -> None:
+        """As many messages came as the broker shows at most; fine only if no more were asked for."""
+        if not self._options.capped or self._room:
+            raise TooManyMessages(
+                f"{destination}: the broker ended the browse after {limit} messages, which is its "
+                "maxBrowsePageSize unless configured otherwise, so there may be more. Raise it in the "
+                f"destination policy, or accept as many with maxMessages = {self._taken}"
+            )
+
+    def _end_early(self) -> None:
+        """There are, or there may be, more messages than ``maxMessages``."""
+        options = self._options
+        if not options.capped:
+            raise TooManyMessages(
+                f"{', '.join(options.destinations)}: there are more than {options.max_messages} messages, "
+                "and without the option maxMessages a batch read shows all or none. Set maxMessages to more "
+                "than there are, or to as many as you want to see: the rows then end there"
+            )
+        self._cut_off_by = self._cap
+
+    def _blocks(self, connection: Connection, destination: str, early: list[Event]) -> Iterator[MessageBlock]:
+        """The blocks of messages as they come, until ``idleTimeout`` of silence or ``maxDrainTime``.
+
+        Silence is that no part of a frame comes.
+        """
+        events, begun = early, time.monotonic()
+        while True:
+            for event in events:
+                if isinstance(event, ErrorReceived):
+                    raise connection.error_of(event)
+                if isinstance(event, MalformedMessage):
+                    if self._options.on_malformed == "fail":
+                        raise event.as_error(destination)
+                    event = MessagesScanned(MessageBlock.of_malformed(event))
+                if isinstance(event, MessageReceived):
+                    self._warn_of_stray(event)
+                elif isinstance(event, MessagesScanned):
+                    yield event.block
+                    begun = time.monotonic()
+            silent_until = max(begun, connection.last_frame_byte) + self._options.idle_timeout
+            remaining = min(silent_until, self._deadline) - time.monotonic()
+            if remaining <= 0:
+                if self._deadline < silent_until:
+                    self._cut_off_by = f"maxDrainTime ({self._options.max_drain_time:g}s)"
+                return
+            with self._lock:
+                events = connection.poll(remaining)
+
+    def _warn_of_stray(self, event: MessageReceived) -> None:
+        if not self._warned_of_stray:
+            self._warned_of_stray = True
+            log.warning("%s", event.stray)
+
+
+def _subscribe(
+    connection: Connection, options: SourceOptions, dialect: Dialect, destination: str, room: int
+) -> list[Event]:
+    session = connection.session
+    selector = () if options.selector is None else (("selector", options.selector),)
+    further = selector + options.subscribe_headers
+    dialect.check_batch_read(destination, further, allow_loss=options.allow_loss)
+    # Never `auto`, not even to browse: a broker that ignores the browse header would count all as consumed.
+    individual = "client-individual" in ack_modes(session.version or "1.0")
+    receipt = session.new_receipt()
+    # Nothing is ACKed, so nothing makes room for what comes after the last message: the end mark of a browse,
+    # or the one message too many that is an error.
+    after_last = 0 if options.capped and dialect.browse_headers is None else 1
+    session.subscribe(
+        _SUBSCRIPTION,
+        destination,
+        ack="client-individual" if individual else "client",
+        headers=dialect.batch_read_headers(destination, room + after_last) + further,
+        receipt=receipt,
+    )
+    early = _EarlyEvents(room)
+    connection.await_receipt(
+        receipt, options.connection.connect_timeout, f"SUBSCRIBE to {destination}", early.take
+    )
+    return early.events
+
+
+class _EarlyEvents:
+    """The messages that come before the subscription is confirmed.
+
+    A broker may send them without end: kept are as many as show that there are more than ``room``, and one of
+    another subscription.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.events: list[Event] = []
+        self._room = room
+        self._stray = False
+
+    def take(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, (MessagesScanned, MalformedMessage)) and self._room >= 0:
+                self.events.append(event)
+                self._room -= len(event.block.ends) if isinstance(event, MessagesScanned) else 1
+            elif isinstance(event, MessageReceived) and not self._stray:
+                self.events.append(event)
+                self._stray = True
+
+
+def _messages_in(block: MessageBlock, version: str, dialect: Dialect) -> tuple[int, bool]:
+    """How many frames of ``block`` are messages, and whether the next one is the end mark of a browse."""
+    if dialect.browse_headers is None or block.malformed or b"browser:end" not in block.data:
+        return len(block.ends), False
+    decoder = FrameDecoder(version)
+    decoder.receive_data(block.data)
+    for index in range(len(block.ends)):
+        frame = _next_frame(decoder)
+        if dialect.end_of_browse(frame.get("browser")):
+            return index, True
+    return len(block.ends), False
+
+
+def _next_frame(decoder: FrameDecoder) -> Frame:
+    while True:
+        event = decoder.next_event()
+        if isinstance(event, Frame):
+            return event
+
+
+def _batch(block: MessageBlock, count: int, version: str, destination: str, first: int) -> FrameBatch:
+    return FrameBatch(
+        data=block.data[: block.ends[count - 1]],
+        ends=np.asarray(block.ends[:count], dtype=np.int64),
+        version=version,
+        received_at=time.time_ns() // 1_000,
+        receiver=f"{destination}#look",
+        first_sequence=first,
+        malformed=block.malformed,
+    )
+
+
+def _warn(dialect: Dialect, destination: str, taken: int, options: SourceOptions) -> None:
+    unknown = dialect.unknown_kind(destination, options.subscribe_headers)
+    if unknown is not None and not options.allow_loss:
+        log.warning("%s", unknown)
+    if dialect.browse_limit is not None and options.selector is not None:
+        log.warning(
+            "the batch read of %s with a selector shows only what is among the first messages of the queue: "
+            "%s looks at no more than maxBrowsePageSize of them, %d by default",
+            destination,
+            dialect.name,
+            dialect.browse_limit,
+        )
+    if dialect.browse_headers is None:
+        cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
+        log.warning(
+            "the batch read of %s took %d message(s) and gives them back un-acked: this broker cannot "
+            "browse%s",
+            destination,
+            taken,
+            cost,
+        )
+
+
+def _disconnect(connection: Connection, dialect: Dialect) -> None:
+    try:
+        if dialect.unsubscribe_returns:
+            connection.session.unsubscribe(_SUBSCRIPTION)
+        connection.disconnect(_DISCONNECT_TIMEOUT, _MOST_BEFORE_THE_END)
+    except StompError as error:
+        # The rows are complete, and a broker that misses DISCONNECT gives the messages back all the same.
+        log.info("the batch read did not end with an orderly DISCONNECT: %s", error)
