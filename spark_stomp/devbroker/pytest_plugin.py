@@ -8,6 +8,8 @@ import pytest
 
 from spark_stomp.devbroker.server import DevBroker
 
+__all__ = ["stomp_devbroker"]
+
 
 @pytest.fixture
 def stomp_devbroker() -> Iterator[DevBroker]:

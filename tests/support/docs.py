@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spark_stomp import errors
 from spark_stomp.metrics import JOURNAL, QUERY, RECEIVERS, SINK, TOTALS, Key
 from spark_stomp.options import OPTIONS, Option
 from spark_stomp.schema import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
@@ -12,6 +13,7 @@ from spark_stomp.source.status import SUMMED
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 _STATUS_PAGE = ROOT / "docs" / "status.md"
+_API_PAGE = ROOT / "docs" / "api.md"
 
 _OPTIONS_PAGE = """\
 # Options
@@ -59,6 +61,14 @@ Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query.
 """
 
 
+_ERRORS = """\
+Errors of a query reach your program as exceptions of Spark with the text of these: look for the code in it.
+The classes are for who calls Python code of the package. What each code means is in [errors.md](errors.md).
+
+{errors}
+"""
+
+
 def pages() -> dict[Path, str]:
     """Each generated page as it should be."""
     columns = _COLUMNS_PAGE.format(
@@ -70,6 +80,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "options.md": _OPTIONS_PAGE.format(options=options_table()),
         ROOT / "docs" / "columns.md": columns,
         _STATUS_PAGE: _with_keys(_STATUS_PAGE.read_text(encoding="utf-8")),
+        _API_PAGE: _with_errors(_API_PAGE.read_text(encoding="utf-8")),
     }
 
 
@@ -102,6 +113,22 @@ def _with_keys(page: str) -> str:
         summed=", ".join(f"`{name}`" for name in SUMMED),
     )
     return f"{before}## The keys\n\n{keys}{heading}{after}"
+
+
+def _with_errors(page: str) -> str:
+    """The page of the API, whose table of errors alone is generated."""
+    before, heading, rest = page.partition("## `spark_stomp.errors`\n")
+    _, command, after = rest.partition("## The command\n")
+    return f"{before}{heading}\n{_ERRORS.format(errors=errors_table())}{command}{after}"
+
+
+def errors_table() -> str:
+    """All exceptions, each with its code and its parents, as a Markdown table."""
+    classes = [getattr(errors, name) for name in errors.__all__]
+    return "| name | code | is also |\n|---|---|---|\n" + "".join(
+        _row(f"`{one.__name__}`", f"`{one.code}`", ", ".join(f"`{base.__name__}`" for base in one.__bases__))
+        for one in classes
+    )
 
 
 def keys_table(keys: tuple[Key, ...]) -> str:

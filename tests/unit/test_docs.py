@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -73,6 +74,14 @@ def test_every_error_code_exists(page: Path) -> None:
     assert named <= CODES
 
 
+def test_what_to_take_instead_exists() -> None:
+    # In docs/migration.md the second cell of each row names what this package has.
+    cells = [cells[1] for cells in rows(text_of(ROOT / "docs" / "migration.md")) if len(cells) == 2]
+    named = {name for cell in cells for name in re.findall(r"`([a-z]+[A-Z]\w*)(?:=[^`]*)?`", cell)}
+    assert len(named) > 15
+    assert named <= {option.key for option in OPTIONS}
+
+
 class TestReadme:
     def test_leads_to_every_page(self) -> None:
         links = re.findall(r"\]\(([^)#]+)", text_of(README))
@@ -92,6 +101,28 @@ def test_the_page_of_test_support_has_every_module() -> None:
 
 def test_the_page_of_errors_has_every_code() -> None:
     assert set(re.findall(r"`(STOMP_[A-Z_]+)`", text_of(ROOT / "docs" / "errors.md"))) == CODES
+
+
+class TestApi:
+    PAGE = ROOT / "docs" / "api.md"
+
+    def test_lists_what_each_module_exports(self) -> None:
+        modules = re.findall(r"^## `([\w.]+)`$", text_of(self.PAGE), re.MULTILINE)
+        assert len(modules) == 5
+        for module in modules:
+            listed = [cells[0].strip("`") for cells in rows(section(self.PAGE, f"`{module}`"))[1:]]
+            assert sorted(listed) == sorted(importlib.import_module(module).__all__), module
+
+    def test_its_program_uses_nothing_else(self) -> None:
+        (block,) = re.findall(r"```python\n(.*?)```", text_of(self.PAGE), re.DOTALL)
+        used = {
+            (node.module, alias.name)
+            for node in ast.walk(ast.parse(block))
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spark_stomp")
+            for alias in node.names
+        }
+        assert used
+        assert all(name in importlib.import_module(str(module)).__all__ for module, name in used)
 
 
 class TestArchitecture:
