@@ -2,6 +2,7 @@
 # make test    everything except the long runs, in two processes
 # make lint    ruff and mypy
 # make coverage    which lines and branches the tests without Spark do not reach
+# make matrix  the core tests on every release of Spark, classic and Connect; writes docs/compatibility.md
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
 # make soak    the property tests at length and the long runs, in two processes, with a line for each at the end
 # make bench   the benchmarks, some hours; writes tests/benchmarks/RESULTS.md
@@ -9,7 +10,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test coverage lint brokers soak bench clean
+.PHONY: demo test coverage lint matrix brokers soak bench clean
 
 VENV := .venv
 BIN := $(abspath $(VENV))/bin
@@ -48,6 +49,10 @@ coverage: export COVERAGE_FILE := $(abspath .coverage)
 coverage: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/coverage run --rcfile=../pyproject.toml -m pytest -m "not soak and not spark" $(ARGS)
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
+# Each release of Spark is fetched at the first time (some 400 MB each). `ARGS="4.0-3.10"` takes one environment.
+matrix: $(STAMPS)/dev
+	cd tests && $(BIN)/python -m support.releases $(ARGS)
 
 brokers: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/python -m support.brokers $(ARGS)

@@ -1,9 +1,9 @@
-"""The wheel: what is in it, and that Spark finds the data source in it by itself."""
+"""Wheel and sdist: what is in them, and that Spark finds the data source in them by itself."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import email
+import re
 import sys
 import sysconfig
 import venv
@@ -11,8 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
+from support.releases import ENVIRONMENTS
+from support.wheel import ROOT, build, run
 
 # Run by the Python of a new environment. Nothing is imported but pyspark, and nothing registered.
 FIND_SOURCE = """
@@ -27,43 +27,32 @@ spark.stop()
 """
 
 
-def run(*command: str | Path, **options: str) -> str:
-    """Run to the end within two minutes and return what was printed; fails with what was printed."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | options
-    result = subprocess.run(
-        command, capture_output=True, text=True, timeout=150, env=environment, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheel, and the sdist that it was made of."""
+    return build(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy of the sources: setuptools leaves its work in the tree it builds from."""
-    source = tmp_path_factory.mktemp("source")
-    run(
-        "cp",
-        "-r",
-        *(ROOT / name for name in ("spark_stomp", "pyproject.toml", "README.md", "LICENSE")),
-        source,
-    )
-    target = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", target, source)
-    (built,) = target.glob("*.whl")
-    return built
+def wheel(built: tuple[Path, Path]) -> Path:
+    return built[0]
+
+
+def environment(folder: Path, package: Path) -> Path:
+    """The interpreter of a new environment with the package in it, and all else from this one."""
+    venv.create(folder, symlinks=True)
+    executable = folder / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", executable, "install", "--no-deps", "--no-index")
+    # Its own packages come first, so the package hides a spark_stomp that may be installed here.
+    packages = run(executable, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    (Path(packages) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    run(*pip, "--no-build-isolation", package)
+    return executable
 
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new environment with the wheel in it, and all else from this one."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, symlinks=True)
-    executable = folder / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", executable, "install", "--no-deps", "--no-index", wheel)
-    # Its own packages come first, so the wheel hides a spark_stomp that may be installed here.
-    packages = run(executable, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    (Path(packages) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    return executable
+    return environment(tmp_path_factory.mktemp("environment"), wheel)
 
 
 def test_every_module_is_in_the_wheel(wheel: Path) -> None:
@@ -89,10 +78,50 @@ def test_the_command_is_installed(python: Path) -> None:
     assert "devbroker" in run(python.parent / "spark-stomp", "--help")
 
 
+def test_the_sdist_installs_the_same(built: tuple[Path, Path], python: Path, tmp_path: Path) -> None:
+    from_sdist = environment(tmp_path, built[1])
+    listing = (
+        "import importlib.metadata as m; files = m.files('spark-stomp'); "
+        "print(*sorted(str(f) for f in files if f.suffix == '.py'), m.version('spark-stomp'))"
+    )
+    assert run(from_sdist, "-c", listing) == run(python, "-c", listing)
+    assert "devbroker" in run(from_sdist.parent / "spark-stomp", "--help")
+
+
+def test_it_is_the_release_that_the_changelog_names(wheel: Path) -> None:
+    (newest,) = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[:1]
+    assert wheel.name.split("-")[1] == newest
+
+
+def test_metadata_has_an_address_and_every_python(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    metadata = email.message_from_bytes(archive.read(name))
+    assert any(url.startswith("Homepage, https://") for url in metadata.get_all("Project-URL", []))
+    pythons = {environment.python for environment in ENVIRONMENTS}
+    classifiers = set(metadata.get_all("Classifier", []))
+    assert {f"Programming Language :: Python :: {python}" for python in pythons} <= classifiers
+    assert "Typing :: Typed" in classifiers
+
+
+def test_a_program_that_uses_the_api_is_typed(python: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.DOTALL)
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    (tmp_path / "wrong.py").write_text(f"{program}\n\nwrong: int = code_of(StompError('x'))\n", "utf-8")
+    # From that folder, so that the wheel is looked at and not the sources.
+    mypy = f"cd {tmp_path} && {sys.executable} -m mypy --strict --python-executable {python}"
+    run("sh", "-c", f"{mypy} program.py")
+    with pytest.raises(AssertionError, match="Incompatible types"):
+        run("sh", "-c", f"{mypy} wrong.py")
+
+
 @pytest.mark.spark
 def test_spark_finds_the_source_without_registration(python: Path, tmp_path: Path) -> None:
     script = tmp_path / "find_source.py"
     script.write_text(FIND_SOURCE, encoding="utf-8")
-    schema, error = run(python, script, PYSPARK_PYTHON=str(python)).splitlines()
+    # The driver's goes before the other where Spark looks for sources.
+    variables = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), str(python))
+    schema, error = run(python, script, **variables).splitlines()
     assert schema == "struct<body:string>"
     assert "nonsense is no option" in error

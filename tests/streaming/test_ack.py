@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from support.spark import Recorder, Running, drains, single_batch, stomp_stream
+from support.spark import Recorder, Running, classic_only, drains, single_batch, stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 QUEUE = "/queue/orders"
 BODIES = [b"order %d" % number for number in range(50)]
@@ -61,6 +61,7 @@ def test_with_the_checkpoint_named_no_further_call_is_needed(
 
 
 @pytest.mark.rule("1.1")
+@classic_only("a foreachBatch function runs in another process, and cannot ask this one's broker")
 def test_nothing_is_acked_while_its_batch_runs(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -83,12 +84,8 @@ def test_nothing_is_acked_while_its_batch_runs(
 @pytest.mark.rule("1.1")
 def test_a_batch_that_fails_is_not_acked(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
     devbroker.publish_many(QUEUE, BODIES)
-
-    def sink(batch: DataFrame, batch_id: int) -> None:
-        batch.count()
-        raise RuntimeError("the sink is down")
-
-    with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, sink) as running:
+    seen = Recorder(error="the sink is down")
+    with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, seen) as running:
         assert "the sink is down" in running.failure()
     wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
     view = devbroker.queue(QUEUE)

@@ -12,7 +12,7 @@ from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 QUEUE = "/queue/orders"
 BODIES = [b"order %d" % number for number in range(30)]

@@ -14,7 +14,7 @@ from support.waiting import PATIENCE, wait_until
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.metrics import prometheus, read_status
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 QUEUE, ARCHIVE = "/queue/orders", "/queue/archive"
 BODIES = [b"order %d" % number for number in range(30)]

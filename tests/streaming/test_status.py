@@ -20,6 +20,7 @@ QUEUE = "/queue/orders"
 BODIES = [b"order %d" % number for number in range(30)]
 
 
+@pytest.mark.core
 def test_the_status_file_is_beside_the_checkpoint_until_the_end(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def bodies(count: int, size: int = 0) -> list[bytes]:
     return [b"%06d" % number + b"x" * size for number in range(count)]
 
 
+@pytest.mark.core
 def test_a_prefetch_smaller_than_the_backlog_is_no_standstill(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_available_now_ends_while_producers_keep_sending(
     assert view.depth == view.enqueued - len(seen.bodies)
 
 
+@pytest.mark.core
 def test_available_now_on_an_empty_queue_ends_after_the_idle_time(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:
@@ -149,6 +151,7 @@ def test_several_receivers_and_several_queues(
     assert devbroker.queue("/queue/a").depth == devbroker.queue("/queue/b").depth == 0
 
 
+@pytest.mark.core
 @pytest.mark.rule("5.8")
 @pytest.mark.parametrize(
     ("count", "prefetch"), [(500, 50), pytest.param(25_000, 10_000, marks=pytest.mark.soak)]

@@ -1,4 +1,4 @@
-"""Results that long runs write into ``tests/faults/README.md``, each between markers of its own."""
+"""What long runs write into pages, ``tests/faults/README.md`` by default, each between its own markers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["README", "found", "put"]
 README = Path(__file__).parents[1] / "faults" / "README.md"
 
 
-def found(name: str) -> str:
+def found(name: str, page: Path = README) -> str:
     """What stands there under this name."""
-    _, begin, rest = README.read_text().partition(_begin(name))
-    assert begin, f"{README} has no place for {name!r}"
+    _, begin, rest = page.read_text().partition(_begin(name))
+    assert begin, f"{page} has no place for {name!r}"
     return rest.partition(_END)[0]
 
 
-def put(name: str, text: str) -> None:
+def put(name: str, text: str, page: Path = README) -> None:
     """Replace what stands there under this name."""
-    with README.open("r+") as page:
-        fcntl.flock(page, fcntl.LOCK_EX)  # against a run's other process
-        whole = page.read().replace(_begin(name) + found(name), _begin(name) + text)
-        page.seek(0)
-        page.truncate()
-        page.write(whole)
+    with page.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # against a run's other process
+        whole = file.read().replace(_begin(name) + found(name, page), _begin(name) + text)
+        file.seek(0)
+        file.truncate()
+        file.write(whole)
 
 
 def _begin(name: str) -> str:

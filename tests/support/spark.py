@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
 import sys
+import tempfile
 import time
+import uuid
+import warnings
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -19,30 +25,48 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from support.release import spark_release
 from support.waiting import PATIENCE, wait_until
 
-__all__ = ["BatchFiles", "Recorder", "Running", "drains", "single_batch", "spark_session", "stomp_stream"]
+__all__ = [
+    "BatchFiles",
+    "Recorder",
+    "Running",
+    "classic_only",
+    "drains",
+    "single_batch",
+    "spark_session",
+    "stomp_stream",
+]
 
 # A second failure would end the query: tests make a task fail once.
 MASTER = "local[2,2]"
+# Spark's own variable: if it is set, sessions are of Spark Connect.
+REMOTE = os.environ.get("SPARK_REMOTE")
 
 
 def spark_session(master: str = MASTER, **conf: str) -> SparkSession:
-    """A quiet session on loopback whose Python workers run this interpreter."""
+    """A quiet session on loopback whose Python workers run this interpreter; of Connect with SPARK_REMOTE."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master(master).appName("spark_stomp tests")
+    builder = SparkSession.builder.remote(REMOTE) if REMOTE else SparkSession.builder.master(master)
+    builder = builder.appName("spark_stomp tests")
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        # Made with the first table; each process has its own.
+        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/warehouse-{os.getpid()}",
         "spark.ui.showConsoleProgress": "false",
         **conf,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    with warnings.catch_warnings():
+        if REMOTE:  # the server has started with the settings that Connect then says it cannot change
+            warnings.simplefilter("ignore", UserWarning)
+        session = builder.getOrCreate()
+    if not REMOTE:
+        session.sparkContext.setLogLevel("OFF")
     return session
 
 
@@ -59,19 +83,44 @@ def stomp_stream(
 
 
 class Recorder:
-    """A foreachBatch function that keeps every batch's bodies, in order, by batch id."""
+    """A foreachBatch function that keeps every batch's bodies, in order, by batch id.
 
-    def __init__(self) -> None:
-        self.batches: dict[int, list[bytes]] = defaultdict(list)
+    It keeps them in files, because over Connect it is called in another process. With ``error`` each call
+    ends in that error.
+    """
+
+    def __init__(self, error: str | None = None) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="recorder-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._error = error
+        self._known: dict[Path, tuple[int, list[bytes]]] = {}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         rows: list[Row] = batch.select("body").collect()
-        self.batches[batch_id] += [bytes(row.body) for row in rows]
+        entry = (batch_id, [bytes(row.body) for row in rows])
+        # Names sort in the order of the calls, and a name that ends so is a whole file.
+        written = self._folder / f"{time.time_ns():020d}-{uuid.uuid4().hex}"
+        written.write_bytes(pickle.dumps(entry))
+        written.rename(written.with_suffix(".batch"))
+        if self._error:
+            raise RuntimeError(self._error)
+
+    @property
+    def batches(self) -> dict[int, list[bytes]]:
+        """The bodies of each batch so far; those of a batch that came again stand behind the first ones."""
+        batches: dict[int, list[bytes]] = defaultdict(list)
+        for path in sorted(self._folder.glob("*.batch")):
+            if path not in self._known:
+                self._known[path] = pickle.loads(path.read_bytes())
+            batch_id, bodies = self._known[path]
+            batches[batch_id] += bodies
+        return batches
 
     @property
     def bodies(self) -> list[bytes]:
         """All bodies, batch by batch."""
-        return [body for batch_id in sorted(self.batches) for body in self.batches[batch_id]]
+        batches = self.batches
+        return [body for batch_id in sorted(batches) for body in batches[batch_id]]
 
 
 class BatchFiles:
@@ -162,3 +211,8 @@ drains = pytest.mark.skipif(
 single_batch = pytest.mark.skipif(
     spark_release() >= (4, 2), reason="from Spark 4.2 on AvailableNow drains a Python source"
 )
+
+
+def classic_only(reason: str) -> pytest.MarkDecorator:
+    """A mark for what cannot be shown over Spark Connect."""
+    return pytest.mark.skipif(bool(REMOTE), reason=f"over Spark Connect: {reason}")
