@@ -12,6 +12,7 @@ from ``tests/``. Ends with 1 if a test failed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -131,7 +132,12 @@ def test(environment: Environment, mode: str) -> Result:
     command = [str(environment.executable), "-m", "pytest", "streaming", f"--junitxml={report}"]
     command += ["-m", "core and not soak", "-q", "-p", "no:cacheprovider"]
     began = time.monotonic()
-    subprocess.run(command, cwd=tests, env=variables, timeout=_TESTING, check=False)
+    with report.with_suffix(".log").open("wb") as log, contextlib.suppress(subprocess.TimeoutExpired):
+        process = subprocess.Popen(command, cwd=tests, env=variables, stdout=log, stderr=log)
+        try:
+            process.wait(_TESTING)
+        finally:
+            process.kill()
     return result_of(report, environment, mode, round(time.monotonic() - began))
 
 
@@ -166,6 +172,8 @@ def run_one(environment: Environment, modes: Collection[str], wheel: Path) -> No
     for mode, result in zip(modes, ThreadPoolExecutor().map(result_in, modes), strict=True):
         (environment.folder / f"{mode}.json").write_text(json.dumps(asdict(result)), encoding="utf-8")
         print(row(result), flush=True)
+        if result.failed:
+            print(f"What failed is in {environment.folder / mode}.log.", file=sys.stderr)
 
 
 def results_in(folder: Path) -> list[Result]:
