@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from support import releases
-from support.releases import MODES, Environment, Result, results_in, run_one, table
+from support.findings import found
+from support.releases import MODES, PAGE, Environment, Result, results_in, run_one, table
 
 OLD = Environment("4.0", "3.10")
 REPORT = """<testsuites><testsuite>
@@ -48,3 +49,9 @@ def test_a_report_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_run_without_a_report_is_a_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases, "run", lambda *command: "4.0.5 3.10.13\n")
     assert releases.result_of(folder / "none.xml", OLD, "classic", 9).failed == 1
+
+
+def test_the_page_shows_no_failure() -> None:
+    lines = [line.split(" | ") for line in found("matrix", PAGE).splitlines() if line.startswith("| 4")]
+    assert lines
+    assert {line[5] for line in lines} <= {"0", "-"}
