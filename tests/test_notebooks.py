@@ -1,45 +1,98 @@
-"""The notebooks run from beginning to end, and show what their text says."""
+"""The notebooks run from beginning to end, and show what their text says; they are kept with it."""
 
 from __future__ import annotations
 
-import warnings
+import base64
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.docs import README
+from support.notebooks import NOTEBOOKS, execute, printed, read
 
-with warnings.catch_warnings():
-    # On import, some versions of jupyter_core announce a change of their default folders.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import nbformat
-    from nbclient import NotebookClient
+# What each prints, among other things, on every run and everywhere but on Databricks.
+PRINTS = {
+    "01_quickstart.ipynb": [
+        *(f"|order {number}|" for number in range(10)),
+        "every sale is a row: True",
+        "every message is acknowledged: True",
+        "3 seen, 3 still there",
+        "[STOMP_OPTIONS_INVALID]",
+        "did you mean idleTimeout?",
+    ],
+    "02_exactly_once.ipynb": [
+        "the program ended by signal 9",
+        "parquet is in the middle: True",
+        "delta is in the middle: True",
+        "Delta has batch 3 already: left out",
+        "parquet: 6000 rows, 6000 different orders, at most 1 of each",
+        "delta: 6000 rows, 6000 different orders, at most 1 of each",
+        "Not on Databricks",
+    ],
+    "03_event_time.ipynb": [
+        "published while the query was away, and kept: True",
+        "kept after the second run: 0",
+        "all movements that came in time are counted: True",
+        "some of those that came too late are left out: True",
+        "Not on Databricks",
+    ],
+}
+# Of a file, so that it is shown at once.
+MOST_BYTES = 300_000
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 
 
-def printed(notebook: nbformat.NotebookNode) -> str:
-    """All that the cells of an executed notebook have written to the standard output."""
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    return "".join(output.text for output in outputs if output.get("name") == "stdout")
+def pictures(notebook: Any) -> list[bytes]:
+    """The PNG files in the outputs of a notebook."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return [
+        base64.b64decode(output.data["image/png"])
+        for output in outputs
+        if "image/png" in output.get("data", ())
+    ]
+
+
+def test_each_has_its_lines() -> None:
+    assert sorted(PRINTS) == [path.name for path in NOTEBOOKS]
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
-def test_quickstart(tmp_path: Path) -> None:
-    notebook = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4)
-    client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}})
-    text = printed(client.execute())
-    assert "1000 seen, 1000 still there" in text
-    # Batches hold 400 at most; how many there are depends on when the messages come.
-    assert f"{ {n: price(n) for n in range(7)} }" in text
-    assert "1000 acknowledged, 0 left" in text
-    assert "[STOMP_OPTIONS_INVALID] idletimout is no option; did you mean idleTimeout?" in text
+@pytest.mark.timeout(420)
+@each_notebook
+def test_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As in a kernel that nobody has prepared.
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    notebook = execute(path, tmp_path)
+    assert [line for line in PRINTS[path.name] if line not in printed(notebook)] == []
+    assert len(pictures(notebook)) == 1
+    # Nothing is left where a reader keeps the notebook.
+    assert list(tmp_path.iterdir()) == []
 
 
-def price(article: int) -> int:
-    return sum(number * 3 % 100 for number in range(1000) if number % 7 == article)
+@each_notebook
+def test_is_kept_as_it_ran(path: Path) -> None:
+    # `python -m support.notebooks` in tests/ runs them and writes what they show.
+    notebook = read(path)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert [output for cell in code for output in cell.outputs if output.output_type == "error"] == []
+    assert [line for line in PRINTS[path.name] if line not in printed(notebook)] == []
+    assert len(pictures(notebook)) == 1
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.name)
-def test_kept_without_output(path: Path) -> None:
-    cells = nbformat.read(path, as_version=4).cells
-    assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
+@each_notebook
+def test_is_small_and_says_nothing_of_the_machine(path: Path) -> None:
+    assert path.stat().st_size < MOST_BYTES
+    # %%writefile names a folder that the notebook has made.
+    lines = [line for line in printed(read(path)).splitlines() if not line.startswith("Writing ")]
+    assert [line for line in lines if re.search(r"/(tmp|root|home|Users)/", line)] == []
+
+
+def test_the_first_one_has_the_quickstart_of_the_readme() -> None:
+    section = README.read_text(encoding="utf-8").split("## Quickstart\n", 1)[1]
+    found = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    assert found
+    assert found[1].rstrip() in [cell.source for cell in read(NOTEBOOKS[0]).cells]

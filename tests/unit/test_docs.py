@@ -64,7 +64,7 @@ def anchors(page: Path) -> set[str]:
 @each_page
 def test_every_option_in_a_code_block_exists(page: Path) -> None:
     blocks = "".join(re.findall(r"```python\n(.*?)```", text_of(page), re.DOTALL))
-    used = set(re.findall(r"\.option\(\"(\w+)\"", blocks)) - {"path", "truncate"}  # of files, of the console
+    used = set(re.findall(r"\.option\(\"(\w+)\"", blocks)) - {"path"}  # of parquet
     assert used <= {option.key for option in OPTIONS}
 
 
