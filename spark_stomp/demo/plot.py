@@ -60,4 +60,5 @@ def _progress(axes: Axes, samples: Sequence[Sample]) -> None:
     unacked = [sample.flights_queue.unacked for sample in samples]
     axes.fill_between(seconds, unacked, step="post", color="#999999", alpha=0.5, label="un-acked")
     axes.set(title="Messages through the queue", xlabel="seconds", ylabel="messages", ylim=(0, None))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(frameon=False)
