@@ -34,6 +34,10 @@ REFILL_MAX = 0.5
 REFILL_RATE = 100.0
 """... and if there is something, only after a batch that had so many messages a second."""
 
+REFILL_BUSY = 5_000.0
+"""If the last batch had so many messages a second and took all there were, more are waited for in any case:
+a batch costs Spark as much as some 10,000 messages."""
+
 SMALL_BATCH = 1_000
 SMALL_BYTES = 1 << 20
 """A batch of less costs Spark as much, so that a small window is not halved."""
@@ -195,11 +199,13 @@ class Decision(enum.Enum):
 @dataclass(frozen=True)
 class LastBatch:
     """It had so many ``messages``, and ``seconds`` after it was cut, at the monotonic time ``ended``, Spark
-    asked for the next one. This made room in the window."""
+    asked for the next one. This made room in the window. ``limited``: it left messages behind.
+    """
 
     messages: int = 0
     seconds: float = 0.0
     ended: float = 0.0
+    limited: bool = False
 
     @property
     def refill_until(self) -> float:
@@ -207,9 +213,9 @@ class LastBatch:
         return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)
 
     @property
-    def is_slow(self) -> bool:
-        """Whether so few messages come that none is worth a wait."""
-        return self.messages < self.seconds * REFILL_RATE
+    def is_busy(self) -> bool:
+        """Whether so many messages come that a larger batch is worth a wait, and no limit holds them back."""
+        return not self.limited and self.messages >= self.seconds * REFILL_BUSY
 
 
 @dataclass(frozen=True)
@@ -286,7 +292,10 @@ def awaits_refill(limits: Limits, situation: Situation) -> bool:
         return False
     if situation.new == 0:
         return True
-    return limits.min_messages is None and not last.is_slow and 2 * situation.new < last.messages
+    if limits.min_messages is not None or last.messages < last.seconds * REFILL_RATE:
+        return False
+    half_full = any(one.window is None or 2 * one.new >= one.window for one in situation.available)
+    return 2 * situation.new < last.messages or (last.is_busy and not half_full)
 
 
 def _more_may_come(situation: Situation) -> bool:

@@ -243,7 +243,8 @@ class QueryRuntime:
     def _note_cut(self, mode: Mode, situation: Situation, start: Offset, end: Offset) -> None:
         self._more_waiting = leaves_more(mode, situation, end)
         self._tell_what_is_left(mode, situation)
-        self._last = LastBatch(sum(part.high - part.low for part in plan(start, end)))
+        messages = sum(part.high - part.low for part in plan(start, end))
+        self._last = LastBatch(messages, limited=self._more_waiting)
         self._cut_at = time.monotonic()
         self._pending_since = None
         self._turn += 1

@@ -481,7 +481,7 @@ RULES = [
         "5.10",
         "the first messages after the ACKs are no batch of their own",
         "source.planning:awaits_refill",
-        "2 * situation.new < last.messages",
+        "2 * situation.new < last.messages or (last.is_busy and not half_full)",
         "False",
         f"{SOURCE}/test_waiting.py::TestRefill::test_waits_for_half_as_much_as_the_last_batch",
     ),
@@ -516,6 +516,14 @@ RULES = [
         "not more_acks and not self._deliveries.receipts_awaited",
         "True",
         f"{RECEIVER}::test_the_end_sends_all_groups",
+    ),
+    Broken(
+        "5.10",
+        "a batch that left messages behind is followed at once",
+        "source.planning:LastBatch.is_busy",
+        "not self.limited",
+        "True",
+        f"{SOURCE}/test_waiting.py::TestRefill::test_but_not_if_the_last_batch_left_some_behind",
     ),
     Broken(
         "5.6",

@@ -108,6 +108,18 @@ class TestRefill:
         assert self.decided(new=9, last=slow, after=REFILL_MAX - 0.01) is Decision.WAIT
         assert self.decided(new=9, last=slow, after=REFILL_MAX + 0.01) is Decision.CUT
 
+    def test_where_many_come_for_half_of_the_window(self) -> None:
+        busy = LastBatch(5_000, 0.3, ended=0.0)
+        assert self.decided(new=4_900, last=busy, window=40_000) is Decision.WAIT
+        assert self.decided(new=20_000, last=busy, window=40_000) is Decision.CUT
+        assert self.decided(new=4_900, last=busy, window=40_000, after=0.16) is Decision.CUT
+        slower = LastBatch(1_000, 0.3, ended=0.0)
+        assert self.decided(new=900, last=slower, window=40_000) is Decision.CUT
+
+    def test_but_not_if_the_last_batch_left_some_behind(self) -> None:
+        limited = LastBatch(5_000, 0.3, ended=0.0, limited=True)
+        assert self.decided(new=4_900, last=limited, window=40_000) is Decision.CUT
+
     def test_not_where_few_messages_come(self) -> None:
         assert self.decided(new=1, last=LastBatch(20, 0.3)) is Decision.CUT
 
