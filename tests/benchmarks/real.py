@@ -36,8 +36,6 @@ GOALS = {"default": 0.55, "tuned": 0.7}
 OTHERS = 5
 MOST_OCTETS = 1_000_000_000
 WARM_UP = 20_000
-# ActiveMQ's maxPageSize in conf/brokers: it sends no more un-acknowledged, whatever the prefetch.
-WINDOWS = {"activemq": 20_000}
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,11 @@ class Load:
         """How many are measured; ``asked`` by the arguments."""
         return asked or (5 if self.has_goals else 1)
 
-    def tuned(self, broker: str) -> dict[str, str]:
-        """Options for much traffic: large batches, and a window of four, or less if the broker bounds it."""
+    @property
+    def tuned(self) -> dict[str, str]:
+        """Options for much traffic: large batches, and a window of four."""
         batch = max(50, min(25_000, 64_000_000 // self.octets))
-        window = min(4 * batch, WINDOWS.get(broker, 4 * batch))
-        least = str(min(batch, window // 2))
-        return {"prefetch": str(window), "minMessagesPerTrigger": least, "maxTriggerDelay": "1s"}
+        return {"prefetch": str(4 * batch), "minMessagesPerTrigger": str(batch), "maxTriggerDelay": "1s"}
 
 
 class Measurement:
@@ -95,7 +92,7 @@ class Measurement:
             "bare socket": self._bare,
             "receiver alone": self._alone,
             "default": partial(self._through_spark, {}),
-            "tuned": partial(self._through_spark, load.tuned(broker.name)),
+            "tuned": partial(self._through_spark, load.tuned),
         }
 
     def round(self, names: Sequence[str]) -> tuple[dict[str, Figures], Series]:
@@ -116,7 +113,7 @@ class Measurement:
             yield
 
     def _bare(self, queue: str) -> Figures:
-        prefetch = int(self._load.tuned(self._broker.name)["prefetch"])
+        prefetch = int(self._load.tuned["prefetch"])
         headers = self._broker.prefetch(prefetch, self._load.octets)
         settings = {
             "messages": self._messages,
@@ -126,7 +123,7 @@ class Measurement:
         return self._by_itself("bare", self._broker.program("receive", queue, **settings))
 
     def _alone(self, queue: str) -> Figures:
-        options = {**self._options(queue), **self._load.tuned(self._broker.name)}
+        options = {**self._options(queue), **self._load.tuned}
         return self._by_itself("alone", asdict(Alone(options, self._messages)))
 
     def _by_itself(self, name: str, settings: dict[str, object]) -> Figures:

@@ -78,7 +78,8 @@ def run(
 ) -> Streamed:
     """Run a query until so many rows were counted. ``meanwhile`` is called about ten times a second."""
     count, processes = sink or Count(), processes or Processes()
-    with tempfile.TemporaryDirectory() as name:
+    # The status file may be written once more after the end of the query.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         status = folder / "status.json"
         stream = spark.readStream.format("stomp").options(**options).option("statusFile", str(status))
