@@ -9,6 +9,7 @@ The way of a message, and the parts of the package from the ground up::
 ``errors``         the exception tree and its codes
 ``logs``           log lines: what each is about, and how they come out of Spark's Python processes
 ``quoting``        what a peer said, as it may stand in an error or a log line
+``terminal``       what is drawn in a terminal
 ``worker``         what a Python worker of Spark does again around every task, and need not
 ``framebatch``     raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
@@ -28,6 +29,7 @@ The way of a message, and the parts of the package from the ground up::
 ``sink``           the writers that Spark drives, and the connection that they send on
 ``datasource``     what ``format("stomp")`` means: wiring only
 ``metrics``        the status of a query, read from its file, and as text for Prometheus
+``commands``       what ``spark-stomp`` can do: probe, send, tail, status, devbroker
 ``cli``            the command ``spark-stomp``
 ``_autoload``      the package ``pyspark_stomp``, by which Spark finds the source
 ``demo``           the demonstration behind ``make demo``

@@ -1,150 +1,113 @@
-"""The command ``spark-stomp``: for now, the dev broker on the command line."""
+"""``spark-stomp``: finds the command, and makes a sentence and an exit code of what goes wrong."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from types import FrameType
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Final, Protocol, cast
 
 from spark_stomp import __version__
-from spark_stomp.devbroker import DevBroker
+from spark_stomp.commands.exits import CLOSED_PIPE, FAILED, INTERRUPTED, USAGE, UsageError, exit_code
+from spark_stomp.errors import StompError
 
-_PASSWORD_VARIABLE = "SPARK_STOMP_DEVBROKER_PASSWORD"
-_NOTICE = "In-memory and for development only: nothing is kept when it ends. Ctrl-C ends it."
+_COMMANDS: Final = {
+    "probe": "who the broker is, and what the connector will do with it",
+    "send": "send a message a line, each confirmed by the broker",
+    "tail": "show the messages in a queue without consuming them",
+    "status": "show what a query is doing, from its status file",
+    "devbroker": "run an in-memory STOMP broker, for development only",
+}
+
+
+class _Command(Protocol):
+    """A module of :mod:`spark_stomp.commands`."""
+
+    ABOUT: str
+    MORE: str
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None: ...
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> int:
+        """Do it; returns the exit code. Raises UsageError, StompError, OSError."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with ``argv`` (the process's own by default); returns the exit status."""
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    """Run the command with ``argv`` (the process's own by default); returns the exit code."""
     try:
-        users = _users(arguments.user, arguments.password_file)
-    except ValueError as error:
-        parser.error(str(error))
-    run_devbroker(arguments.host, arguments.port, users or None)
-    return 0
+        with _lines_on_stderr():
+            code = _run(sys.argv[1:] if argv is None else argv)
+            # Here, not at the end of the process: whoever reads may have gone.
+            sys.stdout.flush()
+            return code
+    except StompError as error:
+        return _failed(str(error), exit_code(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still in the buffer would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except OSError as error:
+        return _failed(str(error), FAILED)
 
 
-def run_devbroker(
-    host: str,
-    port: int,
-    users: Mapping[str, str] | None,
-    *,
-    stop: threading.Event | None = None,
-    output: TextIO | None = None,
-) -> None:
-    """Serve until Ctrl-C, SIGTERM or ``stop``; prints the broker's URL.
+def _run(argv: Sequence[str]) -> int:
+    name, rest = _command(argv)
+    # Only the command that is asked for: the others need pyarrow, which takes a while to load.
+    command = cast(_Command, import_module(f"spark_stomp.commands.{name}"))
+    parser = argparse.ArgumentParser(
+        prog=f"spark-stomp {name}",
+        description=command.ABOUT,
+        epilog=command.MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(parser)
+    arguments = parser.parse_args(rest)
+    try:
+        return command.run(arguments)
+    except UsageError as error:
+        # Without the usage, which would hide it.
+        parser.exit(USAGE, f"{parser.prog}: {error}\n")
 
-    Args:
-        host: address to listen on.
-        port: 0 = any free one.
-        users: login -> passcode; None = everybody is let in.
-        stop: ends it when set.
-        output: where to print, by default the standard output.
 
-    Raises:
-        OSError: the address cannot be listened on.
-    """
-    stopping = stop or threading.Event()
-    out = output or sys.stdout
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        DevBroker(host=host, port=port, users=users) as broker,
-        _ended_by_sigterm(stopping),
-    ):
-        out.write(f"STOMP broker at {broker.url}\n{_NOTICE}\n")
-        out.flush()
-        # In slices: a wait without end would not let Ctrl-C through on every platform.
-        while not stopping.wait(1.0):
-            pass
+def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
+    """The name of the command, and its own arguments."""
+    width = max(map(len, _COMMANDS)) + 2
+    parser = argparse.ArgumentParser(
+        prog="spark-stomp",
+        description="STOMP for PySpark Structured Streaming",
+        epilog="commands:\n"
+        + "".join(f"  {name:<{width}}{about}\n" for name, about in _COMMANDS.items())
+        + "\nspark-stomp COMMAND --help shows arguments, examples and exit codes.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND", help="one of those below")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="of the command")
+    parsed = parser.parse_args(argv)
+    return parsed.command, parsed.arguments
 
 
 @contextlib.contextmanager
-def _ended_by_sigterm(stopping: threading.Event) -> Iterator[None]:
-    """SIGTERM sets the event; only a main thread can arrange that."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopping.set()
-
-    before = signal.signal(signal.SIGTERM, stop)
+def _lines_on_stderr() -> Iterator[None]:
+    """Log lines as a person at a terminal wants them: the text alone."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("spark-stomp: %(message)s"))
+    ours = logging.getLogger("spark_stomp")
+    ours.addHandler(handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        ours.removeHandler(handler)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="spark-stomp", description="STOMP for PySpark Structured Streaming")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    about = "run an in-memory STOMP broker, for development only"
-    broker = commands.add_parser("devbroker", help=about, description=about)
-    broker.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    broker.add_argument("--port", type=_port, default=61613, help="port, 0 for any free one (%(default)s)")
-    broker.add_argument(
-        "--user",
-        action="append",
-        default=[],
-        type=_login,
-        metavar="LOGIN",
-        help="let in this user only; may be repeated (default: let everyone in). The password comes from "
-        f"--password-file or the environment variable {_PASSWORD_VARIABLE}: one that is given here could be "
-        "read by everybody on the machine, in the list of processes",
-    )
-    broker.add_argument(
-        "--password-file",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="FILE",
-        help=f"file whose first line is the password; one for each --user, in their order (default: all have "
-        f"the one in {_PASSWORD_VARIABLE})",
-    )
-    return parser
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError("must be a number from 0 to 65535")
-    return int(text)
-
-
-def _login(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("must not be empty")
-    if ":" in text:
-        # Not repeated: what is behind the colon is a password.
-        raise argparse.ArgumentTypeError(
-            "takes a login alone, without a colon, since everybody on the machine can read the list of "
-            f"processes; give the password in --password-file or {_PASSWORD_VARIABLE}"
-        )
-    return text
-
-
-def _users(logins: Sequence[str], files: Sequence[Path]) -> dict[str, str]:
-    """Login -> passcode. Raises ValueError if a password is missing or cannot be read."""
-    if files and len(files) != len(logins):
-        raise ValueError(f"there must be as many --password-file as --user: {len(files)} and {len(logins)}")
-    if files:
-        return dict(zip(logins, map(_first_line, files), strict=True))
-    password = os.environ.get(_PASSWORD_VARIABLE)
-    if logins and password is None:
-        raise ValueError(f"--user needs a password, in --password-file or {_PASSWORD_VARIABLE}")
-    return dict.fromkeys(logins, password or "")
-
-
-def _first_line(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
-    except (OSError, UnicodeError) as error:
-        raise ValueError(f"--password-file {file} cannot be read: {error}") from error
+def _failed(reason: str, code: int) -> int:
+    sys.stderr.write(f"spark-stomp: {reason}\n")
+    return code

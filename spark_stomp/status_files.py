@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from spark_stomp.errors import OptionError
 from spark_stomp.locations import Location, resolve, without_credentials
 from spark_stomp.options import SinkOptions, SourceOptions
 from spark_stomp.private_files import PRIVATE_FOLDER, create_file, replace_file
 
-_BESIDE_CHECKPOINT = "spark_stomp/status.json"
+BESIDE_CHECKPOINT: Final = "spark_stomp/status.json"
+"""Where the status is under a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -78,5 +80,5 @@ def status_file(options: SourceOptions | SinkOptions) -> StatusFile | None:
         location = resolve(wanted)
     except ValueError as error:
         raise OptionError(f"statusFile {without_credentials(wanted)} cannot be opened: {error}") from error
-    beside = f"{location.root}/{_BESIDE_CHECKPOINT}"
+    beside = f"{location.root}/{BESIDE_CHECKPOINT}"
     return StatusFile(location, beside if options.status_file is None else location.root)

@@ -78,6 +78,10 @@ class Broker:
         """The figures of a queue; all 0 if it was never used."""
         return self._queues.get(destination, Queue()).view()
 
+    def views(self) -> dict[str, QueueView]:
+        """The figures of every queue that was used, by its name."""
+        return {name: queue.view() for name, queue in self._queues.items()}
+
     def durable_views(self, topic: str) -> dict[str, QueueView]:
         """The figures of each durable subscription of a topic, by its name."""
         return {name: queue.view() for (of, name), queue in self._durable.items() if of == topic}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from spark_stomp.devbroker.core import Broker, Member, Refused
 from spark_stomp.devbroker.queues import Subscription
 from spark_stomp.errors import RemoteProtocolError
+from spark_stomp.logs import get_log
 from spark_stomp.protocol import (
     NEED_DATA,
     ConnectRequested,
@@ -17,6 +18,9 @@ from spark_stomp.protocol import (
     ServerConnection,
 )
 from spark_stomp.protocol.versions import ack_modes
+from spark_stomp.quoting import quoted, shown
+
+log = get_log(__name__)
 
 HIGH_WATER = 1 << 20
 """No more messages are delivered to a client while so many octets wait for it."""
@@ -24,6 +28,8 @@ HIGH_WATER = 1 << 20
 _UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
 _DURABLE = "durable-subscription-name"
 _Fields = Mapping[str, str]
+# Destinations of one client whose first SEND is a log line, and characters of a line.
+_MOST_SAID = 200
 
 
 @dataclass
@@ -82,6 +88,7 @@ class Peer:
     _deliveries: int = 0
     _member: Member | None = None
     _client_id: str | None = None
+    _sent_to: set[str] = field(default_factory=set)
     connection: ServerConnection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,6 +143,7 @@ class Peer:
         self.finished = True
         member, self._member = self._member, None
         if member is not None:
+            log.info("%s: is gone", self.session)
             self.broker.leave(member)
 
     def _obey(self, now: float) -> None:
@@ -153,8 +161,8 @@ class Peer:
 
     def _admit(self, request: ConnectRequested, now: float) -> None:
         if not self._known(request):
-            detail = f"no user {request.login!r} with this passcode"
-            self.connection.error("Access refused", detail=detail)
+            log.info("%s: refused; its login is %s", self.session, quoted(request.login))
+            self.connection.error("Access refused", detail=_refusal(request.login))
             self._leave()
             return
         self.connection.accept(now, session=self.session)
@@ -162,6 +170,7 @@ class Peer:
         self.counters.connects += 1
         self._member = Member(self)
         self._client_id = dict(reversed(request.headers)).get("client-id")
+        log.info("%s: connected, STOMP %s, login %s", self.session, self.version, quoted(request.login))
 
     def _known(self, request: ConnectRequested) -> bool:
         if self.users is None:
@@ -174,6 +183,7 @@ class Peer:
         try:
             _HANDLERS[frame.command](self, member, fields, frame)
         except Refused as refusal:
+            log.info("%s: %s refused: %s", self.session, frame.command, shown(str(refusal), _MOST_SAID))
             self.connection.error(str(refusal), detail=str(refusal), receipt_id=fields.get("receipt"))
             self._leave()
             return
@@ -194,6 +204,9 @@ class Peer:
 
     def _send(self, member: Member, fields: _Fields, frame: Frame) -> None:
         destination = self._allowed(fields["destination"])
+        if destination not in self._sent_to and len(self._sent_to) < _MOST_SAID:
+            self._sent_to.add(destination)
+            log.info("%s: sends to %s", self.session, quoted(destination))
         self.broker.send(member, destination, frame.body, frame.headers, fields.get("transaction"))
 
     def _subscribe(self, member: Member, fields: _Fields, frame: Frame) -> None:
@@ -202,6 +215,8 @@ class Peer:
             if fields.get(header, "false") != "false":
                 raise Refused(f"this development broker does not support the header {header!r}")
         ack = fields.get("ack", "auto")
+        what = "browses" if fields.get("browser") == "true" else "subscribes to"
+        log.info("%s: %s %s, ack:%s", self.session, what, quoted(destination), shown(ack))
         modes = ack_modes(self.version)
         if ack not in modes:
             raise Refused(f"ack:{ack} is not one of {', '.join(modes)} (STOMP {self.version})")
@@ -220,6 +235,7 @@ class Peer:
         name = fields.get("id") or fields.get("destination")
         if name is None:
             raise Refused("UNSUBSCRIBE needs an id or a destination")
+        log.info("%s: unsubscribes %s", self.session, quoted(name))
         self.broker.unsubscribe(member, name, self._durable_name(fields))
 
     def _durable_name(self, fields: _Fields) -> str | None:
@@ -274,6 +290,13 @@ _HANDLERS: Mapping[str, Callable[[Peer, Member, _Fields, Frame], None]] = {
     "ABORT": Peer._abort,
     "DISCONNECT": Peer._disconnect,
 }
+
+
+def _refusal(login: str | None) -> str:
+    """What an ERROR frame says to who is not let in; the client knows its own login."""
+    if login is None:
+        return "this broker was started with --user: connect with that login and its password (passcode)"
+    return f"no user {quoted(login)} with this password (passcode); this broker was started with other users"
 
 
 def _window(fields: _Fields) -> int | None:

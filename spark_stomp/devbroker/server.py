@@ -150,6 +150,11 @@ class DevBroker:
         with self._changed:
             return self._broker.view(destination)
 
+    def queues(self) -> dict[str, QueueView]:
+        """The figures of every queue that was used, by its name; topics are none."""
+        with self._changed:
+            return self._broker.views()
+
     def durable(self, topic: str) -> dict[str, QueueView]:
         """The figures of each durable subscription of a topic now, by its name.
 
@@ -273,9 +278,10 @@ class DevBroker:
 
     def _accept(self, now: float) -> None:
         try:
-            accepted, _ = self._listener.accept()
+            accepted, address = self._listener.accept()
             self._sessions += 1
             name = f"session-{self._sessions}"
+            log.info("%s: a connection from %s:%d", name, *address[:2])
             peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
             self._links[accepted] = Link(accepted, peer, self._selector)
         except OSError:

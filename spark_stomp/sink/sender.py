@@ -38,12 +38,20 @@ class Sender:
     Errors of :meth:`open`, :meth:`send` and :meth:`finish` say how many messages were confirmed:
     ReceiptTimeout (the broker was blocked for too long), BrokerError, DestinationRefused if the broker says
     which message it refused, LoginRefused, TlsRefused, or ConnectionLost if ``reconnectTimeout`` was not
-    enough. Unless ``patient``, a first connection that cannot be had is an error at once.
+    enough. Unless ``patient``, a first connection that cannot be had is an error at once. They end with what
+    becomes of the others ``afterwards``.
     """
 
-    def __init__(self, options: SinkOptions, *, patient: bool = False) -> None:
+    def __init__(
+        self,
+        options: SinkOptions,
+        *,
+        patient: bool = False,
+        afterwards: str = "Spark sends all of them again",
+    ) -> None:
         show(options.connection.log_level)
         self._options = options
+        self._afterwards = afterwards
         self._patient = patient
         self._connection: Connection | None = None
         self._speaks: tuple[str, Dialect] | None = None
@@ -254,7 +262,7 @@ class Sender:
         which = f", the first to {self._window.first_destination()}" if waiting else ""
         return type(error)(
             f"{error.message}; the broker confirmed {self._window.confirmed} message(s) of this task, and "
-            f"{waiting} that were sent may still arrive{which}; Spark sends all of them again"
+            f"{waiting} that were sent may still arrive{which}; {self._afterwards}"
         )
 
     def _disconnect(self) -> None:

@@ -33,6 +33,7 @@ from spark_stomp.protocol import (
 )
 from spark_stomp.transport.broker_errors import broker_error, without_secrets
 from spark_stomp.transport.stream import READ_SIZE, Stream
+from spark_stomp.transport.tls import TlsSession
 
 _IDLE_POLL = 60.0
 # The most bytes read from the socket before their events are handled, so that neither memory nor the time
@@ -82,6 +83,11 @@ class Connection:
     def peer(self) -> str:
         """``host:port`` of the broker."""
         return self._stream.peer
+
+    @property
+    def tls(self) -> TlsSession | None:
+        """What TLS was agreed on; None if the stream is not encrypted."""
+        return self._stream.tls
 
     @property
     def ended(self) -> bool:

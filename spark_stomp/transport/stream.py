@@ -12,7 +12,7 @@ import ssl
 from typing import Final, Protocol
 
 from spark_stomp.errors import ConnectionLost, TlsRefused
-from spark_stomp.transport.tls import is_refusal
+from spark_stomp.transport.tls import TlsSession, is_refusal
 
 READ_SIZE: Final = 1 << 20
 """Bytes that are asked for at once."""
@@ -33,6 +33,10 @@ class Stream(Protocol):
     @property
     def peer(self) -> str:
         """``host:port`` of the other side."""
+
+    @property
+    def tls(self) -> TlsSession | None:
+        """What TLS was agreed on; None if the stream is not encrypted."""
 
     def fileno(self) -> int:
         """The socket to wait for."""
@@ -70,6 +74,10 @@ class ByteStream:
     @property
     def peer(self) -> str:
         return self._peer
+
+    @property
+    def tls(self) -> TlsSession | None:
+        return TlsSession.of(self._socket) if isinstance(self._socket, ssl.SSLSocket) else None
 
     def fileno(self) -> int:
         return self._socket.fileno()

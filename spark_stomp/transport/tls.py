@@ -9,6 +9,8 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from spark_stomp.errors import ConnectFailed, ConnectTimeout, TlsRefused
@@ -27,6 +29,25 @@ _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 # What says nothing of who the two are: a broker that starts, stops or has a fault of its own, or a bad line.
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")
+
+
+@dataclass(frozen=True)
+class TlsSession:
+    """What both sides agreed on. ``expires`` is the end of the server's certificate; None if it was not
+    checked."""
+
+    version: str
+    cipher: str
+    expires: datetime | None
+
+    @classmethod
+    def of(cls, sock: ssl.SSLSocket) -> TlsSession:
+        """The session of a socket whose handshake is done."""
+        cipher = sock.cipher()
+        # Without verification Python shows nothing of the certificate.
+        end = (sock.getpeercert() or {}).get("notAfter")
+        expires = datetime.fromtimestamp(ssl.cert_time_to_seconds(end), timezone.utc) if end else None  # type: ignore[arg-type]
+        return cls(sock.version() or "", cipher[0] if cipher else "", expires)
 
 
 def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -> ssl.SSLSocket:

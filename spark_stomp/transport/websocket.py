@@ -18,6 +18,7 @@ from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, No
 from spark_stomp.quoting import shown
 from spark_stomp.transport.broker_errors import without_secrets
 from spark_stomp.transport.stream import READ_SIZE, ByteStream
+from spark_stomp.transport.tls import TlsSession
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
@@ -113,6 +114,10 @@ class WebSocketStream:
     @property
     def peer(self) -> str:
         return self._stream.peer
+
+    @property
+    def tls(self) -> TlsSession | None:
+        return self._stream.tls
 
     def fileno(self) -> int:
         return self._stream.fileno()

@@ -19,7 +19,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Each part may import the parts in the rows above its own, and itself. options stands above protocol for its
 # Limits and the headers that it sets itself, which are declared once so; protocol knows nothing of options.
 LAYERS = (
-    ("errors", "logs", "quoting", "worker"),
+    ("errors", "logs", "quoting", "terminal", "worker"),
     ("framebatch",),
     ("protocol",),
     ("options", "schema", "locations", "private_files"),
@@ -27,6 +27,7 @@ LAYERS = (
     ("receiver",),
     ("source", "sink"),
     ("datasource", "metrics"),
+    ("commands",),
     ("cli", "_autoload", "demo", "__init__"),
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}

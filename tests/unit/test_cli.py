@@ -1,172 +1,144 @@
-"""spark_stomp.cli: what the command takes, that it hands it over, and how the broker that it runs ends."""
+"""spark-stomp: which command runs, and what becomes of a mistake, of Ctrl-C and of a closed pipe."""
 
 from __future__ import annotations
 
-import io
+import logging
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from support.tcp import unused_port
 from support.waiting import PATIENCE
 
 from spark_stomp import __version__, cli
-from spark_stomp.cli import run_devbroker
+from spark_stomp.cli import main
+from spark_stomp.commands import probe
 from spark_stomp.devbroker import DevBroker
 
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    """The calls of the dev broker's entry, which returns at once."""
-    calls: list[tuple[object, ...]] = []
-
-    def run(host: str, port: int, users: Mapping[str, str] | None) -> None:
-        calls.append((host, port, users))
-
-    monkeypatch.setattr(cli, "run_devbroker", run)
-    return calls
+COMMANDS = ("probe", "send", "tail", "status", "devbroker")
+PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.cli import main; sys.exit(main())"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
-def test_devbroker_by_default(runs: list[tuple[object, ...]]) -> None:
-    assert cli.main(["devbroker"]) == 0
-    assert runs == [("127.0.0.1", 61613, None)]
-
-
-def test_devbroker_with_everything(runs: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_STOMP_DEVBROKER_PASSWORD", "b:c")
-    users = ["--user", "a", "--user", "d"]
-    assert cli.main(["devbroker", "--host", "::1", "--port", "0", *users]) == 0
-    assert runs == [("::1", 0, {"a": "b:c", "d": "b:c"})]
-
-
-def test_passwords_from_files(
-    runs: list[tuple[object, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One for each user, in their order; the end of the line is no part of it."""
-    monkeypatch.setenv("SPARK_STOMP_DEVBROKER_PASSWORD", "another")
-    for name, content in (("one", "b:c \n"), ("two", "")):
-        (tmp_path / name).write_text(content)
-    users = ["--user", "a", "--password-file", str(tmp_path / "one")]
-    users += ["--password-file", str(tmp_path / "two"), "--user", "d"]
-    assert cli.main(["devbroker", *users]) == 0
-    assert runs == [("127.0.0.1", 61613, {"a": "b:c ", "d": ""})]
-
-
-def test_a_password_on_the_command_line_is_refused_and_not_repeated(
-    runs: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Everybody on the machine can read it in the list of processes."""
-    with pytest.raises(SystemExit):
-        cli.main(["devbroker", "--user", "ada:s3cret"])
-    told = capsys.readouterr().err
-    assert runs == []
-    assert "list of processes" in told and "--password-file" in told
-    assert "s3cret" not in told
-
-
-def test_the_help_says_where_passwords_come_from(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["devbroker", "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert "--password-file FILE" in told and "SPARK_STOMP_DEVBROKER_PASSWORD" in told
-    assert "list of processes" in told
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "required"),
-        (["broker"], "invalid choice"),
-        (["devbroker", "--port", "65536"], "from 0 to 65535"),
-        (["devbroker", "--port", "-1"], "--port"),
-        (["devbroker", "--user", "nobody"], "SPARK_STOMP_DEVBROKER_PASSWORD"),
-        (["devbroker", "--user", ""], "must not be empty"),
-        (["devbroker", "--user", "ada", "--password-file", "/no/such.file"], "/no/such.file"),
-        (["devbroker", "--password-file", "/dev/null"], "as many --password-file as --user"),
-        (["devbroker", "--user", "a", "--user", "b", "--password-file", "/dev/null"], "as many"),
-    ],
-)
-def test_refused(
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("SPARK_STOMP_DEVBROKER_PASSWORD", raising=False)
-    with pytest.raises(SystemExit) as left:
-        cli.main(arguments)
-    assert left.value.code == 2
-    assert message in capsys.readouterr().err
+def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    try:
+        code = main(arguments)
+    except SystemExit as left:
+        code = int(left.code or 0)
+    return code, *capsys.readouterr()
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        cli.main(["--version"])
-    assert left.value.code == 0
-    assert capsys.readouterr().out == f"spark-stomp {__version__}\n"
+    assert told(["--version"], capsys) == (0, f"spark-stomp {__version__}\n", "")
 
 
-def test_a_real_broker_until_sigterm() -> None:
-    command = [sys.executable, "-c", "import sys; from spark_stomp.cli import main; sys.exit(main())"]
+def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = told(["--help"], capsys)
+    assert code == 0
+    assert [name for name in COMMANDS if f"\n  {name} " not in out] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_has_examples_and_exit_codes(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = told([name, "--help"], capsys)
+    assert code == 0
+    assert f"usage: spark-stomp {name}" in out
+    assert re.search(rf"examples:\n  (\S+ \S+ \| )?spark-stomp {name}\b", out)
+    assert "exit codes:\n  0 " in out
+
+
+@pytest.mark.parametrize(("arguments", "words"), [([], "required"), (["broker"], "invalid choice")])
+def test_no_command(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = told(arguments, capsys)
+    assert (code, words in err) == (2, True)
+
+
+def test_no_command_needs_spark(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise RuntimeError('pyspark was imported')\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    for name in COMMANDS:
+        done = subprocess.run(
+            [*PROGRAM, name, "--help"],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["probe", "stmp://broker"], 2, "must begin with stomp://"),
+        (["probe", "stomp://ada:s3cret@broker"], 2, "use the options login and password"),
+        (["probe", "stomp://broker", "-o", "s3cret"], 2, "-o takes KEY=VALUE"),
+        (["probe", "stomp://broker", "-o", "password=s3cret"], 2, "list of processes"),
+        (["probe", "stomp://broker", "-o", "passcode=s3cret"], 2, "--password-file"),
+        (["probe", "stomp://broker", "-o", "tlsKeyPassword=s3cret"], 2, "tlskeypassword=@FILE"),
+        (["probe", "stomp://broker", "-o", "colour=s3cret"], 2, "colour is no option"),
+        (["probe", "stomp://broker", "-o", "broker=x", "-o", "Broker=y"], 2, "given twice"),
+        (["probe", "stomp://broker", "--login", "a", "--password-file", "/no/such"], 2, "/no/such cannot be"),
+        (["tail", "stomp://broker", "/queue/a", "-n", "0"], 2, "a number from 1 on"),
+        (["send", "stomp://broker", "/queue/a", "/no/such"], 2, "/no/such is no file"),
+        (["send", "stomp://broker", "/queue/a", "--header", "x"], 2, "NAME=VALUE"),
+        (["status", "x", "--interval", "0"], 2, "from 0.1 to 3600"),
+        (["status", "/no/such", "--once"], 1, "there is no status file"),
+        (["probe", f"stomp://127.0.0.1:{unused_port()}", "--quiet"], 3, "cannot connect to"),
+    ],
+)
+def test_a_mistake_is_a_sentence(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    got, _, err = told(arguments, capsys)
+    assert (got, words in err) == (code, True), err
+    assert "s3cret" not in err and "Traceback" not in err
+
+
+def test_ctrl_c_ends_it_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(probe, "run", interrupted)
+    assert told(["probe", "stomp://broker"], capsys) == (130, "", "")
+
+
+def test_a_reader_that_goes_away_is_no_traceback(devbroker: DevBroker) -> None:
+    devbroker.publish_many("/queue/a", [b"x" * 50_000] * 40)
+    command = [*PROGRAM, "tail", devbroker.url, "/queue/a", "--bodies", "-n", "40"]
     with subprocess.Popen(
-        [*command, "devbroker", "--port", "0"], stdout=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
     ) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        os.kill(process.pid, signal.SIGTERM)
-        rest = process.stdout.read()
-        assert process.wait(PATIENCE) == 0
-    assert "stomp://127.0.0.1:" in first
-    assert "development only" in rest
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(PATIENCE) == 141
 
 
-def test_prints_its_url_and_what_it_is_for() -> None:
-    stop, output = threading.Event(), io.StringIO()
-    stop.set()
-    run_devbroker("127.0.0.1", 0, None, stop=stop, output=output)
-    assert "stomp://127.0.0.1:" in output.getvalue()
-    assert "for development only" in output.getvalue()
+def test_a_real_ctrl_c(devbroker: DevBroker) -> None:
+    command = [*PROGRAM, "tail", devbroker.url, "/topic/a", "--follow"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
+        assert process.stderr is not None
+        devbroker.wait_until(lambda: devbroker.connections == 1, PATIENCE)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b""
+        assert process.wait(PATIENCE) == 130
 
 
-def test_leaves_the_signal_handler_as_it_was() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    stop = threading.Event()
-    stop.set()
-    run_devbroker("127.0.0.1", 0, None, stop=stop, output=io.StringIO())
-    assert signal.getsignal(signal.SIGTERM) is before
+def test_the_log_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    before = list(logging.getLogger("spark_stomp").handlers)
+    told(["status", "/no/such", "--once"], capsys)
+    assert logging.getLogger("spark_stomp").handlers == before
 
 
-def test_runs_in_any_thread() -> None:
-    stop, output = threading.Event(), io.StringIO()
-    thread = threading.Thread(
-        target=run_devbroker, args=("127.0.0.1", 0, {"a": "b"}), kwargs={"stop": stop, "output": output}
-    )
-    thread.start()
-    stop.set()
-    thread.join(10)
-    assert not thread.is_alive()
-    assert "stomp://" in output.getvalue()
-
-
-def test_a_port_that_is_taken_is_an_error() -> None:
-    with DevBroker() as broker, pytest.raises(OSError):
-        run_devbroker("127.0.0.1", broker.port, None, output=io.StringIO())
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
-    code = "from spark_stomp.cli import run_devbroker; run_devbroker('127.0.0.1', 0, None)"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline().rpartition(":")[2])
-        socket.create_connection(("127.0.0.1", port), timeout=10).close()
-        process.send_signal(number)
-        assert process.wait(10) == 0
+def test_every_command_is_a_module() -> None:
+    assert tuple(cli._COMMANDS) == COMMANDS

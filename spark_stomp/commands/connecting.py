@@ -1,0 +1,110 @@
+"""The arguments that say which broker, and who asks: options, and passwords that nobody sees."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from spark_stomp.commands.exits import UsageError
+from spark_stomp.options import OPTIONS
+
+LOGIN_VARIABLE: Final = "SPARK_STOMP_LOGIN"
+PASSWORD_VARIABLE: Final = "SPARK_STOMP_PASSWORD"
+_SECRETS: Final = frozenset(option.key.lower() for option in OPTIONS if option.secret) | {"passcode"}
+
+
+def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
+    """URL, login, password and any other option."""
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        help="stomp://host:61613, stomp+ssl://, ws:// or wss://; a comma list for failover",
+    )
+    parser.add_argument("--login", help=f"user name (default: the environment variable {LOGIN_VARIABLE})")
+    parser.add_argument(
+        "--password-file",
+        metavar="FILE",
+        help="file whose first line is the password, - for standard input (default: the environment variable "
+        f"{PASSWORD_VARIABLE}, or a question in the terminal). No argument takes the password itself: "
+        "everybody on the machine can read the list of processes",
+    )
+    parser.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="any option of the connector, such as tlsCaFile=ca.pem or virtualHost=/prod; may be repeated. A "
+        "secret one (tlsKeyPassword) takes KEY=@FILE: its value is in the file",
+    )
+
+
+def option_texts(arguments: argparse.Namespace, **more: str) -> dict[str, str]:
+    """The options that the arguments give, as Spark would hand them over, and ``more`` by default.
+
+    Raises UsageError.
+    """
+    texts = {"url": arguments.url, **_given(arguments.option)}
+    login = arguments.login or os.environ.get(LOGIN_VARIABLE)
+    if login and "login" not in texts:
+        texts["login"] = login
+    if "password" not in texts:
+        password = _password(arguments.password_file, texts.get("login"))
+        if password is not None:
+            texts["password"] = password
+    return {key.lower(): text for key, text in more.items()} | texts
+
+
+def first_line(file: str) -> str:
+    """The first line of a file without its end, - for standard input. Raises UsageError."""
+    try:
+        # Not by the text layer, which would read on: what follows may be messages.
+        content = sys.stdin.buffer.readline() if file == "-" else Path(file).read_bytes()
+        return content.decode().partition("\n")[0].removesuffix("\r")
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+
+
+def _given(pairs: Iterable[str]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        key = key.strip().lower()
+        if not equals or not key:
+            # Not repeated: it may be a secret.
+            raise UsageError("-o takes KEY=VALUE")
+        if key in texts:
+            raise UsageError(f"-o {key} is given twice")
+        if key in _SECRETS:
+            if not text.startswith("@"):
+                raise UsageError(
+                    f"-o {key} is secret, and everybody on the machine can read the list of processes: write "
+                    f"it into a file and give -o {key}=@FILE"
+                    + (f", --password-file or {PASSWORD_VARIABLE}" if key.startswith("pass") else "")
+                )
+            text = first_line(text[1:]) if key.startswith("pass") else _content(text[1:])
+        texts[key] = text
+    return texts
+
+
+def _content(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+
+
+def _password(file: str | None, login: str | None) -> str | None:
+    if file is not None:
+        return first_line(file)
+    if login is None:
+        return None
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if password is None and sys.stdin.isatty() and sys.stderr.isatty():
+        return getpass.getpass(f"Password of {login}: ", sys.stderr)
+    return password

@@ -1,0 +1,52 @@
+"""The exit codes of the commands; docs/command-line.md lists them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_stomp.errors import (
+    ConnectFailed,
+    ConnectTimeout,
+    LoginRefused,
+    NotStompServer,
+    OptionError,
+    StompError,
+    TlsRefused,
+    VersionError,
+)
+
+FINE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+TLS: Final = 4
+LOGIN: Final = 5
+INTERRUPTED: Final = 130
+CLOSED_PIPE: Final = 141
+
+ALL: Final = f"""\
+exit codes:
+  {FINE}    it is done
+  {FAILED}    it is not; the last line on stderr says why
+  {USAGE}    the arguments are wrong
+  {UNREACHABLE}    no STOMP broker answers there
+  {TLS}    TLS failed: a certificate, or a file
+  {LOGIN}    the broker refused the login
+  {INTERRUPTED}  Ctrl-C"""
+
+
+class UsageError(Exception):
+    """The arguments are wrong; the text says how to write them."""
+
+
+def exit_code(error: StompError) -> int:
+    """The exit code of a command that this error ended."""
+    if isinstance(error, OptionError):
+        return USAGE
+    if isinstance(error, TlsRefused):
+        return TLS
+    if isinstance(error, LoginRefused):
+        return LOGIN
+    if isinstance(error, (ConnectFailed, ConnectTimeout, NotStompServer, VersionError)):
+        return UNREACHABLE
+    return FAILED

@@ -1,0 +1,180 @@
+"""``spark-stomp probe``: who the broker is, and what the connector will do with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Final
+
+from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.exits import ALL, FINE, exit_code
+from spark_stomp.errors import StompError
+from spark_stomp.options import (
+    ConnectionOptions,
+    Endpoint,
+    SourceOptions,
+    parse_sink_options,
+    parse_source_options,
+)
+from spark_stomp.quoting import shown
+from spark_stomp.receiver.settings import ReceiverSettings
+from spark_stomp.receiver.subscription import choose_subscription, risks
+from spark_stomp.terminal import Line, Terminal
+from spark_stomp.transport import Connection, open_connection
+
+Facts = Iterator[tuple[str, str]]
+
+ABOUT: Final = """\
+Connect to a broker, and say who it is and what the connector will do with it.
+Each address of URL is tried. With a DESTINATION: what would be asked for
+there, and what could be lost. Nothing is subscribed to, sent or consumed."""
+
+MORE: Final = f"""\
+examples:
+  spark-stomp probe stomp://localhost:61613
+  spark-stomp probe stomp+ssl://broker:61614 --login ada --password-file secret -o tlsCaFile=ca.pem
+  spark-stomp probe stomp://a:61613,stomp://b:61613 /topic/prices -o durableName=prices -o clientId=etl
+  spark-stomp probe stomp://broker:61613 --quiet || echo "the broker is away"
+
+{ALL}
+
+If one address of several fails, the exit code is that of the first one that does."""
+
+_DISCONNECT_TIMEOUT = 5.0
+_LABEL = 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker_arguments(parser)
+    parser.add_argument("destination", nargs="?", metavar="DESTINATION", help="as for load(...)")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    texts = option_texts(arguments)
+    source: SourceOptions | None = None
+    if arguments.destination is not None:
+        source = parse_source_options(texts | {"destination": arguments.destination})
+    connection = parse_sink_options(texts).connection if source is None else source.connection
+    terminal, code = Terminal(sys.stdout), FINE
+    for endpoint in connection.endpoints:
+        lines: list[Line] = [[(str(endpoint), "strong")]]
+        try:
+            lines += _probed(endpoint, connection, source)
+        except StompError as error:
+            code = code or exit_code(error)
+            lines.append([("  ", ""), (str(error), "bad")])
+            if arguments.quiet:
+                sys.stderr.write(f"spark-stomp: {endpoint}: {error}\n")
+        if not arguments.quiet:
+            terminal.write(lines)
+    return code
+
+
+def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOptions | None) -> list[Line]:
+    begun = time.monotonic()
+    with open_connection(replace(options, endpoints=(endpoint,))) as connection:
+        took = time.monotonic() - begun
+        dialect = dialect_for(connection.session.server, options.broker)
+        facts = [*_broker(connection, options, dialect, took), *_treatment(dialect)]
+        if source is not None:
+            facts += _destination(dialect, source)
+        connection.disconnect(_DISCONNECT_TIMEOUT)
+    return [[(f"  {label:<{_LABEL}}", "dim"), (text, "")] for label, text in facts]
+
+
+def _broker(connection: Connection, options: ConnectionOptions, dialect: Dialect, took: float) -> Facts:
+    session = connection.session
+    yield "broker", "(it does not say)" if session.server is None else shown(session.server)
+    how = "" if options.broker == "auto" else ", because the option broker says so"
+    if dialect.name == "generic" and not how:
+        how = ": the connector does not know this broker; the option broker can name its kind"
+    yield "dialect", dialect.name + how
+    yield "STOMP", str(session.version)
+    yield "login", f"accepted as {options.login}" if options.login else "none was asked for"
+    yield "heart-beats", _heartbeats(session.heartbeat, options.heartbeat)
+    yield "TLS", _tls(connection, options)
+    yield "connected in", f"{took * 1000:.0f} ms"
+
+
+def _heartbeats(agreed: tuple[int, int], offered: tuple[int, int]) -> str:
+    ours, theirs = (f"every {one / 1000:g} s" if one else "none" for one in agreed)
+    text = f"ours {ours}, the broker's {theirs}"
+    if offered[1] and not agreed[1]:
+        text += "; so only TCP notices, within two minutes, that it is gone"
+    return text
+
+
+def _tls(connection: Connection, options: ConnectionOptions) -> str:
+    tls = connection.tls
+    if tls is None:
+        return "none: what is sent can be read on the way" + (", the password too" if options.login else "")
+    if tls.expires is None:
+        return f"{tls.version}, {tls.cipher}; the certificate was not checked (tlsVerify = false)"
+    days = (tls.expires - datetime.now(timezone.utc)).days
+    return f"{tls.version}, {tls.cipher}; certificate valid until {tls.expires:%Y-%m-%d} ({days} days)"
+
+
+def _treatment(dialect: Dialect) -> Facts:
+    """What follows from the dialect for a query."""
+    yield "window", _window(dialect)
+    if dialect.id_header is None:
+        yield "stable ids", "none: a redelivered message is a row again, unless idHeader names an id of yours"
+    else:
+        yield "stable ids", f"from {dialect.id_header}: a redelivered message is recognised"
+    yield "batch reads", _batch_reads(dialect)
+    yield "selectors", "work" if dialect.selectors else "are refused: this broker ignores them"
+    yield "durable topics", _durable(dialect)
+    if dialect.redelivery_limit is not None:
+        limit = dialect.redelivery_limit
+        yield "redelivery", f"a message is gone or dead-lettered after {limit} deliveries, unless configured"
+
+
+def _window(dialect: Dialect) -> str:
+    if dialect.window_header is not None:
+        return f"prefetch is asked for in bytes, by {dialect.window_header}"
+    if dialect.prefetch_header is None:
+        return "unlimited: no header for prefetch is known"
+    limit = (
+        ""
+        if dialect.page_size is None
+        else f"; batches end at maxPageSize ({dialect.page_size}) unless it is raised"
+    )
+    return f"prefetch is asked for by {dialect.prefetch_header}{limit}"
+
+
+def _batch_reads(dialect: Dialect) -> str:
+    if dialect.browse_headers is not None:
+        limit = (
+            ""
+            if dialect.browse_limit is None
+            else f", up to {dialect.browse_limit} messages unless configured"
+        )
+        return f"browse the queue, at no cost{limit}"
+    cost = "" if dialect.unsubscribe_returns else ": one delivery for each"
+    return f"take the messages and give them back{cost}"
+
+
+def _durable(dialect: Dialect) -> str:
+    durable = dialect.durable_topics
+    if durable is None:
+        return "are not known of this broker"
+    return "by durableName" + (" and clientId" if durable.needs_client_id else "")
+
+
+def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
+    """What a stream read of its destinations would ask for; UnsupportedError if it would be refused."""
+    for settings in ReceiverSettings.of(source):
+        chosen = choose_subscription(dialect, settings)
+        own = dialect.subscribe_headers(settings.destination, source.prefetch)
+        headers = dict(chosen.headers + own)
+        yield settings.name, f"{dialect.kind(settings.destination, source.subscribe_headers)}, id {chosen.id}"
+        yield "  SUBSCRIBE", json.dumps(headers) if headers else "no headers of its own"
+        for risk in risks(dialect, settings):
+            yield "  note", risk

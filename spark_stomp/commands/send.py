@@ -1,0 +1,132 @@
+"""``spark-stomp send``: a message a line, each confirmed by the broker."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from io import BufferedReader
+from pathlib import Path
+from typing import Final, cast
+
+import pyarrow as pa
+
+from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.exits import ALL, FINE, UsageError
+from spark_stomp.options import SinkOptions, parse_sink_options
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.encoding import row_encoder
+from spark_stomp.sink.sender import Sender
+
+ABOUT: Final = """\
+Send messages: one for each line of FILE, or of standard input. Each asks for
+a receipt, and the command has succeeded once every receipt has come. A
+connection that breaks is replaced, and what was not confirmed is sent again,
+so a message may come twice."""
+
+MORE: Final = f"""\
+examples:
+  echo hello | spark-stomp send stomp://localhost:61613 /queue/orders
+  spark-stomp send stomp://broker:61613 /queue/orders orders.jsonl --header content-type=application/json
+  spark-stomp send stomp://broker:61613 /queue/scans --whole *.png -o messageType=bytes -o ttl=1h
+  tail -f app.log | spark-stomp send stomp+ssl://broker:61614 /topic/log --not-persistent --login ada
+
+{ALL}
+If it fails or is ended, it says how many messages were confirmed."""
+
+_READ = 1 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker_arguments(parser)
+    parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="standard input by default, or as -")
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of every message; may be repeated",
+    )
+    parser.add_argument("--not-persistent", action="store_true", help="the broker need not keep them on disk")
+    parser.add_argument("--whole", action="store_true", help="each FILE is one message, as it is")
+    parser.add_argument("--quiet", action="store_true", help="do not say how many messages were confirmed")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    options = _options(arguments)
+    files = arguments.files or ["-"]
+    _check(files)
+    bodies = _whole(files) if arguments.whole else _lines(files)
+    with Sender(options, afterwards="none of them is sent again") as sender:
+        try:
+            _send(bodies, sender, options)
+            if not arguments.quiet:
+                confirmed = sender.figures.confirmed
+                sys.stderr.write(f"{confirmed} message(s) to {options.destination}: all confirmed\n")
+        except KeyboardInterrupt:
+            sys.stderr.write(f"\n{sender.figures.confirmed} message(s) were confirmed; more may arrive\n")
+            raise
+    return FINE
+
+
+def _options(arguments: argparse.Namespace) -> SinkOptions:
+    more = {"destination": arguments.destination}
+    if arguments.not_persistent:
+        more["persistent"] = "false"
+    headers = dict(_header(text) for text in arguments.header)
+    if headers:
+        more["sendHeaders"] = json.dumps(headers)
+    return parse_sink_options(option_texts(arguments, **more))
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--header takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def _check(files: Sequence[str]) -> None:
+    """Before anything is sent: raises UsageError if a file cannot be read."""
+    for file in files:
+        if file != "-" and not (os.access(file, os.R_OK) and not Path(file).is_dir()):
+            raise UsageError(f"{file} is no file that can be read")
+
+
+def _send(bodies: Iterator[list[bytes]], sender: Sender, options: SinkOptions) -> None:
+    columns = SinkColumns(("body",), True)
+    # Also without messages: whoever sends none wants to know that he could.
+    encoder = row_encoder(options, columns, *sender.open())
+    for chunk in bodies:
+        for part in encoder.slices(pa.record_batch({"body": pa.array(chunk, pa.binary())})):
+            sender.send(part)
+    sender.finish()
+
+
+def _whole(files: Sequence[str]) -> Iterator[list[bytes]]:
+    for file in files:
+        yield [sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()]
+
+
+def _lines(files: Sequence[str]) -> Iterator[list[bytes]]:
+    """The lines without their ends, as they come: some at a time."""
+    for file in files:
+        if file == "-":
+            yield from _lines_of(cast(BufferedReader, sys.stdin.buffer))
+        else:
+            with Path(file).open("rb") as opened:
+                yield from _lines_of(opened)
+
+
+def _lines_of(file: BufferedReader) -> Iterator[list[bytes]]:
+    rest = b""
+    # What comes through a pipe is to go on at once.
+    while data := file.read1(_READ):
+        *whole, rest = (rest + data).split(b"\n")
+        if whole:
+            yield [line.removesuffix(b"\r") for line in whole]
+    if rest:
+        yield [rest.removesuffix(b"\r")]

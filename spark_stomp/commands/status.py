@@ -1,0 +1,151 @@
+"""``spark-stomp status``: the status file of a query as a table, drawn again and again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from spark_stomp.commands.exits import FAILED, FINE, UsageError
+from spark_stomp.commands.figures import Health, health, table
+from spark_stomp.locations import FILE_ERRORS, Location, resolve, without_credentials
+from spark_stomp.metrics import read_status
+from spark_stomp.status_files import BESIDE_CHECKPOINT, StatusFile
+from spark_stomp.terminal import Line, Terminal
+
+ABOUT: Final = """\
+Show what a query is doing, from the status file that it writes: rows,
+receivers and their connections, the journal, the sink. In a terminal the
+table is drawn again and again until Ctrl-C; anywhere else, or with --once, it
+is printed once. docs/status.md has all figures, and where the file is."""
+
+MORE: Final = """\
+examples:
+  spark-stomp status /data/checkpoints/orders              the checkpoint of the query, or
+  spark-stomp status /data/checkpoints/orders/spark_stomp/status.json
+  spark-stomp status s3://bucket/status/orders.json --interval 10
+  spark-stomp status /data/checkpoints/orders --once --quiet || echo "look at orders"
+
+exit codes:
+  0    the query runs, and every receiver is connected; or it has ended in order
+  1    it failed, or writes no status any more, or a receiver is not connected; or there is no status
+  2    the arguments are wrong
+  130  Ctrl-C"""
+
+# After how many missed writes a query counts as gone.
+_MISSED = 3
+_RATE_SECONDS = 15.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="status file, or the folder of the query's checkpoint")
+    parser.add_argument("--once", action="store_true", help="print it once, also in a terminal")
+    parser.add_argument("--quiet", action="store_true", help="print nothing: only the exit code")
+    parser.add_argument(
+        "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="how often to look (%(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        location = resolve(arguments.file)
+    except ValueError as error:
+        raise UsageError(f"{without_credentials(arguments.file)} cannot be opened: {error}") from error
+    terminal = Terminal(sys.stdout)
+    view = _View(arguments.file, location)
+    if arguments.once or arguments.quiet or not terminal.interactive:
+        lines = view.lines(terminal.size[0])
+        if view.trouble is not None:
+            sys.stderr.write(f"spark-stomp: {view.trouble}\n")
+        elif not arguments.quiet:
+            terminal.write(lines)
+        return FINE if view.fine else FAILED
+    try:
+        with terminal.screen():
+            while True:
+                columns, rows = terminal.size
+                terminal.draw([*view.lines(columns, rows - 1), [("Ctrl-C ends", "dim")]])
+                time.sleep(arguments.interval)
+    finally:
+        # The last one stays, where the shell goes on.
+        terminal.write(view.lines(terminal.size[0]))
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError("must be a number of seconds from 0.1 to 3600")
+    return seconds
+
+
+class _Rate:
+    """Rows a second over some seconds: rows are counted by the batch, so a shorter time says little."""
+
+    def __init__(self) -> None:
+        self._run: object = None
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def of(self, status: Mapping[str, Any], now: float) -> float | None:
+        """The rate at ``now``; None if it cannot be known yet."""
+        rows = (status.get("totals") or {}).get("rows")
+        if status.get("run") != self._run or rows is None:
+            self._seen.clear()
+        self._run = status.get("run")
+        if rows is None:
+            return None
+        self._seen.append((now, rows))
+        while now - self._seen[0][0] > _RATE_SECONDS:
+            self._seen.popleft()
+        then, before = self._seen[0]
+        return (rows - before) / (now - then) if now - then >= 1 else None
+
+
+class _View:
+    """One status file, and what was in it when it was last read.
+
+    ``trouble`` is why it could not be read; None if it could. ``fine`` is whether all is well with the query.
+    """
+
+    def __init__(self, name: str, location: Location) -> None:
+        self._name = name
+        self._location = location
+        self._rate = _Rate()
+        self.trouble: str | None = None
+        self.fine = False
+
+    def lines(self, columns: int, rows: int | None = None) -> list[Line]:
+        """The table as it is now, or why there is none."""
+        try:
+            status = read_status(self._file)
+        except FileNotFoundError:
+            return self._unread(
+                "there is no status file; does the query have checkpointLocation or statusFile?"
+            )
+        except (ValueError, *FILE_ERRORS) as error:
+            return self._unread(self._location.words(error))
+        self.trouble = None
+        now = time.time()
+        self.fine = health(status, now, self._patience) is not Health.BAD
+        return table(status, now, self._patience, self._rate.of(status, now), columns, rows)
+
+    @property
+    def _file(self) -> str:
+        """The file itself, or the one under a checkpoint."""
+        if self._location.is_local and Path(self._location.root).is_dir():
+            return f"{self._name.rstrip('/')}/{BESIDE_CHECKPOINT}"
+        return self._name
+
+    @property
+    def _patience(self) -> float:
+        return _MISSED * StatusFile(self._location, self._location.root).write_every
+
+    def _unread(self, why: str) -> list[Line]:
+        self.trouble, self.fine = f"{self._location.shown}: {why}", False
+        return [[(self.trouble, "bad")]]

@@ -1,0 +1,186 @@
+"""``spark-stomp tail``: the messages in a queue, without consuming them; those of a topic as they come."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from typing import Final
+
+from spark_stomp.brokers import Dialect
+from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.exits import ALL, FINE, UsageError
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.options import SourceOptions, parse_batch_options
+from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
+from spark_stomp.quoting import shown
+from spark_stomp.source.browse import browse
+from spark_stomp.terminal import Terminal
+
+ABOUT: Final = """\
+Show messages of a queue, the oldest first, and leave them there. ActiveMQ and
+the dev broker show a queue at no cost. RabbitMQ, Artemis and unknown brokers
+cannot: the messages are taken and given back, which --yes allows. Meanwhile
+no other consumer gets them; then they are marked as redelivered, and on
+RabbitMQ it counts as one delivery of each (a queue with a delivery limit
+drops or dead-letters a message at its limit)."""
+
+MORE: Final = f"""\
+examples:
+  spark-stomp tail stomp://localhost:61613 /queue/orders
+  spark-stomp tail stomp://rabbit:61613 /queue/orders -n 3 --yes --login ada --password-file secret
+  spark-stomp tail stomp://broker:61613 /queue/orders -n 1000 --bodies > orders.jsonl
+  spark-stomp tail stomp://broker:61613 /topic/prices --follow --json | jq .body
+
+{ALL}"""
+
+_FOR_EVER = "10000d"
+_MOST_SHOWN = 500
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker_arguments(parser)
+    parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders")
+    parser.add_argument("-n", type=_count, default=10, metavar="COUNT", help="most messages (%(default)s)")
+    parser.add_argument(
+        "--follow", action="store_true", help="of a topic: what is published from now on, until Ctrl-C or -n"
+    )
+    parser.add_argument("--yes", action="store_true", help="take messages and give them back if need be")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--bodies", action="store_true", help="the bodies alone, a line each, as send takes them"
+    )
+    form.add_argument(
+        "--json", action="store_true", help="a JSON object a line: destination, headers, body or body_base64"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    more = {"destination": arguments.destination, "maxMessages": str(arguments.n), "onMalformed": "column"}
+    if arguments.follow:
+        more |= {"allowLoss": "true", "idleTimeout": _FOR_EVER, "maxDrainTime": _FOR_EVER}
+    options = parse_batch_options(option_texts(arguments, **more))
+    show = _json if arguments.json else _bodies if arguments.bodies else _Shown(options)
+    for batch, dialect in browse(options, _check(arguments)):
+        for frame in _frames(batch, options):
+            show(frame, dialect, batch.malformed)
+        sys.stdout.flush()
+    return FINE
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError("must be a number from 1 on")
+    return int(text)
+
+
+def _check(arguments: argparse.Namespace) -> Callable[[Dialect, str], None]:
+    def check(dialect: Dialect, destination: str) -> None:
+        topic = dialect.is_topic(destination)
+        if topic and not arguments.follow:
+            raise UsageError(f"{destination} is a topic, which keeps no messages; --follow shows what comes")
+        if arguments.follow and dialect.is_queue(destination):
+            raise UsageError(
+                f"--follow is for topics: to follow {destination}, a queue, would keep its messages"
+            )
+        if dialect.browse_headers is None and not topic and not arguments.yes:
+            raise UsageError(_cost(dialect, destination))
+
+    return check
+
+
+def _cost(dialect: Dialect, destination: str) -> str:
+    if dialect.unsubscribe_returns:
+        cost = "if this command is killed meanwhile, that counts as a delivery of each"
+    else:
+        cost = "they are marked as redelivered, which counts as a delivery of each"
+    return (
+        f"this broker ({dialect.name}) cannot show {destination} without taking messages from it and giving "
+        f"them back. No other consumer gets them meanwhile, and {cost}. Say --yes if that is fine"
+    )
+
+
+def _frames(batch: FrameBatch, options: SourceOptions) -> Iterator[Frame]:
+    """The frames of a batch; of malformed ones only the bytes, as a body."""
+    if batch.malformed is not None:
+        begin = 0
+        for end in batch.ends:
+            yield Frame("MESSAGE", (), bytes(batch.data[begin:end]))
+            begin = end
+        return
+    decoder = FrameDecoder(batch.version, options.connection.limits)
+    decoder.receive_data(bytes(batch.data))
+    while (event := decoder.next_event()) is not NEED_DATA:
+        if isinstance(event, Frame):
+            yield event
+
+
+def _bodies(frame: Frame, dialect: Dialect, malformed: str | None) -> None:
+    if sys.stdout.isatty():
+        sys.stdout.write(shown(_text(frame), len(frame.body)) + "\n")
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(frame.body + b"\n")
+
+
+def _json(frame: Frame, dialect: Dialect, malformed: str | None) -> None:
+    row: dict[str, object] = {"destination": frame.get("destination"), "headers": _first(frame)}
+    try:
+        row["body"] = frame.body.decode()
+    except UnicodeDecodeError:
+        row["body_base64"] = base64.b64encode(frame.body).decode()
+    if malformed is not None:
+        row["malformed"] = malformed
+    sys.stdout.write(json.dumps(row, ensure_ascii=not _writes_utf8()) + "\n")
+
+
+def _writes_utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def _first(frame: Frame) -> dict[str, str]:
+    """Of repeated headers the first counts (STOMP 1.2, "Repeated Header Entries")."""
+    return dict(reversed(frame.headers))
+
+
+class _Shown:
+    """Prints messages for people: no control character of theirs reaches the terminal."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._terminal = Terminal(sys.stdout)
+        self._number = 0
+        self._id_header = options.id_header
+
+    def __call__(self, frame: Frame, dialect: Dialect, malformed: str | None) -> None:
+        self._number += 1
+        headers = _first(frame)
+        facts = [f"{len(frame.body)} bytes"]
+        sent = _time(headers.pop("timestamp", ""), dialect)
+        facts += [sent] if sent else []
+        facts += ["redelivered"] if headers.pop("redelivered", "") == "true" else []
+        where = shown(headers.pop("destination", ""))
+        self._terminal.write([[(f"#{self._number} {where}", "strong"), (f"  {', '.join(facts)}", "dim")]])
+        for name in ("subscription", "ack", "content-length"):
+            headers.pop(name, None)
+        lines = [f"  {shown(name)}: {shown(value, 200)}" for name, value in sorted(headers.items())]
+        self._terminal.write([[(line, "dim")] for line in lines])
+        if malformed is not None:
+            self._terminal.write([[(f"  malformed: {shown(malformed, _MOST_SHOWN)}", "bad")]])
+        self._terminal.write([[(shown(_text(frame), _MOST_SHOWN), "")]])
+
+
+def _text(frame: Frame) -> str:
+    return frame.body.decode(errors="backslashreplace")
+
+
+def _time(stamp: str, dialect: Dialect) -> str:
+    if not (stamp.isascii() and stamp.isdecimal()) or len(stamp) > 15:
+        return ""
+    seconds = int(stamp) / (1000 if dialect.timestamp_unit == "ms" else 1)
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return ""

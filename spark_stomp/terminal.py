@@ -1,0 +1,121 @@
+"""What is shown in a terminal: its size, colours, a line or a screen that is drawn again and again.
+
+Only ANSI escapes that every terminal of today knows. What is no terminal gets plain text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TextIO, TypeAlias
+
+Span: TypeAlias = "tuple[str, str]"
+"""A piece of a line, and its colour: a name in COLOURS, or nothing."""
+
+Line: TypeAlias = "Sequence[Span]"
+
+COLOURS: Final = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "strong": "1"}
+_OTHER_SCREEN, _FIRST_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HOME, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+_SIZE: Final = (100, 40)
+CUT: Final = "…"
+
+
+class Terminal:
+    """Writes to ``stream``, which may be a terminal or not."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.interactive = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        # https://no-color.org
+        self._coloured = self.interactive and not os.environ.get("NO_COLOR")
+        self._drawn = False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines; of what is no terminal, some that people can read."""
+        try:
+            columns, lines = os.get_terminal_size(self._stream.fileno())
+        except (OSError, ValueError):
+            return _SIZE
+        # A terminal that knows no size says 0.
+        return columns or _SIZE[0], lines or _SIZE[1]
+
+    def write(self, lines: Sequence[Line]) -> None:
+        """The lines, one below the other."""
+        self._put("".join(self._text(line) + "\n" for line in lines))
+
+    @contextmanager
+    def screen(self) -> Iterator[None]:
+        """For :meth:`draw`: a screen of its own. What was there before comes back in the end."""
+        self._put(_OTHER_SCREEN)
+        try:
+            yield
+        finally:
+            self._put(_FIRST_SCREEN)
+
+    def draw(self, lines: Sequence[Line]) -> None:
+        """Put these lines in the place of all that the screen shows; what does not fit is cut off."""
+        columns, rows = self.size
+        shown = [self._text(fitted(line, columns)) + _CLEAR_LINE for line in lines[:rows]]
+        self._put(_HOME + "\r\n".join(shown) + _CLEAR_BELOW)
+
+    def draw_line(self, line: Line) -> None:
+        """Put this in the place of the last line that this method drew."""
+        # The last column stays free: some terminals go to the next line after it.
+        self._put("\r" + self._text(fitted(line, self.size[0] - 1)) + _CLEAR_LINE)
+        self._drawn = True
+
+    def end_line(self, *, keep: bool) -> None:
+        """The next output begins on a new line, or in the place of the last one that was drawn."""
+        if self._drawn:
+            self._put("\n" if keep else "\r" + _CLEAR_LINE)
+        self._drawn = False
+
+    def _text(self, line: Line) -> str:
+        return "".join(self._painted(text, colour) for text, colour in line)
+
+    def _painted(self, text: str, colour: str) -> str:
+        return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if colour and self._coloured else text
+
+    def _put(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def fitted(line: Line, columns: int) -> list[Span]:
+    """As much of the line as ``columns`` hold; if that is not all, its end says so."""
+    if sum(len(text) for text, _ in line) <= columns:
+        return list(line)
+    kept: list[Span] = []
+    room = max(0, columns - len(CUT))
+    for text, colour in line:
+        kept.append((text[:room], colour))
+        room -= len(kept[-1][0])
+    return [*kept, (CUT, "dim")]
+
+
+def bar(share: float, columns: int) -> str:
+    """A bar of so many columns, of which ``share`` (0 to 1) is full."""
+    full = int(min(1.0, max(0.0, share)) * columns)
+    return "█" * full + "░" * (columns - full)
+
+
+def duration(seconds: float) -> str:
+    """A time for people: two units at the most."""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    for unit, size, part, least in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} {int(seconds % size // least)} {part}"
+    return f"{int(seconds)} s"
+
+
+def size(octets: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if octets < 1000:
+            return f"{octets:.1f} {unit}" if unit != "B" else f"{int(octets)} B"
+        octets /= 1000
+    return f"{octets:.1f} TB"

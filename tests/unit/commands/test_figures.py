@@ -1,0 +1,178 @@
+"""The table of ``spark-stomp status``: what stands in it, and what goes if there is no room."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from spark_stomp.commands.figures import Health, health, table
+from spark_stomp.errors import OffsetError
+from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.receiver.settings import ConnectionStatus, Counts, PauseStatus
+from spark_stomp.source.status import Rows, RunIdentity, document, receiver_figures
+from spark_stomp.terminal import Line
+
+PATIENCE = 30.0
+NOW = time.time()
+CONNECTED = ConnectionStatus(since=NOW - 125, connected=True, connections=1)
+AWAY = ConnectionStatus(
+    since=NOW - 12,
+    connections=1,
+    attempts=4,
+    last_error="[STOMP_CONNECT_FAILED] cannot connect to b:61613",
+    last_error_at=NOW - 1,
+)
+SINK = {"version": 1, "query": "flights", "run": "a1", "host": "here", "batch": 41, "confirmed": 12_345}
+
+
+def receiver(connection: ConnectionStatus = CONNECTED, **more: Any) -> dict[str, Any]:
+    status = ReceiverStatus("/queue/a#0", "e", True, 5_000, 4_000, 3_000, 0.0, False, None, unacked=1_000)
+    figures = receiver_figures(replace(status, connection=connection, **more), None)
+    return figures | {"oldest_unacked_seconds": 2.0}
+
+
+def status(*receivers: dict[str, Any], running: bool = True, **more: Any) -> dict[str, Any]:
+    figures = {f"/queue/a#{number}": one for number, one in enumerate(receivers or [receiver()])}
+    shown = document(
+        RunIdentity("flights", "r1", NOW - 3700), figures, Rows(4_000, 1_000), None, running=running
+    )
+    return {**shown, "sink": None, **more}
+
+
+def text(lines: Sequence[Line]) -> str:
+    return "\n".join("".join(part for part, _ in line) for line in lines)
+
+
+def shown(one: dict[str, Any], columns: int = 120, rate: float | None = None, **more: Any) -> str:
+    return text(table(one, NOW, PATIENCE, rate, columns, **more))
+
+
+def coloured(one: dict[str, Any], colour: str) -> str:
+    return " ".join(
+        part for line in table(one, NOW, PATIENCE, None, 120) for part, its in line if its == colour
+    )
+
+
+def test_a_query_that_runs() -> None:
+    told = shown(status(), rate=1234.5)
+    assert "flights  running" in told and "run r1 on " in told
+    assert "began 1 h 1 min ago, written 0.0 s ago" in told
+    assert "rows 4,000   1,234 rows/s   waiting 1,000   un-acked 1,000   oldest 2." in told
+    heads, values = told.splitlines()[4:6]
+    assert (
+        heads.split() == ["RECEIVER", "STATE", "RECEIVED", "UN-ACKED", "ACKED", "COMMITTED"][:0]
+        or heads.split()[:3]
+    )
+    assert values.split()[:6] == ["/queue/a#0", "connected", "2", "min", "5", "s"]
+    assert values.split()[6:10] == ["5,000", "4,000", "3,000", "1,000"]
+    assert health(status(), NOW, PATIENCE) is Health.GOOD
+
+
+def test_a_broker_that_is_away() -> None:
+    one = status(receiver(), receiver(AWAY))
+    assert "running, 1 of 2 receivers not connected" in coloured(one, "bad")
+    assert "away 12 s" in coloured(one, "bad")
+    assert "4 attempt(s) failed: [STOMP_CONNECT_FAILED] cannot connect to b:61613" in coloured(one, "bad")
+    assert health(one, NOW, PATIENCE) is Health.BAD
+
+
+def test_a_broker_that_is_back() -> None:
+    back = replace(AWAY, connected=True, connections=2, attempts=0, since=NOW - 3)
+    one = status(receiver(back, counts=Counts(redelivered=40)))
+    assert "connected 3." in coloured(one, "good")
+    assert "last lost 1.0 s ago: [STOMP_CONNECT_FAILED]" in coloured(one, "dim")
+    assert "reconnects 1   redelivered 40" in shown(one)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"window_full": True}, "window full"),
+        ({"window_full": True, "pause": PauseStatus(NOW - 5, 1_500_000, 500_000)}, "paused 5.0 s"),
+    ],
+)
+def test_a_receiver_that_gets_nothing(more: dict[str, Any], words: str) -> None:
+    assert words in coloured(status(receiver(**more)), "warn")
+
+
+def test_a_query_that_ended() -> None:
+    one = status(running=False)
+    assert "flights  ended" in shown(one)
+    assert health(one, NOW, PATIENCE) is Health.OVER
+
+
+def test_a_query_that_failed() -> None:
+    one = status(running=False, failure=str(OffsetError("no such offset\x1b[2J")))
+    assert "flights  failed" in shown(one)
+    assert "[STOMP_OFFSET_INVALID] no such offset\\x1b[2J" in coloured(one, "bad")
+    assert health(one, NOW, PATIENCE) is Health.BAD
+
+
+def test_a_query_that_is_gone() -> None:
+    one = status(written_at=datetime.fromtimestamp(NOW - 45, timezone.utc).isoformat())
+    assert "gone? no sign of life for 45 s" in coloured(one, "bad")
+    assert health(one, NOW, PATIENCE) is Health.BAD
+    # An ended one writes no more.
+    assert health({**one, "running": False}, NOW, PATIENCE) is Health.OVER
+
+
+def test_a_journal_and_a_sink() -> None:
+    written = datetime.fromtimestamp(NOW - 2, timezone.utc).isoformat()
+    sink = {
+        **SINK,
+        "written_at": written,
+        "receipt_p50_seconds": 0.0031,
+        "resent": 7,
+        "blocked_seconds": 12.0,
+    }
+    journal = {"first": 10, "committed": 4_000, "end": 5_000, "bytes": 12_300_000, "waiting": 3}
+    one = status(journal=journal, sink=sink)
+    told = shown(one)
+    assert "journal  12.3 MB   positions 10 to 5,000   committed 4,000   not durable yet 3" in told
+    assert "sink     confirmed 12,345   batch 41, 2.0 s ago   receipts p50 3.1 ms" in told
+    assert "resent 7   waited 12 s for a blocked broker" in coloured(one, "warn")
+
+
+def test_a_sink_alone() -> None:
+    one = {key: SINK[key] for key in ("version", "query", "run", "host")} | {"sink": SINK}
+    told = shown(one)
+    assert "flights  sink only   run a1 on here" in told and "confirmed 12,345" in told
+    assert "RECEIVER" not in told and "rows" not in told
+    assert health(one, NOW, PATIENCE) is Health.GOOD
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
+def test_no_row_of_figures_is_wider_than_the_terminal(columns: int) -> None:
+    lines = table(status(receiver(), receiver(AWAY)), NOW, PATIENCE, None, columns)
+    rows = ["".join(part for part, _ in line) for line in lines if text([line]).startswith(("REC", "/queue"))]
+    assert len(rows) == 3
+    assert all(len(row) <= columns for row in rows)
+    assert len({len(row) for row in rows}) == 1
+    # What matters most goes last.
+    assert ("UN-ACKED" in rows[0]) == (columns >= 60)
+    assert ("AGAIN" in rows[0]) == (columns >= 120)
+
+
+def test_the_end_of_a_long_name_is_kept() -> None:
+    one = status()
+    one["receivers"] = {f"/queue/{'x' * 80}.orders#0": receiver()}
+    assert "…xxx" in shown(one, 80)
+    assert "x.orders#0" in shown(one, 80)
+
+
+def test_receivers_for_which_there_is_no_room_are_counted() -> None:
+    lines = shown(status(*[receiver()] * 50), rows=20).splitlines()
+    assert len(lines) <= 20
+    assert "and more: " in lines[-1]
+
+
+def test_a_status_that_lacks_what_an_older_release_did_not_write() -> None:
+    one = status()
+    one["receivers"] = {"/queue/a#0": {"connected": True}}
+    one["totals"] = None
+    assert "/queue/a#0" in shown(one)

@@ -1,0 +1,124 @@
+"""What is drawn in a terminal, and what goes to what is none."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+
+import pytest
+
+from spark_stomp.terminal import Terminal, bar, duration, fitted, size
+
+LINE = [("one ", "good"), ("two", "")]
+
+
+class Screen(io.StringIO):
+    """Says that it is a terminal; it has no size."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return Screen()
+
+
+def test_no_terminal_gets_plain_text() -> None:
+    out = io.StringIO()
+    terminal = Terminal(out)
+    terminal.write([LINE, []])
+    assert not terminal.interactive
+    assert out.getvalue() == "one two\n\n"
+
+
+def test_a_terminal_gets_colours(screen: Screen) -> None:
+    Terminal(screen).write([LINE])
+    assert screen.getvalue() == "\x1b[32mone \x1b[0mtwo\n"
+
+
+@pytest.mark.parametrize("variable", [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_colours_can_be_refused(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str]
+) -> None:
+    monkeypatch.setenv(*variable)
+    Terminal(screen).write([LINE])
+    assert screen.getvalue() == "one two\n"
+
+
+def test_a_screen_of_its_own_that_goes_away_again(screen: Screen) -> None:
+    terminal = Terminal(screen)
+    with pytest.raises(KeyboardInterrupt), terminal.screen():
+        terminal.draw([LINE] * 50)
+        drawn = screen.getvalue()
+        raise KeyboardInterrupt
+    assert drawn.startswith("\x1b[?1049h\x1b[?25l\x1b[H") and drawn.endswith("\x1b[J")
+    assert drawn.count("two") == terminal.size[1]
+    assert screen.getvalue().endswith("\x1b[?25h\x1b[?1049l")
+
+
+def test_a_line_that_is_drawn_again(screen: Screen) -> None:
+    terminal = Terminal(screen)
+    terminal.end_line(keep=True)
+    terminal.draw_line([("a" * 300, "")])
+    terminal.draw_line([("b", "")])
+    terminal.end_line(keep=True)
+    terminal.draw_line([("c", "")])
+    terminal.end_line(keep=False)
+    plain = re.sub(r"\x1b\[\d*m", "", screen.getvalue())
+    assert plain == "\r" + "a" * 98 + "…\x1b[K\rb\x1b[K\n\rc\x1b[K\r\x1b[K"
+
+
+def test_the_size_is_that_of_the_terminal() -> None:
+    leader, follower = pty.openpty()
+    try:
+        with os.fdopen(follower, "w") as stream:
+            assert Terminal(stream).size == (100, 40)  # it has none yet
+            import fcntl
+            import struct
+            import termios
+
+            fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 34, 0, 0))
+            assert Terminal(stream).size == (34, 12)
+    finally:
+        os.close(leader)
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"), [(7, "one two"), (6, "one t…"), (4, "one…"), (1, "…"), (0, "…")]
+)
+def test_what_does_not_fit_is_cut(columns: int, text: str) -> None:
+    assert "".join(part for part, _ in fitted(LINE, columns)) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "░░░░"), (0.5, "██░░"), (0.999, "███░"), (1, "████"), (9, "████")]
+)
+def test_bar(share: float, text: str) -> None:
+    assert bar(share, 4) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0.0 s"),
+        (2.34, "2.3 s"),
+        (59.9, "59 s"),
+        (61, "1 min 1 s"),
+        (7325, "2 h 2 min"),
+        (90_000, "1 d 1 h"),
+    ],
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("octets", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2e9, "2.0 GB"), (3e15, "3000.0 TB")]
+)
+def test_size(octets: float, text: str) -> None:
+    assert size(octets) == text
