@@ -82,11 +82,13 @@ clean:
 $(STAMPS)/venv:
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 or later that can make virtual environments" \
 		"(on Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
+	@echo "Making a virtual environment in $(VENV); this happens once and takes some seconds."
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --upgrade "pip>=23.1" "setuptools>=77" wheel
 	mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/demo: pyproject.toml | $(STAMPS)/venv
+	@echo "Installing PySpark and what the demo draws with; this happens once and takes a minute or so."
 	$(call install,".[demo]")
 	touch $@ $(STAMPS)/package
 

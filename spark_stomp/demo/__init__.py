@@ -10,6 +10,7 @@
     results     what the first query adds up, batch by batch
     watch       one sample a second until everything has arrived
     report      progress lines, result table and proof
+    progress    what is waited for, and how far it is
     plot        the PNG
     app         puts them together
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,11 +20,12 @@ from spark_stomp.demo.broker import BrokerProcess
 from spark_stomp.demo.flights import Expected, airline_names, find_file, flights, messages
 from spark_stomp.demo.java import missing_java
 from spark_stomp.demo.plot import save_plot
+from spark_stomp.demo.progress import Progress
 from spark_stomp.demo.publisher import publish
 from spark_stomp.demo.queries import ARCHIVE, FLIGHTS, start_archive, start_session, start_statistics
-from spark_stomp.demo.report import Check, checks, progress_line, result_table
+from spark_stomp.demo.report import Check, checks, result_table
 from spark_stomp.demo.results import Statistics
-from spark_stomp.demo.watch import Sample, Watch
+from spark_stomp.demo.watch import Watch
 from spark_stomp.errors import StompError
 
 ALL_ROWS: Final = 336_776
@@ -76,15 +78,19 @@ def _rows(text: str) -> int:
 
 def _run(arguments: Arguments, folder: Path) -> bool:
     """Publish, query, prove; whether the proof holds."""
-    expected, results = Expected(), Statistics()
-    with BrokerProcess() as broker, ThreadPoolExecutor(1) as pool:
+    expected, results, progress = Expected(), Statistics(), Progress(arguments.rows)
+    with ExitStack() as stack:
+        with progress.waiting("Starting the dev broker in a process of its own"):
+            broker = stack.enter_context(BrokerProcess())
+        pool = stack.enter_context(ThreadPoolExecutor(1))
         print(f"Dev broker at {broker.url}; publishing {arguments.rows:,} flights to {FLIGHTS}.", flush=True)
         bodies = messages(flights(find_file("flights"), arguments.rows), expected)
         publishing = pool.submit(publish, broker.url, FLIGHTS, bodies)
         watch = Watch(broker, results, publishing, time.monotonic())
         try:
-            arrived = _run_queries(watch, _Printer(arguments.rows), folder, broker.url, results)
+            arrived = _run_queries(watch, progress, folder, broker.url, results)
         except (StompError, PySparkException) as failure:
+            progress.end()
             print(f"The demonstration failed: {failure}", file=sys.stderr)
             return False
         end, archive = watch.take(), broker.bodies(ARCHIVE)
@@ -96,29 +102,19 @@ def _run(arguments: Arguments, folder: Path) -> bool:
     return all(check.holds for check in proof)
 
 
-def _run_queries(watch: Watch, show: _Printer, folder: Path, url: str, results: Statistics) -> bool:
+def _run_queries(watch: Watch, progress: Progress, folder: Path, url: str, results: Statistics) -> bool:
     """Run both queries until everything has arrived; False if nothing moves any more."""
-    print("Starting Spark and the two queries.", flush=True)
-    spark = start_session()
+    with progress.waiting("Starting Java and Spark"):
+        spark = start_session()
     try:
-        start_statistics(spark, url, folder / "statistics", results)
-        start_archive(spark, url, folder / "archive")
-        arrived = watch.until_all_arrived(spark.streams, show)
-        for query in spark.streams.active:
-            query.stop()
+        with progress.waiting("Starting the two queries"):
+            start_statistics(spark, url, folder / "statistics", results)
+            start_archive(spark, url, folder / "archive")
+        arrived = watch.until_all_arrived(spark.streams, progress.show)
+        progress.end()
+        with progress.waiting("Stopping the queries"):
+            for query in spark.streams.active:
+                query.stop()
         return arrived
     finally:
         spark.stop()
-
-
-class _Printer:
-    """Prints a line for each sample that differs from the last one."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._last: Sample | None = None
-
-    def __call__(self, sample: Sample) -> None:
-        if self._last is None or not sample.same_state(self._last):
-            print(progress_line(sample, self._last, self._rows), flush=True)
-            self._last = sample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from dataclasses import replace
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.waiting import wait_until
 
 from spark_stomp.demo.broker import BrokerProcess, QueueCounts
 from spark_stomp.demo.flights import Expected
 from spark_stomp.demo.plot import save_plot
+from spark_stomp.demo.progress import Progress
 from spark_stomp.demo.publisher import publish
 from spark_stomp.demo.report import checks, progress_line, result_table
 from spark_stomp.demo.results import BatchResult, Statistics
@@ -123,3 +126,53 @@ def test_flights_go_over_the_wire_to_a_broker_in_another_process() -> None:
         counts = broker.queue("/queue/flights")
         assert (counts.depth, counts.enqueued, counts.acked) == (300, 300, 0)
         assert broker.bodies("/queue/flights")[:2] == [b"0", b"1"]
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class TestProgress:
+    def samples(self) -> list[Sample]:
+        """Nothing yet, then one of three rows, the same again, and all."""
+        none = replace(END, seconds=2.0, rows=0, batches=0)
+        one = replace(END, seconds=4.0, rows=1, batches=1)
+        return [none, one, replace(one, seconds=5.0), END]
+
+    def test_is_lines_where_there_is_no_terminal(self) -> None:
+        out = io.StringIO()
+        progress = Progress(3, out)
+        with progress.waiting("Starting Spark"):
+            pass
+        for sample in self.samples():
+            progress.show(sample)
+        progress.end()
+        lines = out.getvalue().splitlines()
+        assert lines[0] == "Starting Spark ..."
+        # A second in which nothing moved is none.
+        assert [line.split()[0] for line in lines[1:]] == ["2.0", "4.0", "9.0"]
+        assert "\r" not in out.getvalue() and "\x1b" not in out.getvalue()
+
+    def test_is_a_bar_in_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("NO_COLOR", "1")
+        out = Screen()
+        progress = Progress(3, out)
+        with progress.waiting("Starting Spark"):
+            wait_until(lambda: out.getvalue().count("Starting Spark") >= 2, what="the second tick")
+        for sample in self.samples():
+            progress.show(sample)
+        progress.end()
+        *waited, begun, one, _, done = out.getvalue().replace("\x1b[K", "").split("\r")[1:]
+        assert waited[0] == "Starting Spark ... 0.0 s" and waited[-1].endswith("\n")
+        assert begun.startswith("Waiting for the first batch") and "0.0 s   3 flights sent" in begun
+        assert one.startswith("██████░░░░░░░░░░░░░░  33%  1 of 3 rows  0/s  batch 1")
+        assert done == "████████████████████ 100%  3 of 3 rows  0/s  batch 2  un-acked 0  alerts 1 of 1\n"
+
+    def test_ends_its_line_whatever_happens(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TERM", "xterm")
+        out = Screen()
+        with pytest.raises(RuntimeError), Progress(3, out).waiting("Starting Spark"):
+            raise RuntimeError
+        assert out.getvalue().endswith("\n")
