@@ -108,11 +108,16 @@ class Dialect:
     def batch_read_headers(self, destination: str, most: int) -> Headers:
         """Headers of SUBSCRIBE for a batch read of up to ``most`` messages, none of which will be ACKed.
 
-        It browses if the broker can. A limit in bytes would end it early, so there is none.
+        It browses if it can. A limit in bytes would end it early, so there is none.
         """
         if self.window_header is not None:
             return (*self._queue_headers(destination), (self.window_header, _NO_WINDOW))
-        return (self.browse_headers or ()) + self.subscribe_headers(destination, most)
+        browse = (self.browse_headers or ()) if self.browses(destination) else ()
+        return browse + self.subscribe_headers(destination, most)
+
+    def browses(self, destination: str) -> bool:
+        """Whether a batch read sees ``destination`` by browsing; a topic keeps nothing to be browsed."""
+        return self.browse_headers is not None and not self.is_topic(destination)
 
     def window_bytes(
         self, prefetch: int, *, frame_bytes: float | None = None, max_bytes: int | None = None

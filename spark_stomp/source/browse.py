@@ -96,13 +96,14 @@ class _BatchRead:
             connection.require_open()
             version = connection.session.version or "1.0"
             dialect = dialect_for(connection.session.server, options.connection.broker)
+            browsed = dialect if dialect.browses(destination) else None
             self._check(dialect, destination)
             too_many = ended = False
             early = _subscribe(connection, options, dialect, destination, self._room)
             # Spark may take its time with a batch of rows.
             with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
                 for block in self._blocks(connection, destination, early):
-                    there, ended = _messages_in(block, version, dialect)
+                    there, ended = _messages_in(block, version, browsed)
                     shown = min(there, self._room)
                     if shown:
                         yield _batch(block, shown, version, destination, self._taken - before), dialect
@@ -112,7 +113,7 @@ class _BatchRead:
                         break
             _warn(dialect, destination, self._taken - before, options)
             _disconnect(connection, dialect)
-        if dialect.browse_headers is not None and not (ended or too_many):
+        if browsed is not None and not (ended or too_many):
             log.warning("the broker did not say that the browse has ended: %s may have more", destination)
         if too_many:
             self._end_early()
@@ -185,7 +186,7 @@ def _subscribe(
     receipt = session.new_receipt()
     # Nothing is ACKed, so nothing makes room for what comes after the last message: the end mark of a browse,
     # or the one message too many that is an error.
-    after_last = 0 if options.capped and dialect.browse_headers is None else 1
+    after_last = 0 if options.capped and not dialect.browses(destination) else 1
     session.subscribe(
         _SUBSCRIPTION,
         destination,
@@ -222,15 +223,15 @@ class _EarlyEvents:
                 self._stray = True
 
 
-def _messages_in(block: MessageBlock, version: str, dialect: Dialect) -> tuple[int, bool]:
+def _messages_in(block: MessageBlock, version: str, browsed: Dialect | None) -> tuple[int, bool]:
     """How many frames of ``block`` are messages, and whether the next one is the end mark of a browse."""
-    if dialect.browse_headers is None or block.malformed or b"browser:end" not in block.data:
+    if browsed is None or block.malformed or b"browser:end" not in block.data:
         return len(block.ends), False
     decoder = FrameDecoder(version)
     decoder.receive_data(block.data)
     for index in range(len(block.ends)):
         frame = _next_frame(decoder)
-        if dialect.end_of_browse(frame.get("browser")):
+        if browsed.end_of_browse(frame.get("browser")):
             return index, True
     return len(block.ends), False
 
@@ -266,7 +267,7 @@ def _warn(dialect: Dialect, destination: str, taken: int, options: SourceOptions
             dialect.name,
             dialect.browse_limit,
         )
-    if dialect.browse_headers is None:
+    if not dialect.browses(destination) and not dialect.is_topic(destination):
         cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
         log.warning(
             "the batch read of %s took %d message(s) and gives them back un-acked: this broker cannot "

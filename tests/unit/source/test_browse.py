@@ -213,7 +213,7 @@ class TestSeveralDestinations:
 def test_a_topic_is_refused_as_in_a_stream(devbroker: DevBroker, broker: str, topic: str) -> None:
     with pytest.raises(UnsupportedError, match=rf"{topic} is a topic.*allowLoss = true"):
         seen(devbroker, destination=topic, broker=broker)
-    assert seen(devbroker, destination=topic, broker="generic", allowLoss="true") == []
+    assert seen(devbroker, destination=topic, broker=broker, allowLoss="true") == []
 
 
 # --- a slow broker, and a slow consumer
