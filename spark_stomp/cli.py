@@ -69,7 +69,7 @@ def _run(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_arguments(parser)
-    arguments = parser.parse_args(rest)
+    arguments = parser.parse_intermixed_args(rest)
     try:
         return command.run(arguments)
     except UsageError as error:

@@ -25,8 +25,8 @@ class Health(enum.Enum):
     BAD = "bad"
 
 
-def health(status: Status, now: float, patience: float) -> Health:
-    """Whether all is well; a query that has written nothing for ``patience`` seconds is gone."""
+def health(status: Status, now: float, silence: float) -> Health:
+    """Whether all is well; a query that has written nothing for ``silence`` seconds is gone."""
     if "written_at" not in status:
         # Of the sink alone: it writes when a batch is done, however long that takes.
         return Health.GOOD
@@ -34,20 +34,20 @@ def health(status: Status, now: float, patience: float) -> Health:
         return Health.BAD
     if not status.get("running"):
         return Health.OVER
-    if _age(status["written_at"], now) > patience:
+    if _age(status["written_at"], now) > silence:
         return Health.BAD
     return Health.GOOD if all(one.get("connected") for one in _receivers(status).values()) else Health.BAD
 
 
 def table(
-    status: Status, now: float, patience: float, rate: float | None, columns: int, rows: int | None = None
+    status: Status, now: float, silence: float, rate: float | None, columns: int, rows: int | None = None
 ) -> list[Line]:
     """All lines, for a terminal of so many columns; ``rate`` is rows a second.
 
     Receivers that do not fit into ``rows`` lines are only counted.
     """
     head, tail = (
-        [*_head(status, now, patience), *_totals(status, rate)],
+        [*_head(status, now, silence), *_totals(status, rate)],
         [*_journal(status), *_sink(status, now)],
     )
     receivers = [*_table(_receivers(status), now, columns)]
@@ -61,8 +61,8 @@ def table(
 # --- the query
 
 
-def _head(status: Status, now: float, patience: float) -> Iterator[Line]:
-    word, colour = _state(status, now, patience), health(status, now, patience).value
+def _head(status: Status, now: float, silence: float) -> Iterator[Line]:
+    word, colour = _state(status, now, silence), health(status, now, silence).value
     run = f"run {status.get('run')} on {status.get('host')}"
     if status.get("pid") is not None:
         run += f", process {status['pid']}"
@@ -75,7 +75,7 @@ def _head(status: Status, now: float, patience: float) -> Iterator[Line]:
         yield [(shown(str(status["failure"]), 1000), "bad")]
 
 
-def _state(status: Status, now: float, patience: float) -> str:
+def _state(status: Status, now: float, silence: float) -> str:
     if "written_at" not in status:
         return "sink only"
     if status.get("failure"):
@@ -83,7 +83,7 @@ def _state(status: Status, now: float, patience: float) -> str:
     if not status.get("running"):
         return "ended"
     age = _age(status["written_at"], now)
-    if age > patience:
+    if age > silence:
         return f"gone? no sign of life for {duration(age)}"
     away = sum(not one.get("connected") for one in _receivers(status).values())
     return f"running, {away} of {len(_receivers(status))} receivers not connected" if away else "running"

@@ -132,8 +132,8 @@ class _View:
             return self._unread(self._location.words(error))
         self.trouble = None
         now = time.time()
-        self.fine = health(status, now, self._patience) is not Health.BAD
-        return table(status, now, self._patience, self._rate.of(status, now), columns, rows)
+        self.fine = health(status, now, self._longest_silence) is not Health.BAD
+        return table(status, now, self._longest_silence, self._rate.of(status, now), columns, rows)
 
     @property
     def _file(self) -> str:
@@ -143,7 +143,7 @@ class _View:
         return self._name
 
     @property
-    def _patience(self) -> float:
+    def _longest_silence(self) -> float:
         return _MISSED * StatusFile(self._location, self._location.root).write_every
 
     def _unread(self, why: str) -> list[Line]:

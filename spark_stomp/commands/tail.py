@@ -86,7 +86,7 @@ def _check(arguments: argparse.Namespace) -> Callable[[Dialect, str], None]:
             raise UsageError(
                 f"--follow is for topics: to follow {destination}, a queue, would keep its messages"
             )
-        if dialect.browse_headers is None and not topic and not arguments.yes:
+        if not topic and not dialect.browses(destination) and not arguments.yes:
             raise UsageError(_cost(dialect, destination))
 
     return check

@@ -1,0 +1,71 @@
+"""spark-stomp probe, send and tail on every broker: by what the broker's own management says, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.brokers import Broker
+from support.brokers.fixtures import on_every_broker
+
+from spark_stomp.brokers import dialect_named
+from spark_stomp.cli import main
+
+
+@pytest.fixture
+def credentials(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    if broker.login is not None and broker.password is not None:
+        monkeypatch.setenv("SPARK_STOMP_LOGIN", broker.login)
+        monkeypatch.setenv("SPARK_STOMP_PASSWORD", broker.password)
+
+
+@on_every_broker
+@pytest.mark.usefixtures("credentials")
+def test_probe_send_and_tail(broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    queue, lines = broker.new_queue(), ["one", "two", "three"]
+    (tmp_path / "lines").write_text("\n".join(lines) + "\n")
+
+    assert main(["probe", broker.url, queue]) == 0
+    told = capfd.readouterr().out
+    assert f"dialect         {broker.dialect}\n" in told and "queue, id 0" in told
+
+    assert main(["send", broker.url, queue, str(tmp_path / "lines"), "--header", "colour=blue"]) == 0
+    assert "3 message(s) to " in capfd.readouterr().err
+    broker.wait_for(queue, ready=3)
+
+    free = dialect_named(broker.dialect).browse_headers is not None
+    if not free:
+        with pytest.raises(SystemExit) as left:
+            main(["tail", broker.url, queue])
+        assert left.value.code == 2
+        assert "--yes" in capfd.readouterr().err
+    yes = [] if free else ["--yes"]
+    assert main(["tail", broker.url, queue, "-n", "2", "--bodies", *yes]) == 0
+    assert capfd.readouterr().out.splitlines() == lines[:2]
+    assert main(["tail", broker.url, queue, "-o", "idleTimeout=500ms", *yes]) == 0
+    told = capfd.readouterr().out
+    assert [line for line in told.splitlines() if line in lines] == lines
+    assert told.count("  colour: blue\n") == 3
+    # RabbitMQ alone counts what was given back.
+    assert ("redelivered" in told.partition("\n")[0]) == (not free and broker.dialect == "rabbitmq")
+    broker.wait_for(queue, ready=3)
+
+
+@on_every_broker
+def test_a_wrong_password(broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    if broker.login is None:
+        pytest.skip("this one lets everybody in")
+    (tmp_path / "password").write_text("wr0ng\n")
+    login = ["--login", broker.login, "--password-file", str(tmp_path / "password")]
+    assert main(["probe", broker.url, *login]) == 5
+    assert "[STOMP_LOGIN_REFUSED]" in (told := capfd.readouterr().out)
+    assert "wr0ng" not in told
+
+
+@on_every_broker
+@pytest.mark.usefixtures("credentials")
+def test_tls(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
+    if "tls" not in broker.transports:
+        pytest.skip("it has no TLS")
+    assert main(["probe", broker.tls_url, "-o", f"tlsCaFile={broker.ca}"]) == 0
+    assert "; certificate valid until 20" in capfd.readouterr().out

@@ -1,0 +1,88 @@
+"""Where login, password and options come from, and that no password needs to be an argument."""
+
+from __future__ import annotations
+
+import io
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import pytest
+
+from spark_stomp.commands import connecting
+from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+
+URL = "stomp://broker"
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_STOMP_LOGIN", "SPARK_STOMP_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def given(*arguments: str) -> Namespace:
+    parser = ArgumentParser()
+    add_broker_arguments(parser)
+    return parser.parse_args([URL, *arguments])
+
+
+def test_nothing_but_the_url() -> None:
+    assert option_texts(given()) == {"url": URL}
+
+
+def test_options_win_over_defaults_in_any_case() -> None:
+    texts = option_texts(
+        given("-o", "IdleTimeout=5s", "-o", "tlsCaFile=a=b"), idleTimeout="1s", maxMessages="3"
+    )
+    assert texts == {"url": URL, "idletimeout": "5s", "tlscafile": "a=b", "maxmessages": "3"}
+
+
+def test_a_password_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes("p: ä\r\nnot this".encode())
+    texts = option_texts(given("--login", "ada", "--password-file", str(tmp_path / "secret")))
+    assert (texts["login"], texts["password"]) == ("ada", "p: ä")
+
+
+def test_a_password_from_standard_input_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"s3cret\nmessage\n")))
+    assert option_texts(given("--login", "ada", "--password-file", "-"))["password"] == "s3cret"
+    assert sys.stdin.buffer.read() == b"message\n"
+
+
+def test_login_and_password_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_STOMP_PASSWORD", "s3cret")
+    # Not sent to whoever did not ask for it.
+    assert "password" not in option_texts(given())
+    monkeypatch.setenv("SPARK_STOMP_LOGIN", "ada")
+    assert option_texts(given())["login"] == "ada"
+    assert option_texts(given("--login", "bob"))["password"] == "s3cret"
+    (tmp_path / "other").write_text("other")
+    assert option_texts(given("--password-file", str(tmp_path / "other")))["password"] == "other"
+
+
+def test_a_password_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    asked = []
+    monkeypatch.setattr(
+        connecting.getpass, "getpass", lambda prompt, stream: asked.append(prompt) or "s3cret"
+    )
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert "password" not in option_texts(given("--login", "ada"))
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert option_texts(given("--login", "ada"))["password"] == "s3cret"
+    assert asked == ["Password of ada: "]
+
+
+def test_secret_options_come_from_files(tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text('{"token": "s3cret"}\n')
+    (tmp_path / "password").write_text("pass\nword")
+    texts = option_texts(
+        given("-o", f"secretConnectHeaders=@{tmp_path}/headers", "-o", f"password=@{tmp_path}/password")
+    )
+    assert texts["secretconnectheaders"] == '{"token": "s3cret"}'
+    assert texts["password"] == "pass"

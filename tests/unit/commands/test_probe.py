@@ -1,0 +1,110 @@
+"""spark-stomp probe, against the dev broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.certificates import Authority
+from support.fronts import tls_front
+from support.tcp import tcp_server, unused_port
+
+from spark_stomp.brokers.dialect import DIALECTS
+from spark_stomp.cli import main
+from spark_stomp.commands.probe import _treatment
+from spark_stomp.devbroker import DevBroker
+
+
+def facts(out: str) -> dict[str, str]:
+    """What is said of the only broker, by its label."""
+    lines = [line for line in out.splitlines() if line.startswith("  ")]
+    return {line[:18].strip(): line[18:] for line in lines}
+
+
+def test_who_the_broker_is(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", devbroker.url]) == 0
+    out, err = capsys.readouterr()
+    told = facts(out)
+    assert out.startswith(devbroker.url + "\n") and err == ""
+    assert told["broker"].startswith("spark-stomp-devbroker/")
+    assert (told["dialect"], told["STOMP"], told["login"]) == ("devbroker", "1.2", "none was asked for")
+    assert told["TLS"] == "none: what is sent can be read on the way"
+    assert told["batch reads"] == "browse the queue, at no cost"
+    # It left in order, and did nothing.
+    assert (devbroker.disconnects, devbroker.queues()) == (1, {})
+
+
+def test_heartbeats(capsys: pytest.CaptureFixture[str]) -> None:
+    with DevBroker(heartbeat=(2_500, 5_000)) as broker:
+        assert main(["probe", broker.url, "-o", "heartbeat=1s,1s"]) == 0
+    assert facts(capsys.readouterr().out)["heart-beats"] == "ours every 5 s, the broker's every 2.5 s"
+
+
+def test_a_wrong_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPARK_STOMP_PASSWORD", "wr0ng")
+    (tmp_path / "right").write_text("r1ght\n")
+    with DevBroker(users={"ada": "r1ght"}) as broker:
+        assert main(["probe", broker.url, "--login", "ada"]) == 5
+        assert "[STOMP_LOGIN_REFUSED]" in capsys.readouterr().out
+        assert main(["probe", broker.url, "--login", "ada", "--quiet"]) == 5
+        out, err = capsys.readouterr()
+        assert out == "" and "[STOMP_LOGIN_REFUSED]" in err and "wr0ng" not in err
+        assert main(["probe", broker.url, "--login", "ada", "--password-file", str(tmp_path / "right")]) == 0
+        assert facts(capsys.readouterr().out)["login"] == "accepted as ada"
+
+
+def test_tls(devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path, "ca")
+    with tls_front(devbroker.port, authority.issue().server_context()) as port:
+        url = f"stomp+ssl://127.0.0.1:{port}"
+        assert main(["probe", url]) == 4
+        assert "set tlsCaFile" in capsys.readouterr().out
+        assert main(["probe", url, "-o", f"tlsCaFile={authority.ca_file}"]) == 0
+        assert "TLSv1.3, TLS_" in (tls := facts(capsys.readouterr().out)["TLS"])
+        assert "; certificate valid until 20" in tls and " days)" in tls
+        assert main(["probe", url, "-o", "tlsVerify=false"]) == 0
+        assert "the certificate was not checked" in facts(capsys.readouterr().out)["TLS"]
+
+
+def test_every_address_is_tried(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = f"stomp://127.0.0.1:{unused_port()}"
+    assert main(["probe", f"{gone},{devbroker.url}"]) == 3
+    out = capsys.readouterr().out
+    assert (
+        out.index(gone)
+        < out.index("[STOMP_CONNECT_FAILED]")
+        < out.index(devbroker.url)
+        < out.index("broker ")
+    )
+
+
+def test_what_speaks_no_stomp(capsys: pytest.CaptureFixture[str]) -> None:
+    with tcp_server(lambda peer: (peer.recv(100), peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))) as port:
+        assert main(["probe", f"stomp://127.0.0.1:{port}"]) == 3
+    assert "[STOMP_NOT_A_STOMP_SERVER]" in capsys.readouterr().out
+
+
+class TestADestination:
+    def test_says_what_would_be_asked_for(
+        self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["probe", devbroker.url, "/queue/a", "-o", "prefetch=7"]) == 0
+        out = capsys.readouterr().out
+        assert "/queue/a#0" in out and "queue, id 0" in out
+        assert '{"prefetch-count": "7"}' in out
+        assert devbroker.queues() == {}
+
+    def test_that_would_be_refused(self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["probe", devbroker.url, "/topic/a"]) == 1
+        assert "[STOMP_UNSUPPORTED] /topic/a is a topic" in capsys.readouterr().out
+        assert main(["probe", devbroker.url, "/topic/a", "-o", "durableName=etl"]) == 0
+        assert '"durable-subscription-name": "etl"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_every_dialect_is_put_into_words(dialect: object) -> None:
+    told = dict(_treatment(dialect))  # type: ignore[arg-type]
+    assert {"window", "stable ids", "batch reads", "selectors", "durable topics"} <= told.keys()
+    assert ("redelivery" in told) == (dialect.redelivery_limit is not None)  # type: ignore[attr-defined]

@@ -1,0 +1,106 @@
+"""spark-stomp send, against the dev broker: what becomes messages, and that each is confirmed."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.waiting import PATIENCE
+
+from spark_stomp.cli import main
+from spark_stomp.devbroker import DevBroker
+
+QUEUE = "/queue/a"
+PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.cli import main; sys.exit(main())"]
+
+
+@pytest.fixture
+def standard_input(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    content = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(content))
+    return content
+
+
+def test_a_message_a_line_of_standard_input(
+    devbroker: DevBroker, standard_input: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    standard_input.write("one\r\n\nZoë\nlast".encode())
+    standard_input.seek(0)
+    assert main(["send", devbroker.url, QUEUE]) == 0
+    assert devbroker.bodies(QUEUE) == [b"one", b"", "Zoë".encode(), b"last"]
+    assert capsys.readouterr() == ("", f"4 message(s) to {QUEUE}: all confirmed\n")
+    assert devbroker.disconnects == 1
+
+
+def test_files_in_their_order(devbroker: DevBroker, standard_input: io.BytesIO, tmp_path: Path) -> None:
+    standard_input.write(b"in between\n")
+    standard_input.seek(0)
+    for name, content in (("a", b"1\n2\n"), ("b", b"3")):
+        (tmp_path / name).write_bytes(content)
+    assert main(["send", devbroker.url, QUEUE, str(tmp_path / "b"), "-", str(tmp_path / "a"), "--quiet"]) == 0
+    assert devbroker.bodies(QUEUE) == [b"3", b"in between", b"1", b"2"]
+
+
+def test_whole_files(devbroker: DevBroker, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\x00\xff\n\n")
+    assert main(["send", devbroker.url, QUEUE, "--whole", str(tmp_path / "a")]) == 0
+    assert devbroker.bodies(QUEUE) == [b"\x00\xff\n\n"]
+
+
+def test_headers_and_options(
+    devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").write_text("x")
+    more = ["--header", "colour=blue=green", "--header", "content-type=text/plain", "-o", "priority=9"]
+    assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a"), "--not-persistent", *more]) == 0
+    capsys.readouterr()
+    assert main(["tail", devbroker.url, QUEUE, "--json"]) == 0
+    out = capsys.readouterr().out
+    for header in (
+        '"colour": "blue=green"',
+        '"content-type": "text/plain"',
+        '"priority": "9"',
+        '"persistent": "false"',
+    ):
+        assert header in out
+
+
+def test_many_more_than_are_sent_at_once(devbroker: DevBroker, tmp_path: Path) -> None:
+    bodies = [b"%d" % number * 5 for number in range(20_000)]
+    (tmp_path / "a").write_bytes(b"\n".join(bodies))
+    assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a")]) == 0
+    assert devbroker.bodies(QUEUE) == bodies
+
+
+def test_what_comes_through_a_pipe_goes_on_at_once(devbroker: DevBroker) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [*PROGRAM, "send", devbroker.url, QUEUE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"one\ntw")
+        process.stdin.flush()
+        devbroker.wait_until(lambda: devbroker.bodies(QUEUE) == [b"one"], PATIENCE)
+        out, err = process.communicate(b"o\n", PATIENCE)
+        assert (process.returncode, out) == (0, None)
+        assert err == b"2 message(s) to /queue/a: all confirmed\n"
+    assert devbroker.bodies(QUEUE) == [b"one", b"two"]
+
+
+def test_a_message_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").write_text("x\ny")
+    with DevBroker(refuse=[QUEUE]) as broker:
+        assert main(["send", broker.url, QUEUE, str(tmp_path / "a")]) == 1
+    err = capsys.readouterr().err
+    assert "refused SEND to /queue/a" in err and "the broker confirmed 0 message(s)" in err
+    assert "none of them is sent again" in err and "Spark" not in err
+
+
+def test_without_lines_the_login_is_tried_all_the_same(
+    standard_input: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with DevBroker(users={"ada": "s3cret"}) as broker:
+        assert main(["send", broker.url, QUEUE]) == 5
