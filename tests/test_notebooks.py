@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.docs import README
 from support.notebooks import NOTEBOOKS, execute, printed, read
+from support.spark import drains
 
 # What each prints, among other things, on every run and everywhere but on Databricks.
 PRINTS = {
@@ -60,7 +61,12 @@ def test_each_has_its_lines() -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(420)
-@each_notebook
+@pytest.mark.parametrize(
+    "path",
+    # The others take everything with AvailableNow, and say so.
+    [pytest.param(path, marks=[drains] if path != NOTEBOOKS[0] else []) for path in NOTEBOOKS],
+    ids=lambda path: path.name,
+)
 def test_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # As in a kernel that nobody has prepared.
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
