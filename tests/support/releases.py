@@ -21,7 +21,6 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -163,13 +162,10 @@ def run_one(environment: Environment, modes: Collection[str], wheel: Path) -> No
     missing = f"no Python {environment.python} on this machine" if base is None else ""
     if base is not None:
         install(environment, base, wheel)
-
-    def result_in(mode: str) -> Result:
+    # One after the other: on a busy machine Spark gives up on its workers after ten seconds.
+    for mode in modes:
         unavailable = Result(environment.spark, environment.python, mode, missing=missing)
-        return unavailable if missing else test(environment, mode)
-
-    # Side by side, since most tests wait most of the time.
-    for mode, result in zip(modes, ThreadPoolExecutor().map(result_in, modes), strict=True):
+        result = unavailable if missing else test(environment, mode)
         (environment.folder / f"{mode}.json").write_text(json.dumps(asdict(result)), encoding="utf-8")
         print(row(result), flush=True)
         if result.failed:
