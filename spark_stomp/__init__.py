@@ -5,12 +5,14 @@ The way of a message, and the parts of the package from the ground up::
     broker ──> transport ──> protocol ──> receiver ──> exchange ──> arrow ──> source ──> rows
     broker <── transport <── protocol <── sink     <── arrow                         <── rows
 
-=================  ====================================================================================
+==================  ====================================================================================
 ``errors``         the exception tree and its codes
 ``logs``           log lines: what each is about, and how they come out of Spark's Python processes
 ``quoting``        what a peer said, as it may stand in an error or a log line
 ``terminal``       what is drawn in a terminal
 ``worker``         what a Python worker of Spark does again around every task, and need not
+``plain_errors``   what a user sees of an error: its sentence, and not the way it took
+``spark_versions`` what differs between the releases of Spark
 ``framebatch``     raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
 ``options``        every option, declared once on the field that it fills
@@ -29,11 +31,12 @@ The way of a message, and the parts of the package from the ground up::
 ``sink``           the writers that Spark drives, and the connection that they send on
 ``datasource``     what ``format("stomp")`` means: wiring only
 ``metrics``        the status of a query, read from its file, and as text for Prometheus
+``registration``   ``register``, and whether Spark's Python is the right one
 ``commands``       what ``spark-stomp`` can do: probe, send, tail, status, devbroker
 ``cli``            the command ``spark-stomp``
 ``_autoload``      the package ``pyspark_stomp``, by which Spark finds the source
 ``demo``           the demonstration behind ``make demo``
-=================  ====================================================================================
+==================  ====================================================================================
 
 Each part imports only parts above its own; tests/unit/test_architecture.py holds the layers.
 """
@@ -44,7 +47,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_stomp.datasource import StompDataSource, register
+    from spark_stomp.datasource import StompDataSource
+    from spark_stomp.registration import register
 
 __all__ = ["StompDataSource", "__version__", "register"]
 
@@ -56,8 +60,12 @@ except PackageNotFoundError:  # a source tree on the path, not installed
 
 def __getattr__(name: str) -> object:
     # On demand: the protocol, the dev broker and the command line work without pyspark.
-    if name in ("StompDataSource", "register"):
-        from spark_stomp import datasource
+    if name == "StompDataSource":
+        from spark_stomp.datasource import StompDataSource
 
-        return getattr(datasource, name)
+        return StompDataSource
+    if name == "register":
+        from spark_stomp.registration import register
+
+        return register
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

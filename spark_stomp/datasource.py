@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
-from spark_stomp.errors import UnsupportedError
-from spark_stomp.options import SinkOptions, parse_batch_options, parse_sink_options, parse_source_options
+from spark_stomp.errors import StompError, UnsupportedError
+from spark_stomp.options import (
+    SinkOptions,
+    check_read,
+    parse_batch_options,
+    parse_sink_options,
+    parse_source_options,
+)
+from spark_stomp.plain_errors import plainly
 from spark_stomp.schema import SinkColumns, projection, sink_columns, source_struct
 from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.source.batch_reader import StompBatchReader
+from spark_stomp.source.refusing_reader import RefusingStreamReader
 from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark_versions import ADMISSION_CONTROL, ARROW_STREAM_WRITER
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -22,37 +30,41 @@ class StompDataSource(DataSource):
     """The STOMP source and sink of Spark.
 
     Options are parsed when a reader or a writer is made, since only then is it known which of the two they
-    are for; OptionError lists every problem at once.
+    are for; OptionError lists every problem at once. ``load()`` without a schema already refuses what no read
+    can take.
     """
 
     @classmethod
     def name(cls) -> str:
         return "stomp"
 
+    @plainly
     def schema(self) -> StructType:
         """The default columns of the source."""
+        check_read(self.options)
         return source_struct()
 
+    @plainly
     def reader(self, schema: StructType) -> StompBatchReader:
         return StompBatchReader(parse_batch_options(self.options), projection(schema))
 
-    def streamReader(self, schema: StructType) -> StompStreamReader:  # noqa: N802 - Spark's name
-        return _stream_reader_class()(parse_source_options(self.options), projection(schema))
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        try:
+            return _stream_reader_class()(parse_source_options(self.options), projection(schema))
+        except StompError as error:
+            return RefusingStreamReader(error)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> StompBatchWriter:
         _refuse_overwrite(overwrite)
         options = parse_sink_options(self.options)
         return StompBatchWriter(options, _sink_columns(schema, options))
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StompStreamWriter:  # noqa: N802 - Spark's name
         _refuse_overwrite(overwrite)
         options = parse_sink_options(self.options)
         return _stream_writer_class()(options, _sink_columns(schema, options))
-
-
-def register(spark: SparkSession) -> None:
-    """Make ``format("stomp")`` known to ``spark``; not needed if the package is installed."""
-    spark.dataSource.register(StompDataSource)
 
 
 def _sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
@@ -70,16 +82,16 @@ def _refuse_overwrite(overwrite: bool) -> None:
 
 
 def _stream_reader_class() -> type[StompStreamReader]:
-    try:
-        from spark_stomp.source.admission_reader import AdmissionStreamReader
-    except ImportError:  # Spark 4.0 and 4.1 have no admission control for Python sources
+    if not ADMISSION_CONTROL:
         return StompStreamReader
+    from spark_stomp.source.admission_reader import AdmissionStreamReader
+
     return AdmissionStreamReader
 
 
 def _stream_writer_class() -> type[StompStreamWriter]:
-    try:
-        from spark_stomp.sink.arrow_stream_writer import ArrowStreamWriter
-    except ImportError:  # Spark 4.0 hands rows to a stream writer
+    if not ARROW_STREAM_WRITER:
         return StompRowStreamWriter
+    from spark_stomp.sink.arrow_stream_writer import ArrowStreamWriter
+
     return ArrowStreamWriter

@@ -10,6 +10,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     ├── OptionError                 STOMP_OPTIONS_INVALID        also a ValueError
     ├── SchemaError                 STOMP_SCHEMA_INVALID         also a ValueError
     ├── UnsupportedError            STOMP_UNSUPPORTED
+    ├── WrongPython                 STOMP_WRONG_PYTHON
     ├── ProtocolError
     │   ├── LocalProtocolError      STOMP_LOCAL_PROTOCOL         we tried what the session's state forbids
     │   │   └── FrameEncodeError    STOMP_FRAME_UNENCODABLE      a frame that the version cannot carry
@@ -90,7 +91,9 @@ class OptionError(StompError, ValueError):
 
     @property
     def message(self) -> str:
-        return "; ".join(self.problems)
+        if len(self.problems) == 1:
+            return self.problems[0]
+        return "\n  - ".join((f"{len(self.problems)} problems:", *self.problems))
 
 
 class SchemaError(StompError, ValueError):
@@ -103,6 +106,12 @@ class UnsupportedError(StompError):
     """Asked for something that this broker, mode or version cannot do safely; the message says why."""
 
     code = "STOMP_UNSUPPORTED"
+
+
+class WrongPython(StompError):
+    """Spark runs its Python code in an interpreter that cannot run this package."""
+
+    code = "STOMP_WRONG_PYTHON"
 
 
 class ProtocolError(StompError):

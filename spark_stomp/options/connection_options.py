@@ -78,7 +78,13 @@ class ConnectionOptions:
     that holds the connection.
     """
 
-    endpoints: tuple[Endpoint, ...] = required("url", EVERYWHERE, ENDPOINTS, "Address of the broker.")
+    endpoints: tuple[Endpoint, ...] = required(
+        "url",
+        EVERYWHERE,
+        ENDPOINTS,
+        "Address of the broker.",
+        missing='give the address of the broker, as in .option("url", "stomp://broker.example:61613")',
+    )
     login: str | None = optional("login", EVERYWHERE, NAME, "User name.")
     password: str | None = optional(
         "password", EVERYWHERE, TEXT, "Password. Spark redacts it in plans and logs.", secret=True

@@ -41,6 +41,7 @@ class Option:
         note: replaces the default in the documentation if it depends on other options.
         required: must be given; has no default.
         secret: its value appears in no error and no ``repr``.
+        missing: what to do if it is required and absent.
         pending: why any other value than the default is refused, if it is.
         in_repr: False keeps the value out of the ``repr`` only.
     """
@@ -52,6 +53,7 @@ class Option:
     meaning: str
     note: str = ""
     required: bool = False
+    missing: str = ""
     secret: bool = False
     pending: str = ""
     in_repr: bool = True
@@ -68,9 +70,12 @@ class Option:
         return None if self.default is None else self.kind.parse(self.default)
 
 
-def required(key: str, scopes: frozenset[Scope], kind: Kind[T], meaning: str) -> T:
+def required(key: str, scopes: frozenset[Scope], kind: Kind[T], meaning: str, missing: str) -> T:
     """A field whose option must be given."""
-    return cast("T", _field(Option(key, scopes, kind, None, meaning, note="required", required=True)))
+    return cast(
+        "T",
+        _field(Option(key, scopes, kind, None, meaning, note="required", required=True, missing=missing)),
+    )
 
 
 def option(key: str, scopes: frozenset[Scope], kind: Kind[T], default: str, meaning: str, **more: Any) -> T:

@@ -17,8 +17,18 @@ W = TypeVar("W", bound=str)
 Headers = tuple[tuple[str, str], ...]
 Names = tuple[str, ...]
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
+_UNITS = {
+    0.001: "ms msec msecs millisecond milliseconds",
+    1.0: "s sec secs second seconds",
+    60.0: "m min mins minute minutes",
+    3600.0: "h hr hrs hour hours",
+    86400.0: "d day days",
+    604800.0: "week weeks",
+}
+_SECONDS = {unit: seconds for seconds, units in _UNITS.items() for unit in units.split()}
+_DURATIONS = "500ms, 10s, 2m or 5 seconds"
+_PART = r"(\d+(?:\.\d+)?)\s*([a-z]*)"
+_DURATION = re.compile(rf"(?:interval\s+)?{_PART}(?:\s+{_PART})*", re.ASCII)
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*(b|[kmgt]?(?:i?b)?)", re.ASCII | re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[\x00\r\n]")
@@ -90,15 +100,18 @@ def _boolean(raw: str) -> bool:
 
 
 def _duration(raw: str) -> float:
-    match = _DURATION.fullmatch(raw.strip())
-    if match is None:
-        raise ValueError("is no duration; write a number with a unit, such as 500ms, 10s or 2m")
-    number, unit = float(match[1]), match[2].lower()
-    if not unit and number == 0:
+    """Seconds; also of Spark's way to write them, ``5 seconds`` or ``interval 1 minute 30 seconds``."""
+    text = raw.strip().lower()
+    if _DURATION.fullmatch(text) is None:
+        raise ValueError(f"is no duration; write a number with a unit, such as {_DURATIONS}")
+    parts = re.findall(_PART, text, re.ASCII)
+    if len(parts) == 1 and not parts[0][1] and not float(parts[0][0]):
         return 0.0
-    if unit not in _SECONDS:
-        raise ValueError("needs a unit: ms, s, m (or min), h or d, as in 500ms, 10s or 2m")
-    return number * _SECONDS[unit]
+    for _, unit in parts:
+        if unit not in _SECONDS:
+            what = f"has the unit {unit!r}" if unit else "needs a unit"
+            raise ValueError(f"{what}; write ms, s, m, h or d, as in {_DURATIONS}")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def _timeout(raw: str) -> float:
@@ -256,7 +269,7 @@ PEM = Kind(_pem, "path, or PEM text", shown=False)
 KEY_FILE = Kind(_key_file, "path", shown=False)
 PEM_TEXT = Kind(_pem_text, "PEM text", shown=False)
 BOOLEAN = Kind(_boolean, "`true` / `false`")
-DURATION = Kind(_duration, "duration (`500ms`, `10s`, `2m`)")
-TIMEOUT = Kind(_timeout, "duration > 0 (`500ms`, `10s`, `2m`)")
+DURATION = Kind(_duration, "duration (`500ms`, `10s`, `5 minutes`)")
+TIMEOUT = Kind(_timeout, "duration > 0 (`500ms`, `10s`, `5 minutes`)")
 SIZE = Kind(_size, "bytes, or `64k`, `10m`, `1g`")
 HEADERS = Kind(_headers, "JSON object of header names and values", shown=False)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from spark_stomp.errors import OptionError
 from spark_stomp.options.fields import Scope, filled
-from spark_stomp.options.raw_options import RawOptions
+from spark_stomp.options.raw_options import RawOptions, misplaced
 from spark_stomp.options.rules import contradictions, notes
 from spark_stomp.options.sink_options import SinkOptions
 from spark_stomp.options.source_options import SourceOptions
+
+_READS: Final[tuple[Scope, ...]] = ("source", "batch")
+_TABLE: Final = (
+    "of a table Spark hands no options to its reads and writes, so CREATE TABLE does not work; "
+    "use CREATE TEMPORARY VIEW name USING stomp OPTIONS (...)"
+)
 
 
 def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
@@ -29,6 +36,54 @@ def parse_batch_options(options: Mapping[str, str]) -> SourceOptions:
         OptionError: as :func:`parse_source_options`.
     """
     return _source_options(options, "batch")
+
+
+def check_read(options: Mapping[str, str]) -> None:
+    """Refuse, at ``load()``, what no read can take: Spark does not tell there whether it is a stream.
+
+    Spark calls it for a temporary view too, whose options may be those of a write (INSERT INTO).
+
+    Raises:
+        OptionError: as :func:`parse_source_options`.
+    """
+    if any(key.lower().startswith("option.") for key in options):
+        raise OptionError(_TABLE)
+    refused = {scope: problems for scope in _READS if (problems := _problems(options, scope))}
+    if len(refused) == len(_READS) and not _is_for_a_write(options):
+        raise OptionError(_either(options, refused))
+
+
+def _is_for_a_write(options: Mapping[str, str]) -> bool:
+    of_writes_only = misplaced(options, "source") & misplaced(options, "batch")
+    keys = {key.lower() for key in options}
+    return bool(of_writes_only and keys & {"destination", "path"} and not _problems(options, "sink"))
+
+
+def _either(options: Mapping[str, str], refused: Mapping[Scope, tuple[str, ...]]) -> list[str]:
+    """The problems of the kind of read that the options are for; of both kinds if they do not tell."""
+    stream, batch = (len(misplaced(options, scope)) for scope in _READS)
+    problems, others = refused["source"], refused["batch"]
+    if batch < stream:
+        return list(others)
+    if stream < batch or len(problems) != len(others):
+        return list(problems)
+    return [_of_both(one, other) for one, other in zip(problems, others, strict=True)]
+
+
+def _of_both(one: str, other: str) -> str:
+    """``x is no option: use y; in a batch read use z``."""
+    if one == other:
+        return one
+    same, colon, rest = other.partition(": ")
+    return f"{one}; in a batch read {rest if colon and one.startswith(same + colon) else other}"
+
+
+def _problems(options: Mapping[str, str], scope: Scope) -> tuple[str, ...]:
+    try:
+        parse_sink_options(options) if scope == "sink" else _source_options(options, scope)
+    except OptionError as error:
+        return error.problems
+    return ()
 
 
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -54,6 +109,8 @@ def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
 
 def _refuse(raw: RawOptions, parsed: SourceOptions | SinkOptions) -> None:
     problems = [*raw.problems, *contradictions(raw, parsed)]
+    if raw.empty:
+        problems.append(_TABLE)
     if problems:
         raise OptionError(problems)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -10,15 +9,8 @@ from spark_stomp.options.definitions import OPTIONS
 from spark_stomp.options.endpoint import ENDPOINTS, without_credentials
 from spark_stomp.options.fields import Option, Scope
 from spark_stomp.options.kinds import has_private_key
+from spark_stomp.options.other_names import nearest, remedy
 
-_OTHER_NAMES: Final = {
-    "passcode": "password (which Spark redacts in plans and logs; passcode it would print)",
-    "user": "login",
-    "username": "login",
-    "host": "url, as in stomp://host:61613",
-    "queue": "destination",
-    "topic": "destination",
-}
 _PLACES: Final[dict[Scope, str]] = {
     "source": "stream reads (readStream)",
     "batch": "batch reads (read)",
@@ -40,6 +32,11 @@ class RawOptions:
         self._raw = self._with_path({key.lower(): value for key, value in options.items()})
         self._values = {option.key: self._read(option) for option in self._known.values()}
         self.problems.extend(self._unknown())
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are no options at all."""
+        return not self._raw
 
     def __contains__(self, key: str) -> bool:
         return self.takes(key) and key.lower() in self._raw
@@ -66,7 +63,7 @@ class RawOptions:
         raw = self._raw.get(option.key.lower())
         if raw is None:
             if option.required:
-                self.problems.append(f"{option.key} is required: {option.meaning}")
+                self.problems.append(f"{option.key} is required: {option.missing}")
             return option.default_value
         try:
             value: object = option.parse(raw)
@@ -79,18 +76,25 @@ class RawOptions:
 
     def _unknown(self) -> Iterator[str]:
         for key in sorted(self._raw.keys() - self._known.keys()):
+            known = remedy(key, self.scope)
             elsewhere = [option for option in OPTIONS if option.key.lower() == key]
             if elsewhere:
-                yield f"{elsewhere[0].key} is an option of {_where(elsewhere)}, not of {_PLACES[self.scope]}"
+                where = f"{_where(elsewhere)}, not of {_PLACES[self.scope]}"
+                yield f"{elsewhere[0].key} is an option of {where}{f': {known}' if known else ''}"
             else:
                 # The value is not shown: it may be a secret.
-                yield f"{key} is no option{self._suggestion(key)}"
+                yield f"{key} is no option{f': {known}' if known else self._suggestion(key)}"
 
     def _suggestion(self, key: str) -> str:
-        if key in _OTHER_NAMES:
-            return f"; use {_OTHER_NAMES[key]}"
-        nearest = difflib.get_close_matches(key, self._known, n=1, cutoff=0.5)
-        return f"; did you mean {self._known[nearest[0]].key}?" if nearest else ""
+        found = nearest(key, (option.key for option in self._known.values()))
+        return f"; did you mean {found}?" if found else ""
+
+
+def misplaced(options: Mapping[str, str], scope: Scope) -> set[str]:
+    """The keys, in lower case, that are options of other scopes only."""
+    here = {option.key.lower() for option in OPTIONS if scope in option.scopes}
+    elsewhere = {option.key.lower() for option in OPTIONS} - here
+    return elsewhere.intersection(key.lower() for key in options)
 
 
 def _shown(option: Option, raw: str) -> str:

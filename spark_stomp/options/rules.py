@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions
+from spark_stomp.options.endpoint import without_credentials
 from spark_stomp.options.fields import options_of
 from spark_stomp.options.kinds import format_duration, format_size, is_pem
 from spark_stomp.options.message_options import MessageOptions
@@ -47,12 +48,14 @@ def contradictions(raw: RawOptions, parsed: SourceOptions | SinkOptions) -> Iter
     yield from _limits(connection)
     yield from _connect_headers(raw, connection)
     if isinstance(parsed, SinkOptions):
+        yield from _addresses([parsed.destination or ""])
         yield from _owned(raw, "sendHeaders", parsed.send_headers, SEND_OWNS)
         yield from _messages(raw, parsed.message)
         return
     yield from _owned(
         raw, "subscribeHeaders", parsed.subscribe_headers, REQUEST_OWNS | {"selector", "browser"}
     )
+    yield from _addresses(parsed.destinations)
     yield from _subscription(parsed)
     yield from _draining(parsed)
     if raw.scope == "source":
@@ -131,6 +134,13 @@ def _messages(raw: RawOptions, options: MessageOptions) -> Iterator[str]:
         yield "onError = deadletter needs deadLetterDestination, which says where"
     if options.on_error != "deadletter" and "deadLetterDestination" in raw:
         yield "deadLetterDestination is given without onError = deadletter"
+
+
+def _addresses(destinations: Iterable[str]) -> Iterator[str]:
+    for destination in destinations:
+        if "://" in destination.partition("?")[0] and not destination.startswith("/"):
+            shown = without_credentials(destination)
+            yield f"destination = {shown!r} is an address, for url; a destination is like /queue/orders"
 
 
 def _subscription(options: SourceOptions) -> Iterator[str]:

@@ -33,7 +33,11 @@ class SourceOptions:
 
     connection: ConnectionOptions = group(ConnectionOptions)
     destinations: tuple[str, ...] = required(
-        "destination", READS, name_list, "What to subscribe to. `load(...)` sets it too."
+        "destination",
+        READS,
+        name_list,
+        "What to subscribe to. `load(...)` sets it too.",
+        missing='say what to read, as in .load("/queue/orders")',
     )
     receivers: int = option(
         "receivers",

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
+from spark_stomp.plain_errors import plainly
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.proof import ProvedRuns
@@ -73,9 +74,11 @@ class _Writer:
 class StompBatchWriter(_Writer, DataSourceArrowWriter):
     """``df.write.format("stomp")``. A task that Spark retries sends its rows again."""
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Confirmed:
         return self._send(iterator)
 
+    @plainly
     def commit(self, messages: list[Any]) -> None:
         log.info("%d message(s) confirmed by the broker", self._commit(messages, None).confirmed)
 
@@ -86,9 +89,11 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
     """``df.writeStream.format("stomp")``; takes Arrow batches from Spark 4.1 on."""
 
+    @plainly
     def write(self, iterator: Iterator[Any]) -> Confirmed:
         return self._send(iterator)
 
+    @plainly
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         figures = self._commit(messages, batchId)
         log.info("batch %d: %d message(s) confirmed by the broker", batchId, figures.confirmed)
@@ -102,5 +107,6 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
 class StompRowStreamWriter(StompStreamWriter):
     """The stream writer for Spark 4.0, which hands over rows."""
 
+    @plainly
     def write(self, iterator: Iterator[Row]) -> Confirmed:
         return self._send(row_batches(iterator, self._columns))

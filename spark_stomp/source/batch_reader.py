@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.options import SourceOptions
+from spark_stomp.plain_errors import plain_iterator
 from spark_stomp.schema import Projection
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import RowSettings
@@ -28,6 +29,7 @@ class StompBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return [BatchPartition(0)]
 
+    @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for block, dialect in browse(self._options):
             yield decode_frames(block, self._rows.projection, self._rows.rules(dialect))

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
+from spark_stomp.plain_errors import plain_iterator, plainly
 from spark_stomp.schema import Projection
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
@@ -44,6 +45,7 @@ class StompStreamReader(DataSourceStreamReader):
         """Constant: a query begins with everything that the broker holds un-acked."""
         return INITIAL.to_dict()
 
+    @plainly
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
@@ -69,16 +71,19 @@ class StompStreamReader(DataSourceStreamReader):
         self._last_end = end
         return start if start is not None and end == begin else end.to_dict()
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks that read the ranges between two offsets; a lost range has none."""
         begin, self._last_end = Offset.from_dict(start), Offset.from_dict(end)
         return self._running(begin, self._last_end).partitions(begin, self._last_end)
 
+    @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: fetch and decode."""
         assert isinstance(partition, FrameRanges)
         return read_ranges(partition, self._rows)
 
+    @plainly
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to ``end`` is in Spark's commit log."""
         committed = Offset.from_dict(end)

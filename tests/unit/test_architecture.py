@@ -20,6 +20,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Limits and the headers that it sets itself, which are declared once so; protocol knows nothing of options.
 LAYERS = (
     ("errors", "logs", "quoting", "terminal", "worker"),
+    ("plain_errors", "spark_versions"),
     ("framebatch",),
     ("protocol",),
     ("options", "schema", "locations", "private_files"),
@@ -27,12 +28,12 @@ LAYERS = (
     ("receiver",),
     ("source", "sink"),
     ("datasource", "metrics"),
-    ("commands",),
+    ("registration", "commands"),
     ("cli", "_autoload", "demo", "__init__"),
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-SPARK_PARTS = {"schema", "datasource", "source", "sink", "demo"}
+SPARK_PARTS = {"spark_versions", "schema", "datasource", "registration", "source", "sink", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # Asks what the machine's own address is, and sends nothing.

@@ -41,5 +41,6 @@ def test_the_tree_names_the_right_codes() -> None:
 def test_an_option_error_lists_all_its_problems() -> None:
     error = OptionError(["one", "two"])
     assert error.problems == ("one", "two")
-    assert str(error) == "[STOMP_OPTIONS_INVALID] one; two"
+    assert str(error) == "[STOMP_OPTIONS_INVALID] 2 problems:\n  - one\n  - two"
+    assert str(OptionError(["one"])) == str(OptionError("one")) == "[STOMP_OPTIONS_INVALID] one"
     assert isinstance(error, ValueError)

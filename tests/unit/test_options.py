@@ -22,11 +22,14 @@ from spark_stomp.options import (
     SinkOptions,
     SourceOptions,
     TlsOptions,
+    check_read,
     parse_batch_options,
     parse_sink_options,
     parse_source_options,
 )
+from spark_stomp.options.fields import Scope
 from spark_stomp.options.kinds import DURATION, HEADERS, SIZE, format_duration, format_size
+from spark_stomp.options.other_names import REMEDIES, nearest, plain, remedy
 from spark_stomp.protocol import Limits
 
 BASE = {"url": "stomp://broker", "destination": "/queue/a"}
@@ -161,12 +164,75 @@ class TestKeys:
         text = the_problem(source, **{wrong: "5"})
         assert text.startswith(f"{wrong.lower()} is no option") and nearest in text
 
-    def test_unknown_without_anything_near(self) -> None:
-        assert the_problem(source, zzzz="1") == "zzzz is no option"
+    @pytest.mark.parametrize("unknown", ["zzzz", "interval_of_mine", "max", "bytes", "idle", "sender"])
+    def test_unknown_without_anything_near(self, unknown: str) -> None:
+        assert the_problem(source, **{unknown: "1"}) == f"{unknown} is no option"
 
     def test_passcode_points_to_password_and_is_not_shown(self) -> None:
         text = the_problem(source, passcode=SECRET)
         assert "password" in text and SECRET not in text
+
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("host", "part of url"),
+            ("port", "part of url"),
+            ("brokerURL", "use url"),
+            ("user", "use login"),
+            ("vhost", "use virtualHost"),
+            ("vpn", "use virtualHost"),
+            ("queue", "use destination"),
+            ("topic", "use destination"),
+            ("subscribe", "use destination"),
+            ("subscribePattern", "write it as destination"),
+            ("assign", "Use destination"),
+            ("startingOffsets", "no positions"),
+            ("endingOffsets", "no positions"),
+            ("maxOffsetsPerTrigger", "use maxMessagesPerTrigger"),
+            ("minOffsetsPerTrigger", "use minMessagesPerTrigger"),
+            ("minPartitions", "no partitions"),
+            ("includeHeaders", "the columns headers"),
+            ("kafka.bootstrap.servers", "use url"),
+            ("kafka.group.id", "no consumer groups"),
+            ("kafka.max.poll.records", "Kafka's client"),
+            ("solace.apiProperties.x", "Solace's own client"),
+            ("batchSize", "use maxMessagesPerTrigger"),
+            ("persistent", "writes, not of stream reads (readStream): who sends decides"),
+            ("ackMode", "see ackAfter"),
+            ("heart-beat", "heartbeat"),
+            ("heart_beats", "use heartbeat"),
+            ("acknowledge", "see ackAfter"),
+            ("messageSelector", "use selector"),
+            ("subscriptionName", "use durableName"),
+            ("activemq.prefetchSize", "use prefetch"),
+            ("activemq.exclusive", "subscribeHeaders"),
+            ("stomp.destinatoin", "did you mean destination?"),
+            ("timeout", "idleTimeout"),
+            ("ssl", "stomp+ssl://"),
+            ("triggerInterval", "processingTime"),
+        ],
+    )
+    def test_names_of_other_systems_lead_somewhere(self, name: str, words: str) -> None:
+        assert words in the_problem(source, **{name: SECRET})
+        assert SECRET not in the_problem(source, **{name: SECRET})
+
+    @pytest.mark.parametrize("scope", ["source", "batch", "sink"])
+    def test_no_remedy_names_an_option_that_is_not_there(self, scope: Scope) -> None:
+        known = {option.key for option in OPTIONS if scope in option.scopes}
+        for name, text in REMEDIES[scope].items():
+            named = re.findall(r"\buse (\w+)\b(?! column)|\bsee (\w+)", text)
+            keys = {key for pair in named for key in pair if key and re.search("[A-Z]", key)}
+            if "(stream reads only)" not in text:
+                assert keys <= known, (name, text)
+            assert name not in {plain(key) for key in known}, f"{name} is an option itself"
+
+    @pytest.mark.parametrize("scope", ["source", "batch", "sink"])
+    def test_every_misspelled_key_is_recognised(self, scope: Scope) -> None:
+        known = [option.key for option in OPTIONS if scope in option.scopes]
+        for key in known:
+            for wrong in (key[:-1], key[1:], f"{key}s", key.replace("e", "a", 1), key.replace("M", "_m")):
+                if len(key) > 5 and remedy(wrong, scope) is None:
+                    assert nearest(wrong, known) is not None, wrong
 
     def test_options_of_another_place_say_where_they_belong(self) -> None:
         assert "batch reads" in the_problem(source, maxMessages="5")
@@ -180,12 +246,81 @@ class TestRequired:
     def test_reads_need_url_and_destination(self, parse: Callable[[Mapping[str, str]], object]) -> None:
         with pytest.raises(OptionError) as caught:
             parse({})
-        assert [text.split()[0] for text in caught.value.problems] == ["url", "destination"]
+        url, destination, table = caught.value.problems
+        assert url.startswith(
+            'url is required: give the address of the broker, as in .option("url", "stomp://'
+        )
+        assert destination == 'destination is required: say what to read, as in .load("/queue/orders")'
+        assert "CREATE TEMPORARY VIEW" in table
 
     def test_writes_need_url_only(self) -> None:
         with pytest.raises(OptionError) as caught:
             parse_sink_options({})
-        assert [text.split()[0] for text in caught.value.problems] == ["url"]
+        assert [text.split()[0] for text in caught.value.problems] == ["url", "of"]
+        assert problems(lambda **options: parse_sink_options(options), destination="/queue/a")[0].startswith(
+            "url is"
+        )
+
+
+def at_load(**options: str) -> tuple[str, ...]:
+    try:
+        check_read(options)
+    except OptionError as error:
+        return error.problems
+    return ()
+
+
+class TestAtLoad:
+    """Spark does not say at ``load()`` whether it is a stream; what neither kind of read takes is refused."""
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"prefetch": "5"},
+            {"maxMessages": "5"},
+            {"journal": "/j", "ackAfter": "journal", "drain": "true"},
+        ],
+    )
+    def test_what_one_kind_of_read_takes_is_fine(self, options: dict[str, str]) -> None:
+        assert at_load(**BASE, **options) == ()
+
+    def test_what_is_wrong_for_both_is_said_once(self) -> None:
+        assert at_load(**BASE, selector="")[0].startswith("selector = '' must not be empty")
+        assert len(at_load(**BASE, selector="", prefech="5")) == 2
+        assert at_load(url="stomp://b")[0].startswith("destination is required")
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"prefetch": "x"}, "prefetch = 'x' must be a whole number"),
+            ({"maxMessages": "x"}, "maxMessages = 'x' must be a whole number"),
+            ({"drain": "true"}, "drain = true needs journal"),
+            ({"prefetch": "5", "maxOffsetsPerTrigger": "5"}, "use maxMessagesPerTrigger"),
+            ({"maxMessages": "5", "maxOffsetsPerTrigger": "5"}, "use maxMessages"),
+        ],
+    )
+    def test_the_options_tell_which_read_is_meant(self, options: dict[str, str], words: str) -> None:
+        (problem,) = at_load(**BASE, **options)
+        assert problem.endswith(words) or (words in problem and "in a batch read" not in problem)
+
+    def test_if_they_tell_nothing_both_are_named(self) -> None:
+        (problem,) = at_load(**BASE, maxOffsetsPerTrigger="5")
+        assert problem.endswith(": use maxMessagesPerTrigger; in a batch read use maxMessages")
+
+    def test_options_of_both_kinds_together(self) -> None:
+        (problem,) = at_load(**BASE, prefetch="5", maxMessages="5")
+        assert "maxMessages is an option of batch reads" in problem and "prefetch" in problem
+
+    def test_a_view_may_be_for_writing(self) -> None:
+        """INSERT INTO a temporary view writes with the options that Spark asked the schema with."""
+        assert at_load(**BASE, receiptWindow="5") == ()
+        assert at_load(**BASE, receiptWindow="x") != ()
+        assert at_load(url="stomp://b", receiptWindow="5") != ()
+
+    def test_a_table_is_refused_when_it_is_made(self) -> None:
+        given = {"url": "stomp://b", "option.url": "stomp://b", "provider": "stomp", "owner": "me"}
+        assert at_load(**given)[0].startswith("of a table Spark hands no options")
 
 
 class TestErrors:
@@ -196,7 +331,13 @@ class TestErrors:
         assert len(found) == 4
         with pytest.raises(OptionError) as caught:
             source(receivers="0", nonsense="1")
-        assert str(caught.value).startswith("[STOMP_OPTIONS_INVALID] receivers = '0' must be at least 1; ")
+        assert "\n  - receivers = '0' must be at least 1\n  - nonsense is no option" in str(caught.value)
+
+    @pytest.mark.parametrize("parse", [source, batch, sink])
+    def test_an_address_is_no_destination(self, parse: Callable[..., object]) -> None:
+        text = the_problem(parse, destination=f"stomp://me:{SECRET}@broker:61613/queue/a")
+        assert "is an address" in text and SECRET not in text
+        parse(destination="/queue/a://b")
 
     def test_a_malformed_value_draws_no_contradiction_after_it(self) -> None:
         assert the_problem(source, minMessagesPerTrigger="x", maxTriggerDelay="2s").startswith("minMessages")
@@ -344,6 +485,23 @@ class TestDurations:
         [("500ms", 0.5), ("10s", 10.0), ("2m", 120.0), ("2 min", 120.0), ("1.5S", 1.5), ("1h", 3600.0)],
     )
     def test_units(self, text: str, seconds: float) -> None:
+        assert source(connectTimeout=text).connection.connect_timeout == seconds
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"),
+        [
+            ("5 seconds", 5.0),
+            ("1 second", 1.0),
+            ("100 milliseconds", 0.1),
+            ("1 minute", 60.0),
+            ("2 Hours", 7200.0),
+            ("1 day", 86400.0),
+            ("1 week", 604800.0),
+            ("interval 5 seconds", 5.0),
+            ("INTERVAL 1 minute 30 seconds", 90.0),
+        ],
+    )
+    def test_as_spark_writes_them(self, text: str, seconds: float) -> None:
         assert source(connectTimeout=text).connection.connect_timeout == seconds
 
     @pytest.mark.parametrize("text", ["10", "10 apples", "", "s", "-1s", "1,5s", "inf", "٣s", "1s1s"])
