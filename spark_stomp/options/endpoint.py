@@ -106,7 +106,9 @@ def _endpoint(raw: str) -> Endpoint:
         raise ValueError("must hold no credentials; use the options login and password")
     parts = _split(raw)
     if parts.scheme not in DEFAULT_PORTS or not raw[len(parts.scheme) :].startswith("://"):
-        raise ValueError("each address must begin with stomp://, stomp+ssl://, ws:// or wss://")
+        raise ValueError(
+            "must begin with stomp://, stomp+ssl://, ws:// or wss://, as in stomp://broker.example:61613"
+        )
     if not parts.hostname:
         raise ValueError("has no host name; write it as stomp://host:61613")
     return Endpoint(parts.scheme, parts.hostname, _port(parts), _path(parts))

@@ -15,8 +15,8 @@ from spark_stomp.options.source_options import SourceOptions
 
 _READS: Final[tuple[Scope, ...]] = ("source", "batch")
 _TABLE: Final = (
-    "of a table Spark hands no options to its reads and writes, so CREATE TABLE does not work; "
-    "use CREATE TEMPORARY VIEW name USING stomp OPTIONS (...)"
+    "a table keeps no options: name them in each statement, FROM name WITH (url = '...', "
+    "destination = '...'), or use CREATE TEMPORARY VIEW name USING stomp OPTIONS (...)"
 )
 
 
@@ -46,8 +46,10 @@ def check_read(options: Mapping[str, str]) -> None:
     Raises:
         OptionError: as :func:`parse_source_options`.
     """
-    if any(key.lower().startswith("option.") for key in options):
-        raise OptionError(_TABLE)
+    if "provider" in (keys := {key.lower() for key in options}):  # CREATE TABLE without columns
+        if any(key.startswith("option.") for key in keys):
+            raise OptionError(_TABLE)
+        return
     refused = {scope: problems for scope in _READS if (problems := _problems(options, scope))}
     if len(refused) == len(_READS) and not _is_for_a_write(options):
         raise OptionError(_either(options, refused))
@@ -72,8 +74,9 @@ def _either(options: Mapping[str, str], refused: Mapping[Scope, tuple[str, ...]]
 
 def _of_both(one: str, other: str) -> str:
     """``x is no option: use y; in a batch read use z``."""
-    if one == other:
-        return one
+    shorter, longer = sorted((one, other), key=len)
+    if longer.startswith(shorter):  # only one kind of read has something to add
+        return longer
     same, colon, rest = other.partition(": ")
     return f"{one}; in a batch read {rest if colon and one.startswith(same + colon) else other}"
 

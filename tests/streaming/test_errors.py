@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support.certificates import Authority
 from support.fronts import tls_front
@@ -169,18 +170,13 @@ def test_an_undecodable_body_as_null_and_a_malformed_timestamp(
     assert rows[1].timestamp is not None
 
 
-def test_all_problems_with_options_at_once_with_the_nearest_name(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+def test_all_problems_with_options_at_once_when_it_is_loaded(
+    spark: SparkSession, devbroker: DevBroker
 ) -> None:
-    text = failure(
-        spark,
-        devbroker.url,
-        tmp_path,
-        prefech="10",
-        passcode="hush",
-        minMessagesPerTrigger=-1,
-        connectTimeout="5",
-    )
+    wrong = {"prefech": "10", "passcode": "hush", "minMessagesPerTrigger": -1, "connectTimeout": "5"}
+    with pytest.raises(AnalysisException) as caught:
+        stomp_stream(spark, devbroker.url, QUEUE, **wrong)
+    text = str(caught.value)
     assert "[STOMP_OPTIONS_INVALID]" in text
     for part in ("prefech", "prefetch", "passcode", "password", "minMessagesPerTrigger", "connectTimeout"):
         assert part in text

@@ -57,6 +57,11 @@ def test_every_statement_of_the_page(sql: Any, devbroker: DevBroker) -> None:
     assert devbroker.bodies(QUEUE) == BODIES
 
 
+def test_a_table_without_columns_gets_those_of_the_source(sql: Any) -> None:
+    sql("CREATE TABLE t USING stomp")
+    assert len(sql(f"SELECT * FROM t WITH (url = '{URL}', destination = '{QUEUE}')")) == len(BODIES)
+
+
 def test_a_stream_goes_on_in_sql(spark: SparkSession, devbroker: DevBroker) -> None:
     (block,) = (block for block in blocks("python") if "readStream" in block)
     devbroker.publish(QUEUE, b"one", headers=[("region", "north")])
@@ -74,8 +79,10 @@ class TestWhatDoesNotWork:
     """Each of them is in the page's table; where Spark can do it one day, the page is out of date."""
 
     def test_a_table_hands_over_none_of_its_options(self, sql: Any) -> None:
-        sql(f"CREATE TABLE t USING stomp OPTIONS (url '{URL}', path '{QUEUE}')")
-        with pytest.raises(Exception, match="STOMP_OPTIONS_INVALID"):
+        with pytest.raises(Exception, match=r"STOMP_OPTIONS_INVALID.*a table keeps no options"):
+            sql(f"CREATE TABLE t USING stomp OPTIONS (url '{URL}', path '{QUEUE}')")
+        sql(f"CREATE TABLE t (body STRING) USING stomp OPTIONS (url '{URL}', path '{QUEUE}')")
+        with pytest.raises(Exception, match="a table keeps no options"):
             sql("SELECT * FROM t")
 
     def test_a_view_ignores_options_of_the_query(self, sql: Any) -> None:

@@ -256,7 +256,7 @@ class TestRequired:
     def test_writes_need_url_only(self) -> None:
         with pytest.raises(OptionError) as caught:
             parse_sink_options({})
-        assert [text.split()[0] for text in caught.value.problems] == ["url", "of"]
+        assert [text.split()[0] for text in caught.value.problems] == ["url", "a"]
         assert problems(lambda **options: parse_sink_options(options), destination="/queue/a")[0].startswith(
             "url is"
         )
@@ -308,6 +308,10 @@ class TestAtLoad:
         (problem,) = at_load(**BASE, maxOffsetsPerTrigger="5")
         assert problem.endswith(": use maxMessagesPerTrigger; in a batch read use maxMessages")
 
+    def test_a_slip_is_said_once(self) -> None:
+        (problem,) = at_load(**BASE, maxMesagesPerTrigger="5")
+        assert problem.endswith("is no option; did you mean maxMessagesPerTrigger?")
+
     def test_options_of_both_kinds_together(self) -> None:
         (problem,) = at_load(**BASE, prefetch="5", maxMessages="5")
         assert "maxMessages is an option of batch reads" in problem and "prefetch" in problem
@@ -318,9 +322,12 @@ class TestAtLoad:
         assert at_load(**BASE, receiptWindow="x") != ()
         assert at_load(url="stomp://b", receiptWindow="5") != ()
 
-    def test_a_table_is_refused_when_it_is_made(self) -> None:
+    def test_a_table_with_options_is_refused_when_it_is_made(self) -> None:
+        table = problems(lambda: parse_source_options({}))[-1]
+        assert "FROM name WITH" in table
         given = {"url": "stomp://b", "option.url": "stomp://b", "provider": "stomp", "owner": "me"}
-        assert at_load(**given)[0].startswith("of a table Spark hands no options")
+        assert at_load(**given) == (table,)
+        assert at_load(provider="stomp", owner="me") == ()
 
 
 class TestErrors:
