@@ -75,7 +75,9 @@ def _either(options: Mapping[str, str], refused: Mapping[Scope, tuple[str, ...]]
 def _of_both(one: str, other: str) -> str:
     """``x is no option: use y; in a batch read use z``."""
     shorter, longer = sorted((one, other), key=len)
-    if longer.startswith(shorter):  # only one kind of read has something to add
+    if shorter == longer or longer.startswith(
+        (f"{shorter}:", f"{shorter};")
+    ):  # only one kind of read has something to add
         return longer
     same, colon, rest = other.partition(": ")
     return f"{one}; in a batch read {rest if colon and one.startswith(same + colon) else other}"
