@@ -64,13 +64,14 @@ class Terminal:
     def draw_line(self, line: Line) -> None:
         """Put this in the place of the last line that this method drew."""
         # The last column stays free: some terminals go to the next line after it.
-        self._put("\r" + self._text(fitted(line, self.size[0] - 1)) + _CLEAR_LINE)
+        # The cursor goes back: what others write meanwhile stands in place of the line, not behind it.
+        self._put(self._text(fitted(line, self.size[0] - 1)) + _CLEAR_LINE + "\r")
         self._drawn = True
 
     def end_line(self, *, keep: bool) -> None:
         """The next output begins on a new line, or in the place of the last one that was drawn."""
         if self._drawn:
-            self._put("\n" if keep else "\r" + _CLEAR_LINE)
+            self._put("\n" if keep else _CLEAR_LINE)
         self._drawn = False
 
     def _text(self, line: Line) -> str:

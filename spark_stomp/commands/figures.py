@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import enum
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from spark_stomp.quoting import shown
-from spark_stomp.terminal import Line, Span, duration, size
+from spark_stomp.terminal import CUT, Line, Span, duration, size
 
 Status = Mapping[str, Any]
 
 _NAME_WIDTH: Final = 44
 _LEAST_NAME: Final = 16
+_STATE_WIDTH: Final = len("up 59 min 59 s")
 
 
 class Health(enum.Enum):
@@ -53,7 +55,7 @@ def table(
     receivers = [*_table(_receivers(status), now, columns)]
     if rows is not None and len(head) + len(receivers) + len(tail) > rows:
         room = max(1, rows - len(head) - len(tail) - 1)
-        rest = sum(1 for line in receivers[room:] if line and line[0][1] != "bad")
+        rest = len(receivers) - room
         receivers = [*receivers[:room], [(f"and more: {rest} lines of receivers", "dim")]]
     return [*head, *receivers, *tail]
 
@@ -94,7 +96,7 @@ def _totals(status: Status, rate: float | None) -> Iterator[Line]:
     if not totals:
         return
     facts = [f"rows {_count(totals, 'rows')}"]
-    if rate is not None:
+    if rate is not None and status.get("running"):
         facts.append(f"{rate:,.0f} rows/s")
     facts.append(
         f"waiting {_count(totals, 'rows_waiting')}{' or more' if totals.get('more_waiting') else ''}"
@@ -102,12 +104,11 @@ def _totals(status: Status, rate: float | None) -> Iterator[Line]:
     facts.append(f"un-acked {_count(totals, 'unacked')}")
     if totals.get("oldest_unacked_seconds"):
         facts.append(f"oldest {duration(totals['oldest_unacked_seconds'])}")
-    facts += [
-        f"{name} {_count(totals, name)}"
-        for name in ("reconnects", "redelivered", "malformed")
-        if totals.get(name)
-    ]
     yield [("   ".join(facts), "")]
+    rare = ("reconnects", "redelivered", "malformed")
+    seen = [f"{name} {_count(totals, name)}" for name in rare if totals.get(name)]
+    if seen:
+        yield [("   ".join(seen), "warn")]
     yield []
 
 
@@ -142,7 +143,8 @@ def _table(receivers: Mapping[str, Status], now: float, width: int) -> Iterator[
     if not receivers:
         return
     states = {name: _connection(one, now) for name, one in receivers.items()}
-    state_width = max(len("STATE"), *(len(text) for text, _ in states.values()))
+    # Wide enough for most, so that the columns behind it stay where they are.
+    state_width = max(_STATE_WIDTH, *(len(text) for text, _ in states.values()))
     name_width = min(max(len("RECEIVER"), *map(len, receivers)), _NAME_WIDTH)
     kept = list(_COLUMNS)
     while (
@@ -161,7 +163,7 @@ def _table(receivers: Mapping[str, Status], now: float, width: int) -> Iterator[
             (f"{text:<{state_width}}", colour),
             (cells, ""),
         ]
-        yield from _trouble(one, now)
+        yield from _trouble(one, now, width)
     yield []
 
 
@@ -172,18 +174,21 @@ def _connection(one: Status, now: float) -> tuple[str, str]:
         return f"paused {duration(_age(one.get('paused_since'), now))}", "warn"
     if one.get("window_full"):
         return "window full", "warn"
-    return f"connected {duration(_age(one.get('connected_since'), now))}", "good"
+    return f"up {duration(_age(one.get('connected_since'), now))}", "good"
 
 
-def _trouble(one: Status, now: float) -> Iterator[Line]:
+def _trouble(one: Status, now: float, width: int) -> Iterator[Line]:
+    """Why the connection was lost, or cannot be had, in two lines at the most."""
     error = one.get("last_error")
     if not error:
         return
     text = shown(str(error), 1000)
     if one.get("connected"):
-        yield [(f"  last lost {duration(_age(one.get('last_error_at'), now))} ago: {text}", "dim")]
+        colour, text = "dim", f"last lost {duration(_age(one.get('last_error_at'), now))} ago: {text}"
     else:
-        yield [(f"  {one.get('attempts', 0)} attempt(s) failed: {text}", "bad")]
+        colour, text = "bad", f"{one.get('attempts', 0)} attempt(s) failed: {text}"
+    wrapper = textwrap.TextWrapper(max(width, _LEAST_NAME), "  ", "    ", max_lines=2, placeholder=CUT)
+    yield from ([(part, colour)] for part in wrapper.wrap(text))
 
 
 def _ending(text: str, width: int) -> str:

@@ -126,7 +126,7 @@ class _View:
             status = read_status(self._file)
         except FileNotFoundError:
             return self._unread(
-                "there is no status file; does the query have checkpointLocation or statusFile?"
+                "there is no status file yet; does the query have checkpointLocation or statusFile?"
             )
         except (ValueError, *FILE_ERRORS) as error:
             return self._unread(self._location.words(error))
@@ -148,4 +148,4 @@ class _View:
 
     def _unread(self, why: str) -> list[Line]:
         self.trouble, self.fine = f"{self._location.shown}: {why}", False
-        return [[(self.trouble, "bad")]]
+        return [[(self._location.shown, "strong")], [(why, "bad")]]

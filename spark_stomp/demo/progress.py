@@ -15,7 +15,7 @@ from spark_stomp.terminal import Line, Terminal, bar, duration
 
 _TICK: Final = 0.5
 _BAR: Final = 20
-_FIRST_BATCH: Final = "Waiting for the first batch, for which Spark starts its Python workers"
+_FIRST_BATCH: Final = "Waiting for the first batch; Spark starts its workers"
 
 
 class Progress:

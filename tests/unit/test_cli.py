@@ -91,7 +91,7 @@ def test_no_command_needs_spark(tmp_path: Path) -> None:
         (["send", "stomp://broker", "/queue/a", "/no/such"], 2, "/no/such is no file"),
         (["send", "stomp://broker", "/queue/a", "--header", "x"], 2, "NAME=VALUE"),
         (["status", "x", "--interval", "0"], 2, "from 0.1 to 3600"),
-        (["status", "/no/such", "--once"], 1, "there is no status file"),
+        (["status", "/no/such", "--once"], 1, "there is no status file yet"),
         (["probe", f"stomp://127.0.0.1:{unused_port()}", "--quiet"], 3, "cannot connect to"),
     ],
 )

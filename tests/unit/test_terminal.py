@@ -70,7 +70,7 @@ def test_a_line_that_is_drawn_again(screen: Screen) -> None:
     terminal.draw_line([("c", "")])
     terminal.end_line(keep=False)
     plain = re.sub(r"\x1b\[\d*m", "", screen.getvalue())
-    assert plain == "\r" + "a" * 98 + "…\x1b[K\rb\x1b[K\n\rc\x1b[K\r\x1b[K"
+    assert plain == "a" * 98 + "…\x1b[K\rb\x1b[K\r\nc\x1b[K\r\x1b[K"
 
 
 def test_the_size_is_that_of_the_terminal() -> None:

@@ -109,7 +109,7 @@ def test_a_screen_until_ctrl_c(devbroker: DevBroker, tmp_path: Path) -> None:
         with Run(options) as run:
             devbroker.publish_many(QUEUE, [b"m"] * 3)
             run.gather(3)
-            screen.wait_for("connected")
+            screen.wait_for("up ")
             screen.wait_for("un-acked 3")
             devbroker.stop()
             screen.wait_for("1 of 1 receivers not connected")
