@@ -164,7 +164,7 @@ def page(texts: dict[str, str]) -> str:
 
 def kept() -> dict[str, str]:
     """The texts of the file, by title."""
-    return dict(re.findall(r"^## (.*)\n\n```\n(.*?)```$", PAGE.read_text(encoding="utf-8"), re.M | re.S))
+    return dict(re.findall(r"^## ([^\n]+)\n\n```\n(.*?)```$", PAGE.read_text(encoding="utf-8"), re.M | re.S))
 
 
 @pytest.mark.parametrize("title", MISTAKES)
