@@ -75,11 +75,11 @@ class Progress:
         # Since the queries began: rows are counted by the batch, and a second may have none.
         rate = sample.rows / elapsed if elapsed > 0 else 0.0
         facts = (
-            f"{sample.rows:,} of {self._rows:,} rows",
+            f"{sample.rows:,} of {self._rows:,}",
             f"{rate:,.0f}/s",
             f"batch {sample.batches}",
             f"un-acked {sample.flights_queue.unacked:,}",
-            f"alerts {sample.archived:,} of {sample.alerts:,}",
+            f"alerts {sample.archived:,}",
         )
         share = sample.rows / self._rows
         return [(bar(share, _BAR), "good"), (f" {share:4.0%}  ", "strong"), ("  ".join(facts), "")]
