@@ -122,11 +122,14 @@ def _lines(files: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 def _lines_of(file: BufferedReader) -> Iterator[list[bytes]]:
-    rest = b""
+    begun: list[bytes] = []
     # What comes through a pipe is to go on at once.
     while data := file.read1(_READ):
-        *whole, rest = (rest + data).split(b"\n")
+        *whole, rest = data.split(b"\n")
         if whole:
+            whole[0] = b"".join((*begun, whole[0]))
+            begun = []
             yield [line.removesuffix(b"\r") for line in whole]
-    if rest:
-        yield [rest.removesuffix(b"\r")]
+        begun.append(rest)
+    if last := b"".join(begun):
+        yield [last.removesuffix(b"\r")]

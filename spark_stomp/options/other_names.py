@@ -237,8 +237,6 @@ REMEDIES: Final[dict[Scope, dict[str, str]]] = {
     ),
     "sink": _by_name(_WRITES, _ALL),
 }
-
-
 """What to do about each name of another system, by :func:`plain` name."""
 
 

@@ -213,6 +213,11 @@ class LastBatch:
         return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)
 
     @property
+    def is_slow(self) -> bool:
+        """Whether so few messages come that none is worth a wait."""
+        return self.messages < self.seconds * REFILL_RATE
+
+    @property
     def is_busy(self) -> bool:
         """Whether so many messages come that a larger batch is worth a wait, and no limit holds them back."""
         return not self.limited and self.messages >= self.seconds * REFILL_BUSY
@@ -292,7 +297,7 @@ def awaits_refill(limits: Limits, situation: Situation) -> bool:
         return False
     if situation.new == 0:
         return True
-    if limits.min_messages is not None or last.messages < last.seconds * REFILL_RATE:
+    if limits.min_messages is not None or last.is_slow:
         return False
     half_full = any(one.window is None or 2 * one.new >= one.window for one in situation.available)
     return 2 * situation.new < last.messages or (last.is_busy and not half_full)

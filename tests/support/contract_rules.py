@@ -519,6 +519,14 @@ RULES = [
     ),
     Broken(
         "5.10",
+        "where many messages come, a batch waits for half of the window",
+        "source.planning:awaits_refill",
+        "(last.is_busy and not half_full)",
+        "False",
+        f"{SOURCE}/test_waiting.py::TestRefill::test_where_many_come_for_half_of_the_window",
+    ),
+    Broken(
+        "5.10",
         "a batch that left messages behind is followed at once",
         "source.planning:LastBatch.is_busy",
         "not self.limited",
