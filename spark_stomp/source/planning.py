@@ -11,8 +11,9 @@ came.
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
@@ -35,8 +36,11 @@ REFILL_RATE = 100.0
 """... and if there is something, only after a batch that had so many messages a second."""
 
 REFILL_BUSY = 5_000.0
-"""If the last batch had so many messages a second and took all there were, more are waited for in any case:
-a batch costs Spark as much as some 10,000 messages."""
+"""If a batch had so many messages a second, the next ones wait for more in any case: a batch costs Spark as
+much as some 10,000 messages."""
+
+REMEMBERED_BATCHES = 4
+"""So many of the last batches say what to expect of the next one."""
 
 SMALL_BATCH = 1_000
 SMALL_BYTES = 1 << 20
@@ -199,7 +203,7 @@ class Decision(enum.Enum):
 @dataclass(frozen=True)
 class LastBatch:
     """It had so many ``messages``, and ``seconds`` after it was cut, at the monotonic time ``ended``, Spark
-    asked for the next one. This made room in the window. ``limited``: it left messages behind.
+    asked for the next one. This made room in the window. ``limited``: it left half as many behind, or more.
     """
 
     messages: int = 0
@@ -219,8 +223,39 @@ class LastBatch:
 
     @property
     def is_busy(self) -> bool:
-        """Whether so many messages come that a larger batch is worth a wait, and no limit holds them back."""
-        return not self.limited and self.messages >= self.seconds * REFILL_BUSY
+        """Whether so many messages come that a larger batch is worth a wait."""
+        return 0 < self.seconds * REFILL_BUSY <= self.messages
+
+
+class RecentBatches:
+    """The last few batches, and what they say of the next one."""
+
+    def __init__(self) -> None:
+        self._done = deque([LastBatch()], maxlen=REMEMBERED_BATCHES)
+        self._cut: tuple[LastBatch, float] | None = None
+
+    def cut(self, messages: int, left: int, now: float) -> None:
+        """A batch was cut, which leaves so many behind, and Spark works on it."""
+        self._cut = LastBatch(messages, limited=2 * left >= messages), now
+
+    def asked_again(self, now: float) -> None:
+        """Spark asks for the next batch: the last one is done, if there was one."""
+        if self._cut is not None:
+            batch, since = self._cut
+            self._done.append(replace(batch, seconds=now - since, ended=now))
+            self._cut = None
+
+    @property
+    def expected(self) -> LastBatch:
+        """As much as the last one, or as the largest if many messages came.
+
+        A broker that reads the ACKs of thousands of messages sends none for up to a second. A small batch
+        that is cut then does not mean that fewer come.
+        """
+        last = self._done[-1]
+        busy = (one for one in self._done if one.is_busy)
+        largest = max(busy, key=lambda one: one.messages, default=last)
+        return replace(largest, ended=last.ended, limited=last.limited)
 
 
 @dataclass(frozen=True)
@@ -299,8 +334,15 @@ def awaits_refill(limits: Limits, situation: Situation) -> bool:
         return True
     if limits.min_messages is not None or last.is_slow:
         return False
-    half_full = any(one.window is None or 2 * one.new >= one.window for one in situation.available)
-    return 2 * situation.new < last.messages or (last.is_busy and not half_full)
+    enough = last.limited or not last.is_busy or _fills_a_batch(limits, situation)
+    return 2 * situation.new < last.messages or not enough
+
+
+def _fills_a_batch(limits: Limits, situation: Situation) -> bool:
+    """Whether there is as much as a batch takes: half of a receiver's window, or as much as it may have."""
+    if limits.max_messages is not None and situation.new >= limits.max_messages:
+        return True
+    return any(one.window is None or 2 * one.new >= one.window for one in situation.available)
 
 
 def _more_may_come(situation: Situation) -> bool:

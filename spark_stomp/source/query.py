@@ -22,9 +22,9 @@ from spark_stomp.source.parent_watch import ParentWatch
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     Decision,
-    LastBatch,
     Limits,
     Mode,
+    RecentBatches,
     Situation,
     choose_end,
     decide,
@@ -105,8 +105,7 @@ class QueryRuntime:
             min_messages=options.min_messages_per_trigger,
             max_delay=options.max_trigger_delay,
         )
-        self._last = LastBatch()
-        self._cut_at: float | None = None
+        self._recent = RecentBatches()
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
         file = status_file(options)
         self._status = None if file is None else StatusWriter(file, self._document)
@@ -209,7 +208,7 @@ class QueryRuntime:
         If that ends the run (ONCE, DRAIN), it first waits for the receipts of all ACKs: the process is told
         to end right after.
         """
-        self._note_end_of_last()
+        self._recent.asked_again(time.monotonic())
         # One batch of a one-time trigger may be all of its run.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
         while True:
@@ -233,19 +232,11 @@ class QueryRuntime:
                 return start
             self._receivers.wait_changed(min(_CHECK_AGAIN, situation.refill_left or _CHECK_AGAIN))
 
-    def _note_end_of_last(self) -> None:
-        """Spark asks for the next batch: the last one is done, if there was one."""
-        if self._cut_at is not None:
-            now = time.monotonic()
-            self._last = replace(self._last, seconds=now - self._cut_at, ended=now)
-            self._cut_at = None
-
     def _note_cut(self, mode: Mode, situation: Situation, start: Offset, end: Offset) -> None:
         self._more_waiting = leaves_more(mode, situation, end)
         self._tell_what_is_left(mode, situation)
         messages = sum(part.high - part.low for part in plan(start, end))
-        self._last = LastBatch(messages, limited=self._more_waiting)
-        self._cut_at = time.monotonic()
+        self._recent.cut(messages, situation.new - messages, time.monotonic())
         self._pending_since = None
         self._turn += 1
 
@@ -289,7 +280,7 @@ class QueryRuntime:
             drain_until=self._drain_until,
             idle_timeout=self._options.idle_timeout,
             has_unwritten=has_unwritten,
-            last=self._last,
+            last=self._recent.expected,
         )
 
     def _finish_run(self) -> None:

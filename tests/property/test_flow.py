@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -16,13 +16,12 @@ from spark_stomp.source.planning import (
     REFILL_PART,
     Available,
     Decision,
-    LastBatch,
     Limits,
     Mode,
+    RecentBatches,
     Situation,
     choose_end,
     decide,
-    leaves_more,
 )
 
 STEP = 0.002
@@ -55,10 +54,11 @@ class Query:
     acked: int = 0
     credit: float = 0.0
     receipt_at: float | None = None
-    last: LastBatch = field(default_factory=LastBatch)
+    recent: RecentBatches = field(default_factory=RecentBatches)
+    silent_until: float = 0.0
     batches: list[int] = field(default_factory=list)
     waits: list[tuple[float, float]] = field(default_factory=list)
-    """Of each batch: how long it was waited for, and how long the one before took."""
+    """Of each batch: how long it was waited for, and how long the one took that says what to expect."""
 
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
@@ -66,6 +66,8 @@ class Query:
             self.now += STEP
             if self.receipt_at is not None and self.now >= self.receipt_at:
                 self.acked, self.receipt_at = self.committed, None
+            if self.now < self.silent_until:
+                continue
             room = self.window - (self.received - self.acked)
             self.credit = min(self.credit + self.rate * STEP, max(room, 0))
             self.received += int(self.credit)
@@ -80,24 +82,23 @@ class Query:
         seen = Available(
             "r", "e", self.offered, self.received, full, window=self.window, window_bytes=256 << 20
         )
-        return Situation([status], [seen], self.now, None, 1e9, 2.0, last=self.last)
+        return Situation([status], [seen], self.now, None, 1e9, 2.0, last=self.recent.expected)
 
     def batch(self) -> None:
         """Spark asks, and asks again, until there is a batch; works on it, and commits it."""
         asked = self.now
-        self.last = replace(self.last, ended=asked)
+        self.recent.asked_again(asked)
         while (decision := decide(Mode.STREAMING, self.limits, self.situation())) is not Decision.CUT:
             self.pass_time(STEP if decision is Decision.WAIT else 0.01)
-        self.waits.append((self.now - asked, self.last.seconds))
+        self.waits.append((self.now - asked, self.recent.expected.seconds))
         start = Offset({}) if not self.offered else INITIAL
         end = choose_end(start, self.situation().available, self.limits, Sizes()).get("r")
         assert end is not None
         taken = end.sequence - self.offered
-        limited = leaves_more(Mode.STREAMING, self.situation(), Offset({"r": end}))
         self.offered = end.sequence
+        self.recent.cut(taken, self.received - self.offered, self.now)
         seconds = self.fixed + taken / self.rows
         self.pass_time(seconds)
-        self.last = LastBatch(taken, seconds, limited=limited)
         self.batches.append(taken)
         self.committed, self.receipt_at = self.offered, self.now + self.receipt
 
@@ -130,6 +131,19 @@ def test_no_batch_of_the_steady_part_is_tiny(
         query.batch()
     if len(query.batches) >= 25 and statistics.median(query.steady) >= 20:
         assert min(query.steady) >= statistics.median(query.steady) / 3, query.batches
+
+
+@pytest.mark.rule("5.10")
+@pytest.mark.parametrize("silence", [0.6, 0.9, 1.2])
+@pytest.mark.parametrize("rate", [12_000.0, 20_000.0])
+def test_a_broker_that_is_silent_once_causes_no_series_of_small_batches(rate: float, silence: float) -> None:
+    """It reads ACKs meanwhile."""
+    query = Query(rate, window=40_000)
+    query.run(10.0)
+    since, median = len(query.batches), statistics.median(query.steady)
+    query.silent_until = query.now + silence
+    query.run(query.now + 10.0)
+    assert sum(batch < median / 3 for batch in query.batches[since:-1]) <= 1, query.batches[since:]
 
 
 @pytest.mark.rule("5.10")

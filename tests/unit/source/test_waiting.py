@@ -18,6 +18,7 @@ from spark_stomp.source.planning import (
     LastBatch,
     Limits,
     Mode,
+    RecentBatches,
     Situation,
     decide,
     end_of_drain,
@@ -116,7 +117,13 @@ class TestRefill:
         slower = LastBatch(1_000, 0.3, ended=0.0)
         assert self.decided(new=900, last=slower, window=40_000) is Decision.CUT
 
-    def test_but_not_if_the_last_batch_left_some_behind(self) -> None:
+    def test_or_for_as_much_as_a_batch_may_have(self) -> None:
+        busy = LastBatch(5_000, 0.3, ended=0.0)
+        limits = Limits(max_messages=4_000)
+        assert self.decided(new=3_999, last=busy, window=40_000, limits=limits) is Decision.WAIT
+        assert self.decided(new=4_000, last=busy, window=40_000, limits=limits) is Decision.CUT
+
+    def test_but_not_if_the_last_batch_left_many_behind(self) -> None:
         limited = LastBatch(5_000, 0.3, ended=0.0, limited=True)
         assert self.decided(new=4_900, last=limited, window=40_000) is Decision.CUT
 
@@ -141,6 +148,44 @@ class TestRefill:
         limits = Limits(min_messages=9, max_delay=900)
         assert self.decided(new=9, limits=limits) is Decision.CUT
         assert self.decided(new=8, limits=limits) is Decision.NOTHING_NEW
+
+
+@pytest.mark.rule("5.10")
+class TestRecentBatches:
+    def expected(self, *batches: tuple[int, int], seconds: float = 1.0) -> LastBatch:
+        """After batches with so many messages each, which left so many behind."""
+        recent, now = RecentBatches(), 10.0
+        for messages, left in batches:
+            recent.cut(messages, left, now)
+            now += seconds
+            recent.asked_again(now)
+        return recent.expected
+
+    def test_the_last_one_counts(self) -> None:
+        assert self.expected((3_000, 0), (200, 0)) == LastBatch(200, 1.0, ended=12.0)
+
+    def test_the_largest_of_four_where_many_messages_come(self) -> None:
+        assert self.expected((6_000, 0), (9_000, 0), (95, 0), (105, 0)).messages == 9_000
+        assert self.expected((9_000, 0), *[(95, 0)] * 3).messages == 9_000
+        assert self.expected((9_000, 0), *[(95, 0)] * 4).messages == 95
+
+    def test_but_the_end_of_the_last_one(self) -> None:
+        assert self.expected((9_000, 0), (95, 0)).ended == 12.0
+
+    def test_a_few_left_behind_are_no_limit(self) -> None:
+        assert not self.expected((9_000, 4_499)).limited
+        assert self.expected((9_000, 4_500)).limited
+        assert not self.expected((9_000, 4_500), (9_000, 0)).limited
+
+    def test_nothing_is_expected_before_the_first(self) -> None:
+        assert self.expected() == LastBatch()
+
+    def test_asking_twice_ends_one_batch(self) -> None:
+        recent = RecentBatches()
+        recent.cut(100, 0, 1.0)
+        recent.asked_again(2.0)
+        recent.asked_again(3.0)
+        assert recent.expected.ended == 2.0
 
 
 class TestOnce:
