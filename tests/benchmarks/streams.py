@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +21,8 @@ from spark_stomp.metrics import read_status
 __all__ = ["Count", "Streamed", "run"]
 
 _PATIENCE = 1_800.0
-_EDGE = 2
+# Until so large a part of the messages was read, the window fills for the first time, and workers start.
+_START = 0.1
 
 
 @dataclass
@@ -52,8 +55,9 @@ class Streamed:
 
     @property
     def steady(self) -> list[int]:
-        """Sizes of the batches without the first two and the last; of all if there are too few."""
-        return self.batches[_EDGE:-1] or self.batches
+        """Sizes of the batches after a tenth of the messages, without the last one; of all if none is left."""
+        first = bisect_right(list(accumulate(self.batches)), _START * sum(self.batches))
+        return self.batches[first + 1 : -1] or self.batches
 
     def figures(self) -> dict[str, float]:
         """What a results file says of the batches and of the processor."""
