@@ -55,7 +55,7 @@ class Streamed:
 
     @property
     def steady(self) -> list[int]:
-        """Sizes of the batches after a tenth of the messages, without the last one; of all if none is left."""
+        """Sizes of the batches after a tenth of the messages, without the last; of all if none is left."""
         first = bisect_right(list(accumulate(self.batches)), _START * sum(self.batches))
         return self.batches[first + 1 : -1] or self.batches
 

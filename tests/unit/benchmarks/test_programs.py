@@ -26,8 +26,10 @@ def test_the_warm_up_of_latency_does_not_count() -> None:
 
 
 def test_the_steady_part_is_without_the_edges() -> None:
-    streamed = streams.Streamed(1.0, [1, 9, 20, 30, 20, 20, 5], {})
-    assert streamed.steady == [30, 20, 20]
+    streamed = streams.Streamed(10.0, [1, 9, 10, 30, 20, 40, 3], {"worker s": 5.0})
+    assert streamed.steady == [30, 20, 40]
+    figures = streamed.figures()
+    assert (figures["smallest batch"], figures["median batch"], figures["cores busy"]) == (20, 30, 0.5)
     assert streams.Streamed(1.0, [5], {}).steady == [5]
 
 
@@ -73,7 +75,7 @@ def test_loads_are_bounded_in_bytes_and_named_by_what_they_are() -> None:
     assert large.tuned == {
         "prefetch": "256",
         "minMessagesPerTrigger": "64",
-        "maxTriggerDelay": "1s",
+        "maxTriggerDelay": "3s",
     }
     assert goal.tuned["prefetch"] == "100000"
     assert goal.tuned["minMessagesPerTrigger"] == "25000"
