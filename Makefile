@@ -1,5 +1,5 @@
 # make demo    flights through the embedded dev broker and two streaming queries, with proof and plot
-# make test    everything except the long runs, in two processes
+# make test    everything except the long runs, in three processes
 # make lint    ruff and mypy
 # make coverage    which lines and branches the tests without Spark do not reach
 # make matrix  the core tests on every release of Spark, classic and Connect; writes docs/compatibility.md
@@ -40,10 +40,10 @@ endef
 demo: $(STAMPS)/demo $(STAMPS)/package
 	$(BIN)/python -m spark_stomp.demo $(if $(ROWS),--rows $(ROWS))
 
-# From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In two processes, since
+# From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In three processes, since
 # most tests wait most of the time; tests/support/groups.py says what shares one. `ARGS="-n 0"` takes one for all.
 test: $(STAMPS)/dev $(STAMPS)/package
-	cd tests && $(BIN)/pytest -m "not soak" -n 2 --no-loadscope-reorder $(ARGS)
+	cd tests && $(BIN)/pytest -m "not soak" -n 3 --no-loadscope-reorder $(ARGS)
 
 coverage: export COVERAGE_FILE := $(abspath .coverage)
 coverage: $(STAMPS)/dev $(STAMPS)/package
