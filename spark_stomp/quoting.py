@@ -1,4 +1,4 @@
-"""What a peer said, as it may stand in an error or a log line: printable, on one line, and short.
+"""What a peer said, as it may stand in an error or a log line: printable, on one line, and short; plurals.
 
 A broker, or whoever wrote a message, must not forge lines of a log, drive a terminal or fill a disk.
 """
@@ -17,6 +17,11 @@ def shown(text: str, most: int = 100) -> str:
 def quoted(text: str | None, most: int = 100) -> str:
     """The same between quotation marks; ``(none)`` without a text."""
     return "(none)" if text is None else f"'{shown(text, most)}'"
+
+
+def counted(number: int, thing: str) -> str:
+    """``1 message``, ``2,000 messages``: of a thing whose plural takes an s."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def _shown(character: str) -> str:

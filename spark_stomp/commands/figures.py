@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from spark_stomp.quoting import shown
+from spark_stomp.quoting import counted, shown
 from spark_stomp.terminal import CUT, Line, Span, duration, size
 
 Status = Mapping[str, Any]
@@ -56,7 +56,7 @@ def table(
     if rows is not None and len(head) + len(receivers) + len(tail) > rows:
         room = max(1, rows - len(head) - len(tail) - 1)
         rest = len(receivers) - room
-        receivers = [*receivers[:room], [(f"and more: {rest} lines of receivers", "dim")]]
+        receivers = [*receivers[:room], [(f"and {counted(rest, 'more line')} of receivers", "dim")]]
     return [*head, *receivers, *tail]
 
 
@@ -87,8 +87,9 @@ def _state(status: Status, now: float, silence: float) -> str:
     age = _age(status["written_at"], now)
     if age > silence:
         return f"gone? no sign of life for {duration(age)}"
-    away = sum(not one.get("connected") for one in _receivers(status).values())
-    return f"running, {away} of {len(_receivers(status))} receivers not connected" if away else "running"
+    receivers = _receivers(status).values()
+    away = sum(not one.get("connected") for one in receivers)
+    return f"running, {away} of {counted(len(receivers), 'receiver')} not connected" if away else "running"
 
 
 def _totals(status: Status, rate: float | None) -> Iterator[Line]:
@@ -186,7 +187,7 @@ def _trouble(one: Status, now: float, width: int) -> Iterator[Line]:
     if one.get("connected"):
         colour, text = "dim", f"last lost {duration(_age(one.get('last_error_at'), now))} ago: {text}"
     else:
-        colour, text = "bad", f"{one.get('attempts', 0)} attempt(s) failed: {text}"
+        colour, text = "bad", f"{counted(one.get('attempts', 0), 'attempt')} failed: {text}"
     wrapper = textwrap.TextWrapper(max(width, _LEAST_NAME), "  ", "    ", max_lines=2, placeholder=CUT)
     yield from ([(part, colour)] for part in wrapper.wrap(text))
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.exits import ALL, FINE, UsageError
 from spark_stomp.options import SinkOptions, parse_sink_options
+from spark_stomp.quoting import counted
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoding import row_encoder
 from spark_stomp.sink.sender import Sender
@@ -64,10 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             _send(bodies, sender, options)
             if not arguments.quiet:
-                confirmed = sender.figures.confirmed
-                sys.stderr.write(f"{confirmed} message(s) to {options.destination}: all confirmed\n")
+                sent = counted(sender.figures.confirmed, "message")
+                sys.stderr.write(f"{sent} to {options.destination}, confirmed by the broker\n")
         except KeyboardInterrupt:
-            sys.stderr.write(f"\n{sender.figures.confirmed} message(s) were confirmed; more may arrive\n")
+            sent = counted(sender.figures.confirmed, "message")
+            sys.stderr.write(f"\nconfirmed before the end: {sent}; more may arrive\n")
             raise
     return FINE
 

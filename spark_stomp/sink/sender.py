@@ -13,6 +13,7 @@ from spark_stomp.errors import BrokerError, ConnectionLost, LoginRefused, Receip
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
+from spark_stomp.quoting import counted
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.progress import Progress, Verdict
 from spark_stomp.sink.window import Window
@@ -138,11 +139,11 @@ class Sender:
         if verdict is Verdict.BLOCKED:
             log.warning(
                 "%s has confirmed nothing for %.0f s and takes no more bytes: it counts as blocked, and is "
-                "waited for up to blockedTimeout (%gs); %d message(s) wait for their receipts",
+                "waited for up to blockedTimeout (%gs); without a receipt yet: %s",
                 connection.peer,
                 self._progress.silence,
                 self._options.blocked_timeout,
-                self._window.unconfirmed,
+                counted(self._window.unconfirmed, "message"),
             )
         elif verdict is Verdict.TIME_IS_UP:
             raise ReceiptTimeout(
@@ -232,10 +233,10 @@ class Sender:
         if delay is None:
             raise self._failure(out_of_time(error, self._window.first_destination(), timeout)) from error
         log.warning(
-            "%s; tried again in %.1f s, and %d message(s) without a receipt are sent again",
+            "%s; tried again in %.1f s, with what has no receipt yet: %s",
             error,
             delay,
-            self._window.unconfirmed,
+            counted(self._window.unconfirmed, "message"),
         )
         time.sleep(delay)
 
@@ -259,10 +260,11 @@ class Sender:
         waiting = self._window.unconfirmed
         if not waiting and not self._window.confirmed:
             return error
+        confirmed = counted(self._window.confirmed, "message")
         which = f", the first to {self._window.first_destination()}" if waiting else ""
         return type(error)(
-            f"{error.message}; the broker confirmed {self._window.confirmed} message(s) of this task, and "
-            f"{waiting} that were sent may still arrive{which}; {self._afterwards}"
+            f"{error.message}; the broker confirmed {confirmed} of this task, and "
+            f"{counted(waiting, 'message')} without a receipt may still arrive{which}; {self._afterwards}"
         )
 
     def _disconnect(self) -> None:

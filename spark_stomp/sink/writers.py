@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.plain_errors import plainly
+from spark_stomp.quoting import counted
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.proof import ProvedRuns
@@ -80,10 +81,12 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
 
     @plainly
     def commit(self, messages: list[Any]) -> None:
-        log.info("%d message(s) confirmed by the broker", self._commit(messages, None).confirmed)
+        figures = self._commit(messages, None)
+        log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
 
     def abort(self, messages: list[Any]) -> None:
-        log.warning("the write failed after %d confirmed message(s)", self._figures(messages).confirmed)
+        confirmed = self._figures(messages).confirmed
+        log.warning("the write failed after %s", counted(confirmed, "confirmed message"))
 
 
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
@@ -96,12 +99,11 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
     @plainly
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         figures = self._commit(messages, batchId)
-        log.info("batch %d: %d message(s) confirmed by the broker", batchId, figures.confirmed)
+        log.info("batch %d: %s confirmed by the broker", batchId, counted(figures.confirmed, "message"))
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        log.warning(
-            "batch %d failed after %d confirmed message(s)", batchId, self._figures(messages).confirmed
-        )
+        confirmed = self._figures(messages).confirmed
+        log.warning("batch %d failed after %s", batchId, counted(confirmed, "confirmed message"))
 
 
 class StompRowStreamWriter(StompStreamWriter):

@@ -27,6 +27,7 @@ from spark_stomp.protocol import (
     MessagesScanned,
 )
 from spark_stomp.protocol.versions import ack_modes
+from spark_stomp.quoting import counted
 from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
@@ -270,10 +271,9 @@ def _warn(dialect: Dialect, destination: str, taken: int, options: SourceOptions
     if not dialect.browses(destination) and not dialect.is_topic(destination):
         cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
         log.warning(
-            "the batch read of %s took %d message(s) and gives them back un-acked: this broker cannot "
-            "browse%s",
+            "the batch read of %s took %s and gives all back un-acked: this broker cannot browse%s",
             destination,
-            taken,
+            counted(taken, "message"),
             cost,
         )
 

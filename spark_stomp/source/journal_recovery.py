@@ -13,6 +13,7 @@ from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import NEED_DATA, FrameScanner, MalformedMessage, MessageBlock
+from spark_stomp.quoting import counted
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.dedup import NO_LIMITS
 
@@ -38,7 +39,7 @@ def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most:
             recovered.recover(batch, stable_ids(batch, id_header) if known else [None] * len(batch.ends))
     recovered.commit_position(journal.committed)
     if journal.end > journal.committed:
-        log.info("the journal has %d message(s) that are not committed", journal.end - journal.committed)
+        log.info("not committed in the journal: %s", counted(journal.end - journal.committed, "message"))
     return recovered
 
 

@@ -14,6 +14,7 @@ from spark_stomp.errors import StompError, SubscribeTimeout
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
+from spark_stomp.quoting import counted
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
@@ -329,9 +330,9 @@ class QueryRuntime:
         self._committer.fence({part.epoch for part in lost})
         messages = sum(part.high - part.low for part in lost)
         log.warning(
-            "%d message(s) of a batch of an earlier run were not kept; they were never ACKed, so the broker "
-            "delivers them again in a later batch, and this batch is without them",
-            messages,
+            "a batch of an earlier run is read again without %s that it had: not kept and never ACKed, so "
+            "the broker delivers them again in a later batch",
+            counted(messages, "message"),
         )
 
     # --- the end

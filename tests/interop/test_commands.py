@@ -30,7 +30,7 @@ def test_probe_send_and_tail(broker: Broker, tmp_path: Path, capfd: pytest.Captu
     assert f"dialect         {broker.dialect}\n" in told and "queue, id 0" in told
 
     assert main(["send", broker.url, queue, str(tmp_path / "lines"), "--header", "colour=blue"]) == 0
-    assert "3 message(s) to " in capfd.readouterr().err
+    assert "3 messages to " in capfd.readouterr().err
     broker.wait_for(queue, ready=3)
 
     free = dialect_named(broker.dialect).browse_headers is not None

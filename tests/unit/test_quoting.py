@@ -1,4 +1,4 @@
-"""spark_stomp.quoting: what a peer said cannot pass for a line of ours, nor fill a log."""
+"""spark_stomp.quoting: what a peer said cannot pass for a line of ours, nor fill a log; plurals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.quoting import quoted, shown
+from spark_stomp.quoting import counted, quoted, shown
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,13 @@ def test_a_long_text_is_cut() -> None:
     assert shown("x" * 60_000, 100) == "x" * 100 + "..."
     assert shown("x" * 100, 100) == "x" * 100
     assert quoted("\n" * 60_000, 2) == r"'\n\n...'"
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(0, "0 messages"), (1, "1 message"), (2, "2 messages"), (12_345, "12,345 messages")]
+)
+def test_things_are_counted(number: int, told: str) -> None:
+    assert counted(number, "message") == told
 
 
 def test_nothing_is_told_as_such() -> None:

@@ -16,6 +16,7 @@ from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, DedupLogName, Writer
 from spark_stomp.journal.records import pack_keys, unpack_keys
 from spark_stomp.logs import get_log
+from spark_stomp.quoting import counted
 
 log = get_log(__name__)
 
@@ -113,7 +114,7 @@ class ObjectDedupLog:
 
     def _report(self, damaged: int, tolerant: bool) -> None:
         text = (
-            f"{damaged} object(s) under {DEDUP_LOG} of the journal at {self._blobs.shown} are damaged: "
+            f"{counted(damaged, 'damaged object')} under {DEDUP_LOG} of the journal at {self._blobs.shown}: "
             "keys of committed messages are lost, so the broker's redeliveries of those would give a second "
             "row"
         )

@@ -75,8 +75,14 @@ def test_a_broker_that_is_away() -> None:
     one = status(receiver(), receiver(AWAY))
     assert "running, 1 of 2 receivers not connected" in coloured(one, "bad")
     assert "away 12 s" in coloured(one, "bad")
-    assert "4 attempt(s) failed: [STOMP_CONNECT_FAILED] cannot connect to b:61613" in coloured(one, "bad")
+    assert "4 attempts failed: [STOMP_CONNECT_FAILED] cannot connect to b:61613" in coloured(one, "bad")
     assert health(one, NOW, PATIENCE) is Health.BAD
+
+
+def test_one_attempt_of_one_receiver_is_not_in_the_plural() -> None:
+    told = shown(status(receiver(replace(AWAY, attempts=1))))
+    assert "running, 1 of 1 receiver not connected" in told
+    assert "1 attempt failed: " in told
 
 
 def test_a_broker_that_is_back() -> None:
@@ -167,7 +173,7 @@ def test_the_end_of_a_long_name_is_kept() -> None:
 def test_receivers_for_which_there_is_no_room_are_counted() -> None:
     lines = shown(status(*[receiver()] * 50), rows=20).splitlines()
     assert len(lines) <= 20
-    assert "and more: " in lines[-1]
+    assert lines[-1].startswith("and ") and lines[-1].endswith(" more lines of receivers")
 
 
 def test_a_status_that_lacks_what_an_older_release_did_not_write() -> None:

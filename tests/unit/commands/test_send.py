@@ -32,7 +32,7 @@ def test_a_message_a_line_of_standard_input(
     standard_input.seek(0)
     assert main(["send", devbroker.url, QUEUE]) == 0
     assert devbroker.bodies(QUEUE) == [b"one", b"", "Zoë".encode(), b"last"]
-    assert capsys.readouterr() == ("", f"4 message(s) to {QUEUE}: all confirmed\n")
+    assert capsys.readouterr() == ("", f"4 messages to {QUEUE}, confirmed by the broker\n")
     assert devbroker.disconnects == 1
 
 
@@ -86,7 +86,7 @@ def test_what_comes_through_a_pipe_goes_on_at_once(devbroker: DevBroker) -> None
         devbroker.wait_until(lambda: devbroker.bodies(QUEUE) == [b"one"], PATIENCE)
         out, err = process.communicate(b"o\n", PATIENCE)
         assert (process.returncode, out) == (0, None)
-        assert err == b"2 message(s) to /queue/a: all confirmed\n"
+        assert err == b"2 messages to /queue/a, confirmed by the broker\n"
     assert devbroker.bodies(QUEUE) == [b"one", b"two"]
 
 
@@ -95,7 +95,7 @@ def test_a_message_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     with DevBroker(refuse=[QUEUE]) as broker:
         assert main(["send", broker.url, QUEUE, str(tmp_path / "a")]) == 1
     err = capsys.readouterr().err
-    assert "refused SEND to /queue/a" in err and "the broker confirmed 0 message(s)" in err
+    assert "refused SEND to /queue/a" in err and "the broker confirmed 0 messages" in err
     assert "none of them is sent again" in err and "Spark" not in err
 
 

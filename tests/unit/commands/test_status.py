@@ -112,7 +112,7 @@ def test_a_screen_until_ctrl_c(devbroker: DevBroker, tmp_path: Path) -> None:
             screen.wait_for("up ")
             screen.wait_for("un-acked 3")
             devbroker.stop()
-            screen.wait_for("1 of 1 receivers not connected")
+            screen.wait_for("1 of 1 receiver not connected")
             screen.wait_for("[STOMP_CONNECT")
         screen.wait_for("ended")
         screen.press("\x03")
