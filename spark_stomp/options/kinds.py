@@ -27,6 +27,8 @@ _UNITS = {
 }
 _SECONDS = {unit: seconds for seconds, units in _UNITS.items() for unit in units.split()}
 _DURATIONS = "500ms, 10s, 2m or 5 seconds"
+# Seconds. The clocks of Python and of its sockets end at about three times as much.
+_LONGEST = 100 * 365 * 86400.0
 _PART = r"(\d+(?:\.\d+)?)\s*([a-z]*)"
 _DURATION = re.compile(rf"(?:interval\s+)?{_PART}(?:\s+{_PART})*", re.ASCII)
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -111,7 +113,10 @@ def _duration(raw: str) -> float:
         if unit not in _SECONDS:
             what = f"has the unit {unit!r}" if unit else "needs a unit"
             raise ValueError(f"{what}; write ms, s, m, h or d, as in {_DURATIONS}")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds > _LONGEST:
+        raise ValueError("must be at most 100 years (36500d)")
+    return seconds
 
 
 def _timeout(raw: str) -> float:

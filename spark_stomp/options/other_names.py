@@ -41,6 +41,11 @@ _ACK_MODES: Final = (
     "enableAutoCommit ackLastProcessedMessages sessionTransacted transacted transactional"
 )
 _METRICS: Final = "status metrics metricsFile statusPath"
+_BATCH_SIZES: Final = (
+    "limit count n maxRows maxRecords maxOffsetsPerTrigger maxRecordsPerTrigger maxRowsPerTrigger "
+    "maxEventsPerTrigger maxFilesPerTrigger rowsPerBatch batchSize maxBatchSize maxPollRecords rateLimit "
+    "maxRatePerPartition maxMessagesPerBatch"
+)
 _TLS_NAMES: Final = {
     "tlsCaFile": "cacert cacerts cafile caCertFile sslCaCerts sslCaLocation sslRootCert ssl_ca trustStore "
     "sslTrustStore truststoreLocation sslTruststoreLocation",
@@ -118,11 +123,7 @@ _READS: Final[dict[str, str]] = {
     "what is too old is the broker's to discard": "ttl expiration expires timeToLive maxAge",
 }
 _STREAMS: Final[dict[str, str]] = {
-    "use maxMessagesPerTrigger": (
-        "maxOffsetsPerTrigger maxRecordsPerTrigger maxRowsPerTrigger maxEventsPerTrigger "
-        "maxFilesPerTrigger rowsPerBatch batchSize maxBatchSize maxPollRecords rateLimit "
-        "maxRatePerPartition maxMessagesPerBatch"
-    ),
+    "use maxMessagesPerTrigger, or maxMessages in a batch read": _BATCH_SIZES,
     "use minMessagesPerTrigger": "minOffsetsPerTrigger minRecordsPerTrigger minRowsPerTrigger",
     "use prefetch": (
         "prefetchCount prefetchSize prefetchLimit qos basicQos consumerWindowSize windowSize "
@@ -152,9 +153,7 @@ _STREAMS: Final[dict[str, str]] = {
     "use failOnDataLoss": "ignoreDataLoss dataLoss",
 }
 _BATCHES: Final[dict[str, str]] = {
-    "use maxMessages": (
-        "limit maxRows maxRecords maxOffsetsPerTrigger maxMessagesPerTrigger batchSize count n maxBatchSize"
-    ),
+    "use maxMessages": f"maxMessagesPerTrigger {_BATCH_SIZES}",
     "use idleTimeout": "receiveTimeout queueReceiveWaitTimeout pollTimeout pollTimeoutMs waitTimeout",
     "a batch read looks at the messages and leaves them there, and so loses none": "failOnDataLoss",
     "a batch read looks at the messages and leaves them there; readStream consumes them": (

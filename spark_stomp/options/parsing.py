@@ -13,7 +13,6 @@ from spark_stomp.options.rules import contradictions, notes
 from spark_stomp.options.sink_options import SinkOptions
 from spark_stomp.options.source_options import SourceOptions
 
-_READS: Final[tuple[Scope, ...]] = ("source", "batch")
 _TABLE: Final = (
     "a table keeps no options: name them in each statement, FROM name WITH (url = '...', "
     "destination = '...'), or use CREATE TEMPORARY VIEW name USING stomp OPTIONS (...)"
@@ -50,9 +49,9 @@ def check_read(options: Mapping[str, str]) -> None:
         if any(key.startswith("option.") for key in keys):
             raise OptionError(_TABLE)
         return
-    refused = {scope: problems for scope in _READS if (problems := _problems(options, scope))}
-    if len(refused) == len(_READS) and not _is_for_a_write(options):
-        raise OptionError(_either(options, refused))
+    stream, batch = _problems(options, "source"), _problems(options, "batch")
+    if stream and batch and not _is_for_a_write(options):
+        raise OptionError(_of_either(options, stream, batch))
 
 
 def _is_for_a_write(options: Mapping[str, str]) -> bool:
@@ -61,26 +60,17 @@ def _is_for_a_write(options: Mapping[str, str]) -> bool:
     return bool(of_writes_only and keys & {"destination", "path"} and not _problems(options, "sink"))
 
 
-def _either(options: Mapping[str, str], refused: Mapping[Scope, tuple[str, ...]]) -> list[str]:
-    """The problems of the kind of read that the options are for; of both kinds if they do not tell."""
-    stream, batch = (len(misplaced(options, scope)) for scope in _READS)
-    problems, others = refused["source"], refused["batch"]
-    if batch < stream:
-        return list(others)
-    if stream < batch or len(problems) != len(others):
-        return list(problems)
-    return [_of_both(one, other) for one, other in zip(problems, others, strict=True)]
-
-
-def _of_both(one: str, other: str) -> str:
-    """``x is no option: use y; in a batch read use z``."""
-    shorter, longer = sorted((one, other), key=len)
-    if shorter == longer or longer.startswith(
-        (f"{shorter}:", f"{shorter};")
-    ):  # only one kind of read has something to add
-        return longer
-    same, colon, rest = other.partition(": ")
-    return f"{one}; in a batch read {rest if colon and one.startswith(same + colon) else other}"
+def _of_either(
+    options: Mapping[str, str], stream: tuple[str, ...], batch: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The problems of the kind of read that the options are for; of both kinds if there are options of both.
+    If they do not tell: those of a stream, each with what a batch read has to add to it."""
+    not_of_stream, not_of_batch = len(misplaced(options, "source")), len(misplaced(options, "batch"))
+    if not_of_stream != not_of_batch:
+        return batch if not_of_stream > not_of_batch else stream
+    if not_of_stream:
+        return tuple(dict.fromkeys(stream + batch))
+    return tuple(next((other for other in batch if other.startswith(one)), one) for one in stream)
 
 
 def _problems(options: Mapping[str, str], scope: Scope) -> tuple[str, ...]:

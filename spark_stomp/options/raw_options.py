@@ -54,8 +54,8 @@ class RawOptions:
             path = raw.pop(alias, None)
             if path is not None and raw.setdefault("destination", path) != path:
                 self.problems.append(
-                    f"{alias} = {path!r} and destination = {raw['destination']!r} contradict each other; "
-                    "give only one of them"
+                    f"{alias} = {_safe(path)!r} and destination = {_safe(raw['destination'])!r} contradict "
+                    "each other; give only one of them"
                 )
         return raw
 
@@ -101,8 +101,13 @@ def _shown(option: Option, raw: str) -> str:
     """The option with its value, or without it if the value may be a secret."""
     if option.secret or not option.kind.shown or has_private_key(raw):
         return option.key
-    shown = without_credentials(raw) if option.kind is ENDPOINTS or "@" in raw or "://" in raw else raw
+    shown = without_credentials(raw) if option.kind is ENDPOINTS else _safe(raw)
     return f"{option.key} = {shown!r}"
+
+
+def _safe(raw: str) -> str:
+    """``raw`` without credentials, if it may be an address that stands in the wrong place."""
+    return without_credentials(raw) if "@" in raw or "://" in raw else raw
 
 
 def _where(options: list[Option]) -> str:

@@ -296,25 +296,36 @@ class TestAtLoad:
             ({"prefetch": "x"}, "prefetch = 'x' must be a whole number"),
             ({"maxMessages": "x"}, "maxMessages = 'x' must be a whole number"),
             ({"drain": "true"}, "drain = true needs journal"),
-            ({"prefetch": "5", "maxOffsetsPerTrigger": "5"}, "use maxMessagesPerTrigger"),
-            ({"maxMessages": "5", "maxOffsetsPerTrigger": "5"}, "use maxMessages"),
+            (
+                {"prefetch": "5", "limit": "5"},
+                "limit is no option: use maxMessagesPerTrigger, or maxMessages in a",
+            ),
+            ({"maxMessages": "5", "limit": "5"}, "limit is no option: use maxMessages$"),
         ],
     )
     def test_the_options_tell_which_read_is_meant(self, options: dict[str, str], words: str) -> None:
         (problem,) = at_load(**BASE, **options)
-        assert problem.endswith(words) or (words in problem and "in a batch read" not in problem)
+        assert words in f"{problem}$"
 
-    def test_if_they_tell_nothing_both_are_named(self) -> None:
-        (problem,) = at_load(**BASE, maxOffsetsPerTrigger="5")
-        assert problem.endswith(": use maxMessagesPerTrigger; in a batch read use maxMessages")
-
-    def test_a_slip_is_said_once(self) -> None:
-        (problem,) = at_load(**BASE, maxMesagesPerTrigger="5")
-        assert problem.endswith("is no option; did you mean maxMessagesPerTrigger?")
+    @pytest.mark.parametrize(
+        ("name", "remedy"),
+        [
+            ("maxOffsetsPerTrigger", ": use maxMessagesPerTrigger, or maxMessages in a batch read"),
+            ("limit", ": use maxMessagesPerTrigger, or maxMessages in a batch read"),
+            ("prefetchCount", ": use prefetch (stream reads only)"),
+            ("maxMesagesPerTrigger", "; did you mean maxMessagesPerTrigger?"),
+            ("maxMesages", "; did you mean maxMessages?"),
+            ("ackMode", ": messages are acknowledged once Spark has committed their batch, see ackAfter"),
+        ],
+    )
+    def test_if_they_tell_nothing_there_is_a_remedy_for_both(self, name: str, remedy: str) -> None:
+        (problem,) = at_load(**BASE, **{name: "5"})
+        assert problem == f"{name.lower()} is no option{remedy}"
 
     def test_options_of_both_kinds_together(self) -> None:
-        (problem,) = at_load(**BASE, prefetch="5", maxMessages="5")
-        assert "maxMessages is an option of batch reads" in problem and "prefetch" in problem
+        one, other = at_load(**BASE, prefetch="5", maxMessages="5")
+        assert one.startswith("maxMessages is an option of batch reads (read), not of stream reads")
+        assert other.startswith("prefetch is an option of stream reads (readStream), not of batch reads")
 
     def test_a_view_may_be_for_writing(self) -> None:
         """INSERT INTO a temporary view writes with the options that Spark asked the schema with."""
@@ -370,6 +381,8 @@ class TestErrors:
             {"url": f"ws://broker/ws#{SECRET}"},
             {"url": f"failover:(tcp://me:{SECRET}@a,tcp://me:{SECRET}@b)?passcode={SECRET}"},
             {"receivers": f"stomp://me:{SECRET}@broker"},
+            {"path": f"stomp://me:{SECRET}@broker"},
+            {"paths": f"stomp://broker?passcode={SECRET}"},
         ],
     )
     def test_secrets_never_appear(self, options: dict[str, str]) -> None:
