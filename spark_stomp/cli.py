@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Final, Protocol, cast
 
 from spark_stomp import __version__
@@ -40,6 +42,7 @@ class _Command(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with ``argv`` (the process's own by default); returns the exit code."""
+    _prepare_streams()
     try:
         with _lines_on_stderr():
             code = _run(sys.argv[1:] if argv is None else argv)
@@ -67,14 +70,34 @@ def _run(argv: Sequence[str]) -> int:
         description=command.ABOUT,
         epilog=command.MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        # --password would be taken for --password-file, and the password for a file whose name may be shown.
+        allow_abbrev=False,
     )
     command.add_arguments(parser)
-    arguments = parser.parse_intermixed_args(rest)
+    arguments, unknown = parser.parse_known_intermixed_args(rest)
     try:
+        _refuse(unknown)
         return command.run(arguments)
     except UsageError as error:
         # Without the usage, which would hide it.
         parser.exit(USAGE, f"{parser.prog}: {error}\n")
+
+
+def _refuse(unknown: Sequence[str]) -> None:
+    """Raises UsageError if there is an argument that the command does not know.
+
+    Only its name is shown: what follows it may be a secret.
+    """
+    if not unknown:
+        return
+    name = next((one for one in unknown if one.startswith("-")), None)
+    if name is None:
+        raise UsageError(f"{len(unknown)} argument(s) too many; --help lists all")
+    name = name.partition("=")[0] if name.startswith("--") else name[:2]
+    reason = f"there is no argument {name}; --help lists all"
+    if name.startswith(("-p", "--pass")):
+        reason += ". None takes a password: everybody on the machine can read the list of processes"
+    raise UsageError(reason)
 
 
 def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
@@ -93,6 +116,15 @@ def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="of the command")
     parsed = parser.parse_args(argv)
     return parsed.command, parsed.arguments
+
+
+def _prepare_streams() -> None:
+    """A stream that the caller has closed is empty; what the encoding of the terminal lacks is escaped."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @contextlib.contextmanager

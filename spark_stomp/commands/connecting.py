@@ -16,6 +16,7 @@ from spark_stomp.options import OPTIONS
 LOGIN_VARIABLE: Final = "SPARK_STOMP_LOGIN"
 PASSWORD_VARIABLE: Final = "SPARK_STOMP_PASSWORD"
 _SECRETS: Final = frozenset(option.key.lower() for option in OPTIONS if option.secret) | {"passcode"}
+_ARGUMENTS: Final = frozenset({"url", "destination", "path", "paths"})
 
 
 def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +79,8 @@ def _given(pairs: Iterable[str]) -> dict[str, str]:
         if not equals or not key:
             # Not repeated: it may be a secret.
             raise UsageError("-o takes KEY=VALUE")
+        if key in _ARGUMENTS:
+            raise UsageError(f"-o {key}: URL and DESTINATION are arguments of their own")
         if key in texts:
             raise UsageError(f"-o {key} is given twice")
         if key in _SECRETS:
@@ -106,5 +109,8 @@ def _password(file: str | None, login: str | None) -> str | None:
         return None
     password = os.environ.get(PASSWORD_VARIABLE)
     if password is None and sys.stdin.isatty() and sys.stderr.isatty():
-        return getpass.getpass(f"Password of {login}: ", sys.stderr)
+        try:
+            return getpass.getpass(f"Password of {login}: ", sys.stderr)
+        except EOFError:
+            raise UsageError("no password was typed") from None
     return password

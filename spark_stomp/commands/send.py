@@ -87,7 +87,8 @@ def _options(arguments: argparse.Namespace) -> SinkOptions:
 def _header(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise UsageError(f"--header takes NAME=VALUE, not {text!r}")
+        # Not repeated: it may be a secret.
+        raise UsageError("--header takes NAME=VALUE")
     return name, value
 
 

@@ -24,8 +24,8 @@ ABOUT: Final = """\
 Show messages of a queue, the oldest first, and leave them there. ActiveMQ and
 the dev broker show a queue at no cost. RabbitMQ, Artemis and unknown brokers
 cannot: the messages are taken and given back, which --yes allows. Meanwhile
-no other consumer gets them; then they are marked as redelivered, and on
-RabbitMQ it counts as one delivery of each (a queue with a delivery limit
+no other consumer gets them. Except on Artemis they are marked as redelivered
+then, and it counts as one delivery of each (a queue with a delivery limit
 drops or dead-letters a message at its limit)."""
 
 MORE: Final = f"""\
@@ -134,7 +134,11 @@ def _json(frame: Frame, dialect: Dialect, malformed: str | None) -> None:
         row["body_base64"] = base64.b64encode(frame.body).decode()
     if malformed is not None:
         row["malformed"] = malformed
-    sys.stdout.write(json.dumps(row, ensure_ascii=not _writes_utf8()) + "\n")
+    line = json.dumps(row, ensure_ascii=not _writes_utf8())
+    if not line.isprintable():
+        # JSON leaves some control characters as they are.
+        line = "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)
+    sys.stdout.write(line + "\n")
 
 
 def _writes_utf8() -> bool:

@@ -89,7 +89,16 @@ def test_no_command_needs_spark(tmp_path: Path) -> None:
         (["probe", "stomp://broker", "--login", "a", "--password-file", "/no/such"], 2, "/no/such cannot be"),
         (["tail", "stomp://broker", "/queue/a", "-n", "0"], 2, "a number from 1 on"),
         (["send", "stomp://broker", "/queue/a", "/no/such"], 2, "/no/such is no file"),
-        (["send", "stomp://broker", "/queue/a", "--header", "x"], 2, "NAME=VALUE"),
+        (["send", "stomp://broker", "/queue/a", "--header", "Authorization: s3cret"], 2, "NAME=VALUE"),
+        (["probe", "stomp://broker", "--login", "ada", "--password", "s3cret"], 2, "no argument --password;"),
+        (["probe", "stomp://broker", "--pass=s3cret"], 2, "None takes a password"),
+        (["tail", "stomp://broker", "/queue/a", "--passcode", "s3cret"], 2, "no argument --passcode"),
+        (["send", "stomp://broker", "/queue/a", "-ps3cret"], 2, "no argument -p;"),
+        (["devbroker", "--password", "s3cret"], 2, "no argument --password"),
+        (["status", "x", "y", "s3cret"], 2, "2 argument(s) too many"),
+        (["send", "stomp://broker", "/queue/a", "-o", "destination=/queue/b"], 2, "-o destination: URL and"),
+        (["tail", "stomp://broker", "/queue/a", "-o", "URL=stomp://b"], 2, "-o url: URL and"),
+        (["probe", "stomp://broker", "-o", "connectTimeout=99999999999s"], 2, "at most 100 years"),
         (["status", "x", "--interval", "0"], 2, "from 0.1 to 3600"),
         (["status", "/no/such", "--once"], 1, "there is no status file yet"),
         (["probe", f"stomp://127.0.0.1:{unused_port()}", "--quiet"], 3, "cannot connect to"),
@@ -101,6 +110,29 @@ def test_a_mistake_is_a_sentence(
     got, _, err = told(arguments, capsys)
     assert (got, words in err) == (code, True), err
     assert "s3cret" not in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_stream_that_is_closed_is_no_traceback(closed: str, devbroker: DevBroker) -> None:
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM, "probe", devbroker.url, "--login", "ada"]
+    done = subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_the_terminal_cannot_show_is_escaped(devbroker: DevBroker) -> None:
+    devbroker.publish("/queue/a", "Zoë".encode())
+    done = subprocess.run(
+        [*PROGRAM, "tail", devbroker.url, "/queue/a"],
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Zo\\xeb" in done.stdout
 
 
 def test_ctrl_c_ends_it_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

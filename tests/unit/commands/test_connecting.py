@@ -11,6 +11,7 @@ import pytest
 
 from spark_stomp.commands import connecting
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.exits import UsageError
 
 URL = "stomp://broker"
 
@@ -76,6 +77,19 @@ def test_a_password_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert option_texts(given("--login", "ada"))["password"] == "s3cret"
     assert asked == ["Password of ada: "]
+
+
+def test_no_answer_to_the_question_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-D."""
+
+    def ended(*_: object) -> str:
+        raise EOFError
+
+    for name in ("stdin", "stderr"):
+        monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(connecting.getpass, "getpass", ended)
+    with pytest.raises(UsageError, match="no password was typed"):
+        option_texts(given("--login", "ada"))
 
 
 def test_secret_options_come_from_files(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +90,23 @@ def test_what_comes_through_a_pipe_goes_on_at_once(devbroker: DevBroker) -> None
         assert (process.returncode, out) == (0, None)
         assert err == b"2 messages to /queue/a, confirmed by the broker\n"
     assert devbroker.bodies(QUEUE) == [b"one", b"two"]
+
+
+def test_ctrl_c_says_how_many_were_confirmed(devbroker: DevBroker) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [*PROGRAM, "send", devbroker.url, QUEUE]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write("one\n" * 3)
+        process.stdin.flush()
+        devbroker.wait_until(lambda: len(devbroker.bodies(QUEUE)) == 3, PATIENCE)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    # A receipt may have been on its way.
+    assert re.fullmatch(r"\n[0-3] message\(s\) were confirmed; more may arrive\n", told)
 
 
 def test_a_message_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,6 +68,15 @@ def test_no_message_drives_the_terminal(devbroker: DevBroker, capsys: pytest.Cap
     assert "malformed: " in out and "\x1b" not in out
 
 
+def test_nor_does_its_json(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    body = "\x9b2J \u202e \x7f Zoë \U000e0001"
+    devbroker.publish(QUEUE, body.encode())
+    assert main(["tail", devbroker.url, QUEUE, "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.isprintable() and "Zoë" in line
+    assert json.loads(line)["body"] == body
+
+
 class TestABrokerThatCannotBrowse:
     def test_is_asked_for_nothing_without_yes(
         self, devbroker: DevBroker, capsys: pytest.CaptureFixture[str]
