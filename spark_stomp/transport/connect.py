@@ -106,7 +106,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
     peer = f"{endpoint.host}:{endpoint.port}"
     # Before anything is opened: files that cannot be loaded are not the server's fault.
     context = tls_context(options.tls) if endpoint.tls else None
-    sock = _connect(endpoint.host, endpoint.port, peer, options.connect_timeout)
+    sock = _connect(endpoint, peer, options.connect_timeout)
     try:
         if context is not None:
             sock.settimeout(max(0.001, deadline - time.monotonic()))
@@ -119,11 +119,17 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
         raise
 
 
-def _connect(host: str, port: int, peer: str, timeout: float) -> socket.socket:
+def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     try:
-        sock = socket.create_connection((host, port), timeout=timeout)
+        sock = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout)
     except TimeoutError as error:
         raise ConnectTimeout(f"no connection to {peer} within connectTimeout ({timeout:g}s)") from error
+    except ConnectionRefusedError as error:
+        plugin = "rabbitmq_web_stomp" if endpoint.websocket else "rabbitmq_stomp"
+        raise ConnectFailed(
+            f"cannot connect to {peer}: {error}; is STOMP on at that port (RabbitMQ: plugin {plugin}, "
+            "ActiveMQ: a stomp transport connector, Artemis: an acceptor)?"
+        ) from error
     except (OSError, UnicodeError) as error:  # UnicodeError: a host name that no resolver could take
         raise ConnectFailed(f"cannot connect to {peer}: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
