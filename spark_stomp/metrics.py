@@ -55,6 +55,11 @@ QUERY = (
     Key("host", "The machine of the reader process."),
     Key("pid", "The reader process."),
     _gauge("running", "False once the query has ended in order. See `written_at` too."),
+    _gauge(
+        "unfinished",
+        "Whether it ended within a batch: `checkpointLocation` does not show its last one as committed. It "
+        "failed, in its sink for example, or was stopped just then. False without `checkpointLocation`.",
+    ),
     Key("failure", "The error that ended the source, or null."),
     _gauge("started_at", "When this run began.", "started_timestamp_seconds"),
     _gauge("written_at", "When this was written.", "written_timestamp_seconds"),
@@ -141,6 +146,8 @@ SINK = (
     Key("host", "The machine of the process that wrote this."),
     _gauge("started_at", "When the first batch of this run was done.", "sink_started_timestamp_seconds"),
     _gauge("written_at", "When the last batch was done.", "sink_written_timestamp_seconds"),
+    Key("failure", "What became of a batch that was not finished; null again once a later one is done."),
+    _gauge("failed_at", "When that was.", "sink_failed_timestamp_seconds"),
     _gauge("batch", "The last batch that is done; null for a batch write.", "sink_batch"),
     _counter("confirmed", "Messages that the broker confirmed.", "sink_confirmed"),
     _counter(

@@ -17,6 +17,10 @@ Status = Mapping[str, Any]
 _NAME_WIDTH: Final = 44
 _LEAST_NAME: Final = 16
 _STATE_WIDTH: Final = len("up 59 min 59 s")
+_UNFINISHED: Final = (
+    "its last batch is not committed: the query failed, in its sink for example, or was stopped just then; "
+    "Spark's log says which"
+)
 
 
 class Health(enum.Enum):
@@ -29,16 +33,29 @@ class Health(enum.Enum):
 
 def health(status: Status, now: float, silence: float) -> Health:
     """Whether all is well; a query that has written nothing for ``silence`` seconds is gone."""
+    if status.get("failure") or status.get("unfinished") or _sink_failure(status):
+        return Health.BAD
     if "written_at" not in status:
         # Of the sink alone: it writes when a batch is done, however long that takes.
         return Health.GOOD
-    if status.get("failure"):
-        return Health.BAD
     if not status.get("running"):
         return Health.OVER
-    if _age(status["written_at"], now) > silence:
+    if not _lives(status, now, silence):
         return Health.BAD
     return Health.GOOD if all(one.get("connected") for one in _receivers(status).values()) else Health.BAD
+
+
+def _lives(status: Status, now: float, silence: float) -> bool:
+    """Whether what the status says of connections is true now."""
+    return bool(status.get("running")) and _age(status.get("written_at"), now) <= silence
+
+
+def _sink_failure(status: Status) -> str | None:
+    """What became of the sink's last batch in this run, if it was not finished."""
+    sink, began = _part(status, "sink"), status.get("started_at")
+    if began is not None and sink.get("failed_at") and _moment(sink["failed_at"]) < _moment(began):
+        return None
+    return sink.get("failure")
 
 
 def table(
@@ -52,7 +69,7 @@ def table(
         [*_head(status, now, silence), *_totals(status, rate)],
         [*_journal(status), *_sink(status, now)],
     )
-    receivers = [*_table(_receivers(status), now, columns)]
+    receivers = [*_table(_receivers(status), now, columns, lives=_lives(status, now, silence))]
     if rows is not None and len(head) + len(receivers) + len(tail) > rows:
         room = max(1, rows - len(head) - len(tail) - 1)
         rest = len(receivers) - room
@@ -75,15 +92,18 @@ def _head(status: Status, now: float, silence: float) -> Iterator[Line]:
         yield [(f"began {duration(began)} ago, written {duration(written)} ago", "dim")]
     if status.get("failure"):
         yield [(shown(str(status["failure"]), 1000), "bad")]
+    elif status.get("unfinished"):
+        yield [(_UNFINISHED, "bad")]
 
 
 def _state(status: Status, now: float, silence: float) -> str:
+    failed = _sink_failure(status) is not None
     if "written_at" not in status:
-        return "sink only"
+        return "sink only, which failed" if failed else "sink only"
     if status.get("failure"):
         return "failed"
     if not status.get("running"):
-        return "ended"
+        return "ended within a batch" if failed or status.get("unfinished") else "ended"
     age = _age(status["written_at"], now)
     if age > silence:
         return f"gone? no sign of life for {duration(age)}"
@@ -140,10 +160,10 @@ _COLUMNS: Final = (
 )
 
 
-def _table(receivers: Mapping[str, Status], now: float, width: int) -> Iterator[Line]:
+def _table(receivers: Mapping[str, Status], now: float, width: int, *, lives: bool) -> Iterator[Line]:
     if not receivers:
         return
-    states = {name: _connection(one, now) for name, one in receivers.items()}
+    states = {name: _connection(one, now) if lives else _last_state(one) for name, one in receivers.items()}
     # Wide enough for most, so that the columns behind it stay where they are.
     state_width = max(_STATE_WIDTH, *(len(text) for text, _ in states.values()))
     name_width = min(max(len("RECEIVER"), *map(len, receivers)), _NAME_WIDTH)
@@ -176,6 +196,11 @@ def _connection(one: Status, now: float) -> tuple[str, str]:
     if one.get("window_full"):
         return "window full", "warn"
     return f"up {duration(_age(one.get('connected_since'), now))}", "good"
+
+
+def _last_state(one: Status) -> tuple[str, str]:
+    """How the connection was when a query wrote its last status: since when says nothing any more."""
+    return "was up" if one.get("connected") else "was away", "dim"
 
 
 def _trouble(one: Status, now: float, width: int) -> Iterator[Line]:
@@ -231,6 +256,9 @@ def _sink(status: Status, now: float) -> Iterator[Line]:
         trouble.append(f"waited {duration(sink['blocked_seconds'])} for a blocked broker")
     if trouble:
         yield [("         ", ""), ("   ".join(trouble), "warn")]
+    if (failure := _sink_failure(status)) is not None:
+        ago = duration(_age(sink.get("failed_at"), now))
+        yield [("         ", ""), (f"{ago} ago: {shown(failure, 1000)}", "bad")]
 
 
 # --- parts of a status
@@ -251,4 +279,9 @@ def _count(part: Status, name: str) -> str:
 
 def _age(time: str | None, now: float) -> float:
     """Seconds since a time of the status; clocks of two machines may differ a little."""
-    return 0.0 if time is None else max(0.0, now - datetime.fromisoformat(time).timestamp())
+    return 0.0 if time is None else max(0.0, now - _moment(time))
+
+
+def _moment(time: str) -> float:
+    """A time of the status in seconds since 1970."""
+    return datetime.fromisoformat(time).timestamp()

@@ -7,8 +7,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
+
+from pyarrow.fs import FileType
 
 from spark_stomp.commands.exits import FAILED, FINE, UsageError
 from spark_stomp.commands.figures import Health, health, table
@@ -32,7 +33,8 @@ examples:
 
 exit codes:
   0    the query runs, and every receiver is connected; or it has ended in order
-  1    it failed, or writes no status any more, or a receiver is not connected; or there is no status
+  1    it or its sink failed, or it ended within a batch, or it writes no status any more, or a receiver is
+       not connected; or there is no status
   2    the arguments are wrong
   130  Ctrl-C"""
 
@@ -44,7 +46,7 @@ _RATE_SECONDS = 15.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="status file, or the folder of the query's checkpoint")
     parser.add_argument("--once", action="store_true", help="print it once, also in a terminal")
-    parser.add_argument("--quiet", action="store_true", help="print nothing: only the exit code")
+    parser.add_argument("--quiet", action="store_true", help="print no table: only the exit code tells")
     parser.add_argument(
         "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="how often to look (%(default)s)"
     )
@@ -138,9 +140,12 @@ class _View:
     @property
     def _file(self) -> str:
         """The file itself, or the one under a checkpoint."""
-        if self._location.is_local and Path(self._location.root).is_dir():
-            return f"{self._name.rstrip('/')}/{BESIDE_CHECKPOINT}"
-        return self._name
+        location = self._location
+        if location.files.get_file_info(location.root).type is not FileType.Directory:
+            return self._name
+        # A URI may have parameters.
+        base, mark, parameters = (self._name, "", "") if location.is_local else self._name.partition("?")
+        return f"{base.rstrip('/')}/{BESIDE_CHECKPOINT}{mark}{parameters}"
 
     @property
     def _longest_silence(self) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -31,6 +32,19 @@ _failing: set[SinkOptions] = set()
 
 def report(options: SinkOptions, figures: TaskFigures, run: str | None, batch: int | None) -> None:
     """Count a batch that is done in the status. The batch does not suffer if that fails."""
+    _replace(
+        options,
+        lambda before: document(options, figures, run, batch, before if before.get("run") == run else {}),
+    )
+
+
+def report_failure(options: SinkOptions, why: str) -> None:
+    """Show that a batch was not finished. What was counted before stays as it is."""
+    nothing = document(options, TaskFigures(), None, None, {}) | {"started_at": None, "written_at": None}
+    _replace(options, lambda before: nothing | before | {"failure": why, "failed_at": _now()})
+
+
+def _replace(options: SinkOptions, following: Callable[[Document], Document]) -> None:
     try:
         file = status_file(options)
     except OptionError as error:
@@ -40,9 +54,7 @@ def report(options: SinkOptions, figures: TaskFigures, run: str | None, batch: i
         return
     file = file.of_sink
     try:
-        before = _read(file)
-        shown = document(options, figures, run, batch, before if before.get("run") == run else {})
-        file.write(json.dumps(shown, indent=1).encode() + b"\n")
+        file.write(json.dumps(following(_read(file)), indent=1).encode() + b"\n")
         _failing.discard(options)
     except FILE_ERRORS as error:
         _warn_once(options, file.location.words(error))
@@ -77,7 +89,7 @@ def document(
     options: SinkOptions, figures: TaskFigures, run: str | None, batch: int | None, before: Document
 ) -> Document:
     """All that is shown; ``before`` is what the last batch of the same run showed."""
-    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    now = _now()
     checkpoint = without_credentials(options.checkpoint_location or "").rstrip("/")
     latencies = {
         name: before.get(name) if figures.latency(part) is None else figures.latency(part)
@@ -88,9 +100,15 @@ def document(
         "query": options.query_name or checkpoint.rpartition("/")[2] or options.destination or "stomp",
         "run": run,
         "host": platform.node(),
-        "started_at": before.get("started_at", now),
+        "started_at": before.get("started_at") or now,
         "written_at": now,
+        "failure": None,
+        "failed_at": None,
         "batch": batch,
         **{name: round(before.get(name, 0) + getattr(figures, name), 3) for name in _COUNTED},
         **latencies,
     }
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
+from spark_stomp.errors import SinkRowError
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.plain_errors import plainly
@@ -16,7 +17,7 @@ from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.proof import ProvedRuns
 from spark_stomp.sink.row_batches import row_batches
-from spark_stomp.sink.status import report
+from spark_stomp.sink.status import report, report_failure
 from spark_stomp.sink.task import Confirmed, send_batches
 
 if TYPE_CHECKING:
@@ -45,9 +46,8 @@ class _Writer:
         proves the login.
         """
         figures = self._figures(messages)
-        for message in messages:
-            if isinstance(message, Confirmed) and message.refused is not None:
-                raise message.refused
+        if (refused := _refused(messages)) is not None:
+            raise refused
         run = None
         if batch_id is not None:
             run = next((one.run for one in messages if isinstance(one, Confirmed)), None)
@@ -56,6 +56,13 @@ class _Writer:
         _proved.prove(self._options, run, connected=figures.connections > 0)
         report(self._options, figures, run, batch_id)
         return figures
+
+    def _abort(self, messages: list[Any], what: str) -> None:
+        """``what`` did not succeed; Spark tells nobody here why, nor whether the query was just stopped."""
+        confirmed = counted(self._figures(messages).confirmed, "confirmed message")
+        log.warning("%s failed after %s", what, confirmed)
+        why = str(_refused(messages) or "Spark's log says why, if the query was not just stopped")
+        report_failure(self._options, f"{what} was not finished, after {confirmed}: {why}")
 
     def _tell_notes(self) -> None:
         """Log what the options are worth a line for. Only a commit knows whether it is the query's first."""
@@ -72,6 +79,12 @@ class _Writer:
         return figures
 
 
+def _refused(messages: list[Any]) -> SinkRowError | None:
+    """The first row that a task found and that can never be sent."""
+    found = (message.refused for message in messages if isinstance(message, Confirmed))
+    return next((row for row in found if row is not None), None)
+
+
 class StompBatchWriter(_Writer, DataSourceArrowWriter):
     """``df.write.format("stomp")``. A task that Spark retries sends its rows again."""
 
@@ -85,8 +98,7 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
         log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
 
     def abort(self, messages: list[Any]) -> None:
-        confirmed = self._figures(messages).confirmed
-        log.warning("the write failed after %s", counted(confirmed, "confirmed message"))
+        self._abort(messages, "the write")
 
 
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
@@ -102,8 +114,7 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
         log.info("batch %d: %s confirmed by the broker", batchId, counted(figures.confirmed, "message"))
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        confirmed = self._figures(messages).confirmed
-        log.warning("batch %d failed after %s", batchId, counted(confirmed, "confirmed message"))
+        self._abort(messages, f"batch {batchId}")
 
 
 class StompRowStreamWriter(StompStreamWriter):

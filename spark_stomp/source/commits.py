@@ -133,6 +133,13 @@ class Committer:
         """The error that ended the watcher."""
         return self._watch.failure
 
+    @property
+    def ended_within_batch(self) -> bool:
+        """Whether the run is over, and the checkpoint does not show its last batch as committed. False if no
+        checkpoint is known: without one the commit of the last batch may never be told."""
+        with self._lock:
+            return self._ended and self._checkpoint is not None and bool(self._evidence.unproved())
+
     # --- what Spark calls
 
     def planned(self, end: Offset, tickets: list[RangeTicket]) -> None:

@@ -140,8 +140,15 @@ class QueryRuntime:
 
     def _document(self, running: bool) -> dict[str, Any]:
         figures, rows = self._receivers.figures(), self._backlog.rows
-        failure, more = self._failure or self._raised, self._more_waiting
-        return document(self._identity, figures, rows, failure, running=running, more_waiting=more)
+        return document(
+            self._identity,
+            figures,
+            rows,
+            self._failure or self._raised,
+            running=running,
+            unfinished=self._committer.ended_within_batch,
+            more_waiting=self._more_waiting,
+        )
 
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.

@@ -90,9 +90,11 @@ def document(
     failure: StompError | None,
     *,
     running: bool,
+    unfinished: bool = False,
     more_waiting: bool = False,
 ) -> Figures:
-    """All that is shown; ``figures`` are those of the receivers and of the journal, by name."""
+    """All that is shown; ``figures`` are those of the receivers and of the journal, by name. ``unfinished``:
+    the run ended within a batch."""
     receivers = {name: one for name, one in figures.items() if name != JOURNAL}
     return {
         "version": _VERSION,
@@ -101,6 +103,7 @@ def document(
         "host": platform.node(),
         "pid": os.getpid(),
         "running": running,
+        "unfinished": unfinished,
         "failure": None if failure is None else str(failure),
         "started_at": _shown(identity.started_at),
         "written_at": _shown(time.time()),

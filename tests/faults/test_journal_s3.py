@@ -11,6 +11,7 @@ from support.journals import batch_of, bodies, expected
 from support.s3 import CREDENTIALS, S3Server, s3_server
 from support.waiting import wait_until
 
+from spark_stomp.cli import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import JournalInUse, JournalUnwritable
 from spark_stomp.journal import Journal, JournalSettings, open_journal
@@ -115,7 +116,7 @@ class TestJournal:
 
 
 def test_the_status_file_is_an_object(devbroker: DevBroker, server: S3Server) -> None:
-    location = server.uri("status/flights.json")
+    location = server.uri("orders/spark_stomp/status.json")
     devbroker.publish_many(QUEUE, texts(0, 5))
     with Run({"url": devbroker.url, "destination": QUEUE, "statusFile": location}) as run:
         run.gather(5)
@@ -124,7 +125,9 @@ def test_the_status_file_is_an_object(devbroker: DevBroker, server: S3Server) ->
     # Written at the end, whatever time a store is given otherwise.
     wait_until(lambda: not read_status(location)["running"], what="the end in the status file")
     assert read_status(location)["totals"]["rows"] == 5
-    assert server.keys("status") == ["flights.json"]
+    assert server.keys("orders") == ["spark_stomp/status.json"]
+    # The folder of the checkpoint will do.
+    assert main(["status", server.uri("orders"), "--quiet"]) == 0
 
 
 def test_a_store_that_takes_no_status_file_is_said_without_credentials(

@@ -11,6 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 from support.spark import stomp_stream
 from support.waiting import PATIENCE, wait_until
 
+from spark_stomp.cli import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.metrics import prometheus, read_status
 
@@ -40,6 +41,13 @@ def test_a_wrong_password_fails_a_query_whose_batches_have_no_rows(
         wait_until(lambda: query.exception() is not None, what="the failure")
     assert "STOMP_LOGIN_REFUSED" in str(query.exception())
     assert "wrong" not in str(query.exception())
+    # The source has not failed, and yet the status says that the query has not ended in order.
+    path = tmp_path / "spark_stomp" / "status.json"
+    wait_until(lambda: path.exists() and not read_status(path)["running"], what="the end in the status file")
+    status = read_status(path)
+    assert (status["failure"], status["unfinished"]) == (None, True)
+    assert status["sink"]["failure"].startswith("batch 0 was not finished")
+    assert main(["status", str(tmp_path), "--quiet"]) == 1
 
 
 @pytest.mark.rule("S.8")

@@ -1256,7 +1256,7 @@ RULES = [
         "S.9",
         "a row that cannot be sent fails the commit",
         "sink.writers:_Writer._commit",
-        "raise message.refused",
+        "raise refused",
         "pass",
         f"{WRITERS}::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task",
     ),

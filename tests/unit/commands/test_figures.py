@@ -110,6 +110,20 @@ def test_a_query_that_ended() -> None:
     assert health(one, NOW, PATIENCE) is Health.OVER
 
 
+def test_a_query_that_ended_within_a_batch() -> None:
+    one = status(running=False, unfinished=True)
+    assert "flights  ended within a batch" in shown(one)
+    assert "its last batch is not committed" in coloured(one, "bad")
+    assert health(one, NOW, PATIENCE) is Health.BAD
+
+
+def test_connections_of_a_query_that_is_over_are_past() -> None:
+    """Nobody counts how long ago they stood or broke."""
+    for one in (status(receiver(), receiver(AWAY), running=False), gone(receiver(), receiver(AWAY))):
+        states = [line.split()[1:3] for line in shown(one).splitlines() if line.startswith("/queue/a#")]
+        assert states == [["was", "up"], ["was", "away"]]
+
+
 def test_a_query_that_failed() -> None:
     one = status(running=False, failure=str(OffsetError("no such offset\x1b[2J")))
     assert "flights  failed" in shown(one)
@@ -117,8 +131,17 @@ def test_a_query_that_failed() -> None:
     assert health(one, NOW, PATIENCE) is Health.BAD
 
 
+def ago(seconds: float) -> str:
+    return datetime.fromtimestamp(NOW - seconds, timezone.utc).isoformat()
+
+
+def gone(*receivers: dict[str, Any]) -> dict[str, Any]:
+    # Half a second more than is shown, which is cut: a time in a status is rounded.
+    return status(*receivers, written_at=ago(45.5))
+
+
 def test_a_query_that_is_gone() -> None:
-    one = status(written_at=datetime.fromtimestamp(NOW - 45.5, timezone.utc).isoformat())
+    one = gone()
     assert "gone? no sign of life for 45 s" in coloured(one, "bad")
     assert health(one, NOW, PATIENCE) is Health.BAD
     # An ended one writes no more.
@@ -126,10 +149,9 @@ def test_a_query_that_is_gone() -> None:
 
 
 def test_a_journal_and_a_sink() -> None:
-    written = datetime.fromtimestamp(NOW - 2, timezone.utc).isoformat()
     sink = {
         **SINK,
-        "written_at": written,
+        "written_at": ago(2),
         "receipt_p50_seconds": 0.0031,
         "resent": 7,
         "blocked_seconds": 12.0,
@@ -147,6 +169,24 @@ def test_a_sink_alone() -> None:
     told = shown(one)
     assert "flights  sink only   run a1 on here" in told and "confirmed 12,345" in told
     assert "RECEIVER" not in told and "rows" not in told
+    assert health(one, NOW, PATIENCE) is Health.GOOD
+
+
+def test_a_sink_that_failed() -> None:
+    failed = {"sink": {**SINK, "failure": "batch 42 was not finished\x1b[2J", "failed_at": ago(60.5)}}
+    for one, word in (
+        (status(running=False, **failed), "ended within a batch"),
+        (status(**failed), "running"),
+        ({"version": 1, "query": "flights", **failed}, "sink only, which failed"),
+    ):
+        assert f"flights  {word}  " in shown(one)
+        assert "1 min 0 s ago: batch 42 was not finished\\x1b[2J" in coloured(one, "bad")
+        assert health(one, NOW, PATIENCE) is Health.BAD
+
+
+def test_a_sink_that_failed_in_an_earlier_run() -> None:
+    one = status(sink={**SINK, "failure": "batch 42 was not finished", "failed_at": ago(3701)})
+    assert "not finished" not in shown(one)
     assert health(one, NOW, PATIENCE) is Health.GOOD
 
 

@@ -14,6 +14,7 @@ from support.driven import Run
 from support.options import source_options
 from support.waiting import wait_until
 
+from spark_stomp.cli import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import OptionError, RangeUnavailable
 from spark_stomp.source.status import lasting
@@ -233,6 +234,29 @@ class TestOfAQuery:
             with pytest.raises(RangeUnavailable):
                 run.reader.partitions(start, run.end)
         assert read(path)["failure"].startswith("[STOMP_RANGE_UNAVAILABLE]")
+
+    @pytest.mark.parametrize("committed", [False, True])
+    def test_an_end_within_a_batch_is_shown(
+        self, devbroker: DevBroker, tmp_path: Path, committed: bool
+    ) -> None:
+        """All that a source sees if a sink fails: its process is told to end."""
+
+        def log(name: str, content: object) -> None:
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "0").write_text("v1\n{}\n" + json.dumps(content))
+
+        path = tmp_path / "spark_stomp" / "status.json"
+        devbroker.publish_many(QUEUE, [b"m"] * 5)
+        with Run({"url": devbroker.url, "destination": QUEUE, "checkpointLocation": str(tmp_path)}) as run:
+            while run.end == run.start:
+                run.end = run.reader.latestOffset(run.start, None)
+            log("offsets", run.end)
+            run.read()
+            assert not wait_shown(path, unacked=5)["unfinished"]
+            if committed:
+                log("commits", {})
+        assert read(path)["unfinished"] is not committed
+        assert main(["status", str(tmp_path), "--quiet"]) == (0 if committed else 1)
 
     def test_nobody_waits_for_a_write_that_hangs(
         self, devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
