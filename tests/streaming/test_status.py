@@ -36,6 +36,7 @@ def test_the_status_file_is_beside_the_checkpoint_until_the_end(
         assert status["receivers"][f"{QUEUE}#0"]["delivered"] == 30
     # Spark ends the reader's process by a signal; the last line is written all the same.
     wait_until(lambda: not read_status(path)["running"], what="the end in the status file")
+    assert not read_status(path)["unfinished"]
 
 
 @drains
