@@ -16,6 +16,7 @@ from typing import Final, Protocol, cast
 from spark_stomp import __version__
 from spark_stomp.commands.exits import CLOSED_PIPE, FAILED, INTERRUPTED, USAGE, UsageError, exit_code
 from spark_stomp.errors import StompError
+from spark_stomp.quoting import counted
 
 _COMMANDS: Final = {
     "probe": "who the broker is, and what the connector will do with it",
@@ -92,7 +93,7 @@ def _refuse(unknown: Sequence[str]) -> None:
         return
     name = next((one for one in unknown if one.startswith("-")), None)
     if name is None:
-        raise UsageError(f"{len(unknown)} argument(s) too many; --help lists all")
+        raise UsageError(f"{counted(len(unknown), 'argument')} too many; --help lists all")
     name = name.partition("=")[0] if name.startswith("--") else name[:2]
     reason = f"there is no argument {name}; --help lists all"
     if name.startswith(("-p", "--pass")):

@@ -95,7 +95,7 @@ def test_no_command_needs_spark(tmp_path: Path) -> None:
         (["tail", "stomp://broker", "/queue/a", "--passcode", "s3cret"], 2, "no argument --passcode"),
         (["send", "stomp://broker", "/queue/a", "-ps3cret"], 2, "no argument -p;"),
         (["devbroker", "--password", "s3cret"], 2, "no argument --password"),
-        (["status", "x", "y", "s3cret"], 2, "2 argument(s) too many"),
+        (["status", "x", "y", "s3cret"], 2, "2 arguments too many"),
         (["send", "stomp://broker", "/queue/a", "-o", "destination=/queue/b"], 2, "-o destination: URL and"),
         (["tail", "stomp://broker", "/queue/a", "-o", "URL=stomp://b"], 2, "-o url: URL and"),
         (["probe", "stomp://broker", "-o", "connectTimeout=99999999999s"], 2, "at most 100 years"),
