@@ -2,8 +2,8 @@
 
 In each round of a case all candidates run in turn, each on a queue of its own that was filled just before (or
 is filled while it runs, with ``--meanwhile``): a bare socket, our receiver without Spark, and Spark with
-default and with tuned options. The time is from the subscription to the last message counted (and, without
-Spark, ACKed).
+default and with tuned options; in the case with goals also with a journal on the local disk. The time is from
+the subscription to the last message counted (and, without Spark, ACKed).
 
     python -m benchmarks.real --brokers rabbitmq --cases "235 B, 1 receiver" --rounds 1
 """
@@ -11,6 +11,7 @@ Spark, ACKed).
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -30,8 +31,14 @@ from spark_stomp import register
 
 BODIES = {"100 B": 100, "235 B": 235, "1 KB": 1_000, "10 KB": 10_000, "1 MB": 1_000_000}
 RECEIVERS = {"1 receiver": 1, "4 receivers": 4}
-CANDIDATES = ("bare socket", "receiver alone", "default", "tuned")
-GOALS = {"default": 0.55, "tuned": 0.7}
+JOURNALS = {"with a journal": "commit", "ackAfter=journal": "journal"}
+CANDIDATES = ("bare socket", "receiver alone", "default", "tuned", *JOURNALS)
+GOALS = [
+    Goal("default", "bare socket", at_least=0.55),
+    Goal("tuned", "bare socket", at_least=0.7),
+    Goal("with a journal", "default", at_least=0.85),
+    Goal("ackAfter=journal", "default", at_least=1.0),
+]
 # Other cases have a fifth of the messages, and no case has more octets in its bodies.
 OTHERS = 5
 MOST_OCTETS = 1_000_000_000
@@ -94,10 +101,13 @@ class Measurement:
             "default": partial(self._through_spark, {}),
             "tuned": partial(self._through_spark, load.tuned),
         }
+        for name, moment in JOURNALS.items() if load.has_goals else ():
+            self._candidates[name] = partial(self._with_journal, moment)
 
     def round(self, names: Sequence[str]) -> tuple[dict[str, Figures], Series]:
         """The figures of each candidate, one after another."""
-        return {name: self._measured(self._candidates[name]) for name in names}, {}
+        wanted = [name for name in names if name in self._candidates]
+        return {name: self._measured(self._candidates[name]) for name in wanted}, {}
 
     def _measured(self, candidate: Callable[[str], Figures]) -> Figures:
         queue = new_queue()
@@ -143,6 +153,10 @@ class Measurement:
         rate = self._messages / streamed.seconds
         return {"value": rate, "messages": self._messages, **streamed.figures()}
 
+    def _with_journal(self, ack_after: str, queue: str) -> Figures:
+        with tempfile.TemporaryDirectory() as folder:
+            return self._through_spark({"journal": f"{folder}/journal", "ackAfter": ack_after}, queue)
+
     def _options(self, queue: str) -> dict[str, str]:
         return {**self._broker.options(queue), "receivers": str(RECEIVERS[self._load.receivers])}
 
@@ -165,7 +179,7 @@ def main() -> None:
 
 def as_case(broker: str, load: Load) -> Case:
     """The case of the results file."""
-    goals = [Goal(name, "bare socket", at_least=ratio) for name, ratio in GOALS.items() if load.has_goals]
+    goals = GOALS if load.has_goals else []
     return Case(f"{broker}, {load.section}", load.name, "messages/s", "bare socket", goals)
 
 
