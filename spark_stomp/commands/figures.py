@@ -17,6 +17,7 @@ Status = Mapping[str, Any]
 _NAME_WIDTH: Final = 44
 _LEAST_NAME: Final = 16
 _STATE_WIDTH: Final = len("up 59 min 59 s")
+_FAILURE_LINES: Final = 5
 _UNFINISHED: Final = (
     "its last batch is not committed: the query failed, in its sink for example, or was stopped just then; "
     "Spark's log says which"
@@ -66,8 +67,8 @@ def table(
     Receivers that do not fit into ``rows`` lines are only counted.
     """
     head, tail = (
-        [*_head(status, now, silence), *_totals(status, rate)],
-        [*_journal(status), *_sink(status, now)],
+        [*_head(status, now, silence, columns), *_totals(status, rate)],
+        [*_journal(status), *_sink(status, now, columns)],
     )
     receivers = [*_table(_receivers(status), now, columns, lives=_lives(status, now, silence))]
     if rows is not None and len(head) + len(receivers) + len(tail) > rows:
@@ -80,7 +81,7 @@ def table(
 # --- the query
 
 
-def _head(status: Status, now: float, silence: float) -> Iterator[Line]:
+def _head(status: Status, now: float, silence: float, width: int) -> Iterator[Line]:
     word, colour = _state(status, now, silence), health(status, now, silence).value
     run = f"run {status.get('run')} on {status.get('host')}"
     if status.get("pid") is not None:
@@ -91,9 +92,9 @@ def _head(status: Status, now: float, silence: float) -> Iterator[Line]:
         began, written = _age(status.get("started_at"), now), _age(status["written_at"], now)
         yield [(f"began {duration(began)} ago, written {duration(written)} ago", "dim")]
     if status.get("failure"):
-        yield [(shown(str(status["failure"]), 1000), "bad")]
+        yield from _wrapped(str(status["failure"]), "bad", width, _FAILURE_LINES)
     elif status.get("unfinished"):
-        yield [(_UNFINISHED, "bad")]
+        yield from _wrapped(_UNFINISHED, "bad", width, _FAILURE_LINES)
 
 
 def _state(status: Status, now: float, silence: float) -> str:
@@ -208,13 +209,11 @@ def _trouble(one: Status, now: float, width: int) -> Iterator[Line]:
     error = one.get("last_error")
     if not error:
         return
-    text = shown(str(error), 1000)
     if one.get("connected"):
-        colour, text = "dim", f"last lost {duration(_age(one.get('last_error_at'), now))} ago: {text}"
+        colour, text = "dim", f"last lost {duration(_age(one.get('last_error_at'), now))} ago: {error}"
     else:
-        colour, text = "bad", f"{counted(one.get('attempts', 0), 'attempt')} failed: {text}"
-    wrapper = textwrap.TextWrapper(max(width, _LEAST_NAME), "  ", "    ", max_lines=2, placeholder=CUT)
-    yield from ([(part, colour)] for part in wrapper.wrap(text))
+        colour, text = "bad", f"{counted(one.get('attempts', 0), 'attempt')} failed: {error}"
+    yield from _wrapped(text, colour, width, 2)
 
 
 def _ending(text: str, width: int) -> str:
@@ -238,7 +237,7 @@ def _journal(status: Status) -> Iterator[Line]:
     yield [("journal  ", "strong"), ("   ".join(facts), "")]
 
 
-def _sink(status: Status, now: float) -> Iterator[Line]:
+def _sink(status: Status, now: float, width: int) -> Iterator[Line]:
     sink = _part(status, "sink")
     if not sink:
         return
@@ -258,10 +257,17 @@ def _sink(status: Status, now: float) -> Iterator[Line]:
         yield [("         ", ""), ("   ".join(trouble), "warn")]
     if (failure := _sink_failure(status)) is not None:
         ago = duration(_age(sink.get("failed_at"), now))
-        yield [("         ", ""), (f"{ago} ago: {shown(failure, 1000)}", "bad")]
+        yield from _wrapped(f"{ago} ago: {failure}", "bad", width, _FAILURE_LINES)
 
 
 # --- parts of a status
+
+
+def _wrapped(text: str, colour: str, width: int, most: int) -> Iterator[Line]:
+    """A sentence in ``most`` lines at the most: a screen cuts off what does not fit into a line."""
+    wrapper = textwrap.TextWrapper(max(width, _LEAST_NAME), "  ", "    ", max_lines=most, placeholder=CUT)
+    for part in wrapper.wrap(shown(text, 1000)):
+        yield [(part, colour)]
 
 
 def _part(status: Status, name: str) -> Status:

@@ -184,6 +184,21 @@ def test_a_sink_that_failed() -> None:
         assert health(one, NOW, PATIENCE) is Health.BAD
 
 
+@pytest.mark.parametrize(
+    "failed",
+    [
+        {"failure": "why " * 40},
+        {"unfinished": True},
+        {"sink": {**SINK, "failure": "why " * 40, "failed_at": ago(5)}},
+    ],
+)
+def test_what_failed_is_read_in_a_narrow_terminal_too(failed: dict[str, Any]) -> None:
+    lines = table(status(running=False, **failed), NOW, PATIENCE, None, 60)
+    bad = ["".join(part for part, _ in line) for line in lines if line and line[-1][1] == "bad"]
+    assert len(bad) > 1 and max(map(len, bad)) <= 60
+    assert bad[-1].endswith(("why", "which"))
+
+
 def test_a_sink_that_failed_in_an_earlier_run() -> None:
     one = status(sink={**SINK, "failure": "batch 42 was not finished", "failed_at": ago(3701)})
     assert "not finished" not in shown(one)
