@@ -199,8 +199,10 @@ def _parsed(file: StatusFile) -> dict[str, Any]:
     try:
         status = json.loads(content)
         version = status["version"]
-    except (ValueError, TypeError, KeyError):
-        raise ValueError(f"{file.location.shown} is not a status file of spark_stomp") from None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        version = None
+    if version is None or (version == VERSION and "query" not in status):
+        raise ValueError(f"{file.location.shown} is not a status file of spark_stomp")
     if version != VERSION:
         raise ValueError(
             f"{file.location.shown} has version {version!r} of the status; this release reads {VERSION}"

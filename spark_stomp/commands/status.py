@@ -132,10 +132,14 @@ class _View:
             )
         except (ValueError, *FILE_ERRORS) as error:
             return self._unread(self._location.words(error))
-        self.trouble = None
-        now = time.time()
-        self.fine = health(status, now, self._longest_silence) is not Health.BAD
-        return table(status, now, self._longest_silence, self._rate.of(status, now), columns, rows)
+        now, silence = time.time(), self._longest_silence
+        try:
+            fine = health(status, now, silence) is not Health.BAD
+            lines = table(status, now, silence, self._rate.of(status, now), columns, rows)
+        except (ValueError, TypeError, AttributeError) as error:
+            return self._unread(f"what it holds is no status of a query: {error}")
+        self.trouble, self.fine = None, fine
+        return lines
 
     @property
     def _file(self) -> str:

@@ -65,7 +65,16 @@ def test_the_part_of_the_sink_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(None, "there is no status file"), ("{}", "is not a status file"), ('{"version": 9}', "version 9")],
+    [
+        (None, "there is no status file"),
+        ("{}", "is not a status file"),
+        ('{"version": 9}', "version 9"),
+        ('{"version": 1}', "is not a status file"),
+        ("[" * 100_000, "is not a status file"),
+        ('{"version": 1, "query": "q", "running": true, "written_at": "now"}', "is no status of a query"),
+        ('{"version": 1, "query": "q", "written_at": 5}', "is no status of a query"),
+        ('{"version": 1, "query": "q", "totals": {"rows": "many"}}', "is no status of a query"),
+    ],
 )
 def test_a_file_that_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, words: str
