@@ -87,7 +87,8 @@ def _secrets(location: str) -> tuple[str, ...]:
     """The parts of ``location`` that must not be shown: as written, unquoted and fully quoted."""
     base, _, query = location.partition("?")
     found = []
-    user, at, _ = base.partition("://")[2].rpartition("@")
+    # Slashes may be forgotten.
+    user, at, _ = base.partition(":")[2].lstrip("/").rpartition("@")
     if at and ":" in user:
         found += [user, user.partition(":")[2]]
     for parameter in query.split("&"):

@@ -57,6 +57,8 @@ class TestCredentials:
             ("s3://AKIA:tops3cret@bucket/a", "s3://***@bucket/a"),
             ("s3://AKIA:tops%2F3cret@bucket/a", "s3://***@bucket/a"),
             ("s3://AKIA:top/s3cret@bucket/a", "s3://***@bucket/a"),
+            ("s3:AKIA:tops3cret@bucket/a", "s3:***@bucket/a"),
+            ("s3:/AKIA:tops3cret@bucket/a", "s3:/***@bucket/a"),
             ("abfss://container@account.dfs.example/a", "abfss://container@account.dfs.example/a"),
             ("/data/a@b", "/data/a@b"),
         ],
