@@ -1,4 +1,4 @@
-"""The sink's part of the status of a query, written when a batch is done.
+"""The sink's part of the status of a query, written when a batch is done or given up.
 
 Nothing of the sink lives as long as the query. So each commit reads what the one before it wrote, and counts
 on. The keys are declared in :mod:`spark_stomp.metrics` and documented in docs/status.md.

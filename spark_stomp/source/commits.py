@@ -116,7 +116,7 @@ class Committer:
         self._on_committed = on_committed
         self._proved: list[Offset] = []
         self._evidence = CommitEvidence(self._proved.append, call_evidence=checkpoint is None)
-        # Around the evidence: Spark's thread and the watcher both use it.
+        # Around the evidence: Spark's thread, the watcher and the status file use it.
         self._lock = threading.Lock()
         self._found_logged = False
         self._warned = False
