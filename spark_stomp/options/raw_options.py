@@ -68,7 +68,7 @@ class RawOptions:
         try:
             value: object = option.parse(raw)
         except ValueError as error:
-            self.problems.append(f"{_shown(option, raw)} {error}")
+            self.problems.append(f"{_shown(option, raw)} {_safe(str(error))}")
             return option.default_value
         if option.pending and value != option.default_value:
             self.problems.append(f"{option.key} {option.pending}")

@@ -382,6 +382,7 @@ class TestErrors:
             {"url": f"failover:(tcp://me:{SECRET}@a,tcp://me:{SECRET}@b)?passcode={SECRET}"},
             {"receivers": f"stomp://me:{SECRET}@broker"},
             {"path": f"stomp://me:{SECRET}@broker"},
+            {"destination": f'["stomp://me:{SECRET}@broker", "stomp://me:{SECRET}@broker"]'},
             {"paths": f"stomp://broker?passcode={SECRET}"},
         ],
     )
