@@ -210,7 +210,7 @@ def _trouble(one: Status, now: float, width: int) -> Iterator[Line]:
     if not error:
         return
     if one.get("connected"):
-        colour, text = "dim", f"last lost {duration(_age(one.get('last_error_at'), now))} ago: {error}"
+        colour, text = "dim", f"last error {duration(_age(one.get('last_error_at'), now))} ago: {error}"
     else:
         colour, text = "bad", f"{counted(one.get('attempts', 0), 'attempt')} failed: {error}"
     yield from _wrapped(text, colour, width, 2)

@@ -128,7 +128,8 @@ class _View:
             status = read_status(self._file)
         except FileNotFoundError:
             return self._unread(
-                "there is no status file yet; does the query have checkpointLocation or statusFile?"
+                "there is no status file yet; a query writes one if its source has checkpointLocation or "
+                "statusFile"
             )
         except (ValueError, *FILE_ERRORS) as error:
             return self._unread(self._location.words(error))

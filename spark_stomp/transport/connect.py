@@ -25,7 +25,7 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.transport.broker_errors import connect_refused
 from spark_stomp.transport.connection import Connection
-from spark_stomp.transport.stream import ByteStream, Stream
+from spark_stomp.transport.stream import ByteStream, Stream, reason
 from spark_stomp.transport.tls import secure, tls_context
 from spark_stomp.transport.websocket import upgrade
 
@@ -127,11 +127,11 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
     except ConnectionRefusedError as error:
         plugin = "rabbitmq_web_stomp" if endpoint.websocket else "rabbitmq_stomp"
         raise ConnectFailed(
-            f"cannot connect to {peer}: {error}; is STOMP on at that port (RabbitMQ: plugin {plugin}, "
-            "ActiveMQ: a stomp transport connector, Artemis: an acceptor)?"
+            f"cannot connect to {peer}: {reason(error)}; is STOMP on at that port (RabbitMQ: plugin "
+            f"{plugin}, ActiveMQ: a stomp transport connector, Artemis: an acceptor)?"
         ) from error
     except (OSError, UnicodeError) as error:  # UnicodeError: a host name that no resolver could take
-        raise ConnectFailed(f"cannot connect to {peer}: {error}") from error
+        raise ConnectFailed(f"cannot connect to {peer}: {reason(error)}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)

@@ -121,4 +121,9 @@ class ByteStream:
                 f"{self._peer} ended TLS with an alert: {error.reason}; if it asks for a client certificate, "
                 "give one in tlsCertFile and tlsKeyFile"
             )
-        return ConnectionLost(f"the connection to {self._peer} broke while {doing}: {error}")
+        return ConnectionLost(f"the connection to {self._peer} broke while {doing}: {reason(error)}")
+
+
+def reason(error: OSError | UnicodeError) -> str:
+    """What the operating system or the resolver says, without its number."""
+    return getattr(error, "strerror", None) or str(error)

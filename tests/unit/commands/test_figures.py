@@ -89,7 +89,7 @@ def test_a_broker_that_is_back() -> None:
     back = replace(AWAY, connected=True, connections=2, attempts=0, since=NOW - 3)
     one = status(receiver(back, counts=Counts(redelivered=40)))
     assert "up 3." in coloured(one, "good")
-    assert "last lost 1.0 s ago: [STOMP_CONNECT_FAILED]" in coloured(one, "dim")
+    assert "last error 1.0 s ago: [STOMP_CONNECT_FAILED]" in coloured(one, "dim")
     assert "reconnects 1   redelivered 40" in coloured(one, "warn")
 
 

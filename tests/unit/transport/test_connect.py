@@ -92,7 +92,9 @@ def test_a_refused_login_says_what_the_broker_said_and_no_password() -> None:
 
 @pytest.mark.parametrize(("scheme", "plugin"), [("stomp", "rabbitmq_stomp"), ("ws", "rabbitmq_web_stomp")])
 def test_if_nobody_listens_it_asks_whether_stomp_is_on(scheme: str, plugin: str) -> None:
-    with pytest.raises(ConnectFailed, match=rf"plugin {plugin}, ActiveMQ: .*, Artemis: "):
+    with pytest.raises(
+        ConnectFailed, match=rf":\d+: Connection refused; .*plugin {plugin}, ActiveMQ: .*, Artemis: "
+    ):
         connect(f"{scheme}://127.0.0.1:{unused_port()}")
 
 

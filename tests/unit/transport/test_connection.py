@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -141,6 +142,18 @@ def test_what_came_before_the_end_is_delivered_before_the_error() -> None:
             connection.poll(0)
         with pytest.raises(ConnectionLost):
             connection.disconnect(0)
+
+
+def test_a_connection_that_is_reset_is_said_in_words() -> None:
+    def reset(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with (
+        tcp_server(scripted(reset)) as port,
+        connected(f"stomp://127.0.0.1:{port}") as connection,
+        pytest.raises(ConnectionLost, match=r"broke while \w+: Connection reset by peer$"),
+    ):
+        connection.poll(PATIENCE)
 
 
 def test_a_silent_server_is_noticed() -> None:
