@@ -32,13 +32,13 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 # tested is what is shipped. setuptools leaves its work behind; an old copy would smuggle in deleted modules.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 define install
-rm -rf build spark_stomp.egg-info
-$(PIP) install --quiet --no-build-isolation $(1)
-rm -rf build spark_stomp.egg-info
+@rm -rf build spark_stomp.egg-info
+@$(PIP) install --quiet --no-build-isolation $(1)
+@rm -rf build spark_stomp.egg-info
 endef
 
 demo: $(STAMPS)/demo $(STAMPS)/package
-	$(BIN)/python -m spark_stomp.demo $(if $(ROWS),--rows $(ROWS))
+	@$(BIN)/python -m spark_stomp.demo $(if $(ROWS),--rows $(ROWS))
 
 # From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In three processes, since
 # most tests wait most of the time; tests/support/groups.py says what shares one. `ARGS="-n 0"` takes one for all.
@@ -83,23 +83,25 @@ $(STAMPS)/venv:
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 or later that can make virtual environments" \
 		"(on Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
 	@echo "Making a virtual environment in $(VENV); this happens once and takes some seconds."
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --upgrade "pip>=23.1" "setuptools>=77" wheel
-	mkdir -p $(STAMPS) && touch $@
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --quiet --upgrade "pip>=23.1" "setuptools>=77" wheel
+	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/demo: pyproject.toml | $(STAMPS)/venv
-	@echo "Installing PySpark and what the demo draws with; this happens once and takes a minute or so."
+	@echo "Installing PySpark and what the demo draws with; this happens once and takes a minute or two."
 	$(call install,".[demo]")
-	touch $@ $(STAMPS)/package
+	@touch $@ $(STAMPS)/package
 
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)/venv
+	@echo "Installing PySpark and what the tests need; this happens once and takes some minutes."
 	$(call install,".[dev]")
-	touch $@ $(STAMPS)/demo $(STAMPS)/package
+	@touch $@ $(STAMPS)/demo $(STAMPS)/package
 
 $(STAMPS)/soak: pyproject.toml | $(STAMPS)/venv
 	$(call install,".[soak]")
-	touch $@ $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/package
+	@touch $@ $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/package
 
 $(STAMPS)/package: $(SOURCES) | $(STAMPS)/venv
+	@echo "Installing spark-stomp from this folder."
 	$(call install,--no-deps --force-reinstall .)
-	touch $@
+	@touch $@
