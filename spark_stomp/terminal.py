@@ -6,6 +6,7 @@ Only ANSI escapes that every terminal of today knows. What is no terminal gets p
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TextIO, TypeAlias
@@ -19,6 +20,7 @@ COLOURS: Final = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "strong":
 _OTHER_SCREEN, _FIRST_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 _SIZE: Final = (100, 40)
+_RATE_SECONDS: Final = 15.0
 CUT: Final = "…"
 
 
@@ -83,6 +85,21 @@ class Terminal:
     def _put(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+class Rate:
+    """How fast a count grows, over some seconds: it may grow by the batch, so a shorter time says little."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def of(self, count: int, now: float) -> float | None:
+        """The growth a second at ``now`` (seconds); None if it cannot be known yet."""
+        self._seen.append((now, count))
+        while now - self._seen[0][0] > _RATE_SECONDS:
+            self._seen.popleft()
+        then, before = self._seen[0]
+        return (count - before) / (now - then) if now - then >= 1 else None
 
 
 def fitted(line: Line, columns: int) -> list[Span]:

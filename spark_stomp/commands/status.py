@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from spark_stomp.commands.figures import Health, health, table
 from spark_stomp.locations import FILE_ERRORS, Location, resolve, without_credentials
 from spark_stomp.metrics import read_status
 from spark_stomp.status_files import BESIDE_CHECKPOINT, StatusFile
-from spark_stomp.terminal import Line, Terminal
+from spark_stomp.terminal import Line, Rate, Terminal
 
 ABOUT: Final = """\
 Show what a query is doing, from the status file that it writes: rows,
@@ -40,7 +39,6 @@ exit codes:
 
 # After how many missed writes a query counts as gone.
 _MISSED = 3
-_RATE_SECONDS = 15.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,25 +86,19 @@ def _seconds(text: str) -> float:
 
 
 class _Rate:
-    """Rows a second over some seconds: rows are counted by the batch, so a shorter time says little."""
+    """Rows a second of one run."""
 
     def __init__(self) -> None:
         self._run: object = None
-        self._seen: deque[tuple[float, int]] = deque()
+        self._rate = Rate()
 
     def of(self, status: Mapping[str, Any], now: float) -> float | None:
         """The rate at ``now``; None if it cannot be known yet."""
         rows = (status.get("totals") or {}).get("rows")
         if status.get("run") != self._run or rows is None:
-            self._seen.clear()
+            self._rate = Rate()
         self._run = status.get("run")
-        if rows is None:
-            return None
-        self._seen.append((now, rows))
-        while now - self._seen[0][0] > _RATE_SECONDS:
-            self._seen.popleft()
-        then, before = self._seen[0]
-        return (rows - before) / (now - then) if now - then >= 1 else None
+        return None if rows is None else self._rate.of(rows, now)
 
 
 class _View:

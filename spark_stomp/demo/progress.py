@@ -11,7 +11,7 @@ from typing import Final, TextIO
 
 from spark_stomp.demo.report import progress_line
 from spark_stomp.demo.watch import Sample
-from spark_stomp.terminal import Line, Terminal, bar, duration
+from spark_stomp.terminal import Line, Rate, Terminal, bar, duration
 
 _TICK: Final = 0.5
 _BAR: Final = 20
@@ -26,6 +26,7 @@ class Progress:
         self._terminal = Terminal(stream or sys.stdout)
         self._last: Sample | None = None
         self._begun: float | None = None
+        self._rate = Rate()
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
@@ -69,11 +70,10 @@ class Progress:
         if self._begun is None:
             self._begun = sample.seconds
         elapsed = sample.seconds - self._begun
+        rate = self._rate.of(sample.rows, sample.seconds) or 0.0
         if not sample.rows:
             sent = f"   {sample.flights_queue.enqueued:,} flights sent"
             return [*_waited(_FIRST_BATCH, elapsed), (sent, "dim")]
-        # Since the queries began: rows are counted by the batch, and a second may have none.
-        rate = sample.rows / elapsed if elapsed > 0 else 0.0
         facts = (
             f"{sample.rows:,} of {self._rows:,}",
             f"{rate:,.0f}/s",

@@ -170,6 +170,15 @@ class TestProgress:
         assert one.startswith("██████░░░░░░░░░░░░░░  33%  1 of 3  0/s  batch 1")
         assert done == "████████████████████ 100%  3 of 3  0/s  batch 2  un-acked 0  alerts 1" and end == "\n"
 
+    def test_the_rate_is_that_of_some_seconds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """How long Spark took to start its workers says nothing about it."""
+        monkeypatch.setenv("TERM", "xterm")
+        out = Screen()
+        progress = Progress(30_000, out)
+        for second in range(80):
+            progress.show(replace(END, seconds=float(second), rows=1000 * max(0, second - 60)))
+        assert out.getvalue().endswith("1,000/s  batch 2  un-acked 0  alerts 1\x1b[K\r")
+
     def test_ends_its_line_whatever_happens(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TERM", "xterm")
         out = Screen()
