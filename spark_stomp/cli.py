@@ -115,6 +115,9 @@ def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND", help="one of those below")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="of the command")
+    if not argv:
+        parser.print_help(sys.stderr)
+        parser.exit(USAGE)
     parsed = parser.parse_args(argv)
     return parsed.command, parsed.arguments
 

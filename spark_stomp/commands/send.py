@@ -43,7 +43,10 @@ _READ = 1 << 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker_arguments(parser)
     parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="standard input by default, or as -")
+    # With a default: argparse would ask for it where DESTINATION is missing.
+    parser.add_argument(
+        "files", nargs="*", default=["-"], metavar="FILE", help="standard input by default, or as -"
+    )
     parser.add_argument(
         "--header",
         action="append",
@@ -58,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
-    files = arguments.files or ["-"]
+    files = arguments.files
     _check(files)
     bodies = _whole(files) if arguments.whole else _lines(files)
     with Sender(options, afterwards="none of them is sent again") as sender:
