@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support import releases
 from support.findings import found
-from support.releases import MODES, PAGE, Environment, Result, results_in, run_one, table
+from support.releases import ENVIRONMENTS, MODES, PAGE, Environment, Result, results_in, run_one, table
 
 OLD = Environment("4.0", "3.10")
 REPORT = """<testsuites><testsuite>
@@ -51,7 +51,15 @@ def test_a_run_without_a_report_is_a_failure(folder: Path, monkeypatch: pytest.M
     assert releases.result_of(folder / "none.xml", OLD, "classic", 9).failed == 1
 
 
-def test_the_page_shows_no_failure() -> None:
-    lines = [line.split(" | ") for line in found("matrix", PAGE).splitlines() if line.startswith("| 4")]
-    assert lines
-    assert {line[5] for line in lines} <= {"0", "-"}
+def test_the_page_shows_every_environment_without_a_failure() -> None:
+    lines = [
+        line.strip("| ").split(" | ") for line in found("matrix", PAGE).splitlines() if line.startswith("| 4")
+    ]
+    # The environments in their order, each with both modes; "newest" has any number.
+    shown = [(spark, ".".join(python.split(".")[:2]), mode) for spark, python, mode, *_ in lines]
+    assert [(python, mode) for _, python, mode in shown] == [
+        (e.python, mode) for e in ENVIRONMENTS for mode in MODES
+    ]
+    for (spark, _, _), environment in zip(shown[:: len(MODES)], ENVIRONMENTS, strict=True):
+        assert environment.spark == "newest" or spark.startswith(f"{environment.spark}.")
+    assert {failed for *_, failed, _ in lines} <= {"0", "-"}
