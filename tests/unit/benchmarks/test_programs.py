@@ -36,11 +36,11 @@ def test_the_steady_part_is_without_the_edges() -> None:
 def test_when_a_query_subscribed_is_read_from_its_status(tmp_path: Path) -> None:
     file = tmp_path / "status.json"
     assert streams.connected_since(file) == 0
-    file.write_text('{"version": 1, "receivers": {"a": {"connected_since": null}}}')
+    file.write_text('{"version": 1, "query": "a", "receivers": {"a": {"connected_since": null}}}')
     assert streams.connected_since(file) == 0
     times = ("2026-03-01T09:30:12.480+00:00", "2026-03-01T09:30:11.000+00:00")
     receivers = ", ".join(f'"{name}": {{"connected_since": "{name}"}}' for name in times)
-    file.write_text(f'{{"version": 1, "receivers": {{{receivers}}}}}')
+    file.write_text(f'{{"version": 1, "query": "a", "receivers": {{{receivers}}}}}')
     assert streams.connected_since(file) == datetime(2026, 3, 1, 9, 30, 11, tzinfo=timezone.utc).timestamp()
 
 
