@@ -20,7 +20,7 @@ from itertools import repeat
 from typing import NamedTuple, Protocol
 
 from spark_stomp.errors import RemoteProtocolError
-from spark_stomp.framebatch import Ends, FrameBatch, Ids, MessageKey
+from spark_stomp.framebatch import FrameBatch, Ids, MessageKey
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits, malformed_content
 
 MAX_REMEMBERED = 250_000
@@ -309,39 +309,42 @@ def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
 
 def frame_keys(batch: FrameBatch, ids: Ids) -> list[MessageKey | None]:
     """The keys of the frames of ``batch``, whose stable ids are ``ids``; None for a frame without one."""
-    raw, ends, version, entry = bytes(batch.data), batch.ends, batch.version, batch.entry
-    # Every message of a query with a journal passes here once, so plain frames are not decoded.
-    if version in _STRICT and raw.isascii() and b"\\" not in raw and b"\r" not in raw:
-        return _plain_keys(raw, ends, ids, entry)
-    keys: list[MessageKey | None] = []
-    begin = 0
-    for end, name in zip(ends, ids, strict=True):
-        keys.append(_decoded_key(raw[begin:end], name, version, entry) if name else None)
-        begin = end
-    return keys
-
-
-def _plain_keys(raw: bytes, ends: Ends, ids: Ids, entry: str) -> list[MessageKey | None]:
-    """The same for headers that need no decoding."""
+    raw, version, entry = bytes(batch.data), batch.version, batch.entry
+    strict = version in _STRICT
+    plain = raw.isascii() and b"\\" not in raw and b"\r" not in raw
     keys: list[MessageKey | None] = []
     find, value, destination = raw.find, b"", ""
     begin = 0
-    for end, name in zip(ends, ids, strict=True):
+    # Every message of a query with a journal passes here once, so that most are not decoded.
+    for end, name in zip(batch.ends, ids, strict=True):
         if not name:
             keys.append(None)
             begin = end
             continue
         while raw[begin] == _LF:
             begin += 1
-        body = find(b"\n\n", begin, end) + 2
+        blank = find(b"\n\n", begin, end)
+        body = blank + 2
         at = find(_DESTINATION, begin, body)
         found = raw[at + len(_DESTINATION) : find(b"\n", at + 1, body)] if at >= 0 else b""
+        if not strict or blank < 0 or not (plain or _is_plain(raw[begin:blank], found)):
+            keys.append(_decoded_key(raw[begin:end], name, version, entry))
+            begin = end
+            continue
         if found != value:
             value, destination = found, found.decode()
         digest = blake2b(raw[body : end - 1], digest_size=16).digest()
         keys.append(MessageKey(destination, name, digest, entry))
         begin = end
     return keys
+
+
+def _is_plain(head: bytes, destination: bytes) -> bool:
+    """Whether the destination is as it stands there, and the body begins behind this head.
+
+    Other headers may have escapes, as the ids of ActiveMQ do, and bodies may have anything.
+    """
+    return head.isascii() and b"\r" not in head and b"\\" not in destination
 
 
 def _decoded_key(data: bytes, name: bytes, version: str, entry: str) -> MessageKey:

@@ -295,7 +295,7 @@ RULES = [
     Broken(
         "4.2",
         "the same key with another body is a new message",
-        "receiver.dedup:_plain_keys",
+        "receiver.dedup:frame_keys",
         "blake2b(raw[body : end - 1], digest_size=16).digest()",
         'b""',
         f"{DELIVERIES}::test_the_same_key_with_another_body_is_new_and_counted",
@@ -303,7 +303,7 @@ RULES = [
     Broken(
         "4.2",
         "the same message by another entry of the option destination is a new message",
-        "receiver.dedup:_plain_keys",
+        "receiver.dedup:frame_keys",
         "MessageKey(destination, name, digest, entry)",
         "MessageKey(destination, name, digest)",
         f"{DELIVERIES}::test_the_same_message_by_another_entry_is_new",

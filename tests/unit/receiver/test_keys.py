@@ -50,13 +50,22 @@ class TestFrameKeys:
             b"destination:/q\ndestination:/other",
             b"a:b\ndestination:/queue/\xc3\xa4",
             b"destination:/a\\cb",
+            b"message-id:ID\\ca\\\\1\ndestination:/q",
+            b"x:\xc3\xa4\ndestination:/q",
             b"destination: /q ",
             b"no-destination:/q",
-            b"x:y\ndestination:/q\ncontent-length:9",
+            b"x:y\ndestination:/q\ncontent-length:%d",
         ],
     )
-    def test_the_quick_way_and_the_decoder_agree(self, version: str, head: bytes) -> None:
-        frame = b"\n\nMESSAGE\n%b\n\nb\n\nd\nody\n\0" % head
+    @pytest.mark.parametrize("body", [b"b\n\nd\nody\n", b"\\c \xc3\xa4\xff\r\n\r\n", b""])
+    @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+    def test_the_quick_way_and_the_decoder_agree(
+        self, version: str, head: bytes, body: bytes, line_end: bytes
+    ) -> None:
+        # Before 1.2 a CR is a part of its line.
+        end = line_end if version == "1.2" else b"\n"
+        lines = [b"MESSAGE", *(head % len(body) if b"%" in head else head).split(b"\n"), b"", body]
+        frame = b"\n\n" + end.join(lines) + b"\0"
         decoder = FrameDecoder(version)
         decoder.receive_data(frame)
         while not isinstance(decoded := decoder.next_event(), Frame):
@@ -65,3 +74,14 @@ class TestFrameKeys:
         assert made is not None
         assert made.destination == (decoded.get("destination") or "")
         assert made.body == hashlib.blake2b(decoded.body, digest_size=16).digest()
+
+    @pytest.mark.parametrize("body", [b"{}", b'{"name": "B\\\\u00e4r"}', "Bär".encode(), b"a\r\nb"])
+    @pytest.mark.parametrize("name", [b"7", b"ID\\ca\\c7"])
+    def test_ids_and_bodies_bar_no_quick_way(
+        self, monkeypatch: pytest.MonkeyPatch, name: bytes, body: bytes
+    ) -> None:
+        """To decode a frame takes ten times as long, and every id of ActiveMQ has escapes."""
+        frame = b"MESSAGE\ndestination:/q\nmessage-id:%b\n\n%b\0" % (name, body)
+        monkeypatch.delattr("spark_stomp.receiver.dedup.FrameDecoder")
+        (made,) = frame_keys(batch(frame, [len(frame)]), [name])
+        assert made == ("/q", name, hashlib.blake2b(body, digest_size=16).digest(), "")
