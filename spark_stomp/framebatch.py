@@ -19,6 +19,8 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+_JOINED_BYTES = 1 << 20
+
 T = TypeVar("T")
 Ends = Sequence[int] | npt.NDArray[np.int64]
 Ids = Sequence[bytes | None]
@@ -105,17 +107,43 @@ class FrameBatch:
 
     @staticmethod
     def join(batches: Sequence[FrameBatch]) -> FrameBatch:
-        """Join consecutive batches of one origin, each with a single time; each frame keeps its time."""
+        """Join consecutive batches of one origin, each with a single time; each frame keeps its time. A batch
+        that is alone stays as it is."""
         first = batches[0]
+        if len(batches) == 1:
+            return first
         counts = [len(batch.ends) for batch in batches]
         offsets = np.cumsum([0, *(len(batch.data) for batch in batches[:-1])])
         ends = [np.asarray(one.ends, np.int64) + offset for one, offset in zip(batches, offsets, strict=True)]
         return replace(
             first,
-            data=first.data if len(batches) == 1 else b"".join(batch.data for batch in batches),
+            data=b"".join(batch.data for batch in batches),
             ends=np.concatenate(ends),
             received_at=np.repeat(np.array([batch.received_at for batch in batches], np.int64), counts),
         )
+
+
+def joined(batches: Iterable[FrameBatch]) -> Iterator[FrameBatch]:
+    """Consecutive batches of one origin as larger ones, of a MiB at most if they are not larger themselves.
+
+    A batch is what one read of the socket brought, maybe a single message, and to send or decode a batch has
+    its cost.
+    """
+    group: list[FrameBatch] = []
+    size = 0
+    for batch in batches:
+        if group and (size + len(batch.data) > _JOINED_BYTES or not _follows(batch, group[-1])):
+            yield FrameBatch.join(group)
+            group, size = [], 0
+        group.append(batch)
+        size += len(batch.data)
+    if group:
+        yield FrameBatch.join(group)
+
+
+def _follows(batch: FrameBatch, other: FrameBatch) -> bool:
+    """Whether both can be joined: of a journal that has lost messages, a range may have several parts."""
+    return batch.origin == other.origin and batch.first_sequence == other.end
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pyarrow.flight as flight
 from spark_stomp.errors import StompError
 from spark_stomp.exchange.pair import Pair
 from spark_stomp.exchange.wire import AUTHORIZATION, SCHEMA, ExchangeAddress, RangeTicket, to_record
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.framebatch import FrameBatch, joined
 
 _CLOSE = 0.5
 
@@ -87,7 +87,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         return flight.GeneratorStream(SCHEMA, self._records(wanted, batches))
 
     def _records(self, wanted: RangeTicket, batches: Iterator[FrameBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for batch in joined(batches):
             yield to_record(batch)
         self._on_served(wanted)
 

@@ -7,10 +7,11 @@ import secrets
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from spark_stomp.exchange.pair import Pair
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.framebatch import Ends, FrameBatch
 
 AUTHORIZATION = "authorization"
 # An epoch, or the id of a journal, and two sequence numbers of 64 bits at most.
@@ -19,7 +20,7 @@ _TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
 SCHEMA = pa.schema(
     [
         pa.field("first_sequence", pa.int64(), nullable=False),
-        pa.field("received_at", pa.int64(), nullable=False),
+        pa.field("received_at", pa.binary(), nullable=False),
         pa.field("version", pa.string(), nullable=False),
         pa.field("dialect", pa.string(), nullable=False),
         pa.field("receiver", pa.string(), nullable=False),
@@ -31,18 +32,19 @@ SCHEMA = pa.schema(
 
 
 def to_record(batch: FrameBatch) -> pa.RecordBatch:
-    """``ends`` travel as little-endian 64-bit integers, ``data`` as it came from the socket."""
+    """``ends`` and ``received_at``, one time for all frames or one for each, travel as little-endian 64-bit
+    integers, ``data`` as it came from the socket."""
     data = pa.py_buffer(batch.data)
     offsets = pa.py_buffer(np.array([0, data.size], dtype="<i8"))
     return pa.RecordBatch.from_arrays(
         [
             pa.array([batch.first_sequence], pa.int64()),
-            pa.array([batch.received_at], pa.int64()),
+            pa.array([_to_bytes(batch.received_at)], pa.binary()),
             pa.array([batch.version], pa.string()),
             pa.array([batch.dialect], pa.string()),
             pa.array([batch.receiver], pa.string()),
             pa.array([batch.malformed], pa.string()),
-            pa.array([np.asarray(batch.ends, dtype="<i8").tobytes()], pa.binary()),
+            pa.array([_to_bytes(batch.ends)], pa.binary()),
             pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data]),
         ],
         schema=SCHEMA,
@@ -51,17 +53,25 @@ def to_record(batch: FrameBatch) -> pa.RecordBatch:
 
 def from_record(record: pa.RecordBatch) -> FrameBatch:
     """The inverse of :func:`to_record`; ``data`` is a view of the record's memory."""
-    ends = np.frombuffer(record.column("ends")[0].as_buffer(), dtype="<i8")
+    ends, times = (_integers(record.column(name)) for name in ("ends", "received_at"))
     return FrameBatch(
         data=memoryview(record.column("data")[0].as_buffer()),
         ends=ends,
         first_sequence=record.column("first_sequence")[0].as_py(),
-        received_at=record.column("received_at")[0].as_py(),
+        received_at=times if len(times) > 1 else int(times[0]),
         version=record.column("version")[0].as_py(),
         dialect=record.column("dialect")[0].as_py(),
         receiver=record.column("receiver")[0].as_py(),
         malformed=record.column("malformed")[0].as_py(),
     )
+
+
+def _to_bytes(integers: int | Ends) -> bytes:
+    return np.asarray(integers, dtype="<i8").tobytes()
+
+
+def _integers(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    return np.frombuffer(column[0].as_buffer(), dtype="<i8")
 
 
 def new_token() -> str:

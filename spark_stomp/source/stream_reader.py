@@ -21,6 +21,7 @@ from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
 from spark_stomp.source.tasks import FrameRanges, RowSettings, read_ranges
+from spark_stomp.worker import expect_input
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -40,6 +41,10 @@ class StompStreamReader(DataSourceStreamReader):
     def __getstate__(self) -> dict[str, Any]:
         # Tasks get only what they need to make rows: no options with secrets, and no running parts.
         return {"_rows": self._rows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        expect_input()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Constant: a query begins with everything that the broker holds un-acked."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -13,12 +12,9 @@ from spark_stomp.arrow import OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.errors import OptionError
 from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
-from spark_stomp.framebatch import FrameBatch
 from spark_stomp.options import SourceOptions
 from spark_stomp.schema import MALFORMED, Projection
 from spark_stomp.worker import spare_the_next_task
-
-_GROUP_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -62,31 +58,8 @@ class RowSettings:
 
 def read_ranges(partition: FrameRanges, settings: RowSettings) -> Iterator[pa.RecordBatch]:
     """Fetch the frames of ``partition`` and decode them, one record batch for about a MiB of them."""
-    fetched = chain.from_iterable(fetch(partition.address, ticket) for ticket in partition.tickets)
-    for batches in gathered(fetched):
-        rules = settings.rules(dialect_named(batches[0].dialect))
-        yield decode_frames(FrameBatch.join(batches), settings.projection, rules)
+    for ticket in partition.tickets:
+        for batch in fetch(partition.address, ticket):
+            rules = settings.rules(dialect_named(batch.dialect))
+            yield decode_frames(batch, settings.projection, rules)
     spare_the_next_task()
-
-
-def gathered(batches: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
-    """Consecutive batches of one origin, about a MiB together.
-
-    A batch is what one read of the socket brought, maybe a single message. Decoding has a cost per batch, so
-    small batches are decoded together.
-    """
-    group: list[FrameBatch] = []
-    size = 0
-    for batch in batches:
-        if group and (size >= _GROUP_BYTES or not _follows(batch, group[-1])):
-            yield group
-            group, size = [], 0
-        group.append(batch)
-        size += len(batch.data)
-    if group:
-        yield group
-
-
-def _follows(batch: FrameBatch, other: FrameBatch) -> bool:
-    """Whether both can be joined: of a journal that has lost messages, a task may read several parts."""
-    return batch.origin == other.origin and batch.first_sequence == other.end

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from benchmarks.wire_broker import Frames, Renderer
 from spark_stomp.arrow import RowRules, decode_frames
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.framebatch import FrameBatch, joined
 from spark_stomp.options import parse_source_options
 from spark_stomp.receiver import DedupIndex, Deliveries, Receiver, ReceiverSettings
 from spark_stomp.schema import Projection
-from spark_stomp.source.tasks import gathered
 
 __all__ = ["Alone", "read_alone"]
 
@@ -51,8 +50,8 @@ class One:
         """Commit all that it holds; how many rows were made of it."""
         begin, end, rows = self.deliveries.committed, self.received, 0
         if decode:
-            for batches in gathered(self.deliveries.frames.batches(begin, end)):
-                rows += decode_frames(FrameBatch.join(batches), _COLUMNS, _RULES).num_rows
+            for batch in joined(self.deliveries.frames.batches(begin, end)):
+                rows += decode_frames(batch, _COLUMNS, _RULES).num_rows
         if self.deliveries.commit(end):
             self.receiver.wake()
         return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.framebatch import FrameBatch, FrameIndex, bytes_between, end_within, merged_ranges
+from spark_stomp import framebatch
+from spark_stomp.framebatch import (
+    FrameBatch,
+    FrameIndex,
+    bytes_between,
+    end_within,
+    joined,
+    merged_ranges,
+)
 
 
 def frames_of(batch: FrameBatch) -> list[bytes]:
@@ -33,15 +41,40 @@ class TestFrameBatch:
         assert whole.part(0, 99) is whole
 
     def test_joined_batches_keep_the_times_of_their_frames(self) -> None:
-        joined = FrameBatch.join([batch(3, b"a", b"bb", at=1), batch(5, b"ccc", at=2)])
-        assert frames_of(joined) == [b"a", b"bb", b"ccc"]
-        assert (joined.first_sequence, joined.end) == (3, 6)
-        assert list(np.asarray(joined.received_at)) == [1, 1, 2]
-        assert joined.origin == ("r", "1.2", "generic")
+        both = FrameBatch.join([batch(3, b"a", b"bb", at=1), batch(5, b"ccc", at=2)])
+        assert frames_of(both) == [b"a", b"bb", b"ccc"]
+        assert (both.first_sequence, both.end) == (3, 6)
+        assert list(np.asarray(both.received_at)) == [1, 1, 2]
+        assert both.origin == ("r", "1.2", "generic")
 
     def test_a_part_of_a_joined_batch_keeps_them_too(self) -> None:
         part = FrameBatch.join([batch(3, b"a", at=1), batch(4, b"b", at=2)]).part(4, 5)
         assert (frames_of(part), list(np.asarray(part.received_at))) == ([b"b"], [2])
+
+
+class TestJoined:
+    def test_as_many_as_have_room_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(framebatch, "_JOINED_BYTES", 5)
+        found = joined(
+            [batch(0, b"aa"), batch(1, b"bbb"), batch(2, b"c"), batch(3, b"d" * 9), batch(4, b"e")]
+        )
+        assert [frames_of(one) for one in found] == [[b"aa", b"bbb"], [b"c"], [b"d" * 9], [b"e"]]
+
+    def test_one_that_stays_alone_is_not_copied(self) -> None:
+        only = batch(0, b"a", b"bb")
+        assert list(joined([only])) == [only]
+
+    def test_none_of_another_version(self) -> None:
+        other = replace(batch(1, b"b"), version="1.1")
+        assert [one.version for one in joined([batch(0, b"a"), other])] == ["1.2", "1.1"]
+
+    def test_parts_of_a_journal_that_lost_messages_stay_apart(self) -> None:
+        """Or the column ``sequence`` would be wrong behind the gap."""
+        found = joined([batch(0, b"a", b"b", b"c"), batch(5, b"d", b"e"), batch(7, b"f")])
+        assert [(one.first_sequence, one.end) for one in found] == [(0, 3), (5, 8)]
+
+    def test_nothing_gives_nothing(self) -> None:
+        assert list(joined([])) == []
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,3 +62,26 @@ def test_what_is_in_the_archive_is_found_all_the_same(archives: list[Path]) -> N
 
 def test_what_was_imported_is_frozen_once() -> None:
     subprocess.run([sys.executable, "-c", FREEZES], check=True, timeout=60)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux has TCP_QUICKACK")
+def test_the_input_of_a_task_does_not_wait_for_a_late_ack() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as spark,
+        server.accept()[0] as of_worker,
+    ):
+        for _ in range(5):  # Linux takes it for one that answers whatever comes, and puts ACKs off
+            spark.sendall(b"task")
+            of_worker.sendall(of_worker.recv(4))
+        delayed = of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+        worker.expect_input()
+        assert (delayed, of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)) == (0, 1)
+
+
+def test_other_files_and_sockets_are_let_alone(tmp_path: Path) -> None:
+    one, other = socket.socketpair()
+    with one, other, (tmp_path / "file").open("wb"), socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+        worker.expect_input()
+        one.sendall(b"still open")
+        assert (other.recv(10), datagrams.fileno() >= 0) == (b"still open", True)

@@ -187,7 +187,7 @@ class TestWithAJournal:
 
         def late(deliveries: Deliveries) -> int:
             if deliveries.committed:
-                looked.wait(PATIENCE)
+                looked.wait(5.0)
             return room(deliveries)
 
         def look(writer: JournalWriter) -> bool:
