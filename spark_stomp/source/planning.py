@@ -29,6 +29,9 @@ QUIET_PERIOD_MAX = 1.0
 REFILL_PART = 0.5
 """How long a streaming batch waits for the window to refill: this part of the last batch's duration, ..."""
 
+REFILL_PART_STALLED = 0.9
+"""... this one if many messages came and less than a third of as many are there, ..."""
+
 REFILL_MAX = 0.5
 """... but no more seconds than this, ..."""
 
@@ -211,10 +214,11 @@ class LastBatch:
     ended: float = 0.0
     limited: bool = False
 
-    @property
-    def refill_until(self) -> float:
-        """How long the next batch may wait for the window to fill again."""
-        return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)
+    def refill_until(self, new: int) -> float:
+        """How long the next batch may wait for the window to fill again, while ``new`` messages are there."""
+        stalled = self.is_busy and 3 * new < self.messages
+        part = REFILL_PART_STALLED if stalled else REFILL_PART
+        return self.ended + min(self.seconds * part, REFILL_MAX)
 
     @property
     def is_slow(self) -> bool:
@@ -295,7 +299,7 @@ class Situation:
     @property
     def refill_left(self) -> float:
         """Seconds for which the window may still be waited for."""
-        return max(0.0, self.last.refill_until - self.now)
+        return max(0.0, self.last.refill_until(self.new) - self.now)
 
     @property
     def waited(self) -> float:

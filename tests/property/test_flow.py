@@ -13,7 +13,7 @@ from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import (
     REFILL_MAX,
-    REFILL_PART,
+    REFILL_PART_STALLED,
     Available,
     Decision,
     Limits,
@@ -156,7 +156,7 @@ def test_a_batch_waits_for_the_window_a_bounded_part_of_the_last_one(
         query.batch()
     between = 2 / rate
     for waited, seconds in query.waits[1:]:
-        assert waited <= max(min(REFILL_MAX, seconds * REFILL_PART), between) + 0.02
+        assert waited <= max(min(REFILL_MAX, seconds * REFILL_PART_STALLED), between) + 0.02
 
 
 @pytest.mark.rule("5.10")

@@ -103,6 +103,12 @@ class TestRefill:
         assert self.decided(new=9, after=0.16) is Decision.CUT
         assert self.decided(new=0, after=0.16) is Decision.NOTHING_NEW
 
+    def test_longer_where_many_come_and_hardly_any_is_there(self) -> None:
+        busy = LastBatch(6_000, 0.3, ended=0.0)
+        assert self.decided(new=1_999, last=busy, window=40_000, after=0.26) is Decision.WAIT
+        assert self.decided(new=1_999, last=busy, window=40_000, after=0.28) is Decision.CUT
+        assert self.decided(new=2_000, last=busy, window=40_000, after=0.26) is Decision.CUT
+
     def test_and_no_longer_than_a_moment(self) -> None:
         slow = LastBatch(1_000, 9.0, ended=0.0)
         assert self.decided(new=600, last=slow, after=REFILL_MAX - 0.01) is Decision.CUT
