@@ -218,7 +218,8 @@ class FrameIndex(Generic[T]):
         pieces = self._pieces
         begin = bisect_right(pieces, low, key=lambda piece: piece.end)
         found = []
-        for piece in pieces[begin:]:
+        # No slice: there may be many pieces behind the range.
+        for piece in map(pieces.__getitem__, range(begin, len(pieces))):
             if piece.first >= high:
                 break
             if piece.end > piece.first:

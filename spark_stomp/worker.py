@@ -22,10 +22,10 @@ def expect_input() -> None:
     Both are small, and Spark's socket has no TCP_NODELAY, so that the second waits for the ACK of the first.
     Linux puts this ACK off by 40 ms, since a worker that has sent rows is about to send more.
     """
-    if not hasattr(socket, "TCP_QUICKACK"):
+    if not hasattr(socket, "TCP_QUICKACK") or not _OPEN_FILES.is_dir():
         return
     for number in [int(path.name) for path in _OPEN_FILES.iterdir()]:
-        # Other threads may close theirs meanwhile.
+        # Other threads may close theirs meanwhile; and a task does not fail over this.
         with suppress(OSError):
             if stat.S_ISSOCK(os.fstat(number).st_mode):
                 _ack_at_once(number)

@@ -16,7 +16,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import NamedTuple, Protocol
 
 from spark_stomp.errors import RemoteProtocolError
@@ -314,28 +314,25 @@ def frame_keys(batch: FrameBatch, ids: Ids) -> list[MessageKey | None]:
     plain = raw.isascii() and b"\\" not in raw and b"\r" not in raw
     keys: list[MessageKey | None] = []
     find, value, destination = raw.find, b"", ""
-    begin = 0
     # Every message of a query with a journal passes here once, so that most are not decoded.
-    for end, name in zip(batch.ends, ids, strict=True):
+    for (begin, end), name in zip(pairwise((0, *batch.ends)), ids, strict=True):
         if not name:
             keys.append(None)
-            begin = end
             continue
-        while raw[begin] == _LF:
-            begin += 1
-        blank = find(b"\n\n", begin, end)
+        first = begin
+        while raw[first] == _LF:
+            first += 1
+        blank = find(b"\n\n", first, end)
         body = blank + 2
-        at = find(_DESTINATION, begin, body)
+        at = find(_DESTINATION, first, body)
         found = raw[at + len(_DESTINATION) : find(b"\n", at + 1, body)] if at >= 0 else b""
-        if not strict or blank < 0 or not (plain or _is_plain(raw[begin:blank], found)):
-            keys.append(_decoded_key(raw[begin:end], name, version, entry))
-            begin = end
+        if not strict or blank < 0 or not (plain or _is_plain(raw[first:blank], found)):
+            keys.append(_decoded_key(raw[first:end], name, version, entry))
             continue
         if found != value:
             value, destination = found, found.decode()
         digest = blake2b(raw[body : end - 1], digest_size=16).digest()
         keys.append(MessageKey(destination, name, digest, entry))
-        begin = end
     return keys
 
 

@@ -84,7 +84,7 @@ class Held:
             return None
         if self.position is None or other.position != self.position + len(ends) or len(ends) >= _JOINED:
             return None
-        together = array("q", ends)
+        together = ends[:] if isinstance(ends, array) else array("q", ends)
         together.extend([int(end) + int(ends[-1]) for end in other.batch.ends])
         batch = replace(self.batch, ends=together)
         return Held(batch, [*self.ids, *other.ids], None, self.position, [*keys, *other.made])

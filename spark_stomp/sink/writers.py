@@ -19,6 +19,7 @@ from spark_stomp.sink.proof import ProvedRuns
 from spark_stomp.sink.row_batches import row_batches
 from spark_stomp.sink.status import report, report_failure
 from spark_stomp.sink.task import Confirmed, send_batches
+from spark_stomp.worker import expect_input
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -35,6 +36,10 @@ class _Writer:
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options
         self._columns = columns
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        expect_input()
 
     def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
         return send_batches(batches, self._columns, self._options)

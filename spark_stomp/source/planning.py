@@ -206,13 +206,13 @@ class Decision(enum.Enum):
 @dataclass(frozen=True)
 class LastBatch:
     """It had so many ``messages``, and ``seconds`` after it was cut, at the monotonic time ``ended``, Spark
-    asked for the next one. This made room in the window. ``limited``: it left half as many behind, or more.
+    asked for the next one. This made room in the window. ``left_many``: it left half as many behind, or more.
     """
 
     messages: int = 0
     seconds: float = 0.0
     ended: float = 0.0
-    limited: bool = False
+    left_many: bool = False
 
     def refill_until(self, new: int) -> float:
         """How long the next batch may wait for the window to fill again, while ``new`` messages are there."""
@@ -240,7 +240,7 @@ class RecentBatches:
 
     def cut(self, messages: int, left: int, now: float) -> None:
         """A batch was cut, which leaves so many behind, and Spark works on it."""
-        self._cut = LastBatch(messages, limited=2 * left >= messages), now
+        self._cut = LastBatch(messages, left_many=2 * left >= messages), now
 
     def asked_again(self, now: float) -> None:
         """Spark asks for the next batch: the last one is done, if there was one."""
@@ -259,7 +259,7 @@ class RecentBatches:
         last = self._done[-1]
         busy = (one for one in self._done if one.is_busy)
         largest = max(busy, key=lambda one: one.messages, default=last)
-        return replace(largest, ended=last.ended, limited=last.limited)
+        return replace(largest, ended=last.ended, left_many=last.left_many)
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ def awaits_refill(limits: Limits, situation: Situation) -> bool:
         return True
     if limits.min_messages is not None or last.is_slow:
         return False
-    enough = last.limited or not last.is_busy or _fills_a_batch(limits, situation)
+    enough = last.left_many or not last.is_busy or _fills_a_batch(limits, situation)
     return 2 * situation.new < last.messages or not enough
 
 

@@ -537,7 +537,7 @@ RULES = [
         "5.10",
         "a batch that left many messages behind is followed at once",
         "source.planning:awaits_refill",
-        "last.limited or not last.is_busy or _fills_a_batch(limits, situation)",
+        "last.left_many or not last.is_busy or _fills_a_batch(limits, situation)",
         "not last.is_busy or _fills_a_batch(limits, situation)",
         f"{SOURCE}/test_waiting.py::TestRefill::test_but_not_if_the_last_batch_left_many_behind",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import socket
 import subprocess
 import sys
@@ -12,8 +13,12 @@ from zipfile import ZipFile
 from zipimport import zipimporter
 
 import pytest
+from support.options import sink_options, source_options
 
 from spark_stomp import worker
+from spark_stomp.schema import Projection, SinkColumns
+from spark_stomp.sink.writers import StompStreamWriter
+from spark_stomp.source.stream_reader import StompStreamReader
 
 FREEZES = """
 import gc
@@ -77,6 +82,29 @@ def test_the_input_of_a_task_does_not_wait_for_a_late_ack() -> None:
         delayed = of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
         worker.expect_input()
         assert (delayed, of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)) == (0, 1)
+
+
+@pytest.mark.parametrize("module", ["source.stream_reader", "sink.writers"])
+def test_a_task_expects_its_input_once_it_has_its_reader_or_writer(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark sends the pickle of either as the first, and then the partition or the rows."""
+    url = "stomp://127.0.0.1:1"
+    made = {
+        "source.stream_reader": StompStreamReader(source_options(url), Projection.of("body")),
+        "sink.writers": StompStreamWriter(sink_options(url), SinkColumns(("body",), False)),
+    }
+    pickled, expected = pickle.dumps(made[module]), []
+    monkeypatch.setattr(f"spark_stomp.{module}.expect_input", lambda: expected.append(module))
+    pickle.loads(pickled)
+    assert expected == [module]
+
+
+def test_nor_does_a_task_fail_if_open_files_are_not_to_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_OPEN_FILES", tmp_path / "none")
+    worker.expect_input()
 
 
 def test_other_files_and_sockets_are_let_alone(tmp_path: Path) -> None:

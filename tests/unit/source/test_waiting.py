@@ -130,8 +130,8 @@ class TestRefill:
         assert self.decided(new=4_000, last=busy, window=40_000, limits=limits) is Decision.CUT
 
     def test_but_not_if_the_last_batch_left_many_behind(self) -> None:
-        limited = LastBatch(5_000, 0.3, ended=0.0, limited=True)
-        assert self.decided(new=4_900, last=limited, window=40_000) is Decision.CUT
+        left_many = LastBatch(5_000, 0.3, ended=0.0, left_many=True)
+        assert self.decided(new=4_900, last=left_many, window=40_000) is Decision.CUT
 
     def test_not_where_few_messages_come(self) -> None:
         assert self.decided(new=1, last=LastBatch(20, 0.3)) is Decision.CUT
@@ -179,9 +179,9 @@ class TestRecentBatches:
         assert self.expected((9_000, 0), (95, 0)).ended == 12.0
 
     def test_a_few_left_behind_are_no_limit(self) -> None:
-        assert not self.expected((9_000, 4_499)).limited
-        assert self.expected((9_000, 4_500)).limited
-        assert not self.expected((9_000, 4_500), (9_000, 0)).limited
+        assert not self.expected((9_000, 4_499)).left_many
+        assert self.expected((9_000, 4_500)).left_many
+        assert not self.expected((9_000, 4_500), (9_000, 0)).left_many
 
     def test_nothing_is_expected_before_the_first(self) -> None:
         assert self.expected() == LastBatch()
