@@ -137,6 +137,10 @@ def joined(batches: Iterable[FrameBatch]) -> Iterator[FrameBatch]:
             group, size = [], 0
         group.append(batch)
         size += len(batch.data)
+        if size >= _JOINED_BYTES:
+            # At once: the next one may have to be read from disk.
+            yield FrameBatch.join(group)
+            group, size = [], 0
     if group:
         yield FrameBatch.join(group)
 
@@ -187,12 +191,12 @@ class FrameIndex(Generic[T]):
     def append(self, first: int, count: int, size: int, item: T) -> None:
         """``item`` holds ``count`` frames from ``first`` on, ``size`` bytes of them."""
         last = self._pieces[-1] if self._pieces else None
-        joined = self._join(last.item, item) if last is not None and last.end == first else None
-        if last is None or joined is None:
+        both = self._join(last.item, item) if last is not None and last.end == first else None
+        if last is None or both is None:
             self._pieces.append(Piece(first, first + count, self.total_bytes, size, item))
         else:
             # A thread that reads has the one piece or the other.
-            self._pieces[-1] = Piece(last.first, first + count, last.bytes_before, last.size + size, joined)
+            self._pieces[-1] = Piece(last.first, first + count, last.bytes_before, last.size + size, both)
         self.total_bytes += size
 
     def join_before(self, number: int) -> None:
@@ -201,10 +205,10 @@ class FrameIndex(Generic[T]):
         index = bisect_right(pieces, number, key=lambda piece: piece.end)
         if 0 < index < len(pieces) and pieces[index - 1].end == pieces[index].first:
             one, other = pieces[index - 1 : index + 1]
-            joined = self._join(one.item, other.item)
-            if joined is not None:
+            both = self._join(one.item, other.item)
+            if both is not None:
                 size = one.size + other.size
-                pieces[index - 1 : index + 1] = [Piece(one.first, other.end, one.bytes_before, size, joined)]
+                pieces[index - 1 : index + 1] = [Piece(one.first, other.end, one.bytes_before, size, both)]
 
     def at(self, number: int) -> Piece[T] | None:
         """The piece that holds the frame ``number``, or the next one behind it; None if there is none."""

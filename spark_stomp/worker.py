@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import socket
-import stat
 import sys
 from contextlib import suppress
 from functools import cache
@@ -22,20 +20,27 @@ def expect_input() -> None:
     Both are small, and Spark's socket has no TCP_NODELAY, so that the second waits for the ACK of the first.
     Linux puts this ACK off by 40 ms, since a worker that has sent rows is about to send more.
     """
-    if not hasattr(socket, "TCP_QUICKACK") or not _OPEN_FILES.is_dir():
-        return
-    for number in [int(path.name) for path in _OPEN_FILES.iterdir()]:
-        # Other threads may close theirs meanwhile; and a task does not fail over this.
-        with suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(number).st_mode):
+    if hasattr(socket, "TCP_QUICKACK"):
+        for number in _open_files():
+            # It may be none of TCP, or closed by another thread meanwhile.
+            with suppress(OSError):
                 _ack_at_once(number)
 
 
-def _ack_at_once(number: int) -> None:
-    # Which of the sockets is that of Spark is not to be seen; the others lose nothing by it.
-    opened = socket.socket(fileno=number)
+def _open_files() -> list[int]:
     try:
-        if opened.family in (socket.AF_INET, socket.AF_INET6) and opened.type == socket.SOCK_STREAM:
+        return [int(path.name) for path in _OPEN_FILES.iterdir()]
+    except OSError:
+        # They are not to be seen here. A task does not fail over this.
+        return []
+
+
+def _ack_at_once(number: int) -> None:
+    # Which of the sockets is that of Spark is not to be seen; the others lose nothing by it. With this type
+    # Python leaves alone whether the socket blocks, even if somebody has called socket.setdefaulttimeout().
+    opened = socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK, fileno=number)
+    try:
+        if opened.family in (socket.AF_INET, socket.AF_INET6):
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
     finally:
         opened.detach()

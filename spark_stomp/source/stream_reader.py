@@ -1,8 +1,8 @@
 """What Spark calls: the stream reader, a thin layer over :class:`~spark_stomp.source.query.QueryRuntime`.
 
 Several copies of a reader exist. One lives in a process beside the driver and is asked for offsets; it starts
-the runtime at its first call. The others are unpickled in tasks and only read ranges. Constructing and
-unpickling do no I/O.
+the runtime at its first call. The others are unpickled in tasks and only read ranges. Constructing does
+no I/O; unpickling only sets an option of the socket to Spark.
 """
 
 from __future__ import annotations

@@ -13,9 +13,11 @@ from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import (
     REFILL_MAX,
+    REFILL_PART,
     REFILL_PART_STALLED,
     Available,
     Decision,
+    LastBatch,
     Limits,
     Mode,
     RecentBatches,
@@ -57,8 +59,8 @@ class Query:
     recent: RecentBatches = field(default_factory=RecentBatches)
     silent_until: float = 0.0
     batches: list[int] = field(default_factory=list)
-    waits: list[tuple[float, float]] = field(default_factory=list)
-    """Of each batch: how long it was waited for, and how long the one took that says what to expect."""
+    waits: list[tuple[float, LastBatch]] = field(default_factory=list)
+    """Of each batch: how long it was waited for, and the one that says what to expect."""
 
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
@@ -90,7 +92,7 @@ class Query:
         self.recent.asked_again(asked)
         while (decision := decide(Mode.STREAMING, self.limits, self.situation())) is not Decision.CUT:
             self.pass_time(STEP if decision is Decision.WAIT else 0.01)
-        self.waits.append((self.now - asked, self.recent.expected.seconds))
+        self.waits.append((self.now - asked, self.recent.expected))
         start = Offset({}) if not self.offered else INITIAL
         end = choose_end(start, self.situation().available, self.limits, Sizes()).get("r")
         assert end is not None
@@ -155,8 +157,9 @@ def test_a_batch_waits_for_the_window_a_bounded_part_of_the_last_one(
     while len(query.batches) < 10 and query.now < 60:
         query.batch()
     between = 2 / rate
-    for waited, seconds in query.waits[1:]:
-        assert waited <= max(min(REFILL_MAX, seconds * REFILL_PART_STALLED), between) + 0.02
+    for waited, last in query.waits[1:]:
+        part = REFILL_PART_STALLED if last.is_busy else REFILL_PART
+        assert waited <= max(min(REFILL_MAX, last.seconds * part), between) + 0.02
 
 
 @pytest.mark.rule("5.10")

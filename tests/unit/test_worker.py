@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
 import socket
 import subprocess
@@ -109,7 +110,27 @@ def test_nor_does_a_task_fail_if_open_files_are_not_to_be_seen(
 
 def test_other_files_and_sockets_are_let_alone(tmp_path: Path) -> None:
     one, other = socket.socketpair()
-    with one, other, (tmp_path / "file").open("wb"), socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+    with (
+        one,
+        other,
+        (tmp_path / "file").open("wb") as file,
+        socket.socket(type=socket.SOCK_DGRAM) as datagrams,
+    ):
         worker.expect_input()
         one.sendall(b"still open")
-        assert (other.recv(10), datagrams.fileno() >= 0) == (b"still open", True)
+        assert other.recv(10) == b"still open"
+        for number in (file.fileno(), datagrams.fileno()):
+            os.fstat(number)
+
+
+def test_every_socket_goes_on_blocking_if_a_default_timeout_is_set() -> None:
+    """Python makes a file descriptor that it is given non-blocking then."""
+    one, other = socket.socketpair()
+    with one, other, socket.create_server(("127.0.0.1", 0)) as server:
+        before = socket.getdefaulttimeout()
+        socket.setdefaulttimeout(10)
+        try:
+            worker.expect_input()
+        finally:
+            socket.setdefaulttimeout(before)
+        assert [os.get_blocking(number.fileno()) for number in (one, other, server)] == [True] * 3
