@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from support.brokers import Broker
+from support.brokers.activemq import ActiveMQ
 from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.brokers.rabbitmq import RabbitMQ
-from support.options import sink_options
+from support.options import sink_options, source_options
+from support.receivers import running
 from support.slices import encoded, slices
-from support.waiting import wait_until
+from support.waiting import pause, wait_until
 
 from spark_stomp.errors import BrokerError, ReceiptTimeout
 from spark_stomp.sink.figures import TaskFigures
@@ -43,6 +45,19 @@ class InThread:
         return self._result
 
 
+def sending_to(broker: Broker, queue: str, **options: Any) -> InThread:
+    """A task that sends all bodies, and counts a broker that is silent for a second as blocked."""
+    given = sink_options(broker.url, **broker.credentials, receiptTimeout="1s", heartbeat="1s,1s", **options)
+
+    def work() -> TaskFigures:
+        with Sender(given) as sender:
+            for part in slices(BODIES, 500, queue):
+                sender.send(part)
+            return sender.finish()
+
+    return InThread(work)
+
+
 @pytest.fixture
 def rabbitmq(broker_pool: BrokerPool) -> RabbitMQ:
     broker = broker_pool.get("rabbitmq")
@@ -62,22 +77,18 @@ class TestTheMemoryAlarmOfRabbitMQ:
         yield
         rabbitmq.evaluate(_LIMIT % (4 << 30))
 
-    def test_is_waited_for_and_goes_on(self, rabbitmq: RabbitMQ, caplog: pytest.LogCaptureFixture) -> None:
+    @pytest.mark.parametrize("seconds", [1, pytest.param(20, marks=pytest.mark.soak)])
+    def test_is_waited_for_and_goes_on(
+        self, rabbitmq: RabbitMQ, seconds: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
         queue = rabbitmq.new_queue()
-        options = sink_options(rabbitmq.url, **rabbitmq.credentials, receiptTimeout="1s", heartbeat="1s,1s")
-
-        def work() -> TaskFigures:
-            with Sender(options) as sender:
-                for part in slices(BODIES, 500, queue):
-                    sender.send(part)
-                return sender.finish()
-
-        sending = InThread(work)
+        sending = sending_to(rabbitmq, queue)
         wait_until(lambda: "counts as blocked" in caplog.text, what="the line of the log")
+        pause(seconds - 1)
         rabbitmq.evaluate(_LIMIT % (4 << 30))
         figures = sending.result()
         assert (figures.confirmed, figures.resent, figures.connections) == (2_000, 0, 1)
-        assert figures.blocked_seconds >= 1
+        assert seconds <= figures.blocked_seconds < seconds + 10
         rabbitmq.wait_for(queue, ready=2_000)
 
     def test_fails_the_task_in_the_end_with_the_counts(self, rabbitmq: RabbitMQ) -> None:
@@ -88,6 +99,31 @@ class TestTheMemoryAlarmOfRabbitMQ:
             for part in slices(BODIES, 100, rabbitmq.new_queue()):
                 sender.send(part)
             sender.finish()
+
+
+@pytest.mark.broker
+@pytest.mark.rule("S.4")
+def test_producer_flow_control_of_activemq_is_waited_for(
+    broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It reads on, and confirms nothing until a consumer has made room."""
+    activemq = broker_pool.get("activemq")
+    assert isinstance(activemq, ActiveMQ)
+    queue = activemq.new_bounded_queue()
+    sending = sending_to(activemq, queue, receiptWindow=500)
+    wait_until(lambda: "counts as blocked" in caplog.text, what="the line of the log")
+    assert activemq.depth(queue) < len(BODIES)
+    with running(source_options(activemq.url, queue, **activemq.credentials)) as receiver:
+
+        def all_taken() -> bool:
+            receiver.acknowledge(receiver.frames.received)
+            return receiver.frames.received >= len(BODIES)
+
+        wait_until(all_taken, what="the last message")
+    figures = sending.result()
+    assert (figures.confirmed, figures.resent, figures.connections) == (len(BODIES), 0, 1)
+    assert figures.blocked_seconds >= 1
+    assert activemq.depth(queue) == 0
 
 
 @on_real_brokers

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import DedupIndex, Deliveries, Offer, Receiver, ReceiverSettings, offer
 
-__all__ = ["LoneReceiver"]
+__all__ = ["LoneReceiver", "running"]
 
 
 class LoneReceiver(Receiver):
@@ -27,3 +30,14 @@ class LoneReceiver(Receiver):
         """Everything below ``upto`` is committed."""
         if self.deliveries.commit(upto):
             self.wake()
+
+
+@contextmanager
+def running(options: SourceOptions) -> Iterator[LoneReceiver]:
+    """A receiver that runs."""
+    receiver = LoneReceiver(options)
+    receiver.start()
+    try:
+        yield receiver
+    finally:
+        receiver.stop(4)

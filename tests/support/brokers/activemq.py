@@ -19,6 +19,9 @@ _POM = Path(__file__).with_name("activemq.pom.xml")
 JAVA_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BEAN = "org.apache.activemq:type=Broker,brokerName=localhost"
 PAGE_SIZES = (200, 230, 370)
+# Producers to a queue of this policy wait (producer flow control) as soon as its messages take this memory.
+_BOUNDED = """<policyEntry queue="bounded.>" producerFlowControl="true" memoryLimit="200kb">
+<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy></policyEntry>"""
 _NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
@@ -39,6 +42,10 @@ class ActiveMQ(Broker):
         """A queue that nobody used before, whose policy has this ``maxPageSize``, one of ``PAGE_SIZES``."""
         assert max_page_size in PAGE_SIZES
         return self.new_queue().replace("/queue/", f"/queue/paged{max_page_size}.")
+
+    def new_bounded_queue(self) -> str:
+        """A queue that nobody used before, whose producers wait once it holds 200 kB."""
+        return self.new_queue().replace("/queue/", "/queue/bounded.")
 
     def classpath(self) -> str:
         """Where Java finds the broker's libraries, which are fetched first."""
@@ -98,7 +105,7 @@ class ActiveMQ(Broker):
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text()
         paged = [f'<policyEntry queue="paged{size}.>" maxPageSize="{size}"/>' for size in PAGE_SIZES]
-        text = with_tls(text).replace("<policyEntries>", "\n".join(["<policyEntries>", *paged]))
+        text = with_tls(text).replace("<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED]))
         (self.folder / "activemq.xml").write_text(text)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from support.options import source_options
-from support.receivers import LoneReceiver
+from support.receivers import LoneReceiver, running
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -26,14 +26,8 @@ BOUNDED = {"maxBufferedBytes": "128k", "maxSpillBytes": "128k"}
 MORE = (64 << 10) + 2 * SIZE
 
 
-@contextmanager
-def receiving(url: str, **options: object) -> Iterator[LoneReceiver]:
-    receiver = LoneReceiver(source_options(url, QUEUE, **BOUNDED | options))
-    receiver.start()
-    try:
-        yield receiver
-    finally:
-        receiver.stop(4)
+def receiving(url: str, **options: object) -> AbstractContextManager[LoneReceiver]:
+    return running(source_options(url, QUEUE, **BOUNDED | options))
 
 
 def paused(receiver: LoneReceiver) -> None:

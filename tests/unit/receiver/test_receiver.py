@@ -5,15 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from support.certificates import Authority
 from support.fronts import tls_front
 from support.options import source_options
-from support.receivers import LoneReceiver
+from support.receivers import LoneReceiver, running
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -33,14 +32,8 @@ from spark_stomp.receiver import DedupIndex, ReceiverStatus
 QUEUE = "/queue/a"
 
 
-@contextmanager
-def receiving(url: str, destination: str = QUEUE, **options: object) -> Iterator[LoneReceiver]:
-    receiver = LoneReceiver(source_options(url, destination, **options))
-    receiver.start()
-    try:
-        yield receiver
-    finally:
-        receiver.stop(4)
+def receiving(url: str, destination: str = QUEUE, **options: object) -> AbstractContextManager[LoneReceiver]:
+    return running(source_options(url, destination, **options))
 
 
 def received(receiver: LoneReceiver, count: int) -> None:
