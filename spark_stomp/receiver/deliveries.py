@@ -23,7 +23,8 @@ from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.dedup import DedupIndex, HeldAt
-from spark_stomp.receiver.frame_store import FrameStore, Held
+from spark_stomp.receiver.frame_store import FrameStore
+from spark_stomp.receiver.held import Held
 from spark_stomp.receiver.settings import Counts
 
 _REDELIVERED = b"\nredelivered:true\n"
@@ -138,10 +139,10 @@ class Deliveries:
     def room(self) -> int:
         """How many bytes there is room for; 0 or less if there is none. For the receiver's thread.
 
-        If there is none, committed frames leave only their keys here, before their receipts come (contract
-        5.14). With a journal these are remembered, so that the frames can be trimmed.
+        If there is none, or none in memory, committed frames leave only their keys here, before their
+        receipts come (contract 5.14). With a journal these are remembered, so that the frames can be trimmed.
         """
-        if self.frames.room <= 0:
+        if self.frames.room <= 0 or self.frames.memory_is_full:
             self.frames.shed()
             self.frames.reclaim()
             if self._index.journaled:

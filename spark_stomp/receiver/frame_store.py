@@ -25,7 +25,7 @@ import sys
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.framebatch import (
@@ -38,77 +38,9 @@ from spark_stomp.framebatch import (
     end_within,
 )
 from spark_stomp.receiver.dedup import frame_keys
+from spark_stomp.receiver.held import Held, Keys
 from spark_stomp.receiver.marks import Marks
-from spark_stomp.receiver.spill import SpilledBytes, SpillFile, segment_bytes
-
-Keys = list[MessageKey | None]
-
-# Frames of several reads that are held together, if the journal has them.
-_JOINED = 256
-
-
-@dataclass(slots=True)
-class Held:
-    """The frames of one read. Their data is in ``batch``, in the spill file, or in the journal.
-
-    ``ids`` are their stable ids; None if the connection that brought them collected none. ``made`` are their
-    keys, which are made before their data leaves the memory.
-    """
-
-    batch: FrameBatch
-    ids: Ids | None
-    spilled: SpilledBytes | None = None
-    position: int | None = None
-    made: Keys | None = None
-
-    def load(self) -> FrameBatch:
-        """The frames with their data, which the journal does not have yet; reads what was spilled."""
-        data = self.batch.data if self.spilled is None else self.spilled.load()
-        size = self.batch.ends[-1]
-        # If a part of the batch was discarded, its bytes are still there.
-        return replace(self.batch, data=data if len(data) == size else memoryview(data)[:size])
-
-    def keys(self, start: int, stop: int) -> Keys:
-        """The keys of the frames [start, stop) of this batch, which has ids; nothing is read for them."""
-        assert self.ids is not None
-        if self.made is not None:
-            return self.made[start:stop]
-        first = self.batch.first_sequence
-        return frame_keys(self.batch.part(first + start, first + stop), self.ids[start:stop])
-
-    def joined(self, other: Held) -> Held | None:
-        """This with the frames of ``other``, which follow, if the journal has both: where messages trickle, a
-        Held for each read would be most of what they cost."""
-        ends, keys = self.batch.ends, self.made
-        if keys is None or other.made is None or self.ids is None or other.ids is None:
-            return None
-        if self.position is None or other.position != self.position + len(ends) or len(ends) >= _JOINED:
-            return None
-        together = ends[:] if isinstance(ends, array) else array("q", ends)
-        together.extend([int(end) + int(ends[-1]) for end in other.batch.ends])
-        batch = replace(self.batch, ends=together)
-        return Held(batch, [*self.ids, *other.ids], None, self.position, [*keys, *other.made])
-
-    def cut(self, count: int) -> None:
-        """Keep the first ``count`` frames."""
-        self.batch = replace(self.batch, ends=self.batch.ends[:count])
-        self.ids = None if self.ids is None else self.ids[:count]
-
-    def select(self, indices: Sequence[int]) -> None:
-        """Keep the frames at ``indices``."""
-        data, old = self.batch.data, self.batch.ends
-        stretches = [(int(old[index - 1]) if index else 0, int(old[index])) for index in indices]
-        ends, size = [], 0
-        for begin, end in stretches:
-            size += end - begin
-            ends.append(size)
-        if self.spilled is None:
-            data = b"".join(data[begin:end] for begin, end in stretches)
-        else:
-            self.spilled.select(stretches)
-        self.batch = replace(self.batch, data=data, ends=ends)
-        self.ids = None if self.ids is None else [self.ids[index] for index in indices]
-        self.made = None if self.made is None else [self.made[index] for index in indices]
+from spark_stomp.receiver.spill import SpillFile, segment_bytes
 
 
 class FrameStore:
@@ -127,6 +59,7 @@ class FrameStore:
         self._spill = SpillFile(segment_bytes=segment_bytes(max_spilled))
         self._index: FrameIndex[Held] = FrameIndex(lambda held: held.batch.ends, Held.joined)
         self._memory_bytes = 0
+        self._missed = 0
         self._shed = 0
 
     @property
@@ -149,6 +82,16 @@ class FrameStore:
     def memory_bytes(self) -> int:
         """Bytes of raw frames held in memory."""
         return self._memory_bytes
+
+    @property
+    def memory_room(self) -> int:
+        """How many bytes there is room for in memory; 0 or less if there is none."""
+        return self._max_bytes - self._memory_bytes
+
+    @property
+    def memory_is_full(self) -> bool:
+        """Whether the frames that came last did not fit into memory, and would not now."""
+        return self._memory_bytes > 0 and self._missed > self.memory_room
 
     @property
     def spilled_bytes(self) -> int:
@@ -180,7 +123,9 @@ class FrameStore:
         """
         size = len(batch.data)
         held = Held(batch, ids)
-        if len(self._index) and self._memory_bytes + size > self._max_bytes:
+        self._missed = 0
+        if self._memory_bytes and size > self.memory_room:
+            self._missed = size
             held.spilled = self._spill.put(bytes(batch.data))
             held.made = None if ids is None else frame_keys(batch, ids)
             held.batch = replace(batch, data=b"")

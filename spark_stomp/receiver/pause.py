@@ -1,8 +1,9 @@
 """Reading no more than there is room for, and what that means for the receipts of ACKs.
 
-A receiver that has no room leaves its socket unread: it is paused. What comes meanwhile waits there and at
-the broker, and the broker's answers wait behind it. So no deadline for an answer runs out before that was
-read (contract 5.13). Times are monotonic seconds, but ``since``.
+A receiver that has no room leaves its socket unread: it is paused. It also does so for a moment before it
+uses temporary files, which are slower than to wait for a commit that is near. What comes meanwhile waits in
+the socket and at the broker, and the broker's answers wait behind it. So no deadline for an answer runs out
+before that was read (contract 5.13). Times are monotonic seconds, but ``since``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ log = get_log(__name__)
 # The least that is read at once while there is room, in bytes.
 _LEAST_READ = 64 << 10
 _MOST_READ = 4 << 20
+# Memory may be full for so long before temporary files are used; most batches are committed within this time.
+_BEFORE_SPILL = 1.0
 # A receiver may pause many times a second. Of one pause in so many seconds the log tells.
 _TOLD_EVERY = 60.0
 
@@ -30,9 +33,9 @@ _TOLD_EVERY = 60.0
 class BoundedReader:
     """Reads the connections of one receiver as far as its ``deliveries`` have room.
 
-    ``changed`` is called when a pause begins and when it ends, and each time that it goes on: what was
+    ``changed`` is called when a pause begins and when it ends, and each time that nothing is read: what was
     committed meanwhile can be trimmed. Once ``stopping`` is set, nothing is kept any more, so there is room.
-    ``rested`` is when the latest pause was last seen.
+    ``rested`` is when the connection was last left unread.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class BoundedReader:
         self._deliveries = deliveries
         self._changed = changed
         self._since: float | None = None
+        self._full_since: float | None = None
         self._told_at: float | None = None
         # A receipt came last, or something that the broker sent before one, or nothing was read until then.
         self._patient_from = time.monotonic()
@@ -60,15 +64,33 @@ class BoundedReader:
 
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
         """One round of the connection, which reads as much as there is room for."""
-        room = self._deliveries.room()
-        if room > 0 or connection.ended or self._stopping.is_set():
-            self.resume()
-            return connection.poll(timeout, min(max(room, _LEAST_READ), _MOST_READ))
-        self._pause()
+        frames, room = self._deliveries.frames, self._deliveries.room()
+        must_read = connection.ended or self._stopping.is_set()
+        if room <= 0 and not must_read:
+            self._pause()
+            return self._rest(connection, timeout)
+        self.resume()
+        before_spill = self._time_before_spill()
+        if before_spill > 0 and not must_read:
+            return self._rest(connection, min(timeout, before_spill))
+        room = room if frames.memory_is_full else frames.memory_room
+        return connection.poll(timeout, min(max(room, _LEAST_READ), _MOST_READ))
+
+    def _rest(self, connection: Connection, timeout: float) -> list[Event]:
         self._changed()
         events = connection.rest(timeout)
         self.rested = self._patient_from = time.monotonic()
         return events
+
+    def _time_before_spill(self) -> float:
+        """For how many seconds to wait for room in memory; 0 if there is some, or if that took too long."""
+        if not self._deliveries.frames.memory_is_full:
+            self._full_since = None
+            return 0.0
+        now = time.monotonic()
+        if self._full_since is None:
+            self._full_since = now
+        return max(0.0, self._full_since + _BEFORE_SPILL - now)
 
     def receipt_came(self) -> None:
         """A receipt for ACKs was read."""

@@ -1,4 +1,4 @@
-"""Waiting for a condition, bounded; never for a fixed time."""
+"""Waiting for a condition, bounded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-__all__ = ["PATIENCE", "wait_until"]
+__all__ = ["PATIENCE", "pause", "wait_until"]
 
 PATIENCE = float(os.environ.get("SPARK_STOMP_TEST_PATIENCE", "60"))
 """Seconds until something that should have happened counts as hung. It costs nothing while all is well, so it
@@ -25,3 +25,8 @@ def wait_until(
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not hold within {timeout:g}s"
         time.sleep(every)
+
+
+def pause(seconds: float) -> None:
+    """Let time pass where that is the point: nothing else shows that a deadline does not run out."""
+    time.sleep(seconds)

@@ -11,7 +11,7 @@ import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver, running
 from support.tcp import tcp_server
-from support.waiting import PATIENCE, wait_until
+from support.waiting import PATIENCE, pause, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.receiver import Offer, offer
@@ -52,12 +52,6 @@ def drained(receiver: LoneReceiver, broker: DevBroker) -> int:
     return most
 
 
-def outlast(seconds: float) -> None:
-    """Time has to pass: nothing shows that a deadline does not run out."""
-    over = time.monotonic() + seconds
-    wait_until(lambda: time.monotonic() >= over, seconds + PATIENCE, "the time")
-
-
 @pytest.fixture
 def full(devbroker: DevBroker) -> DevBroker:
     devbroker.publish_many(QUEUE, [b"x" * SIZE] * MANY)
@@ -81,6 +75,36 @@ def test_beyond_both_bounds_the_socket_is_left_unread(
         assert receiver.status().connection.reconnects == 0
     assert full.queue(QUEUE).acked == MANY
     assert caplog.text.count("raise maxSpillBytes") == 1
+
+
+@pytest.mark.rule("5.7")
+def test_nothing_is_spilled_if_a_commit_makes_room_in_time(
+    full: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the block that did not fit."""
+    monkeypatch.setattr("spark_stomp.receiver.pause._BEFORE_SPILL", 2 * PATIENCE)
+    with receiving(full.url, maxSpillBytes="1g") as receiver:
+        deadline, rests = time.monotonic() + PATIENCE, 0
+        while receiver.status().received < MANY:
+            assert time.monotonic() < deadline
+            wait_until(
+                lambda: receiver.frames.memory_is_full or receiver.status().received == MANY, what="messages"
+            )
+            status = receiver.status()
+            assert receiver.frames.spilled_bytes <= 2 * MORE
+            assert (status.pause.since, status.window_full) == (None, False)
+            rests += receiver.frames.memory_is_full
+            commit_all(receiver)
+        drained(receiver, full)
+    assert rests >= 10
+
+
+@pytest.mark.rule("5.7")
+def test_if_memory_stays_full_the_socket_is_read_on(full: DevBroker) -> None:
+    with receiving(full.url, maxSpillBytes="1g") as receiver:
+        wait_until(lambda: receiver.status().received == MANY, what="all messages")
+        assert receiver.status().pause.buffered <= BOUND
+        assert receiver.status().pause.spilled > MANY * SIZE - BOUND
 
 
 @pytest.mark.rule("5.7")
@@ -111,7 +135,7 @@ def test_heart_beats_go_on_and_none_is_missed() -> None:
         broker.publish_many(QUEUE, [b"x" * SIZE] * MANY)
         with receiving(broker.url, heartbeat="1s,1s") as receiver:
             paused(receiver)
-            outlast(4.0)
+            pause(4.0)
             assert (broker.connects, broker.connections) == (1, 1)
             drained(receiver, broker)
             assert broker.connects == 1
@@ -134,7 +158,7 @@ def test_a_broker_that_died_meanwhile_is_missed_soon_after(devbroker: DevBroker)
         receiving(f"stomp://127.0.0.1:{port}", heartbeat="100ms,100ms") as receiver,
     ):
         paused(receiver)
-        outlast(1.0)
+        pause(1.0)
         assert receiver.status().connection.connected
         commit_all(receiver)
         wait_until(lambda: "nothing received" in (receiver.status().connection.last_error or ""))
@@ -180,7 +204,7 @@ def subscribing() -> Iterator[str]:
 def test_messages_before_the_subscription_is_confirmed_find_the_same_bounds() -> None:
     with subscribing() as url, receiving(url, connectTimeout="1s") as receiver:
         paused(receiver)
-        outlast(1.5)
+        pause(1.5)
         most = 0
         while not receiver.status().subscribed:
             wait_until(lambda: receiver.status().subscribed or receiver.status().pause.since is not None)
@@ -207,7 +231,7 @@ def test_a_receipt_behind_messages_that_wait_is_not_missing(full: DevBroker) -> 
         wait_until(lambda: receiver.status().received > before, what="more messages")
         paused(receiver)
         assert receiver.status().acks_pending
-        outlast(1.5)
+        pause(1.5)
         assert receiver.status().connection.reconnects == 0
         drained(receiver, full)
         assert receiver.status().connection.reconnects == 0

@@ -14,7 +14,7 @@ from support.options import sink_options
 from support.proxy import FaultProxy, Way
 from support.slices import encoded, slices
 from support.tcp import tcp_server, unused_port
-from support.waiting import wait_until
+from support.waiting import pause, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
@@ -289,11 +289,6 @@ class TestABrokenConnection:
         with Sender(sink_options(devbroker.url)) as sender:
             send(sender, 1)
             assert sender.finish().confirmed == 1
-
-
-def pause(seconds: float) -> None:
-    """As Spark does while it computes for so long."""
-    threading.Event().wait(seconds)
 
 
 def pumps() -> list[str]:
