@@ -24,15 +24,17 @@ from benchmarks.alone import Alone
 from benchmarks.brokers import NAMES, BenchmarkBroker, each_broker, new_queue
 from benchmarks.plots import SHOWN
 from benchmarks.programs import program, result_of
+from benchmarks.ready_made import ReadyMade
 from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
-from benchmarks.streams import run
+from benchmarks.streams import rate, run
 from benchmarks.usage import Processes, difference
 from spark_stomp import register
 
 BODIES = {"100 B": 100, "235 B": 235, "1 KB": 1_000, "10 KB": 10_000, "1 MB": 1_000_000}
 RECEIVERS = {"1 receiver": 1, "4 receivers": 4}
 JOURNALS = {"with a journal": "commit", "ackAfter=journal": "journal"}
-CANDIDATES = ("bare socket", "receiver alone", "default", "tuned", *JOURNALS)
+READY = "ready-made batches"
+CANDIDATES = ("bare socket", "receiver alone", "default", "tuned", *JOURNALS, READY)
 GOALS = [
     Goal("default", "bare socket", at_least=0.55),
     Goal("tuned", "bare socket", at_least=0.7),
@@ -46,6 +48,9 @@ WARM_UP = 20_000
 # Bytes bound the batches of larger bodies, and Artemis makes a window of bytes from the prefetch before it
 # saw any: a smaller one lets a single body through.
 LARGE = 1_000_000
+# With these Spark itself is far slower than a bare socket, as ready-made batches of the same size show.
+READY_BATCH = {"batch": 134, "tasks": 2}
+LARGE_GOALS = [Goal("default", "bare socket", at_least=0.8), Goal("default", READY, at_least=0.8)]
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,10 @@ class Measurement:
     def round(self, names: Sequence[str]) -> tuple[dict[str, Figures], Series]:
         """The figures of each candidate, one after another."""
         wanted = [name for name in names if name in self._candidates]
-        return {name: self._measured(self._candidates[name]) for name in wanted}, {}
+        found = {name: self._measured(self._candidates[name]) for name in wanted}
+        if READY in names and self._load.octets >= LARGE:
+            found[READY] = self._ready_made()
+        return found, {}
 
     def _measured(self, candidate: Callable[[str], Figures]) -> Figures:
         queue = new_queue()
@@ -157,6 +165,11 @@ class Measurement:
         rate = self._messages / streamed.seconds
         return {"value": rate, "messages": self._messages, **streamed.figures()}
 
+    def _ready_made(self) -> Figures:
+        stream = self._spark.readStream.format("ready-made").options(**READY_BATCH)
+        frame = stream.options(messages=self._messages, body=self._load.octets).load()
+        return {"value": rate(frame, self._messages, warm_up=False), "messages": self._messages}
+
     def _with_journal(self, ack_after: str, queue: str) -> Figures:
         with tempfile.TemporaryDirectory() as folder:
             return self._through_spark({"journal": f"{folder}/journal", "ackAfter": ack_after}, queue)
@@ -170,6 +183,7 @@ def main() -> None:
     results, every = Results("real"), loads(arguments)
     spark = spark_session("local[2]")
     register(spark)
+    spark.dataSource.register(ReadyMade)
     for broker in each_broker(arguments.brokers):
         # The first query pays for starting workers, and for what Java compiles.
         Measurement(spark, broker, every[0], WARM_UP).round(["default"])
@@ -183,7 +197,8 @@ def main() -> None:
 
 def as_case(broker: str, load: Load) -> Case:
     """The case of the results file."""
-    goals = GOALS if load.has_goals else []
+    large = load.octets >= LARGE and not load.persistent and RECEIVERS[load.receivers] == 1
+    goals = GOALS if load.has_goals else LARGE_GOALS if large else []
     return Case(f"{broker}, {load.section}", load.name, "messages/s", "bare socket", goals)
 
 

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.readwriter import DataStreamReader
-from support.spark import Running, spark_session
+from support.spark import spark_session
 
+from benchmarks.ready_made import ReadyMade
 from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
-from benchmarks.wire_broker import Frames, Renderer, wire_broker
+from benchmarks.streams import rate
+from benchmarks.wire_broker import wire_broker
 from spark_stomp import register
 
 BATCH = 50_000
 WINDOW = 2 * BATCH
 STOMP_PY_MESSAGES = 40_000
 PATIENCE = 300.0
-FRAME = Renderer(Frames()).render(1, 1)
 OURS, NARROW, LIMIT = "spark_stomp", "body and stable_id only", "ready-made batches"
 OVER_TLS = "exchangeTls=true"
 JOURNAL, ACKED_EARLY, STOMP_PY = "with a journal", "ackAfter=journal", "simple stomp.py"
@@ -38,50 +36,6 @@ GOALS = [
     Goal(JOURNAL, OURS, at_least=0.85),
     Goal(ACKED_EARLY, OURS, at_least=1.0),
 ]
-
-
-class ReadyMade(DataSource):
-    """Record batches of the same rows, made once: what is left is Spark."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "ready-made"
-
-    def schema(self) -> Any:
-        from spark_stomp.schema import source_struct
-
-        return source_struct()
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return ReadyMadeReader(int(self.options["messages"]))
-
-
-class ReadyMadeReader(DataSourceStreamReader):
-    def __init__(self, messages: int) -> None:
-        self._messages = messages
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return {"row": 0}
-
-    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
-        return {"row": min(start["row"] + BATCH, self._messages)}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return [InputPartition(end["row"] - start["row"])] if end != start else []
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        import numpy as np
-
-        from spark_stomp.arrow import RowRules, decode_frames
-        from spark_stomp.framebatch import FrameBatch
-        from spark_stomp.schema import Projection
-
-        count = 1_000
-        ends = np.arange(1, count + 1, dtype=np.int64) * len(FRAME)
-        block = FrameBatch(FRAME * count, ends, 0, 0, "1.2", receiver="r")
-        batch = decode_frames(block, Projection.of(), RowRules(None, "ms"))
-        for _ in range(partition.value // count):
-            yield batch
 
 
 class StompPy(DataSource):
@@ -142,24 +96,6 @@ class StompPyReader(DataSourceStreamReader):
         self._connection.subscribe("/queue/a", id="0", ack="client-individual")
 
 
-def rate(frame: DataFrame, messages: int, *, warm_up: bool = True) -> float:
-    """Rows per second of a query over ``frame``, without its first batch if that is a warm-up."""
-    seen: list[tuple[float, int]] = []
-
-    def sink(batch: DataFrame, batch_id: int) -> None:
-        begun = time.monotonic()
-        count = batch.count()
-        if count:
-            seen.append((begun, count))
-
-    with tempfile.TemporaryDirectory() as folder, Running(frame, Path(folder), sink) as query:
-        query.wait(lambda: sum(count for _, count in seen) >= messages, PATIENCE, "all rows", every=0.005)
-        ended = time.monotonic()
-    # The first batch pays for starting workers; it is left out where there are others.
-    counted = (seen[1:] if warm_up else seen) or seen
-    return sum(count for _, count in counted) / (ended - counted[0][0])
-
-
 def journal_rate(stream: DataStreamReader, messages: int, ack_after: str) -> float:
     """The same with ids and a new journal on the local disk, synced before Spark is told of anything."""
     with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +124,7 @@ def measure(
     spark: SparkSession, messages: int, port: int, stomp_py_port: int
 ) -> tuple[dict[str, Figures], Series]:
     """Rows per second of each candidate, one after another."""
-    ready = spark.readStream.format("ready-made").option("messages", messages)
+    ready = spark.readStream.format("ready-made").options(messages=messages, batch=BATCH)
     simple = spark.readStream.format("stomp.py").option("port", stomp_py_port)
     rates = {
         LIMIT: rate(ready.load(), messages),

@@ -18,7 +18,7 @@ from support.spark import Running
 from benchmarks.usage import Processes, difference
 from spark_stomp.metrics import read_status
 
-__all__ = ["Count", "Streamed", "run"]
+__all__ = ["Count", "Streamed", "rate", "run"]
 
 _PATIENCE = 1_800.0
 # Until so large a part of the messages was read, the window fills for the first time, and workers start.
@@ -107,3 +107,21 @@ def connected_since(status: Path) -> float:
     receivers = read_status(str(status))["receivers"].values()
     since = [one["connected_since"] for one in receivers if one["connected_since"]]
     return min(datetime.fromisoformat(text).timestamp() for text in since) if since else 0.0
+
+
+def rate(frame: DataFrame, messages: int, *, warm_up: bool = True) -> float:
+    """Rows per second of a query over ``frame``, without its first batch if that is a warm-up."""
+    seen: list[tuple[float, int]] = []
+
+    def sink(batch: DataFrame, batch_id: int) -> None:
+        begun = time.monotonic()
+        count = batch.count()
+        if count:
+            seen.append((begun, count))
+
+    with tempfile.TemporaryDirectory() as folder, Running(frame, Path(folder), sink) as query:
+        query.wait(lambda: sum(count for _, count in seen) >= messages, _PATIENCE, "all rows", every=0.005)
+        ended = time.monotonic()
+    # The first batch pays for starting workers; it is left out where there are others.
+    counted = (seen[1:] if warm_up else seen) or seen
+    return sum(count for _, count in counted) / (ended - counted[0][0])
