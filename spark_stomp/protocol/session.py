@@ -123,6 +123,7 @@ class Session(Generic[StateT, LocalT, RemoteT]):
 
     def beat(self, now: float) -> None:
         """Queue a heart-beat if one is due, without regard to the peer's."""
+        self._now = now
         if self._timer is not None and self.state in self._beating and self._timer.beat_due(now):
             if not self._out:
                 self._out.append(_BEAT)

@@ -90,7 +90,7 @@ class FrameStore:
 
     @property
     def memory_is_full(self) -> bool:
-        """Whether the frames that came last did not fit into memory, and would not now."""
+        """Whether the frames of some read did not fit into memory, and would not now."""
         return self._memory_bytes > 0 and self._missed > self.memory_room
 
     @property
@@ -123,9 +123,10 @@ class FrameStore:
         """
         size = len(batch.data)
         held = Held(batch, ids)
-        self._missed = 0
+        if not self.memory_is_full:
+            self._missed = 0
         if self._memory_bytes and size > self.memory_room:
-            self._missed = size
+            self._missed = max(self._missed, size)
             held.spilled = self._spill.put(bytes(batch.data))
             held.made = None if ids is None else frame_keys(batch, ids)
             held.batch = replace(batch, data=b"")

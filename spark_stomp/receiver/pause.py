@@ -35,7 +35,6 @@ class BoundedReader:
 
     ``changed`` is called when a pause begins and when it ends, and each time that nothing is read: what was
     committed meanwhile can be trimmed. Once ``stopping`` is set, nothing is kept any more, so there is room.
-    ``rested`` is when the connection was last left unread.
     """
 
     def __init__(
@@ -54,7 +53,8 @@ class BoundedReader:
         self._told_at: float | None = None
         # A receipt came last, or something that the broker sent before one, or nothing was read until then.
         self._patient_from = time.monotonic()
-        self.rested = 0.0
+        self._resting = False
+        self._rested = 0.0
 
     @property
     def status(self) -> PauseStatus:
@@ -78,19 +78,32 @@ class BoundedReader:
 
     def _rest(self, connection: Connection, timeout: float) -> list[Event]:
         self._changed()
-        events = connection.rest(timeout)
-        self.rested = self._patient_from = time.monotonic()
-        return events
+        self._resting = True
+        try:
+            return connection.rest(timeout)
+        finally:
+            self._rested = self._patient_from = time.monotonic()
+            self._resting = False
 
     def _time_before_spill(self) -> float:
-        """For how many seconds to wait for room in memory; 0 if there is some, or if that took too long."""
+        """For how many seconds to wait for room in memory; 0 if there is some, or if it is not worth it."""
         if not self._deliveries.frames.memory_is_full:
             self._full_since = None
             return 0.0
         now = time.monotonic()
         if self._full_since is None:
             self._full_since = now
-        return max(0.0, self._full_since + _BEFORE_SPILL - now)
+        # A journal takes more by itself.
+        room_is_near = self._options.journal is not None or self._deliveries.frames.marks.commit_is_near
+        return self._full_since + _BEFORE_SPILL - now if room_is_near else 0.0
+
+    def active_at(self, heard: float) -> float:
+        """When silence began if something came at ``heard`` last: not while the connection is left unread.
+
+        May be called from any thread.
+        """
+        # In this order: it notes when it rested before it says that it does so no more.
+        return time.monotonic() if self._resting else max(heard, self._rested)
 
     def receipt_came(self) -> None:
         """A receipt for ACKs was read."""

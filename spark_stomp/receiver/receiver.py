@@ -114,7 +114,7 @@ class Receiver:
             received=received,
             acked=deliveries.acked,
             committed=deliveries.committed,
-            last_active=self._last_active,
+            last_active=self._reader.active_at(self._last_active),
             window_full=self._is_full(deliveries.acked, received),
             failure=self._failure,
             acks_pending=deliveries.acks_pending,
@@ -204,7 +204,7 @@ class Receiver:
         settings, now = self._settings, time.monotonic()
         was_connected = self._history.status.connected
         if was_connected:
-            retry.ended(self._subscribed_since, self._last_active, now)
+            retry.ended(self._subscribed_since, self._reader.active_at(self._last_active), now)
             self._tell_if_connected_again(ending=True)
         self._reader.resume()
         self._refused = None  # it comes again, after those messages that are not ACKed
@@ -295,8 +295,8 @@ class Receiver:
         more_acks = False
         while self._stop_deadline is None:
             self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else _POLL))
-            # A message that is on the wire is no silence, however long it takes, nor is what nobody reads.
-            self._last_active = max(self._last_active, connection.last_frame_byte, self._reader.rested)
+            # A message that is on the wire is no silence, however long it takes.
+            self._last_active = max(self._last_active, connection.last_frame_byte)
             self._page_limit.watch(self._deliveries.unacked, self._quiet(), time.monotonic())
             more_acks = self._send_acks(connection)
             self._reader.check_receipts(connection, counted=self._window_bytes is None)
@@ -312,7 +312,7 @@ class Receiver:
             log.warning("%s", told)
 
     def _quiet(self) -> float:
-        return time.monotonic() - self._last_active
+        return time.monotonic() - self._reader.active_at(self._last_active)
 
     def _end(self, connection: Connection) -> None:
         """The orderly way out: ACKs that are due, their receipts, DISCONNECT."""

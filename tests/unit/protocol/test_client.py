@@ -517,6 +517,16 @@ class TestHeartbeats:
         following = connection.deadline(deadline)
         assert following == pytest.approx(2 * deadline)
 
+    @pytest.mark.rule("5.13")
+    def test_a_beat_without_reading_puts_off_the_next_one(self) -> None:
+        connection = beating(send=1000)
+        connection.beat(5.0)
+        assert connection.data_to_send() == b"\n"
+        deadline = connection.deadline(5.0)
+        assert deadline is not None and deadline > 5.0
+        connection.beat(5.0)
+        assert connection.data_to_send() == b""
+
     def test_a_deadline_is_never_in_the_past(self) -> None:
         assert beating(send=1000).deadline(50.0) == 50.0
 

@@ -165,6 +165,18 @@ def test_memory_stays_within_the_bound_however_much_arrives() -> None:
     assert content(store.batches(0, 600)) == frames
 
 
+def test_memory_is_full_until_there_is_room_for_what_did_not_fit() -> None:
+    """Also if something small does fit meanwhile."""
+    store = FrameStore(max_bytes=100)
+    for size in (60, 50, 10):
+        assert store.memory_is_full == (size == 10)
+        append(store, FrameBatch(b"x" * size, [size], 0, 0, "1.2"))
+    assert (store.memory_bytes, store.memory_is_full) == (70, True)
+    store.release(1)
+    store.free(1)
+    assert (store.memory_bytes, store.memory_is_full) == (10, False)
+
+
 def test_bytes_between_counts_frames_as_they_came() -> None:
     store, frames = filled()
     for low in range(0, 16, 2):

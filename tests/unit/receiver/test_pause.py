@@ -77,34 +77,84 @@ def test_beyond_both_bounds_the_socket_is_left_unread(
     assert caplog.text.count("raise maxSpillBytes") == 1
 
 
-@pytest.mark.rule("5.7")
-def test_nothing_is_spilled_if_a_commit_makes_room_in_time(
-    full: DevBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """But for the block that did not fit."""
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary files are not used as long as a commit is likely to make room."""
     monkeypatch.setattr("spark_stomp.receiver.pause._BEFORE_SPILL", 2 * PATIENCE)
-    with receiving(full.url, maxSpillBytes="1g") as receiver:
-        deadline, rests = time.monotonic() + PATIENCE, 0
-        while receiver.status().received < MANY:
-            assert time.monotonic() < deadline
-            wait_until(
-                lambda: receiver.frames.memory_is_full or receiver.status().received == MANY, what="messages"
-            )
-            status = receiver.status()
-            assert receiver.frames.spilled_bytes <= 2 * MORE
+
+
+LARGE = 100_000
+ALL = 1_000
+# What is read at once, 4 MiB, and the message that was begun.
+BLOCK = (4 << 20) + LARGE
+
+
+@contextmanager
+def working(broker: DevBroker) -> Iterator[LoneReceiver]:
+    """A receiver with room for four blocks in memory. Spark works on the first 40 messages, and the others
+    come."""
+    broker.publish_many(QUEUE, [b"x" * LARGE] * 40)
+    with receiving(broker.url, maxBufferedBytes="16m", maxSpillBytes="1g") as receiver:
+        wait_until(lambda: receiver.status().received == 40, what="the first messages")
+        receiver.offer(40)
+        broker.publish_many(QUEUE, [b"x" * LARGE] * (ALL - 40))
+        yield receiver
+
+
+@pytest.mark.rule("5.7")
+@pytest.mark.usefixtures("patient")
+def test_nothing_is_spilled_if_a_commit_makes_room_in_time(devbroker: DevBroker) -> None:
+    """But for a block that did not fit."""
+    rests, offered, received = 0, 40, 40
+    with working(devbroker) as receiver:
+
+        def filled() -> bool:
+            now = receiver.status().received
+            return now == ALL or (now > received and receiver.frames.memory_is_full)
+
+        while received < ALL:
+            wait_until(filled, what="messages")
+            status, committed = receiver.status(), offered
+            assert receiver.frames.spilled_bytes <= 2 * BLOCK
             assert (status.pause.since, status.window_full) == (None, False)
             rests += receiver.frames.memory_is_full
-            commit_all(receiver)
-        drained(receiver, full)
-    assert rests >= 10
+            received = status.received
+            offered += (received - offered) // 2
+            receiver.offer(offered)
+            receiver.acknowledge(committed)
+    assert rests >= 5
+
+
+@pytest.mark.rule("5.12")
+@pytest.mark.usefixtures("patient")
+def test_what_is_left_unread_for_a_moment_is_no_silence(devbroker: DevBroker) -> None:
+    with working(devbroker) as receiver:
+        wait_until(lambda: receiver.frames.memory_is_full, what="full memory")
+        begun = time.monotonic()
+        pause(1.5)
+        assert receiver.status().last_active > begun + 1.0
+        assert receiver.frames.memory_is_full
 
 
 @pytest.mark.rule("5.7")
-def test_if_memory_stays_full_the_socket_is_read_on(full: DevBroker) -> None:
-    with receiving(full.url, maxSpillBytes="1g") as receiver:
-        wait_until(lambda: receiver.status().received == MANY, what="all messages")
-        assert receiver.status().pause.buffered <= BOUND
-        assert receiver.status().pause.spilled > MANY * SIZE - BOUND
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("offered", [0.0, 0.9])
+def test_where_no_commit_is_near_the_socket_is_read_on(devbroker: DevBroker, offered: float) -> None:
+    """Nothing is a batch yet, or nearly all is, so that the next one needs what is to come."""
+    devbroker.publish_many(QUEUE, [b"x" * SIZE] * 10)
+    with receiving(devbroker.url, maxSpillBytes="1g") as receiver:
+        wait_until(lambda: receiver.status().received == 10, what="the first messages")
+        receiver.offer(int(offered * 10))
+        devbroker.publish_many(QUEUE, [b"x" * SIZE] * 20)
+        wait_until(lambda: receiver.status().received > 12, what="more than memory holds")
+
+
+@pytest.mark.rule("5.7")
+def test_if_memory_stays_full_the_socket_is_read_on(devbroker: DevBroker) -> None:
+    with working(devbroker) as receiver:
+        wait_until(lambda: receiver.status().received == ALL, what="all messages")
+        assert receiver.status().pause.buffered <= 16 << 20
+        assert receiver.status().pause.spilled > ALL * LARGE - (16 << 20)
 
 
 @pytest.mark.rule("5.7")
