@@ -136,7 +136,9 @@ def measure(candidates: dict[str, tuple[Send, int]], peer: Peer) -> tuple[dict[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.sink")
-    parser.add_argument("--messages", type=int, default=1_000_000, help="to the broker at wire speed")
+    parser.add_argument(
+        "--messages", type=int, default=1_000_000, help="to the broker at wire speed; 0 for none"
+    )
     parser.add_argument("--real-messages", type=int, default=200_000, help="to each real broker")
     parser.add_argument("--brokers", default=",".join(NAMES), help="real ones; empty for none")
     add_arguments(parser, rounds=3)
@@ -145,7 +147,22 @@ def main() -> None:
     spark = spark_session("local[2]")
     register(spark)
     spark.dataSource.register(Nowhere)
-    ours, simple = partial(through_spark, spark), partial(with_stomp_py, spark)
+    ours = partial(through_spark, spark)
+    if arguments.messages:
+        _wire_speed(spark, ours, results, arguments)
+    real: dict[str, tuple[Send, int]] = {
+        BARE: (bare, arguments.real_messages),
+        OURS: (ours, arguments.real_messages),
+    }
+    for broker in each_broker(arguments.brokers) if arguments.brokers else ():
+        _warm_up(broker, ours)
+        case = Case("To real brokers, persistent", broker.name, "messages/s", BARE, REAL)
+        results.measure(case, arguments, partial(measure, real, broker.peer))
+    spark.stop()
+
+
+def _wire_speed(spark: SparkSession, ours: Send, results: Results, arguments: argparse.Namespace) -> None:
+    simple = partial(with_stomp_py, spark)
     with wire_broker(0, 0) as port:
         peer, count = Peer("127.0.0.1", port), arguments.messages
         ours(peer, "/queue/a", count // 10)
@@ -157,15 +174,6 @@ def main() -> None:
             STOMP_PY: (simple, count // STOMP_PY_PART),
         }
         results.measure(case, arguments, partial(measure, wire, peer))
-    real: dict[str, tuple[Send, int]] = {
-        BARE: (bare, arguments.real_messages),
-        OURS: (ours, arguments.real_messages),
-    }
-    for broker in each_broker(arguments.brokers) if arguments.brokers else ():
-        _warm_up(broker, ours)
-        case = Case("To real brokers, persistent", broker.name, "messages/s", BARE, REAL)
-        results.measure(case, arguments, partial(measure, real, broker.peer))
-    spark.stop()
 
 
 def _warm_up(broker: BenchmarkBroker, send: Send) -> None:
