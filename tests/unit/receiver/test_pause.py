@@ -90,14 +90,14 @@ BLOCK = (4 << 20) + LARGE
 
 
 @contextmanager
-def working(broker: DevBroker) -> Iterator[LoneReceiver]:
-    """A receiver with room for four blocks in memory. Spark works on the first 40 messages, and the others
-    come."""
-    broker.publish_many(QUEUE, [b"x" * LARGE] * 40)
+def working(broker: DevBroker, batch: int = 40) -> Iterator[LoneReceiver]:
+    """A receiver with room for four blocks in memory. Spark works on the first messages, a block by default,
+    and the others come."""
+    broker.publish_many(QUEUE, [b"x" * LARGE] * batch)
     with receiving(broker.url, maxBufferedBytes="16m", maxSpillBytes="1g") as receiver:
-        wait_until(lambda: receiver.status().received == 40, what="the first messages")
-        receiver.offer(40)
-        broker.publish_many(QUEUE, [b"x" * LARGE] * (ALL - 40))
+        wait_until(lambda: receiver.status().received == batch, what="the first messages")
+        receiver.offer(batch)
+        broker.publish_many(QUEUE, [b"x" * LARGE] * (ALL - batch))
         yield receiver
 
 
@@ -138,15 +138,18 @@ def test_what_is_left_unread_for_a_moment_is_no_silence(devbroker: DevBroker) ->
 
 @pytest.mark.rule("5.7")
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("offered", [0.0, 0.9])
-def test_where_no_commit_is_near_the_socket_is_read_on(devbroker: DevBroker, offered: float) -> None:
-    """Nothing is a batch yet, or nearly all is, so that the next one needs what is to come."""
-    devbroker.publish_many(QUEUE, [b"x" * SIZE] * 10)
-    with receiving(devbroker.url, maxSpillBytes="1g") as receiver:
-        wait_until(lambda: receiver.status().received == 10, what="the first messages")
-        receiver.offer(int(offered * 10))
-        devbroker.publish_many(QUEUE, [b"x" * SIZE] * (MANY - 10))
+def test_while_spark_works_on_nothing_the_socket_is_read_on(full: DevBroker) -> None:
+    with receiving(full.url, maxSpillBytes="1g") as receiver:
         wait_until(lambda: receiver.status().received == MANY, what="all messages")
+
+
+@pytest.mark.rule("5.7")
+@pytest.mark.usefixtures("patient")
+def test_the_socket_is_read_on_if_the_next_batch_would_be_small(devbroker: DevBroker) -> None:
+    """All of memory is one batch; half as much is spilled for the next one."""
+    with working(devbroker, 160) as receiver:
+        wait_until(lambda: receiver.status().received >= 240, what="messages for the next batch")
+        assert receiver.status().received < 240 + 2 * BLOCK / LARGE
 
 
 @pytest.mark.rule("5.7")
