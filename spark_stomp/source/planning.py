@@ -26,14 +26,12 @@ QUIET_PERIOD_MAX = 1.0
 """... and after this many at the latest if messages never stop coming."""
 
 
-REFILL_PART = 0.5
-"""How long a streaming batch waits for the window to refill: this part of the last batch's duration, ..."""
+REFILL_PART, REFILL_MAX = 0.5, 0.5
+"""How long a streaming batch waits for the window to refill: this part of the last batch's duration, but no
+more seconds than this, ..."""
 
-REFILL_PART_STALLED = 0.9
-"""... this one if many messages came and less than a third of as many are there, ..."""
-
-REFILL_MAX = 0.5
-"""... but no more seconds than this, ..."""
+STALL_PART, STALL_MAX = 0.9, 1.0
+"""... these if many messages came and less than a third of as many are there: the broker stands still, ..."""
 
 REFILL_RATE = 100.0
 """... and if there is something, only after a batch that had so many messages a second."""
@@ -214,11 +212,16 @@ class LastBatch:
     ended: float = 0.0
     left_many: bool = False
 
-    def refill_until(self, new: int) -> float:
-        """How long the next batch may wait for the window to fill again, while ``new`` messages are there."""
-        stalled = self.is_busy and 3 * new < self.messages
-        part = REFILL_PART_STALLED if stalled else REFILL_PART
-        return self.ended + min(self.seconds * part, REFILL_MAX)
+    def refill_until(self, new: int, since: float | None) -> float:
+        """How long the next batch may wait for the window to fill again, while ``new`` messages are there.
+
+        ``since``: when the oldest of them was first seen. A broker that stood still sends few at first, so
+        that the wait counts from there unless that was long after the last batch.
+        """
+        if not (self.is_busy and 3 * new < self.messages):
+            return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)
+        begun = self.ended if since is None or since > self.ended + STALL_MAX else max(self.ended, since)
+        return begun + min(self.seconds * STALL_PART, STALL_MAX)
 
     @property
     def is_slow(self) -> bool:
@@ -299,7 +302,7 @@ class Situation:
     @property
     def refill_left(self) -> float:
         """Seconds for which the window may still be waited for."""
-        return max(0.0, self.last.refill_until(self.new) - self.now)
+        return max(0.0, self.last.refill_until(self.new, self.pending_since) - self.now)
 
     @property
     def waited(self) -> float:

@@ -80,13 +80,14 @@ class TestRefill:
         status: ReceiverStatus = acking,
         limits: Limits | None = None,
         after: float = 0.0,
+        since: float = 0.0,
         **more: Any,
     ) -> Decision:
         situation = Situation(
             statuses=[status],
             available=[Available("a", "e", 0, new, **more)],
             now=last.ended + after,
-            pending_since=last.ended,
+            pending_since=last.ended + since,
             drain_until=1e9,
             idle_timeout=2.0,
             last=last,
@@ -108,6 +109,16 @@ class TestRefill:
         assert self.decided(new=1_999, last=busy, window=40_000, after=0.26) is Decision.WAIT
         assert self.decided(new=1_999, last=busy, window=40_000, after=0.28) is Decision.CUT
         assert self.decided(new=2_000, last=busy, window=40_000, after=0.26) is Decision.CUT
+
+    def test_from_the_first_message_if_the_broker_stood_still(self) -> None:
+        busy = LastBatch(6_000, 0.3, ended=0.0)
+        assert self.decided(new=1_999, last=busy, window=40_000, since=0.5, after=0.76) is Decision.WAIT
+        assert self.decided(new=1_999, last=busy, window=40_000, since=0.5, after=0.78) is Decision.CUT
+        assert self.decided(new=2_000, last=busy, window=40_000, since=0.5, after=0.5) is Decision.CUT
+        assert self.decided(new=9, last=busy, window=40_000, since=1.1, after=1.1) is Decision.CUT
+        longer = LastBatch(20_000, 3.0, ended=0.0)
+        assert self.decided(new=9, last=longer, window=40_000, since=0.5, after=1.49) is Decision.WAIT
+        assert self.decided(new=9, last=longer, window=40_000, since=0.5, after=1.51) is Decision.CUT
 
     def test_and_no_longer_than_a_moment(self) -> None:
         slow = LastBatch(1_000, 9.0, ended=0.0)
