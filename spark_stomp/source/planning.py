@@ -261,7 +261,7 @@ class RecentBatches:
         """
         last = self._done[-1]
         busy = (one for one in self._done if one.is_busy)
-        largest = max(busy, key=lambda one: one.messages, default=last)
+        largest = max(busy, key=lambda one: (one.messages, one.seconds), default=last)
         return replace(largest, ended=last.ended, left_many=last.left_many)
 
 
