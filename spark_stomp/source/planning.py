@@ -11,13 +11,13 @@ came.
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
 from spark_stomp.source.ranges import Sizes
+from spark_stomp.source.recent_batches import LastBatch
 
 QUIET_PERIOD = 0.2
 """A single batch or a drain is cut after this many seconds without a further message."""
@@ -25,23 +25,6 @@ QUIET_PERIOD = 0.2
 QUIET_PERIOD_MAX = 1.0
 """... and after this many at the latest if messages never stop coming."""
 
-
-REFILL_PART, REFILL_MAX = 0.5, 0.5
-"""How long a streaming batch waits for the window to refill: this part of the last batch's duration, but no
-more seconds than this, ..."""
-
-STALL_PART, STALL_MAX = 0.9, 1.0
-"""... these if many messages came and less than a third of as many are there: the broker stands still, ..."""
-
-REFILL_RATE = 100.0
-"""... and if there is something, only after a batch that had so many messages a second."""
-
-REFILL_BUSY = 5_000.0
-"""If a batch had so many messages a second, the next ones wait for more in any case: a batch costs Spark as
-much as some 10,000 messages."""
-
-REMEMBERED_BATCHES = 4
-"""So many of the last batches say what to expect of the next one."""
 
 SMALL_BATCH = 1_000
 SMALL_BYTES = 1 << 20
@@ -202,70 +185,6 @@ class Decision(enum.Enum):
 
 
 @dataclass(frozen=True)
-class LastBatch:
-    """It had so many ``messages``, and ``seconds`` after it was cut, at the monotonic time ``ended``, Spark
-    asked for the next one. This made room in the window. ``left_many``: it left half as many behind, or more.
-    """
-
-    messages: int = 0
-    seconds: float = 0.0
-    ended: float = 0.0
-    left_many: bool = False
-
-    def refill_until(self, new: int, since: float | None) -> float:
-        """How long the next batch may wait for the window to fill again, while ``new`` messages are there.
-
-        ``since``: when the oldest of them was first seen. A broker that stood still sends few at first, so
-        that the wait counts from there unless that was long after the last batch.
-        """
-        if not (self.is_busy and 3 * new < self.messages):
-            return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)
-        begun = self.ended if since is None or since > self.ended + STALL_MAX else max(self.ended, since)
-        return begun + min(self.seconds * STALL_PART, STALL_MAX)
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether so few messages come that none is worth a wait."""
-        return self.messages < self.seconds * REFILL_RATE
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether so many messages come that a larger batch is worth a wait."""
-        return 0 < self.seconds * REFILL_BUSY <= self.messages
-
-
-class RecentBatches:
-    """The last few batches, and what they say of the next one."""
-
-    def __init__(self) -> None:
-        self._done = deque([LastBatch()], maxlen=REMEMBERED_BATCHES)
-        self._cut: tuple[LastBatch, float] | None = None
-
-    def cut(self, messages: int, left: int, now: float) -> None:
-        """A batch was cut, which leaves so many behind, and Spark works on it."""
-        self._cut = LastBatch(messages, left_many=2 * left >= messages), now
-
-    def asked_again(self, now: float) -> None:
-        """Spark asks for the next batch: the last one is done, if there was one."""
-        if self._cut is not None:
-            batch, since = self._cut
-            self._done.append(replace(batch, seconds=now - since, ended=now))
-            self._cut = None
-
-    @property
-    def expected(self) -> LastBatch:
-        """As much as the last one, or as the largest if many messages came.
-
-        A broker that reads the ACKs of thousands of messages sends none for up to a second. A small batch
-        that is cut then does not mean that fewer come.
-        """
-        last = self._done[-1]
-        busy = (one for one in self._done if one.is_busy)
-        largest = max(busy, key=lambda one: (one.messages, one.seconds), default=last)
-        return replace(largest, ended=last.ended, left_many=last.left_many)
-
-
-@dataclass(frozen=True)
 class Situation:
     """What there is at monotonic time ``now``.
 
@@ -302,7 +221,9 @@ class Situation:
     @property
     def refill_left(self) -> float:
         """Seconds for which the window may still be waited for."""
-        return max(0.0, self.last.refill_until(self.new, self.pending_since) - self.now)
+        acking = any(one.acks_pending for one in self.statuses)
+        until = self.last.refill_until(self.new, self.pending_since, acking=acking)
+        return max(0.0, until - self.now)
 
     @property
     def waited(self) -> float:

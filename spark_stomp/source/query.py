@@ -25,7 +25,6 @@ from spark_stomp.source.planning import (
     Decision,
     Limits,
     Mode,
-    RecentBatches,
     Situation,
     choose_end,
     decide,
@@ -35,6 +34,7 @@ from spark_stomp.source.planning import (
 )
 from spark_stomp.source.ranges import Range, plan, split, task_bytes
 from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.source.recent_batches import RecentBatches
 from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.status import RunIdentity, document, query_name
 from spark_stomp.source.status_file import StatusWriter

@@ -12,19 +12,21 @@ from hypothesis import strategies as st
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import (
-    REFILL_MAX,
-    REFILL_PART,
-    STALL_MAX,
-    STALL_PART,
     Available,
     Decision,
-    LastBatch,
     Limits,
     Mode,
-    RecentBatches,
     Situation,
     choose_end,
     decide,
+)
+from spark_stomp.source.recent_batches import (
+    REFILL_MAX,
+    REFILL_PART,
+    STALL_GAP,
+    STALL_MAX,
+    LastBatch,
+    RecentBatches,
 )
 
 STEP = 0.002
@@ -166,7 +168,7 @@ def test_a_batch_waits_for_the_window_a_bounded_part_of_the_last_one(
         longest = min(REFILL_MAX, last.seconds * REFILL_PART)
         if last.is_busy:
             # After a moment in which nothing came.
-            longest = STALL_MAX + min(STALL_MAX, last.seconds * STALL_PART)
+            longest = STALL_GAP + STALL_MAX
         assert waited <= max(longest, between) + 0.02
 
 

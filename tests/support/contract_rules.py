@@ -488,7 +488,7 @@ RULES = [
     Broken(
         "5.10",
         "the wait for the window is short",
-        "source.planning:LastBatch.refill_until",
+        "source.recent_batches:LastBatch.refill_until",
         "min(self.seconds * REFILL_PART, REFILL_MAX)",
         "self.seconds",
         f"{SOURCE}/test_waiting.py::TestRefill::test_and_no_longer_than_a_moment",
@@ -496,15 +496,23 @@ RULES = [
     Broken(
         "5.10",
         "a broker that stands still for a moment does not make a tiny batch",
-        "source.planning:LastBatch.refill_until",
+        "source.recent_batches:LastBatch.refill_until",
         "self.is_busy and 3 * new < self.messages",
         "False",
         f"{SOURCE}/test_waiting.py::TestRefill::test_longer_where_many_come_and_hardly_any_is_there",
     ),
     Broken(
         "5.10",
+        "which is waited for while it reads ACKs",
+        "source.recent_batches:LastBatch.refill_until",
+        "STALL_MAX if acking else min(self.seconds * STALL_PART, STALL_MAX)",
+        "min(self.seconds * STALL_PART, STALL_MAX)",
+        f"{SOURCE}/test_waiting.py::TestRefill::test_longer_still_as_long_as_acks_are_not_confirmed",
+    ),
+    Broken(
+        "5.10",
         "nor do the first messages that it sends then",
-        "source.planning:LastBatch.refill_until",
+        "source.recent_batches:LastBatch.refill_until",
         "max(self.ended, since)",
         "self.ended",
         f"{SOURCE}/test_waiting.py::TestRefill::test_from_the_first_message_if_the_broker_stood_still",
@@ -552,7 +560,7 @@ RULES = [
     Broken(
         "5.10",
         "a small batch in between does not mean that fewer messages come",
-        "source.planning:RecentBatches.expected",
+        "source.recent_batches:RecentBatches.expected",
         "one.is_busy",
         "one is last",
         f"{SOURCE}/test_waiting.py::TestRecentBatches::test_the_largest_of_four_where_many_messages_come",
