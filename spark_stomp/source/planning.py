@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
@@ -199,7 +199,7 @@ class Situation:
     drain_until: float
     idle_timeout: float
     has_unwritten: bool = False
-    last: LastBatch = LastBatch()
+    last: LastBatch = field(default_factory=LastBatch)
 
     @property
     def new(self) -> int:

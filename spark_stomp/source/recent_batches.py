@@ -10,7 +10,7 @@ REFILL_PART, REFILL_MAX = 0.5, 0.5
 more seconds than this, ..."""
 
 STALL_PART, STALL_MAX, STALL_GAP = 0.9, 1.0, 2.0
-"""... these if many messages came and less than a third of as many are there: the broker stands still,
+"""... these if many messages came and less than half as many are there: the broker stands still,
 or sends the first messages no later than so many seconds after the last batch, ..."""
 
 REFILL_RATE = 100.0
@@ -42,7 +42,7 @@ class LastBatch:
         that the wait counts from there unless that was long after the last batch. ``acking``: the broker has
         not confirmed all ACKs, so it is sure to be busy with them.
         """
-        if not (self.is_busy and 3 * new < self.messages):
+        if not (self.is_busy and 2 * new < self.messages):
             return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)
         begun = self.ended if since is None or since > self.ended + STALL_GAP else max(self.ended, since)
         return begun + (STALL_MAX if acking else min(self.seconds * STALL_PART, STALL_MAX))

@@ -497,7 +497,7 @@ RULES = [
         "5.10",
         "a broker that stands still for a moment does not make a tiny batch",
         "source.recent_batches:LastBatch.refill_until",
-        "self.is_busy and 3 * new < self.messages",
+        "self.is_busy and 2 * new < self.messages",
         "False",
         f"{SOURCE}/test_waiting.py::TestRefill::test_longer_where_many_come_and_hardly_any_is_there",
     ),

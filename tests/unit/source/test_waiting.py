@@ -105,21 +105,21 @@ class TestRefill:
     def test_longer_where_many_come_and_hardly_any_is_there(self) -> None:
         busy = LastBatch(6_000, 0.3, ended=0.0)
         more: dict[str, Any] = {"last": busy, "window": 40_000, "status": STATUS}
-        assert self.decided(new=1_999, after=0.26, **more) is Decision.WAIT
-        assert self.decided(new=1_999, after=0.28, **more) is Decision.CUT
-        assert self.decided(new=2_000, after=0.26, **more) is Decision.CUT
+        assert self.decided(new=2_999, after=0.26, **more) is Decision.WAIT
+        assert self.decided(new=2_999, after=0.28, **more) is Decision.CUT
+        assert self.decided(new=3_000, after=0.26, **more) is Decision.CUT
 
     def test_longer_still_as_long_as_acks_are_not_confirmed(self) -> None:
         busy = LastBatch(6_000, 0.3, ended=0.0)
-        assert self.decided(new=1_999, last=busy, window=40_000, after=0.99) is Decision.WAIT
-        assert self.decided(new=1_999, last=busy, window=40_000, after=1.01) is Decision.CUT
+        assert self.decided(new=2_999, last=busy, window=40_000, after=0.99) is Decision.WAIT
+        assert self.decided(new=2_999, last=busy, window=40_000, after=1.01) is Decision.CUT
 
     def test_from_the_first_message_if_the_broker_stood_still(self) -> None:
         more: dict[str, Any] = {"window": 40_000, "status": STATUS}
         busy = LastBatch(6_000, 0.3, ended=0.0)
-        assert self.decided(new=1_999, last=busy, since=0.5, after=0.76, **more) is Decision.WAIT
-        assert self.decided(new=1_999, last=busy, since=0.5, after=0.78, **more) is Decision.CUT
-        assert self.decided(new=2_000, last=busy, since=0.5, after=0.5, **more) is Decision.CUT
+        assert self.decided(new=2_999, last=busy, since=0.5, after=0.76, **more) is Decision.WAIT
+        assert self.decided(new=2_999, last=busy, since=0.5, after=0.78, **more) is Decision.CUT
+        assert self.decided(new=3_000, last=busy, since=0.5, after=0.5, **more) is Decision.CUT
         assert self.decided(new=9, last=busy, since=2.1, after=2.1, **more) is Decision.CUT
         longer = LastBatch(20_000, 3.0, ended=0.0)
         assert self.decided(new=9, last=longer, since=0.5, after=1.49, **more) is Decision.WAIT
