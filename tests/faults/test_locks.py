@@ -44,6 +44,8 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str
             "spark_stomp.journal.local.journal", _SMALLEST_SEGMENT=9_000, _LARGEST_SEGMENT=9_000
         ),
         mock.patch.object(ObjectCache.__init__, "__defaults__", (9_000,)),
+        # What comes while the journal's writer is busy is spilled, and not waited with.
+        mock.patch("spark_stomp.receiver.pause._BEFORE_SPILL", 0.0),
     ):
         yield {**spilled, "journal": str(tmp_path / request.param)}
 
