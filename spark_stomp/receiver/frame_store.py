@@ -118,8 +118,8 @@ class FrameStore:
     def prepare(self, batch: FrameBatch, ids: Ids | None = None) -> Held:
         """Find room for the frames of one read, before they are numbered and appended, or abandoned.
 
-        For the one thread that appends, without a lock: beyond ``max_bytes`` they are spilled here.
-        DeliveryError if the disk is full.
+        For the one thread that appends, without a lock: beyond ``max_bytes`` they are spilled here, unless
+        nothing is in memory. DeliveryError if the disk is full.
         """
         size = len(batch.data)
         held = Held(batch, ids)

@@ -646,6 +646,14 @@ RULES = [
         f"{PAUSE}::test_the_socket_is_read_on_if_the_next_batch_would_be_small",
     ),
     Broken(
+        "5.7",
+        "with a journal they are used only if it does not make room",
+        "receiver.pause:BoundedReader._time_before_spill",
+        "self._options.journal is not None",
+        "False",
+        f"{PAUSE}::test_with_a_journal_nothing_is_spilled_either",
+    ),
+    Broken(
         "5.12",
         "what is left unread for a moment is no silence",
         "receiver.pause:BoundedReader.active_at",

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 from support.options import source_options
@@ -141,6 +142,16 @@ def test_what_is_left_unread_for_a_moment_is_no_silence(devbroker: DevBroker) ->
 def test_while_spark_works_on_nothing_the_socket_is_read_on(full: DevBroker) -> None:
     with receiving(full.url, maxSpillBytes="1g") as receiver:
         wait_until(lambda: receiver.status().received == MANY, what="all messages")
+
+
+@pytest.mark.rule("5.7")
+@pytest.mark.usefixtures("patient")
+def test_with_a_journal_nothing_is_spilled_either(full: DevBroker, tmp_path: Path) -> None:
+    """Though Spark works on nothing: its writer, which is missing here, would make room."""
+    with receiving(full.url, maxSpillBytes="1g", journal=tmp_path / "journal") as receiver:
+        wait_until(lambda: receiver.frames.memory_is_full, what="full memory")
+        pause(1.0)
+        assert receiver.status().received < MANY / 10
 
 
 @pytest.mark.rule("5.7")
