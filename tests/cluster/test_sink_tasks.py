@@ -85,6 +85,8 @@ def writing(broker: Broker, folder: Path, master: str, points: Points, queue: st
 
 def check(broker: Broker, queue: str, folder: Path) -> None:
     """Every id is there, some of them twice, and our source with ``idHeader`` has each once."""
+    # RabbitMQ counts the messages of a quorum queue only every few seconds.
+    wait_until(lambda: broker.depth(queue) >= COUNT, what="the messages in the queue")
     arrived = broker.depth(queue)
     if broker.name == "artemis":
         assert arrived == COUNT
