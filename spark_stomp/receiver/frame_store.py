@@ -84,14 +84,9 @@ class FrameStore:
         return self._memory_bytes
 
     @property
-    def memory_room(self) -> int:
-        """How many bytes there is room for in memory; 0 or less if there is none."""
-        return self._max_bytes - self._memory_bytes
-
-    @property
     def memory_is_full(self) -> bool:
         """Whether the frames of some read did not fit into memory, and would not now."""
-        return self._memory_bytes > 0 and self._missed > self.memory_room
+        return self._memory_bytes > 0 and self._missed > self._memory_room
 
     @property
     def spilled_bytes(self) -> int:
@@ -113,6 +108,19 @@ class FrameStore:
         """How many bytes there is room for; 0 or less if the bounds are reached."""
         return self._max_bytes + self._max_spilled - self.held_bytes
 
+    @property
+    def read_size(self) -> int:
+        """How many bytes may be read at once: what memory has room for, so that they need no file.
+
+        If memory is full, all that there is ``room`` for. Temporary files that take up more than their share
+        leave less for memory.
+        """
+        return self.room if self.memory_is_full else min(self.room, self._memory_room)
+
+    @property
+    def _memory_room(self) -> int:
+        return self._max_bytes - self._memory_bytes
+
     # --- frames come
 
     def prepare(self, batch: FrameBatch, ids: Ids | None = None) -> Held:
@@ -125,7 +133,7 @@ class FrameStore:
         held = Held(batch, ids)
         if not self.memory_is_full:
             self._missed = 0
-        if self._memory_bytes and size > self.memory_room:
+        if self._memory_bytes and size > self._memory_room:
             self._missed = max(self._missed, size)
             held.spilled = self._spill.put(bytes(batch.data))
             held.made = None if ids is None else frame_keys(batch, ids)

@@ -64,17 +64,16 @@ class BoundedReader:
 
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
         """One round of the connection, which reads as much as there is room for."""
-        frames, room = self._deliveries.frames, self._deliveries.room()
         must_read = connection.ended or self._stopping.is_set()
-        if room <= 0 and not must_read:
+        if self._deliveries.room() <= 0 and not must_read:
             self._pause()
             return self._rest(connection, timeout)
         self.resume()
         before_spill = self._time_before_spill()
         if before_spill > 0 and not must_read:
             return self._rest(connection, min(timeout, before_spill))
-        room = room if frames.memory_is_full else frames.memory_room
-        return connection.poll(timeout, min(max(room, _LEAST_READ), _MOST_READ))
+        most = self._deliveries.frames.read_size
+        return connection.poll(timeout, min(max(most, _LEAST_READ), _MOST_READ))
 
     def _rest(self, connection: Connection, timeout: float) -> list[Event]:
         self._changed()

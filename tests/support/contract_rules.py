@@ -617,7 +617,7 @@ RULES = [
         "5.7",
         "beyond both bounds the socket is left unread",
         "receiver.pause:BoundedReader.poll",
-        "room <= 0 and not must_read",
+        "self._deliveries.room() <= 0 and not must_read",
         "False",
         f"{PAUSE}::test_beyond_both_bounds_the_socket_is_left_unread",
     ),
@@ -737,9 +737,18 @@ RULES = [
         "5.7",
         "frames beyond the memory bound are spilled",
         "receiver.frame_store:FrameStore.prepare",
-        "self._memory_bytes and size > self.memory_room",
+        "self._memory_bytes and size > self._memory_room",
         "False",
         "unit/receiver/test_frame_store.py::test_memory_stays_within_the_bound_however_much_arrives",
+    ),
+    Broken(
+        "5.7",
+        "both bounds together hold after memory has become free",
+        "receiver.frame_store:FrameStore.read_size",
+        "min(self.room, self._memory_room)",
+        "self._memory_room",
+        "unit/receiver/test_frame_store.py::"
+        "test_what_the_files_take_beyond_their_share_is_not_read_into_memory",
     ),
     Broken(
         "6.1",

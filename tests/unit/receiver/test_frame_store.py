@@ -177,6 +177,18 @@ def test_memory_is_full_until_there_is_room_for_what_did_not_fit() -> None:
     assert (store.memory_bytes, store.memory_is_full) == (10, False)
 
 
+@pytest.mark.rule("5.7")
+def test_what_the_files_take_beyond_their_share_is_not_read_into_memory() -> None:
+    store = FrameStore(max_bytes=100, max_spilled=100)
+    assert store.read_size == 100
+    for size in (60, 50, 80):
+        append(store, FrameBatch(b"x" * size, [size], 0, 0, "1.2"))
+    assert (store.memory_bytes, store.disk_bytes, store.read_size) == (60, 130, 10)
+    store.release(1)
+    store.free(1)
+    assert (store.memory_bytes, store.disk_bytes, store.read_size) == (0, 130, 70)
+
+
 def test_bytes_between_counts_frames_as_they_came() -> None:
     store, frames = filled()
     for low in range(0, 16, 2):
