@@ -30,17 +30,20 @@ from support.release import spark_release
 from support.spark import spark_session
 from support.waiting import wait_until
 
+from benchmarks.ready_made import ReadyMade
 from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
 from benchmarks.wire_broker import wire_broker
 from spark_stomp import register
 
+READY, READY_NARROW = "ready-made", "ready-made, two columns"
 NARROW = "body binary, stable_id string"
 GOALS = {
     10_000: [Goal("all columns", "Kafka", 0.9)],
     50_000: [Goal("all columns", "Kafka", 1.0), Goal("two columns", "Kafka", 1.3)],
 }
 NOTE = """Rows divided by the time that Spark says a trigger took, on `local[2]`; further figures are its
-parts in milliseconds. "two columns" asks for `body binary, stable_id string`."""
+parts in milliseconds. "two columns" asks for `body binary, stable_id string`. "ready-made" are record
+batches with these columns from a Python source without any broker: what is left is Spark."""
 WARM_UP = 3
 PARTITIONS = 2
 # What Spark says of a trigger: all of it, and its parts. ``latestOffset`` includes the wait for messages.
@@ -89,6 +92,7 @@ def _session() -> Iterator[tuple[SparkSession, str]]:
         spark = spark_session("local[2]", **{"spark.jars": libraries})
         if find_spec("pyspark_stomp") is None:  # Spark 4.0 refuses what it has found by itself
             register(spark)
+        spark.dataSource.register(ReadyMade)
         yield spark, address
         spark.stop()
 
@@ -129,6 +133,8 @@ def compare(
         "Kafka": figures(_kafka(spark, address, batch), batch, messages),
         "all columns": figures(_ours(spark, port, batch), batch, messages),
         "two columns": figures(_ours(spark, port, batch, NARROW), batch, messages),
+        READY: figures(_ready_made(spark, batch, messages), batch, messages),
+        READY_NARROW: figures(_ready_made(spark, batch, messages, NARROW), batch, messages),
     }
     return found, {}
 
@@ -143,6 +149,11 @@ def _ours(spark: SparkSession, port: int, batch: int, schema: str = "") -> DataF
     reader = spark.readStream.format("stomp").option("url", f"stomp://127.0.0.1:{port}")
     reader = reader.option("maxMessagesPerTrigger", batch).option("prefetch", 2 * batch)
     return (reader.schema(schema) if schema else reader).load("/queue/a")
+
+
+def _ready_made(spark: SparkSession, batch: int, messages: int, schema: str = "") -> DataFrame:
+    reader = spark.readStream.format("ready-made").options(messages=messages, batch=batch, tasks=PARTITIONS)
+    return (reader.schema(schema) if schema else reader).load()
 
 
 def figures(frame: DataFrame, batch: int, messages: int) -> Figures:

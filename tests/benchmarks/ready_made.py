@@ -17,7 +17,7 @@ _MOST_ROWS = 1_000
 
 
 class ReadyMade(DataSource):
-    """Options: ``messages`` in all, of them ``batch`` in each batch in so many ``tasks`` (1), with bodies of
+    """All columns of our source, or those of the given schema. Options: ``messages`` in all, of them ``batch`` in each batch in so many ``tasks`` (1), with bodies of
     ``body`` octets (235)."""
 
     @classmethod
@@ -30,11 +30,13 @@ class ReadyMade(DataSource):
         return source_struct()
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return ReadyMadeReader({name: int(value) for name, value in self.options.items()})
+        return ReadyMadeReader({name: int(value) for name, value in self.options.items()}, schema.names)
 
 
 class ReadyMadeReader(DataSourceStreamReader):
-    def __init__(self, options: dict[str, int]) -> None:
+    def __init__(self, options: dict[str, int], columns: list[str]) -> None:
+        self._columns = columns
+        self._planned = 0
         self._messages, self._batch = options["messages"], options["batch"]
         self._body, self._tasks = options.get("body", 235), options.get("tasks", 1)
 
@@ -42,9 +44,12 @@ class ReadyMadeReader(DataSourceStreamReader):
         return {"row": 0}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
-        return {"row": min(start["row"] + self._batch, self._messages)}
+        # Spark 4.0 does not say where the batch begins.
+        begin = self._planned if start is None else start["row"]
+        return {"row": min(begin + self._batch, self._messages)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        self._planned = end["row"]
         ends = [start["row"] + (end["row"] - start["row"]) * n // self._tasks for n in range(self._tasks + 1)]
         return [InputPartition(stop - begin) for begin, stop in pairwise(ends) if stop > begin]
 
@@ -60,6 +65,6 @@ class ReadyMadeReader(DataSourceStreamReader):
         count = max(1, min(_MOST_ROWS, _BYTES // len(frame)))
         ends = np.arange(1, count + 1, dtype=np.int64) * len(frame)
         block = FrameBatch(frame * count, ends, 0, 0, "1.2", receiver="r")
-        batch = decode_frames(block, Projection.of(), RowRules(None, "ms"))
+        batch = decode_frames(block, Projection.of(*self._columns), RowRules(None, "ms"))
         for sent in range(0, partition.value, count):
             yield batch.slice(0, min(count, partition.value - sent))
