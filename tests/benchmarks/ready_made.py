@@ -17,8 +17,11 @@ _MOST_ROWS = 1_000
 
 
 class ReadyMade(DataSource):
-    """All columns of our source, or those of the given schema. Options: ``messages`` in all, of them ``batch`` in each batch in so many ``tasks`` (1), with bodies of
-    ``body`` octets (235)."""
+    """All columns of our source, or those of the given schema.
+
+    Options: ``messages`` in all, of them ``batch`` in each batch in so many ``tasks`` (1), with bodies of
+    ``body`` octets (235).
+    """
 
     @classmethod
     def name(cls) -> str:
