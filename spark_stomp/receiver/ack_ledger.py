@@ -42,7 +42,8 @@ class Acks:
 
 @dataclass(frozen=True, slots=True)
 class AckGroup:
-    """ACKs that were sent; the last one carries ``receipt``. ``deadline`` is monotonic seconds."""
+    """ACKs that were sent; the last one carries ``receipt``. ``deadline`` is by the clock of
+    :meth:`~spark_stomp.receiver.pause.BoundedReader.clock`."""
 
     acks: Acks
     receipt: str

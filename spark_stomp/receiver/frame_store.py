@@ -134,7 +134,8 @@ class FrameStore:
         if not self.memory_is_full:
             self._missed = 0
         if self._memory_bytes and size > self._memory_room:
-            self._missed = max(self._missed, size)
+            # What is larger than memory would never fit.
+            self._missed = min(max(self._missed, size), self._max_bytes // 2)
             held.spilled = self._spill.put(bytes(batch.data))
             held.made = None if ids is None else frame_keys(batch, ids)
             held.batch = replace(batch, data=b"")

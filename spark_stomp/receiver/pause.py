@@ -49,21 +49,26 @@ class BoundedReader:
         self._deliveries = deliveries
         self._changed = changed
         self._since: float | None = None
+        self._released = 0
         self._full_since: float | None = None
         self._told_at: float | None = None
-        # A receipt came last, or something that the broker sent before one, or nothing was read until then.
-        self._patient_from = time.monotonic()
         self._resting = False
         self._rested = 0.0
+        self._unread = 0.0
+        # By this clock, a receipt came last, or something that the broker sent before one.
+        self._patient_from = self.clock()
 
     @property
     def status(self) -> PauseStatus:
         """May be called from any thread."""
         frames = self._deliveries.frames
-        return PauseStatus(self._since, frames.memory_bytes, frames.disk_bytes)
+        # A commit has made room, perhaps enough; the receiver's thread has yet to look.
+        since = self._since if frames.released == self._released else None
+        return PauseStatus(since, frames.memory_bytes, frames.disk_bytes)
 
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
         """One round of the connection, which reads as much as there is room for."""
+        self._released = self._deliveries.frames.released
         must_read = connection.ended or self._stopping.is_set()
         if self._deliveries.room() <= 0 and not must_read:
             self._pause()
@@ -77,12 +82,20 @@ class BoundedReader:
 
     def _rest(self, connection: Connection, timeout: float) -> list[Event]:
         self._changed()
-        self._resting = True
+        self._resting, begun = True, time.monotonic()
         try:
             return connection.rest(timeout)
         finally:
-            self._rested = self._patient_from = time.monotonic()
+            self._rested = time.monotonic()
+            self._unread += self._rested - begun
             self._resting = False
+
+    def clock(self, at: float | None = None) -> float:
+        """Now, or ``at``, by a clock that stands still while connections are left unread.
+
+        By this clock are the deadlines for what a broker has to send.
+        """
+        return (time.monotonic() if at is None else at) - self._unread
 
     def _time_before_spill(self) -> float:
         """For how many seconds to wait for room in memory; 0 if there is some, or if it is not worth it."""
@@ -106,7 +119,7 @@ class BoundedReader:
 
     def receipt_came(self) -> None:
         """A receipt for ACKs was read."""
-        self._patient_from = time.monotonic()
+        self._patient_from = self.clock()
 
     def check_receipts(self, connection: Connection, *, counted: bool) -> None:
         """Raise ReceiptTimeout if the oldest awaited receipt for ACKs is overdue.
@@ -119,9 +132,9 @@ class BoundedReader:
         if deadline is None:
             return
         if not counted or self._deliveries.receipt_is_behind(self._options.prefetch):
-            self._patient_from = max(self._patient_from, connection.last_frame_byte)
+            self._patient_from = max(self._patient_from, self.clock(connection.last_frame_byte))
         timeout = self._options.ack_receipt_timeout
-        if time.monotonic() >= max(deadline, self._patient_from + timeout):
+        if self.clock() >= max(deadline, self._patient_from + timeout):
             raise ReceiptTimeout(
                 f"the broker did not confirm ACKs within ackReceiptTimeout ({timeout:g}s): the connection "
                 "counts as dead"

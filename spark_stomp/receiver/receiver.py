@@ -168,7 +168,7 @@ class Receiver:
 
     def _run(self) -> None:
         about(receiver=self._settings.name)
-        retry = Retry(self._options.reconnect_timeout, time.monotonic())
+        retry = Retry(self._options.reconnect_timeout, self._reader.clock())
         try:
             while self._stop_deadline is None:
                 try:
@@ -190,7 +190,7 @@ class Receiver:
         try:
             with open_connection(self._options.connection, scan=True) as connection:
                 self._connection = connection
-                self._let_in = self._let_in or time.monotonic()
+                self._let_in = self._let_in or self._reader.clock()
                 self._subscribe(connection)
                 self._receive(connection)
                 self._end(connection)
@@ -201,10 +201,10 @@ class Receiver:
 
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
         """Wait for the next attempt; raise if there is none."""
-        settings, now = self._settings, time.monotonic()
+        settings, now = self._settings, self._reader.clock()
         was_connected = self._history.status.connected
         if was_connected:
-            retry.ended(self._subscribed_since, self._reader.active_at(self._last_active), now)
+            retry.ended(self._reader.clock(self._subscribed_since), now - self._quiet(), now)
             self._tell_if_connected_again(ending=True)
         self._reader.resume()
         self._refused = None  # it comes again, after those messages that are not ACKed
@@ -393,7 +393,7 @@ class Receiver:
             return False
         receipt = connection.session.new_receipt()
         connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
-        deadline = time.monotonic() + self._options.ack_receipt_timeout
+        deadline = self._reader.clock() + self._options.ack_receipt_timeout
         self._deliveries.sent(AckGroup(acks, receipt, deadline))
         self._page_limit.acks_sent()
         return True

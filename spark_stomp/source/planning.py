@@ -221,7 +221,7 @@ class Situation:
     @property
     def refill_left(self) -> float:
         """Seconds for which the window may still be waited for."""
-        acking = any(one.acks_pending for one in self.statuses)
+        acking = any(map(_may_be_confirmed, self.statuses))
         until = self.last.refill_until(self.new, self.pending_since, acking=acking)
         return max(0.0, until - self.now)
 
@@ -277,7 +277,14 @@ def _more_may_come(situation: Situation) -> bool:
     """Whether any broker may send more now: it has room in its window, or ACKs are about to make some."""
     if any(receiver.bound is not None for receiver in situation.available):
         return False
-    return any(one.subscribed and (one.acks_pending or not one.window_full) for one in situation.statuses)
+    return any(
+        one.subscribed and (_may_be_confirmed(one) or not one.window_full) for one in situation.statuses
+    )
+
+
+def _may_be_confirmed(status: ReceiverStatus) -> bool:
+    """Whether ACKs are to be confirmed, and their receipts are read."""
+    return status.acks_pending and status.pause.since is None
 
 
 def _batch_is_complete(limits: Limits, situation: Situation) -> bool:

@@ -178,6 +178,17 @@ def test_memory_is_full_until_there_is_room_for_what_did_not_fit() -> None:
 
 
 @pytest.mark.rule("5.7")
+def test_memory_is_not_full_for_ever_after_a_message_that_never_fits() -> None:
+    store = FrameStore(max_bytes=100, max_spilled=1_000)
+    for number, size in enumerate((10, 150, 10, 10)):
+        append(store, FrameBatch(b"x" * size, [size], 0, 0, "1.2"))
+        # There is always one in memory.
+        store.release(number if number != 1 else 0)
+        store.free(store.released)
+    assert (store.memory_bytes, store.memory_is_full) == (10, False)
+
+
+@pytest.mark.rule("5.7")
 def test_what_the_files_take_beyond_their_share_is_not_read_into_memory() -> None:
     store = FrameStore(max_bytes=100, max_spilled=100)
     assert store.read_size == 100

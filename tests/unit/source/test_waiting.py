@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spark_stomp.receiver import ReceiverStatus
+from spark_stomp.receiver.settings import PauseStatus
 from spark_stomp.source.offsets import Offset, Position
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
@@ -159,6 +160,13 @@ class TestRefill:
         # It is as full as before only until the ACKs are there.
         about_to_have_room = replace(full, acks_pending=True)
         assert self.decided(new=9, status=about_to_have_room, full=True) is Decision.WAIT
+
+    def test_not_for_acks_whose_receipts_are_not_read(self) -> None:
+        paused = replace(self.acking, window_full=True, pause=PauseStatus(STATUS.last_active))
+        assert self.decided(new=9, status=paused) is Decision.CUT
+        busy = LastBatch(6_000, 0.3, ended=0.0)
+        other = replace(self.acking, pause=PauseStatus(STATUS.last_active))
+        assert self.decided(new=9, last=busy, window=40_000, status=other, after=0.28) is Decision.CUT
 
     def test_not_without_a_subscription(self) -> None:
         assert self.decided(new=9, status=replace(self.acking, subscribed=False)) is Decision.CUT

@@ -1,0 +1,80 @@
+"""Deadlines stand still while a receiver leaves its socket unread, and go on then (contract 4 and 5)."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+
+import pytest
+from support.options import source_options
+from support.receivers import running
+from support.scripted import message, opened
+from support.tcp import tcp_server
+from support.waiting import pause, wait_until
+
+from spark_stomp.devbroker import DevBroker
+
+QUEUE = "/queue/a"
+
+
+def swallow(connection: socket.socket) -> None:
+    with suppress(OSError):
+        while connection.recv(1 << 16):
+            pass
+
+
+def never_confirming(connection: socket.socket) -> None:
+    """A broker that reads ACKs and confirms none, and whose messages know no window."""
+    opened(connection)
+    threading.Thread(target=swallow, args=[connection], daemon=True).start()
+    number = 0
+    while True:
+        number += 1
+        connection.sendall(message(number, b"x" * 20_000) + b"\n")
+
+
+@pytest.mark.rule("4.7", "5.13")
+def test_what_is_left_unread_again_and_again_does_not_put_off_a_missing_receipt() -> None:
+    """After each batch, memory fills before Spark is done with the next one, in less than the timeout."""
+    options = {"maxBufferedBytes": "2m", "prefetch": 5, "heartbeat": "0,0", "ackReceiptTimeout": "1s"}
+    with (
+        tcp_server(never_confirming) as port,
+        running(source_options(f"stomp://127.0.0.1:{port}", QUEUE, **options)) as receiver,
+    ):
+
+        def given_up() -> bool:
+            return "ackReceiptTimeout" in (receiver.status().connection.last_error or "")
+
+        wait_until(lambda: receiver.status().received >= 20, what="messages")
+        receiver.offer(20)
+        offered, rests = 20, 0
+        while not given_up():
+            wait_until(lambda: given_up() or receiver.frames.memory_is_full, what="full memory")
+            pause(0.3)
+            rests += 1
+            assert rests < 30, "the broker is not given up"
+            receiver.acknowledge(offered)
+            status = receiver.status()
+            offered += (status.received - offered) * 2 // 3
+            if not given_up():
+                receiver.offer(offered)
+        assert rests > 2, "this test proves nothing"
+
+
+@pytest.mark.rule("4.8", "5.13")
+def test_the_time_for_which_a_connection_waits_for_room_is_no_time_without_a_connection() -> None:
+    """What Spark was told of fills both bounds, so that the next connection waits before it is subscribed."""
+    with DevBroker(heartbeat=(100, 100)) as broker:
+        broker.publish_many(QUEUE, [b"x" * 10_000] * 300)
+        options = {"maxBufferedBytes": "128k", "maxSpillBytes": "128k", "reconnectTimeout": "2s"}
+        with running(source_options(broker.url, QUEUE, heartbeat="100ms,100ms", **options)) as receiver:
+            wait_until(lambda: receiver.status().pause.since is not None, what="a pause")
+            receiver.offer(receiver.status().received)
+            broker.drop_connections()
+            wait_until(lambda: broker.connects == 2 and receiver.status().pause.since is not None)
+            pause(3.0)
+            assert not receiver.status().subscribed
+            broker.drop_connections()
+            wait_until(lambda: broker.connects == 3 or receiver.status().failure is not None)
+            assert receiver.status().failure is None
