@@ -243,7 +243,7 @@ def test_a_broker_that_died_meanwhile_is_missed_soon_after(devbroker: DevBroker)
 
 @contextmanager
 def subscribing() -> Iterator[tuple[str, list[socket.socket]]]:
-    """A broker that confirms SUBSCRIBE after 1,000 messages and nothing else: its URL, and its connections."""
+    """A broker that confirms SUBSCRIBE after 1,000 messages and nothing else; its URL and its connections."""
     connections: list[socket.socket] = []
 
     def serve(connection: socket.socket) -> None:
