@@ -110,7 +110,8 @@ def test_nothing_is_spilled_if_a_commit_makes_room_in_time(
 ) -> None:
     """But for a block that did not fit."""
     # Memory is freed in whole reads; these are so small that each commit frees some.
-    monkeypatch.setattr("spark_stomp.receiver.pause._MOST_READ", 512 << 10)
+    read = 512 << 10
+    monkeypatch.setattr("spark_stomp.receiver.pause._MOST_READ", read)
     rests, offered, received = 0, 40, 40
     with working(devbroker) as receiver:
 
@@ -120,8 +121,9 @@ def test_nothing_is_spilled_if_a_commit_makes_room_in_time(
 
         while received < ALL:
             wait_until(filled, what="messages")
+            pause(0.1)
             status, committed = receiver.status(), offered
-            assert receiver.frames.spilled_bytes <= 2 * BLOCK
+            assert receiver.frames.spilled_bytes <= 3 * (read + LARGE)
             assert (status.pause.since, status.window_full) == (None, False)
             rests += receiver.frames.memory_is_full
             received = status.received
