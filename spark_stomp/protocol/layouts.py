@@ -26,7 +26,7 @@ from spark_stomp.protocol.frames import HeaderPairs
 LENGTH: Final = "content-length"
 SUBSCRIPTION: Final = "subscription"
 MAX_KNOWN: Final = 8
-MAX_NAMES: Final = 64
+MAX_NAMES: Final = 128
 MAX_CANDIDATES: Final = 64
 COMPILE_EVERY: Final = 256
 """Once the cache is full, a layout is compiled (about 0.5 ms) only after so many unknown ones."""
