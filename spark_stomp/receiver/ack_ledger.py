@@ -42,8 +42,10 @@ class Acks:
 
 @dataclass(frozen=True, slots=True)
 class AckGroup:
-    """ACKs that were sent; the last one carries ``receipt``. ``deadline`` is by the clock of
-    :meth:`~spark_stomp.receiver.pause.BoundedReader.clock`."""
+    """ACKs that were sent; the last one carries ``receipt``.
+
+    ``deadline`` is by :meth:`~spark_stomp.receiver.pause.BoundedReader.clock`.
+    """
 
     acks: Acks
     receipt: str

@@ -82,12 +82,12 @@ class BoundedReader:
 
     def _rest(self, connection: Connection, timeout: float) -> list[Event]:
         self._changed()
-        self._resting, begun = True, time.monotonic()
+        self._resting, before = True, connection.rested
         try:
             return connection.rest(timeout)
         finally:
             self._rested = time.monotonic()
-            self._unread += self._rested - begun
+            self._unread += connection.rested - before
             self._resting = False
 
     def clock(self, at: float | None = None) -> float:

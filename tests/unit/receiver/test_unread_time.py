@@ -78,3 +78,30 @@ def test_the_time_for_which_a_connection_waits_for_room_is_no_time_without_a_con
             broker.drop_connections()
             wait_until(lambda: broker.connects == 3 or receiver.status().failure is not None)
             assert receiver.status().failure is None
+
+
+@pytest.mark.rule("4.8", "5.13")
+def test_nor_does_it_count_before_the_first_subscription() -> None:
+    """The first connection ends after connectTimeout, most of which it waited for room."""
+    connections: list[socket.socket] = []
+
+    def never_subscribed(connection: socket.socket) -> None:
+        connections.append(connection)
+        connection.recv(4096)
+        connection.sendall(b"CONNECTED\nversion:1.2\nheart-beat:100,100\n\n\0")
+        connection.recv(4096)
+        with suppress(OSError):
+            connection.sendall(b"".join(message(number, b"x" * 10_000) for number in range(300)))
+            swallow(connection)
+
+    bounds = {"maxBufferedBytes": "128k", "maxSpillBytes": "128k"}
+    options = {**bounds, "connectTimeout": "2s", "heartbeat": "100ms,100ms"}
+    with (
+        tcp_server(never_subscribed) as port,
+        running(source_options(f"stomp://127.0.0.1:{port}", QUEUE, **options)) as receiver,
+    ):
+        wait_until(lambda: receiver.status().pause.since is not None, what="a pause")
+        pause(3.0)
+        connections[0].shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: len(connections) == 2 or receiver.status().failure is not None)
+        assert receiver.status().failure is None
