@@ -21,7 +21,7 @@ from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
 from spark_stomp.source.tasks import FrameRanges, RowSettings, read_ranges
-from spark_stomp.worker import expect_input
+from spark_stomp.worker import collect_rarely, expect_input
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -111,6 +111,7 @@ class StompStreamReader(DataSourceStreamReader):
         ``planned`` if an earlier run planned one."""
         if self._runtime is None:
             assert self._options is not None, "a task's copy of the reader was asked for offsets"
+            collect_rarely()
             runtime = QueryRuntime(self._options)
             try:
                 runtime.start(begin, planned or begin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pickle
@@ -17,6 +18,7 @@ import pytest
 from support.options import sink_options, source_options
 
 from spark_stomp import worker
+from spark_stomp.devbroker import DevBroker
 from spark_stomp.schema import Projection, SinkColumns
 from spark_stomp.sink.writers import StompStreamWriter
 from spark_stomp.source.stream_reader import StompStreamReader
@@ -68,6 +70,18 @@ def test_what_is_in_the_archive_is_found_all_the_same(archives: list[Path]) -> N
 
 def test_what_was_imported_is_frozen_once() -> None:
     subprocess.run([sys.executable, "-c", FREEZES], check=True, timeout=60)
+
+
+def test_the_process_that_receives_looks_at_all_objects_rarely(devbroker: DevBroker) -> None:
+    before = gc.get_threshold()
+    reader = StompStreamReader(source_options(devbroker.url), Projection.of("body"))
+    try:
+        assert gc.get_threshold() == before
+        reader.latestOffset()
+        assert gc.get_threshold() == (*before[:2], 1_000)
+    finally:
+        reader.stop()
+        gc.set_threshold(*before)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux has TCP_QUICKACK")
