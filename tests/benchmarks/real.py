@@ -44,7 +44,8 @@ GOALS = [
 # Other cases have a fifth of the messages, and no case has more octets in its bodies.
 OTHERS = 5
 MOST_OCTETS = 1_000_000_000
-WARM_UP = 20_000
+# The first query pays for starting workers, and some more of them for what Java compiles.
+WARM_UP = 300_000
 # Bytes bound the batches of larger bodies, and Artemis makes a window of bytes from the prefetch before it
 # saw any: a smaller one lets a single body through.
 LARGE = 1_000_000
@@ -185,7 +186,6 @@ def main() -> None:
     register(spark)
     spark.dataSource.register(ReadyMade)
     for broker in each_broker(arguments.brokers):
-        # The first query pays for starting workers, and for what Java compiles.
         Measurement(spark, broker, every[0], WARM_UP).round(["default"])
         for load in every:
             measurement = Measurement(spark, broker, load, arguments.messages)
