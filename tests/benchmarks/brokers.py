@@ -20,8 +20,8 @@ from benchmarks.programs import Json, program
 __all__ = ["NAMES", "BenchmarkBroker", "each_broker", "new_queue", "running"]
 
 NAMES = ("rabbitmq", "activemq", "artemis")
-# Room for a filled queue, the compiler that a broker in earnest has, and the collector that takes the least of
-# two shared cores: with that of Java's choice Artemis stood still for up to 0.8 seconds of each one or two.
+# Room for a filled queue, the compiler that a broker in earnest has, and the collector that takes least of
+# two shared cores: with Java's own choice Artemis stood still for up to 0.8 seconds again and again.
 _JAVA_OPTIONS = ("-Xms8g", "-Xmx8g", "-XX:+UseParallelGC")
 _PREFETCH = {"activemq": "activemq.prefetchSize", "artemis": "consumer-window-size"}
 _HEADERS_OF_A_FRAME = 350
