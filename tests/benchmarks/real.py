@@ -172,7 +172,8 @@ class Measurement:
         return {"value": rate(frame, self._messages, warm_up=False), "messages": self._messages}
 
     def _with_journal(self, ack_after: str, queue: str) -> Figures:
-        with tempfile.TemporaryDirectory() as folder:
+        # The process that receives may outlive its query for a moment.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             return self._through_spark({"journal": f"{folder}/journal", "ackAfter": ack_after}, queue)
 
     def _options(self, queue: str) -> dict[str, str]:
