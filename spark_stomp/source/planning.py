@@ -216,13 +216,18 @@ class Situation:
             one.acks_pending or not one.subscribed or one.pause.since is not None for one in self.statuses
         ):
             return 0.0
-        return self.now - max(status.last_active for status in self.statuses)
+        return self.now - self.last_active
+
+    @property
+    def last_active(self) -> float:
+        """When the last message came, or when something happened that could bring one."""
+        return max(status.last_active for status in self.statuses)
 
     @property
     def refill_left(self) -> float:
         """Seconds for which the window may still be waited for."""
         acking = any(map(_may_be_confirmed, self.statuses))
-        until = self.last.refill_until(self.new, self.pending_since, acking=acking)
+        until = self.last.refill_until(self.new, self.pending_since, self.last_active, acking=acking)
         return max(0.0, until - self.now)
 
     @property

@@ -11,7 +11,8 @@ more seconds than this, ..."""
 
 STALL_PART, STALL_MAX, STALL_GAP = 0.9, 1.0, 2.0
 """... these if many messages came and less than half as many are there: the broker stands still,
-or sends the first messages no later than so many seconds after the last batch, ..."""
+or sends the first messages no later than so many seconds after the last batch. If they come fast, the part
+counts from the latest one, ..."""
 
 REFILL_RATE = 100.0
 """... and if there is something, only after a batch that had so many messages a second."""
@@ -35,17 +36,22 @@ class LastBatch:
     ended: float = 0.0
     left_many: bool = False
 
-    def refill_until(self, new: int, since: float | None, *, acking: bool) -> float:
+    def refill_until(self, new: int, since: float | None, heard: float, *, acking: bool) -> float:
         """How long the next batch may wait for the window to fill again, while ``new`` messages are there.
 
         ``since``: when the oldest of them was first seen. A broker that stood still sends few at first, so
-        that the wait counts from there unless that was long after the last batch. ``acking``: the broker has
-        not confirmed all ACKs, so it is sure to be busy with them.
+        that the wait counts from there unless that was long after the last batch. ``heard``: when the latest
+        came; if they come fast enough, the wait counts from there. ``acking``: the broker has not confirmed
+        all ACKs, so it is sure to be busy with them.
         """
         if not (self.is_busy and 2 * new < self.messages):
             return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)
         begun = self.ended if since is None or since > self.ended + STALL_GAP else max(self.ended, since)
-        return begun + (STALL_MAX if acking else min(self.seconds * STALL_PART, STALL_MAX))
+        # At the rate so far, half as many as in this batch will be there before the longest wait is over.
+        fast_enough = 2 * new * STALL_MAX >= self.messages * (heard - begun)
+        silent_since = max(begun, heard) if fast_enough else begun
+        longest = begun + STALL_MAX
+        return longest if acking else min(silent_since + self.seconds * STALL_PART, longest)
 
     @property
     def is_slow(self) -> bool:

@@ -126,6 +126,22 @@ class TestRefill:
         assert self.decided(new=9, last=longer, since=0.5, after=1.49, **more) is Decision.WAIT
         assert self.decided(new=9, last=longer, since=0.5, after=1.51, **more) is Decision.CUT
 
+    def test_as_long_as_they_come_fast_enough(self) -> None:
+        """1,500 of 6,000 within 0.26 s: at that rate 3,000 are there within a second."""
+        busy = LastBatch(6_000, 0.3, ended=0.0)
+
+        def at(after: float, new: int, heard: float) -> Decision:
+            status = replace(STATUS, last_active=heard)
+            return self.decided(new=new, last=busy, window=40_000, status=status, after=after)
+
+        assert at(after=0.28, new=1_500, heard=0.26) is Decision.WAIT
+        assert at(after=0.52, new=1_500, heard=0.26) is Decision.WAIT
+        assert at(after=0.54, new=1_500, heard=0.26) is Decision.CUT
+        assert at(after=0.99, new=2_999, heard=0.99) is Decision.WAIT
+        assert at(after=1.01, new=2_999, heard=0.99) is Decision.CUT
+        # One in ten milliseconds is too slow.
+        assert at(after=0.28, new=26, heard=0.26) is Decision.CUT
+
     def test_and_no_longer_than_a_moment(self) -> None:
         slow = LastBatch(1_000, 9.0, ended=0.0)
         assert self.decided(new=600, last=slow, after=REFILL_MAX - 0.01) is Decision.CUT
