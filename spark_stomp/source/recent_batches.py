@@ -41,8 +41,8 @@ class LastBatch:
 
         ``since``: when the oldest of them was first seen. A broker that stood still sends few at first, so
         that the wait counts from there unless that was long after the last batch. ``heard``: when the latest
-        came; if they come fast enough, the wait counts from there. ``acking``: the broker has not confirmed
-        all ACKs, so it is sure to be busy with them.
+        came, or a receipt for ACKs; if they come fast enough, the wait counts from there. ``acking``: the
+        broker has not confirmed all ACKs, so it is sure to be busy with them.
         """
         if not (self.is_busy and 2 * new < self.messages):
             return self.ended + min(self.seconds * REFILL_PART, REFILL_MAX)

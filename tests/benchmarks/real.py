@@ -44,7 +44,7 @@ GOALS = [
 # Other cases have a fifth of the messages, and no case has more octets in its bodies.
 OTHERS = 5
 MOST_OCTETS = 1_000_000_000
-# The first query pays for starting workers, and some more of them for what Java compiles.
+# So many messages pay for starting workers and for what Java compiles.
 WARM_UP = 300_000
 # Bytes bound the batches of larger bodies, and Artemis makes a window of bytes from the prefetch before it
 # saw any: a smaller one lets a single body through.

@@ -73,7 +73,11 @@ def test_what_was_imported_is_frozen_once() -> None:
 
 
 def test_the_process_that_receives_looks_at_all_objects_rarely(devbroker: DevBroker) -> None:
+    given = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)  # another test's reader may have set it in this process
     before = gc.get_threshold()
+    if before[2] != 10:
+        pytest.skip("this Python has no such threshold")
     reader = StompStreamReader(source_options(devbroker.url), Projection.of("body"))
     try:
         assert gc.get_threshold() == before
@@ -81,7 +85,7 @@ def test_the_process_that_receives_looks_at_all_objects_rarely(devbroker: DevBro
         assert gc.get_threshold() == (*before[:2], 1_000)
     finally:
         reader.stop()
-        gc.set_threshold(*before)
+        gc.set_threshold(*given)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux has TCP_QUICKACK")
