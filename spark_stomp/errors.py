@@ -44,6 +44,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     │       └── RowWithoutKey           STOMP_SINK_ROW_WITHOUT_KEY   all columns of dedupKey are null
     └── DeliveryError
         ├── ReceiptTimeout          STOMP_RECEIPT_TIMEOUT
+        ├── AcksRefused             STOMP_ACKS_REFUSED       an ERROR answers ACKs again and again
         ├── OffsetError             STOMP_OFFSET_INVALID
         ├── RangeUnavailable        STOMP_RANGE_UNAVAILABLE
         ├── CheckpointMismatch      STOMP_CHECKPOINT_MISMATCH
@@ -300,6 +301,12 @@ class ReceiptTimeout(DeliveryError):
     """A receipt of the broker did not come in time."""
 
     code = "STOMP_RECEIPT_TIMEOUT"
+
+
+class AcksRefused(DeliveryError):
+    """The broker answers the ACKs of a message with an ERROR each time; the message is still there."""
+
+    code = "STOMP_ACKS_REFUSED"
 
 
 class OffsetError(DeliveryError):

@@ -27,6 +27,10 @@ Ids = Sequence[bytes | None]
 """The stable ids of consecutive frames as on the wire; None for a frame without one."""
 
 
+ID_TIME = b"@"
+"""Stands in a stable id between the broker's number and its time (``Dialect.id_time_header``)."""
+
+
 class MessageKey(NamedTuple):
     """What identifies a message on every connection (contract 4.2).
 

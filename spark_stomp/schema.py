@@ -53,8 +53,8 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "stable_id",
         (STRING,),
         True,
-        "an id that survives redelivery (the broker's own, or the header that `idHeader` names); null where "
-        "there is none",
+        "an id that survives redelivery (the broker's own, on Artemis with its time, or the header that "
+        "`idHeader` names); null where there is none",
     ),
     Column("content_type", (STRING,), True, "the `content-type` header as sent; null when absent"),
     Column("redelivered", (BOOLEAN,), True, "the `redelivered` header; null where the broker says nothing"),

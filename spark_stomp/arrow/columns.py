@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_stomp.framebatch import ID_TIME
+
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -221,6 +223,11 @@ def after_last(values: pa.Array, separator: str | None) -> pa.Array:
     if separator is None:
         return values
     return pc.replace_substring_regex(values, f"(?s)^.*{re.escape(separator)}", "")
+
+
+def timed(ids: pa.Array, times: pa.Array) -> pa.Array:
+    """The ids, each completed by its time, as the receiver has them."""
+    return pc.binary_join_element_wise(ids, times.fill_null(""), ID_TIME.decode())
 
 
 def _all_true(flags: pa.Array) -> bool:

@@ -47,12 +47,14 @@ class RowRules:
         body_decode_errors: what an undecodable body gives if ``body`` is a string: an error, null, or
             null with the reason in the column ``malformed``.
         id_separator: the ``stable_id`` is the part of the header after the last one; None means all of it.
+        id_time_header: the header with the time that completes it; None if it is complete.
     """
 
     id_header: str | None
     timestamp_unit: Literal["ms", "s"]
     body_decode_errors: OnError = "error"
     id_separator: str | None = None
+    id_time_header: str | None = None
 
 
 def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) -> pa.RecordBatch:
@@ -118,7 +120,10 @@ def _column(field: pa.Field, rows: AnyRows, rules: RowRules, count: int) -> pa.A
         case "stable_id":
             if rules.id_header is None:
                 return columns.nulls(count)
-            return columns.after_last(rows.column(rules.id_header), rules.id_separator)
+            ids = columns.after_last(rows.column(rules.id_header), rules.id_separator)
+            return (
+                ids if rules.id_time_header is None else columns.timed(ids, rows.column(rules.id_time_header))
+            )
         case "redelivered":
             return columns.redelivered(rows.column("redelivered"))
         case "timestamp":

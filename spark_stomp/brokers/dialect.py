@@ -7,12 +7,15 @@ that header. Nothing here opens a connection. docs/brokers.md says how to add a 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
+from spark_stomp.brokers import streams
 from spark_stomp.brokers.durable import PLAIN, DurableTopics, Subscription
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
 from spark_stomp.errors import UnsupportedError
+from spark_stomp.framebatch import ID_TIME, Ends, Ids
 
 Headers = tuple[tuple[str, str], ...]
 Kind = Literal["queue", "topic", "unknown"]
@@ -23,6 +26,7 @@ _ASSUMED_FRAME_BYTES = 4096
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"
+_DELETING = (("auto-delete", "true"), ("exclusive", "true"), ("durable", "false"), ("x-expires", None))
 _KINDS: dict[str, Kind] = {"ANYCAST": "queue", "MULTICAST": "topic"}
 
 
@@ -42,6 +46,14 @@ class Dialect:
         there is none.
     id_separator : the part of ``id_header`` up to the last one of these names the delivery, the rest names
         the message; None if the whole value names the message.
+    ack_header : MESSAGE header with the handle that an ACK names, if a producer's header may precede the
+        ``ack`` of STOMP 1.2; None if none does.
+    id_time_header : MESSAGE header with the time at which the broker took the message. It completes the id
+        of a broker that numbers its messages anew in each of its lives; None if no id is given twice.
+    forged_versions : versions of STOMP under which a producer's headers replace the broker's own.
+    offset_header : MESSAGE header that every message of a stream has; None if the broker has no streams.
+    deleting_headers : SUBSCRIBE headers by which the broker declares a queue that it deletes with its
+        messages: names and values, None for any value.
     timestamp_unit : unit of the ``timestamp`` header of a MESSAGE.
     selectors : False if the broker ignores the ``selector`` header.
     browse_headers : SUBSCRIBE headers that show a queue without consuming it; None if it cannot be browsed.
@@ -58,6 +70,8 @@ class Dialect:
     one_connection_per_client : True if only one connection at a time may have a ``client-id``.
     redelivery_limit : by default the broker drops or dead-letters a message after so many deliveries; None if
         it has no such limit.
+    marks_redelivered : False if ``redelivered:true`` stands only on some of the messages that a lost
+        connection had.
     unsubscribe_returns : True if messages returned by UNSUBSCRIBE do not count as delivered.
     outgoing : what it makes of a SEND.
     """
@@ -69,6 +83,11 @@ class Dialect:
     page_size: int | None = None
     id_header: str | None = None
     id_separator: str | None = None
+    ack_header: str | None = None
+    id_time_header: str | None = None
+    forged_versions: tuple[str, ...] = ()
+    offset_header: str | None = None
+    deleting_headers: tuple[tuple[str, str | None], ...] = ()
     timestamp_unit: Literal["ms", "s"] = "ms"
     selectors: bool = True
     browse_headers: Headers | None = None
@@ -82,6 +101,7 @@ class Dialect:
     durable_topics: DurableTopics | None = None
     one_connection_per_client: bool = False
     redelivery_limit: int | None = None
+    marks_redelivered: bool = True
     unsubscribe_returns: bool = False
     outgoing: Outgoing = GENERIC
 
@@ -146,9 +166,21 @@ class Dialect:
             "subscription is there to get it, and drops it"
         )
 
-    def stable_id(self, raw: bytes) -> bytes:
-        """The part of ``id_header``'s raw value that stays the same when the message is delivered again."""
-        return raw if self.id_separator is None else raw.rpartition(self.id_separator.encode())[2]
+    def stable_ids(self, ids: Ids, data: bytes, ends: Ends) -> list[bytes | None]:
+        """What stays the same of each frame's raw ``id_header`` if the message is redelivered.
+
+        ``data`` and ``ends`` are the frames, as in :class:`FrameBatch`. An empty id names nothing.
+        """
+        stable = [raw or None for raw in ids]
+        if self.id_separator is not None:
+            separator = self.id_separator.encode()
+            stable = [raw and raw.rpartition(separator)[2] for raw in stable]
+        if self.id_time_header is not None:
+            line = f"\n{self.id_time_header}:".encode()
+            frames = pairwise((0, *map(int, ends)))
+            times = [_value(data, line, begin, end) for begin, end in frames]
+            stable = [raw and raw + ID_TIME + time for raw, time in zip(stable, times, strict=True)]
+        return stable
 
     def _queue_headers(self, destination: str) -> Headers:
         return self.queue_subscribe_headers if destination.startswith(self.queue_prefixes) else ()
@@ -236,7 +268,7 @@ class Dialect:
         ``receivers`` subscribe to ``destination`` in parallel, with ``headers`` besides the dialect's own.
         ``durable``: the subscription has a name.
         """
-        self.check_selector(headers)
+        self._check_queue(destination, headers, allow_loss=allow_loss)
         self._check_headers(destination, headers)
         if receivers > 1:
             self._check_sharing(destination, headers, receivers, durable)
@@ -249,13 +281,24 @@ class Dialect:
             )
 
     def check_batch_read(self, destination: str, headers: Headers, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError if a batch read of ``destination`` could not show what is there."""
-        self.check_selector(headers)
+        """Raise UnsupportedError if a batch read of ``destination`` could not show what is there, or would
+        delete it."""
+        self._check_queue(destination, headers, allow_loss=allow_loss)
         if self.is_topic(destination, headers) and not allow_loss:
             raise UnsupportedError(
                 f"{destination} is a topic, which keeps no messages: a batch read would show only what is "
                 "published while it reads. Read from a queue, or as a stream, or accept that with "
                 "allowLoss = true"
+            )
+
+    def check_version(self, version: str) -> None:
+        """Raise UnsupportedError if a MESSAGE cannot be trusted under ``version`` of STOMP."""
+        if version in self.forged_versions:
+            raise UnsupportedError(
+                f"the connection speaks STOMP {version}, and there Artemis, which then does not give its "
+                "name, lets a producer replace the headers that name a delivery: an ACK may be for another "
+                "message. Use STOMP 1.1 or 1.2 (acceptVersions). If this is another broker, name it in the "
+                "option broker, or say generic there"
             )
 
     def check_selector(self, headers: Headers) -> None:
@@ -265,6 +308,20 @@ class Dialect:
                 f"selector is given, but this broker ({self.name}) does not select: every message would "
                 "come. Filter the rows instead, or bind a queue to what you want"
             )
+
+    def _check_queue(self, destination: str, headers: Headers, *, allow_loss: bool) -> None:
+        """Raise UnsupportedError for headers that the broker ignores, or that make a queue which loses."""
+        self.check_selector(headers)
+        streams.check_headers(destination, headers)
+        deleting = {} if allow_loss else dict(self.deleting_headers)
+        for name, value in headers:
+            if name in deleting and deleting[name] in (None, value.strip().lower()):
+                raise UnsupportedError(
+                    f"subscribeHeaders has {name}: {value}, so this broker ({self.name}) deletes the queue "
+                    f"of {destination} with all messages in it when its connection breaks, when it is "
+                    "unused, or when the broker restarts. Leave that header out, or accept the loss with "
+                    "allowLoss = true"
+                )
 
     def check_client_id(self, client_id: str | None, connections: int) -> None:
         """Raise UnsupportedError if so many connections of one query may not share ``client_id``."""
@@ -322,6 +379,8 @@ DIALECTS: tuple[Dialect, ...] = (
         name="rabbitmq",
         server_prefix="rabbitmq",
         prefetch_header="prefetch-count",
+        offset_header="x-stream-offset",
+        deleting_headers=_DELETING,
         timestamp_unit="s",
         # It ignores the header and delivers everything.
         selectors=False,
@@ -341,6 +400,11 @@ DIALECTS: tuple[Dialect, ...] = (
         # "consumer,message": the first part changes with the consumer.
         id_header="message-id",
         id_separator=",",
+        # It equals ack, and comes first. Of two ack headers the first one is the producer's.
+        ack_header="message-id",
+        # Two nodes, or one whose data was deleted, give the same numbers. A producer's header follows it.
+        id_time_header="timestamp",
+        forged_versions=("1.0",),
         # It ignores "browser:true" and would consume the messages.
         browse_headers=None,
         # Without these the destination is an address that keeps nothing, unless the acceptor has prefixes.
@@ -353,6 +417,8 @@ DIALECTS: tuple[Dialect, ...] = (
             "durable-subscription-name", needs_client_id=True, shared=True, by_name_alone=True
         ),
         redelivery_limit=10,
+        # Of what a lost connection had, only the first message.
+        marks_redelivered=False,
         unsubscribe_returns=True,
         outgoing=ARTEMIS,
     ),
@@ -376,8 +442,15 @@ DIALECTS: tuple[Dialect, ...] = (
         one_connection_per_client=True,
         outgoing=ACTIVEMQ,
     ),
-    Dialect(name="generic"),
+    # RabbitMQ, if it hides its name.
+    Dialect(name="generic", deleting_headers=_DELETING),
 )
+
+
+def _value(data: bytes, line: bytes, begin: int, end: int) -> bytes:
+    """The value of the first header line in [begin, end) that begins with ``line``; empty without one."""
+    at = data.find(line, begin, end)
+    return b"" if at < 0 else data[at + len(line) : data.find(b"\n", at + 1, end)]
 
 
 def dialect_named(name: str) -> Dialect:
@@ -393,4 +466,5 @@ def dialect_for(server: str | None, broker: str = "auto") -> Dialect:
     for dialect in DIALECTS:
         if dialect.server_prefix is not None and product.startswith(dialect.server_prefix):
             return dialect
-    return dialect_named("generic")
+    # Artemis, too, says nothing of itself under STOMP 1.0.
+    return replace(dialect_named("generic"), forged_versions=("1.0",))

@@ -87,18 +87,19 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         """An id that no other receipt of this connection has."""
         return self._ids.new_receipt()
 
-    def collect_ids(self, id_header: str) -> None:
-        """Collect the raw value of this header as stable id, from the next block of messages on.
+    def collect(self, *, id_header: str | None, ack_header: str | None = None) -> None:
+        """Collect the raw values of these headers as stable id and as handle of an ACK.
 
-        Which header survives redelivery depends on the broker, and CONNECTED names the broker. Call this
-        before the first SUBSCRIBE.
+        Which header survives redelivery, and which a producer cannot set, depends on the broker, and
+        CONNECTED names the broker. Call this before the first SUBSCRIBE. ``ack_header`` None: what the
+        version names.
 
         Raises:
             LocalProtocolError: the session is not connected, or was not configured to ``scan``.
         """
         if not isinstance(self._source, FrameScanner):
             raise LocalProtocolError("only a connected session that leaves messages as bytes collects ids")
-        self._source.id_header = id_header
+        self._source.collect(id_header=id_header, ack_header=ack_header)
 
     # --- what we send
 

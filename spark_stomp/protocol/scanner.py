@@ -119,6 +119,7 @@ class FrameScanner(FrameReader):
         self._tolerant = tolerant
         super().__init__(version, limits)
         self._id_header = id_header
+        self._ack_header: str | None = None
         self._subscriptions: tuple[str, ...] = ()
         self._layouts: LayoutCache[RunLayout] = LayoutCache(self._compile)
         self._runs = RunFinder()
@@ -129,19 +130,18 @@ class FrameScanner(FrameReader):
         version, id_header = self.version, self._id_header
         self._layouts.clear()
         # STOMP 1.2 "ACK": by ack. 1.1 and 1.0 "ACK": by message-id.
-        self._ack_headers = ("ack", "message-id") if version == "1.2" else ("message-id",)
+        own = () if self._ack_header is None else (self._ack_header,)
+        self._ack_headers = own or (("ack", "message-id") if version == "1.2" else ("message-id",))
         self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
         self._raw_ack_headers = tuple([name.encode() for name in self._ack_headers])
         self._raw_id_header = None if id_header is None else escape(id_header, version).encode()
 
-    @property
-    def id_header(self) -> str | None:
-        """The header that holds the stable id; a new one holds from the next block on."""
-        return self._id_header
+    def collect(self, *, id_header: str | None, ack_header: str | None = None) -> None:
+        """Collect stable ids and ack handles from these headers, from the next block on.
 
-    @id_header.setter
-    def id_header(self, name: str | None) -> None:
-        self._id_header = name
+        ``ack_header`` None: from those that the version names.
+        """
+        self._id_header, self._ack_header = id_header, ack_header
         self._settings_changed()
 
     def collect_from(self, subscription: str) -> None:

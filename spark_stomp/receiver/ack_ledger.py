@@ -100,6 +100,12 @@ class AckLedger:
         return len(self._groups) - len(self._receipted)
 
     @property
+    def unconfirmed(self) -> list[bytes]:
+        """The handles of the groups that :attr:`awaited` counts."""
+        groups = (group for group in self._groups.values() if group.receipt not in self._receipted)
+        return [handle for group in groups for handle in group.acks.handles]
+
+    @property
     def next_deadline(self) -> float | None:
         """When the oldest awaited receipt is overdue; None if none is awaited."""
         return min(

@@ -58,6 +58,8 @@ class Deliveries:
         self._ledger: AckLedger | None = None
         self._keyed = False
         self._counts = Counts()
+        self.unmarked = 0
+        """Known messages that came again without being marked as redelivered."""
 
     @property
     def committed(self) -> int:
@@ -135,6 +137,7 @@ class Deliveries:
                 self.frames.abandon(held)
             for repeat in repeats:
                 self._attach(*repeat, received_at)
+            self.unmarked += max(0, len(repeats) - marked)
 
     def room(self) -> int:
         """How many bytes there is room for; 0 or less if there is none. For the receiver's thread.
@@ -187,6 +190,12 @@ class Deliveries:
         """How many groups of ACKs were sent whose receipt has not come."""
         ledger = self._ledger
         return 0 if ledger is None else ledger.awaited
+
+    @property
+    def unconfirmed_acks(self) -> list[bytes]:
+        """The handles of ACKs that were sent and not confirmed, in the order of sending."""
+        with self._index.lock:
+            return [] if self._ledger is None else self._ledger.unconfirmed
 
     @property
     def receipt_deadline(self) -> float | None:

@@ -19,6 +19,7 @@ from functools import partial
 
 from spark_stomp.brokers import PLAIN, Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
+    AcksRefused,
     ClientIdInUse,
     DeliveryError,
     MalformedMessageError,
@@ -36,16 +37,19 @@ from spark_stomp.protocol import (
     ReceiptReceived,
 )
 from spark_stomp.protocol.versions import ack_modes
+from spark_stomp.quoting import quoted
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.stream_check import may_be_stream, require_queue
 from spark_stomp.receiver.subscription import (
     choose_subscription,
     page_limit_detector,
     page_limit_warning,
     risks,
+    unmarked_warning,
 )
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.retry import Retry, may_recover, out_of_time
@@ -57,6 +61,11 @@ _POLL = 1.0
 # whole batch to read sends nothing meanwhile; so it gets them bit by bit, and messages come in between.
 _ACK_GROUP = 1_000
 _ACK_GROUPS = 4
+# So many times in a row an ERROR may answer ACKs. Each time costs every un-acked message one delivery, and
+# some brokers drop a message after ten.
+_MOST_REFUSED_ACKS = 3
+# So many messages that were taken for redelivered ones, and not marked so, are worth a warning.
+_MANY_UNMARKED = 100
 
 
 class Receiver:
@@ -93,6 +102,8 @@ class Receiver:
         self._reader = BoundedReader(settings, deliveries, self._notify, self._stopping)
         self._failure: StompError | None = None
         self._refused: MalformedMessageError | None = None
+        self._refused_acks = 0
+        self._is_queue = False
         self._stop_deadline: float | None = None
         self._thread = threading.Thread(
             target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
@@ -248,14 +259,14 @@ class Receiver:
         connection.require_open()
         session, options, destination = connection.session, self._options, self._settings.destination
         self._dialect = dialect_for(session.server, options.connection.broker)
-        self._subscription = choose_subscription(self._dialect, self._settings)
+        self._subscription, self._is_queue = choose_subscription(self._dialect, self._settings), False
         # 1.0 has no client-individual. Its cumulative ACKs do the same here, since they go out in the order
         # of delivery and never beyond what is committed. A redelivered message that is ACKed ahead of its
         # turn would break that order, so under 1.0 every message counts as new.
         individual = "client-individual" in ack_modes(session.version or "1.0")
+        self._dialect.check_version(session.version or "1.0")
         id_header = options.id_header or self._dialect.id_header
-        if id_header is not None:
-            session.collect_ids(id_header)
+        session.collect(id_header=id_header, ack_header=self._dialect.ack_header)
         headers = self._prefetch_headers() + self._subscription.headers
         self._page_limit = page_limit_detector(self._dialect, self._settings, self._prefetch)
         receipt = session.new_receipt()
@@ -337,15 +348,31 @@ class Receiver:
                 self._take_malformed(connection, event)
             elif isinstance(event, ReceiptReceived):
                 self._deliveries.confirm(event.receipt_id)
+                self._refused_acks = 0
                 self._last_active = time.monotonic()
                 self._reader.receipt_came()
                 self._page_limit.acks_confirmed(self._last_active)
             elif isinstance(event, MessageReceived):
                 self._warn_once("stray", event.stray)
             elif isinstance(event, ErrorReceived):
-                raise connection.error_of(event)
+                raise self._error_of(connection, event)
         if events:
             self._notify()
+
+    def _error_of(self, connection: Connection, event: ErrorReceived) -> StompError:
+        """The error for an ERROR frame; AcksRefused if such a frame answered the last few ACKs, too."""
+        error, handles = connection.error_of(event), self._deliveries.unconfirmed_acks
+        self._refused_acks += bool(handles)
+        if not handles or self._refused_acks < _MOST_REFUSED_ACKS:
+            return error
+        names = [handle.decode(errors="replace") for handle in handles]
+        quoted_by_broker = [name for name in names if name in error.message]
+        name = max(quoted_by_broker, key=len, default=names[0])
+        return AcksRefused(
+            f"{self._settings.destination}: {self._refused_acks} times in a row the broker answered ACKs "
+            f"with an ERROR, so that nothing can be acknowledged. The message is the one whose ack or "
+            f"message-id header is {quoted(name)}; it is still there. The last answer: {error.message}"
+        )
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
         """Take the message with its reason, or refuse it: no more is taken from this connection."""
@@ -366,6 +393,9 @@ class Receiver:
                 f"{connection.peer} sent a MESSAGE that names nothing to acknowledge it by "
                 "(no ack and no message-id header); it stays un-acked on the broker"
             )
+        if not self._is_queue and may_be_stream(self._dialect, block.data):
+            require_queue(self._options.connection, self._settings.destination, self._subscription)
+            self._is_queue = True
         self._deliveries.receive(
             self._with_stable_ids(block),
             received_at=time.time_ns() // 1_000,
@@ -373,16 +403,17 @@ class Receiver:
             dialect=self._dialect.name,
         )
         self._last_active = time.monotonic()
+        if self._dialect.marks_redelivered and self._deliveries.unmarked >= _MANY_UNMARKED:
+            self._warn_once("unmarked", unmarked_warning(self._dialect, self._settings))
         if self._page_limit.delivered(len(block.ends), self._last_active):
             limit = self._page_limit.limit
             self._warn_once("page limit", page_limit_warning(self._dialect, self._settings, limit))
 
     def _with_stable_ids(self, block: MessageBlock) -> MessageBlock:
-        """The block with stable ids: the dialect knows which part of its own header is stable."""
+        """The block with stable ids: the dialect knows what of its own headers is stable."""
         if self._dialect.id_separator is None or self._options.id_header is not None:
             return block
-        stable = self._dialect.stable_id
-        return replace(block, ids=[None if raw is None else stable(raw) for raw in block.ids])
+        return replace(block, ids=self._dialect.stable_ids(block.ids, block.data, block.ends))
 
     def _send_acks(self, connection: Connection) -> bool:
         """Send a group of the ACKs that are due, if there is room for one; whether to come again at once."""

@@ -54,6 +54,17 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
         )
 
 
+def unmarked_warning(dialect: Dialect, settings: ReceiverSettings) -> str:
+    """What to look at if many messages were taken for redelivered ones without being marked so."""
+    header = settings.options.id_header or dialect.id_header
+    return (
+        f"many messages of {settings.destination} have the id ({header}) and the body of a message that this "
+        "query had before, and the broker did not mark them as redelivered. They count as the same messages: "
+        "no second row. That is right after the broker was killed. If it was not, different messages have "
+        "one id: let the producers set an id of their own, and name its header in idHeader"
+    )
+
+
 def page_limit_detector(dialect: Dialect, settings: ReceiverSettings, prefetch: int) -> PageLimitDetector:
     """What is to be learned of a page limit on one connection with this ``prefetch``."""
     options = settings.options

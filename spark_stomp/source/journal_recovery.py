@@ -50,8 +50,8 @@ def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | Non
     if name is None:
         return [None] * len(batch.ends)
     ids = _raw_ids(batch, name)
-    if id_header is None and dialect.id_separator is not None:
-        return [dialect.stable_id(raw) if raw else None for raw in ids]
+    if id_header is None:
+        return dialect.stable_ids(ids, bytes(batch.data), batch.ends)
     return [raw or None for raw in ids]
 
 

@@ -53,6 +53,7 @@ class RowSettings:
             timestamp_unit=dialect.timestamp_unit,
             body_decode_errors=self.body_decode_errors,
             id_separator=None if self.id_header else dialect.id_separator,
+            id_time_header=None if self.id_header else dialect.id_time_header,
         )
 
 

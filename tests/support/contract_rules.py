@@ -12,6 +12,7 @@ SOURCE = "unit/source"
 EVIDENCE = f"{SOURCE}/test_commits.py"
 READER = f"{SOURCE}/test_stream_reader.py"
 RECEIVER = "unit/receiver/test_receiver.py"
+HOSTILE = "unit/receiver/test_hostile_messages.py"
 PAUSE = "unit/receiver/test_pause.py"
 UNREAD = "unit/receiver/test_unread_time.py"
 PAUSED = f"{SOURCE}/test_paused_query.py"
@@ -303,6 +304,22 @@ RULES = [
     ),
     Broken(
         "4.2",
+        "the time is a part of an id of Artemis",
+        "brokers.dialect:Dialect.stable_ids",
+        "self.id_time_header is not None",
+        "False",
+        "unit/brokers/test_dialect.py::test_an_id_of_artemis_has_the_time_of_its_own_frame",
+    ),
+    Broken(
+        "4.2",
+        "many repeats that are not marked are worth a warning",
+        "receiver.receiver:Receiver._take",
+        "self._dialect.marks_redelivered and self._deliveries.unmarked >= _MANY_UNMARKED",
+        "False",
+        f"{HOSTILE}::TestUnmarkedRepeats::test_many_are_worth_one_warning",
+    ),
+    Broken(
+        "4.2",
         "the same message by another entry of the option destination is a new message",
         "receiver.dedup:frame_keys",
         "MessageKey(destination, name, digest, entry)",
@@ -399,6 +416,38 @@ RULES = [
         "self._source.collect_from(subscription_id)",
         "pass",
         f"{RECEIVER}::test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack",
+    ),
+    Broken(
+        "4.10",
+        "the handle is taken from the header that is the broker's",
+        "protocol.scanner:FrameScanner._settings_changed",
+        "() if self._ack_header is None else (self._ack_header,)",
+        "()",
+        "unit/protocol/test_scanner.py::TestSettings::test_the_handle_may_be_in_a_header_of_its_own",
+    ),
+    Broken(
+        "4.10",
+        "a version under which nothing can be trusted is refused",
+        "brokers.dialect:Dialect.check_version",
+        "version in self.forged_versions",
+        "False",
+        "unit/brokers/test_dialect.py::test_under_stomp_10_artemis_says_nothing_that_can_be_trusted",
+    ),
+    Broken(
+        "4.11",
+        "ACKs that are refused again and again end the query",
+        "receiver.receiver:Receiver._error_of",
+        "self._refused_acks < _MOST_REFUSED_ACKS",
+        "True",
+        f"{HOSTILE}::TestRefusedAcks::test_three_in_a_row_fail_the_query_and_name_the_message",
+    ),
+    Broken(
+        "4.11",
+        "a receipt for ACKs in between begins anew",
+        "receiver.receiver:Receiver._handle",
+        "self._refused_acks = 0",
+        "pass",
+        f"{HOSTILE}::TestRefusedAcks::test_a_receipt_in_between_begins_anew",
     ),
     Broken(
         "5.1",
@@ -888,6 +937,15 @@ RULES = [
         "unit/brokers/test_dialect.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss",
     ),
     Broken(
+        "7.5",
+        "a queue that ends with its connection needs allowLoss",
+        "brokers.dialect:Dialect._check_queue",
+        "{} if allow_loss else dict(self.deleting_headers)",
+        "{}",
+        "unit/brokers/test_dialect.py::TestQueuesThatLose::"
+        "test_a_queue_that_goes_with_its_connection_needs_consent",
+    ),
+    Broken(
         "7.6",
         "behind a refused message nothing is taken",
         "receiver.receiver:Receiver._take",
@@ -950,6 +1008,22 @@ RULES = [
         "batch.malformed is not None and MALFORMED not in projection.columns",
         "False",
         f"{MALFORMED}::test_a_journal_of_them_is_not_read_without_the_column",
+    ),
+    Broken(
+        "7.9",
+        "the headers of SUBSCRIBE ask for no stream",
+        "brokers.dialect:Dialect._check_queue",
+        "streams.check_headers(destination, headers)",
+        "pass",
+        "unit/brokers/test_dialect.py::TestQueuesThatLose::test_a_stream_is_refused_whatever_is_consented_to",
+    ),
+    Broken(
+        "7.9",
+        "the broker is asked at the first message of what may be a stream",
+        "receiver.receiver:Receiver._take",
+        "not self._is_queue and may_be_stream(self._dialect, block.data)",
+        "False",
+        f"{HOSTILE}::TestStreams::test_the_broker_is_asked_once_and_believed",
     ),
     Broken(
         "J.1",

@@ -21,10 +21,13 @@ def unused_port() -> int:
 
 
 @contextmanager
-def tcp_server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A server on loopback that treats each connection with ``serve``, one at a time; yields its port."""
+def tcp_server(serve: Callable[[socket.socket], None], *, together: bool = False) -> Iterator[int]:
+    """A server on loopback that treats each connection with ``serve``; yields its port.
+
+    ``together``: at the same time, else one after the other.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=_serve_all, args=(listener, serve), daemon=True)
+        thread = threading.Thread(target=_serve_all, args=(listener, serve, together), daemon=True)
         thread.start()
         yield listener.getsockname()[1]
         with contextlib.suppress(OSError):
@@ -32,12 +35,19 @@ def tcp_server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
     thread.join(PATIENCE)
 
 
-def _serve_all(listener: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+def _serve_all(listener: socket.socket, serve: Callable[[socket.socket], None], together: bool) -> None:
     while True:
         try:
             connection, _ = listener.accept()
         except OSError:
             return
-        with connection, contextlib.suppress(OSError):
-            connection.settimeout(PATIENCE)
-            serve(connection)
+        if together:
+            threading.Thread(target=_serve, args=(connection, serve), daemon=True).start()
+        else:
+            _serve(connection, serve)
+
+
+def _serve(connection: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    with connection, contextlib.suppress(OSError):
+        connection.settimeout(PATIENCE)
+        serve(connection)

@@ -13,6 +13,7 @@ from spark_stomp.arrow.columns import (
     header_map,
     nulls,
     redelivered,
+    timed,
     timestamps,
 )
 from spark_stomp.schema import Projection
@@ -35,6 +36,9 @@ class TestIdsWithinAHeader:
 
     def test_the_whole_value_without_a_separator(self) -> None:
         assert after_last(strings("18,11"), None).to_pylist() == ["18,11"]
+
+    def test_with_the_time_that_completes_it(self) -> None:
+        assert timed(strings("11", "12", None), strings("7", None, "9")).to_pylist() == ["11@7", "12@", None]
 
 
 class TestTimestamps:

@@ -76,8 +76,72 @@ def test_artemis_is_told_what_is_a_queue() -> None:
 
 
 def test_the_stable_part_of_an_id() -> None:
-    assert dialect_named("artemis").stable_id(b"2147483675,11") == b"11"
-    assert dialect_named("activemq").stable_id(b"ID:a,b") == b"ID:a,b"
+    frames = [b"MESSAGE\nmessage-id:5,11\ntimestamp:7\ntimestamp:8\n\n\0", b"MESSAGE\n\n\ntimestamp:9\n\0"]
+    data, ends = b"".join(frames), [len(frames[0]), len(frames[0]) + len(frames[1])]
+    stable_ids = dialect_named("artemis").stable_ids
+    assert stable_ids([b"2147483675,11", b"2147483675,12"], data, ends) == [b"11@7", b"12@9"]
+    assert stable_ids([None, b""], data, ends) == [None, None]
+    assert dialect_named("activemq").stable_ids([b"ID:a,b", b""], data, ends) == [b"ID:a,b", None]
+
+
+@pytest.mark.rule("4.2")
+def test_an_id_of_artemis_has_the_time_of_its_own_frame() -> None:
+    frames = [b"MESSAGE\ntimestamp:%d\n\n\0" % number for number in range(3)]
+    ends = [len(b"".join(frames[: count + 1])) for count in range(3)]
+    ids = dialect_named("artemis").stable_ids([b"1,11"] * 3, b"".join(frames), ends)
+    assert ids == [b"11@0", b"11@1", b"11@2"]
+
+
+@pytest.mark.rule("4.10")
+def test_under_stomp_10_artemis_says_nothing_that_can_be_trusted() -> None:
+    artemis = dialect_named("artemis")
+    artemis.check_version("1.1")
+    # It then does not give its name either.
+    for dialect in (artemis, dialect_for(None)):
+        with pytest.raises(UnsupportedError, match=r"STOMP 1\.0.*acceptVersions"):
+            dialect.check_version("1.0")
+    for dialect in (dialect_named("activemq"), dialect_for(None, "generic")):
+        dialect.check_version("1.0")
+
+
+class TestQueuesThatLose:
+    @staticmethod
+    def check(broker: str, *headers: tuple[str, str], allow_loss: bool = False) -> None:
+        dialect = dialect_named(broker)
+        dialect.check_batch_read("/queue/a", headers, allow_loss=allow_loss)
+        dialect.check_subscription("/queue/a", headers, receivers=1, durable=False, allow_loss=allow_loss)
+
+    @pytest.mark.rule("7.5")
+    @pytest.mark.parametrize("broker", ["rabbitmq", "generic"])
+    @pytest.mark.parametrize(
+        "header",
+        [("auto-delete", "true"), ("exclusive", " True"), ("durable", "false"), ("x-expires", "60000")],
+    )
+    def test_a_queue_that_goes_with_its_connection_needs_consent(
+        self, broker: str, header: tuple[str, str]
+    ) -> None:
+        with pytest.raises(UnsupportedError, match=f"subscribeHeaders has {header[0]}.*allowLoss = true"):
+            self.check(broker, header)
+        self.check(broker, header, allow_loss=True)
+        self.check("activemq", header)
+
+    @pytest.mark.rule("7.5")
+    def test_one_that_stays_does_not(self) -> None:
+        stays = (
+            ("auto-delete", "false"),
+            ("exclusive", "false"),
+            ("durable", "true"),
+            ("x-queue-type", "quorum"),
+        )
+        self.check("rabbitmq", *stays, ("x-max-length", ""))
+
+    @pytest.mark.rule("7.9")
+    @pytest.mark.parametrize("broker", ["rabbitmq", "generic"])
+    @pytest.mark.parametrize("header", [("x-queue-type", "Stream"), ("x-stream-offset", "first")])
+    def test_a_stream_is_refused_whatever_is_consented_to(self, broker: str, header: tuple[str, str]) -> None:
+        for allow_loss in (False, True):
+            with pytest.raises(UnsupportedError, match="stream of RabbitMQ"):
+                self.check(broker, header, allow_loss=allow_loss)
 
 
 def test_only_queues_are_shared() -> None:

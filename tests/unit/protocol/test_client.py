@@ -370,7 +370,7 @@ class TestReceiving:
 
     def test_the_id_header_may_be_named_once_the_broker_is_known(self) -> None:
         connection = connected(scan=True)
-        connection.collect_ids("message-id")
+        connection.collect(id_header="message-id")
         connection.subscribe("0", "/q")
         connection.receive_data(MESSAGE * 20, 1.0)
         blocks = [event.block for event in events(connection) if isinstance(event, MessagesScanned)]
@@ -379,7 +379,7 @@ class TestReceiving:
     @pytest.mark.parametrize("connection", [connecting(scan=True), connected(scan=False)])
     def test_nobody_else_collects_ids(self, connection: ClientConnection) -> None:
         with pytest.raises(LocalProtocolError):
-            connection.collect_ids("message-id")
+            connection.collect(id_header="message-id")
 
     def test_messages_scanned(self) -> None:
         connection = connected(scan=True, id_header="message-id")

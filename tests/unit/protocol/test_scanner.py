@@ -290,11 +290,20 @@ class TestSettings:
     def test_a_new_stable_id_holds_from_the_next_block_on(self) -> None:
         scanner = FrameScanner("1.2", id_header="id")
         for name, expected in (("id", b"s1"), ("message-id", b"m1"), (None, None)):
-            scanner.id_header = name
-            assert scanner.id_header == name
+            scanner.collect(id_header=name)
             scanner.receive_data(message(1) * 9)
             block = scanner.next_event()
             assert isinstance(block, MessageBlock) and block.ids == [expected] * 9
+
+    @pytest.mark.rule("4.10")
+    def test_the_handle_may_be_in_a_header_of_its_own(self) -> None:
+        """Artemis 2.44 under 1.2: a producer's ack precedes the broker's."""
+        scanner = FrameScanner("1.2")
+        scanner.collect(id_header=None, ack_header="message-id")
+        head = b"message-id:%d\nack:EVIL\nack:%d\n"
+        scanner.receive_data(b"".join(b"MESSAGE\n%b\n\0" % (head % (n, n)) for n in range(50)))
+        block = scanner.next_event()
+        assert isinstance(block, MessageBlock) and block.acks == [b"%d" % number for number in range(50)]
 
     def test_new_limits_hold_for_layouts_that_came_before(self) -> None:
         scanner = FrameScanner("1.2")
