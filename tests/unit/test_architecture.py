@@ -39,10 +39,7 @@ SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # One asks what the machine's own address is, the other sets an option of Spark's socket.
 SEND_NOTHING = {PACKAGE / "exchange" / "host.py", PACKAGE / "worker.py"}
 # Behind an extra, and imported only when a URL asks for it.
-EXTRAS = {
-    PACKAGE / "transport" / "websocket.py": {"websockets"},
-    PACKAGE / "exchange" / "pair.py": {"cryptography"},
-}
+EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}}
 # Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
 UNTESTED_ALONE = {"__init__", "_autoload", "datasource"}
 
@@ -154,7 +151,7 @@ class TestImports:
         assert offenders(lambda path: own_parts(path) - {"errors", "quoting"}, protocol) == {}
 
     def test_the_base_dependencies_are_enough_without_spark(self) -> None:
-        enough = {"spark_stomp", "pyarrow", "numpy"} | sys.stdlib_module_names
+        enough = {"spark_stomp", "pyarrow", "numpy", "cryptography"} | sys.stdlib_module_names
         base = [path for path in MODULES if part_of(path) not in SPARK_PARTS and path.stem != "pytest_plugin"]
         assert offenders(lambda path: heads(path) - enough - EXTRAS.get(path, set()), base) == {}
 

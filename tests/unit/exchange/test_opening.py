@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -83,17 +82,6 @@ def test_each_run_has_a_pair_and_a_token_of_its_own(opened: Callable[..., Exchan
     one, two = (opened(exchangeTls="true").address for _ in range(2))
     assert one.pair != two.pair
     assert one.token != two.token
-
-
-def test_without_a_maker_of_certificates_only_loopback_or_plain_text_is_left(
-    opened: Callable[..., ExchangeServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(OptionError, match="exchangeTls=false"):
-        opened(exchangeHost="0.0.0.0")
-    opened()
-    opened(exchangeHost="0.0.0.0", exchangeTls="false")
 
 
 class TestPort:
