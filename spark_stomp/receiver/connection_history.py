@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_stomp.errors import StompError
+from spark_stomp.errors import LoginRefused, StompError
 from spark_stomp.receiver.settings import ConnectionStatus, Counts
 
 # What comes again comes soon: a connection is told of after this much silence, at the latest after so many
@@ -39,7 +39,8 @@ class ConnectionHistory:
         )
 
     def failed(self, error: StompError, now: float) -> bool:
-        """A connection ended, or could not be had; False if the one before could not be had either."""
+        """A connection ended, or could not be had. False if the one before could not be had either, unless
+        somebody has to mend the login."""
         status = self.status
         self.status = replace(
             status,
@@ -49,7 +50,8 @@ class ConnectionHistory:
             last_error=str(error)[:_SHOWN],
             last_error_at=now,
         )
-        return self.status.attempts == (0 if status.connections else 1)
+        first = self.status.attempts == (0 if status.connections else 1)
+        return first or isinstance(error, LoginRefused)
 
     def connected_again(
         self, counts: Counts, quiet: float, now: float, *, ending: bool = False

@@ -52,7 +52,7 @@ from spark_stomp.receiver.subscription import (
     unmarked_warning,
 )
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.retry import Retry, may_recover, out_of_time
+from spark_stomp.transport.retry import Retry, may_recover
 
 log = get_log(__name__)
 
@@ -226,21 +226,18 @@ class Receiver:
             )
         )
         self._notify()
-        if not may_recover(error) or not self._may_try_again(error, now):
+        let_in = self._let_in is not None
+        if not may_recover(error, let_in=let_in) or not self._may_try_again(error, now):
             raise error
         if self._stop_deadline is not None:
             log.info("the connection did not end in order: %s", error)
             return
-        delay = retry.next_delay(now)
+        delay = retry.next_delay(error, now)
         if delay is None:
-            raise out_of_time(error, settings.destination, self._options.reconnect_timeout) from None
-        log.log(
-            logging.WARNING if is_news else logging.DEBUG,
-            "%s: %s; trying again, next in %.1f s",
-            "connection lost" if was_connected else "no connection",
-            error,
-            delay,
-        )
+            raise retry.out_of_time(error, settings.destination, now) from None
+        text = "%s: %s; trying again, next in %.1f s"
+        what = "connection lost" if was_connected else "no connection"
+        log.log(logging.WARNING if is_news else logging.DEBUG, text, what, error, delay)
         self._stopping.wait(delay)
 
     def _may_try_again(self, error: StompError, now: float) -> bool:

@@ -18,7 +18,7 @@ from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.progress import Progress, Verdict
 from spark_stomp.sink.window import Window
 from spark_stomp.transport import Connection, Pump, open_connection
-from spark_stomp.transport.retry import Retry, may_recover, out_of_time
+from spark_stomp.transport.retry import Retry, may_recover
 
 log = get_log(__name__)
 
@@ -227,11 +227,12 @@ class Sender:
         self._close()
         if not self._may_recover(error):
             raise self._failure(error) from error
-        now, timeout = time.monotonic(), self._options.reconnect_timeout
-        self._retry = self._retry or Retry(timeout, now)
-        delay = self._retry.next_delay(now)
+        now = time.monotonic()
+        self._retry = self._retry or Retry(self._options.reconnect_timeout, now)
+        delay = self._retry.next_delay(error, now)
         if delay is None:
-            raise self._failure(out_of_time(error, self._window.first_destination(), timeout)) from error
+            last = self._retry.out_of_time(error, self._window.first_destination(), now)
+            raise self._failure(last) from error
         log.warning(
             "%s; tried again in %.1f s, with what has no receipt yet: %s",
             error,
@@ -253,7 +254,8 @@ class Sender:
                 return False
             self._refused = True
         # Blocked for too long: it would be so on the next connection.
-        return may_recover(error) and not isinstance(error, ReceiptTimeout)
+        let_in = self._speaks is not None
+        return may_recover(error, let_in=let_in) and not isinstance(error, ReceiptTimeout)
 
     def _failure(self, error: StompError) -> StompError:
         """``error``, and how far the task has come; as it is if nothing was sent."""

@@ -1,8 +1,9 @@
-"""Whether and when a lost connection is tried again. Times are passed in."""
+"""Whether and when a lost connection is tried again. Monotonic times are passed in."""
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 
 from spark_stomp.errors import (
@@ -20,34 +21,30 @@ from spark_stomp.errors import (
 
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
+# After a refused login: some servers lock an account after a few of these.
+FIRST_LOGIN_DELAY = 10.0
+_LONGEST_LOGIN_DELAY = 120.0
 # A connection that lived so long, in seconds, was a good one even if nothing came over it.
 _PROVED = 10.0
 
 
-def may_recover(error: StompError) -> bool:
+def may_recover(error: StompError, *, let_in: bool) -> bool:
     """Whether another connection may succeed.
 
-    A refused login or destination stays refused, and further attempts could lock the account. A certificate
-    that is not accepted needs somebody who looks at it, the sooner the better. Input that
-    breaks the protocol or a limit would come again. An ERROR frame that answers no request often comes from a
-    broker that is being shut down.
+    A login that the broker never accepted is wrong. If it accepted it before (``let_in``), the password is
+    probably being changed, or the server that knows it is away. A refused destination stays refused. A
+    certificate that is not accepted needs somebody who looks at it, the sooner the better. Input that breaks
+    the protocol or a limit would come again. An ERROR frame that answers no request often comes from a broker
+    that is being shut down.
     """
     if isinstance(error, ClientIdInUse):
         # The last run's connection, until the broker notices its end.
         return True
-    if isinstance(error, LoginRefused | DestinationRefused | TlsRefused):
+    if isinstance(error, LoginRefused):
+        return let_in
+    if isinstance(error, DestinationRefused | TlsRefused):
         return False
     return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
-
-
-def out_of_time(error: StompError, destination: str, timeout: float) -> StompError:
-    """What ends a receiver that could not connect again within ``timeout`` seconds, at last by ``error``."""
-    if isinstance(error, ClientIdInUse):
-        return error
-    return ConnectionLost(
-        f"the connection for {destination} broke and could not be had again within reconnectTimeout "
-        f"({timeout:g}s); the last attempt: {error}"
-    )
 
 
 class Retry:
@@ -61,6 +58,7 @@ class Retry:
         self._chance = chance
         self._away_since = now
         self._delay = _FIRST_DELAY
+        self._refused_since: float | None = None
 
     def ended(self, stood_since: float, last_active: float, now: float) -> None:
         """A connection that was subscribed since ``stood_since`` ended at ``now``.
@@ -73,11 +71,34 @@ class Retry:
             self._away_since = now
             self._delay = _FIRST_DELAY
 
-    def next_delay(self, now: float) -> float | None:
-        """Seconds to wait before the next attempt; None if the time is up."""
+    def next_delay(self, error: StompError, now: float) -> float | None:
+        """Seconds to wait after ``error`` before the next attempt; None if the time is up."""
+        longest = _LONGEST_DELAY
+        if not isinstance(error, LoginRefused) or isinstance(error, ClientIdInUse):
+            self._refused_since = None
+        else:
+            longest = _LONGEST_LOGIN_DELAY
+            self._delay = max(self._delay, FIRST_LOGIN_DELAY)
+            self._refused_since = now if self._refused_since is None else self._refused_since
         remaining = self._away_since + self._timeout - now
         if remaining <= 0:
             return None
-        delay = self._delay * (0.5 + self._chance() / 2)
-        self._delay = min(2 * self._delay, _LONGEST_DELAY)
+        delay = min(self._delay, longest) * (0.5 + self._chance() / 2)
+        self._delay = min(2 * self._delay, longest)
         return min(delay, remaining)
+
+    def out_of_time(self, error: StompError, destination: str, now: float) -> StompError:
+        """What to raise after the last attempt, which failed by ``error``."""
+        if isinstance(error, ClientIdInUse):
+            return error
+        if self._refused_since is not None:
+            since = time.gmtime(time.time() - (now - self._refused_since))
+            return LoginRefused(
+                f"{error.message}; the broker had accepted this login before and has refused it since "
+                f"{time.strftime('%Y-%m-%d %H:%M:%S', since)} UTC, until reconnectTimeout "
+                f"({self._timeout:g}s) was over"
+            )
+        return ConnectionLost(
+            f"the connection for {destination} broke and could not be had again within reconnectTimeout "
+            f"({self._timeout:g}s); the last attempt: {error}"
+        )

@@ -121,6 +121,11 @@ class RabbitMQ(Broker):
         (queue,) = re.findall(rf"^amq\.topic\t{re.escape(key)}\t(\S+)$", listed, re.MULTILINE)
         self._control("delete_queue", queue)
 
+    def change_password(self, login: str, password: str) -> None:
+        self.evaluate(
+            f'rabbit_auth_backend_internal:change_password(<<"{login}">>, <<"{password}">>, <<"test">>).'
+        )
+
     def _control(self, *arguments: str) -> str:
         return run(self._program("rabbitmqctl"), *arguments, environment=self._environment, timeout=60)
 

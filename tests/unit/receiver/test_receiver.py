@@ -438,7 +438,11 @@ class TestReconnect:
             assert bodies(receiver, 0, 5) == FIVE
 
     @pytest.mark.rule("4.8")
-    def test_a_login_that_is_refused_now_ends_it_at_once(self) -> None:
+    def test_a_login_that_is_refused_now_is_tried_again(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The password is being changed, or the server that knows it is away."""
+        monkeypatch.setattr("spark_stomp.transport.retry.FIRST_LOGIN_DELAY", 0.1)
         users = {"ada": "right"}
         with (
             DevBroker(users=users) as broker,
@@ -447,8 +451,36 @@ class TestReconnect:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
             users["ada"] = "changed"
             broker.drop_connections()
+            wait_until(lambda: receiver.status().connection.attempts >= 2, what="two refusals")
+            assert "[STOMP_LOGIN_REFUSED]" in caplog.text
+            users["ada"] = "right"
+            broker.publish_many(QUEUE, FIVE)
+            received(receiver, 5)
+            assert receiver.status().failure is None
+
+    @pytest.mark.rule("4.8")
+    def test_a_login_that_stays_refused_ends_it_in_time_and_is_not_tried_often(self) -> None:
+        users = {"ada": "right"}
+        options = {"login": "ada", "password": "right", "reconnectTimeout": "1s"}
+        with DevBroker(users=users) as broker, receiving(broker.url, **options) as receiver:
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            users["ada"] = "changed"
+            broker.drop_connections()
             wait_until(lambda: receiver.status().failure is not None, what="the failure")
-            assert isinstance(receiver.status().failure, LoginRefused)
+            failure = receiver.status().failure
+            assert type(failure) is LoginRefused
+            assert "has refused it since" in str(failure)
+            assert receiver.status().connection.attempts <= 3
+
+    @pytest.mark.rule("4.8")
+    def test_a_login_that_was_never_accepted_ends_it_at_once(self) -> None:
+        with (
+            DevBroker(users={"ada": "right"}) as broker,
+            receiving(broker.url, login="ada", password="wrong") as receiver,
+        ):
+            wait_until(lambda: receiver.status().failure is not None, what="the failure")
+            assert type(receiver.status().failure) is LoginRefused
+            assert receiver.status().connection.attempts == 1
 
     @pytest.mark.rule("4.8")
     def test_a_certificate_that_is_refused_now_ends_it_at_once(

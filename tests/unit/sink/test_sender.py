@@ -14,7 +14,7 @@ from support.options import sink_options
 from support.proxy import FaultProxy, Way
 from support.slices import encoded, slices
 from support.tcp import tcp_server, unused_port
-from support.waiting import pause, wait_until
+from support.waiting import PATIENCE, pause, wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
@@ -168,6 +168,7 @@ class TestRefusals:
                 sender.finish()
             assert sender.figures.resent == 3
 
+    @pytest.mark.rule("S.5")
     def test_a_login(self) -> None:
         with (
             DevBroker(users={"ada": "right"}) as broker,
@@ -178,6 +179,40 @@ class TestRefusals:
             assert "wrong" not in str(error.value)
             assert "may still arrive" not in str(error.value)
             assert broker.connects == 0
+
+    @pytest.mark.rule("S.5")
+    def test_a_login_that_was_accepted_before_is_tried_again(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.transport.retry.FIRST_LOGIN_DELAY", 0.1)
+        users = {"ada": "right"}
+        with (
+            DevBroker(users=users) as broker,
+            Sender(sink_options(broker.url, login="ada", password="right")) as sender,
+        ):
+            sender.send(encoded([b"0"]))
+            users["ada"] = "changed"
+            broker.drop_connections()
+            sending = threading.Thread(
+                target=lambda: (sender.send(encoded([b"1"], first=1)), sender.finish())
+            )
+            sending.start()
+            wait_until(lambda: caplog.text.count("[STOMP_LOGIN_REFUSED]") >= 2, what="two refusals")
+            users["ada"] = "right"
+            sending.join(PATIENCE)
+            assert sender.figures.confirmed == 2
+
+    @pytest.mark.rule("S.5")
+    def test_a_login_that_stays_refused_fails_the_task_in_time(self) -> None:
+        users = {"ada": "right"}
+        options = {"login": "ada", "password": "right", "reconnectTimeout": "1s"}
+        with DevBroker(users=users) as broker, Sender(sink_options(broker.url, **options)) as sender:
+            sender.open()
+            users["ada"] = "changed"
+            broker.drop_connections()
+            with pytest.raises(LoginRefused, match="has refused it since"):
+                sender.send(encoded([b"0"]))
+                sender.finish()
 
 
 class TestABrokenConnection:

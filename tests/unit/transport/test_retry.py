@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp import errors
-from spark_stomp.transport.retry import Retry, may_recover
+from spark_stomp.transport.retry import FIRST_LOGIN_DELAY, Retry, may_recover
+
+AWAY = errors.ConnectFailed("...")
+REFUSED = errors.LoginRefused("b:1 refused CONNECT: no")
 
 
-def delays(retry: Retry, now: float = 0.0) -> list[float]:
+def delays(retry: Retry, now: float = 0.0, error: errors.StompError = AWAY) -> list[float]:
     """All delays of a broker that stays away."""
     found = []
-    while (delay := retry.next_delay(now)) is not None:
+    while (delay := retry.next_delay(error, now)) is not None:
         found.append(delay)
         now += delay
     return found
@@ -25,7 +28,7 @@ class TestDelays:
 
     def test_are_spread_so_that_not_all_come_at_once(self) -> None:
         assert delays(Retry(10.0, 0.0, chance=lambda: 0.0))[:3] == [0.125, 0.25, 0.5]
-        found = {Retry(10.0, 0.0).next_delay(0.0) for _ in range(50)}
+        found = {Retry(10.0, 0.0).next_delay(AWAY, 0.0) for _ in range(50)}
         assert len(found) > 40
 
     def test_start_afresh_after_a_connection_that_brought_something(self) -> None:
@@ -37,14 +40,51 @@ class TestDelays:
     def test_or_after_one_that_lived_long_in_silence(self) -> None:
         retry = Retry(10.0, 0.0, chance=lambda: 1.0)
         retry.ended(stood_since=100.0, last_active=100.0, now=110.0)
-        assert retry.next_delay(110.0) == 0.25
+        assert retry.next_delay(AWAY, 110.0) == 0.25
 
     def test_but_not_after_one_that_ended_at_once(self) -> None:
         retry = Retry(10.0, 0.0, chance=lambda: 1.0)
-        retry.next_delay(0.0)
+        retry.next_delay(AWAY, 0.0)
         retry.ended(stood_since=9.0, last_active=9.0, now=9.5)
-        assert retry.next_delay(9.5) == 0.5
-        assert retry.next_delay(10.0) is None
+        assert retry.next_delay(AWAY, 9.5) == 0.5
+        assert retry.next_delay(AWAY, 10.0) is None
+
+    @pytest.mark.rule("4.8")
+    def test_are_long_and_grow_after_a_refused_login(self) -> None:
+        """An account may be locked after some of these."""
+        found = delays(Retry(300.0, 0.0, chance=lambda: 1.0), error=REFUSED)
+        assert found == [FIRST_LOGIN_DELAY, 20, 40, 80, 120, 30]
+        assert FIRST_LOGIN_DELAY / 2 >= 5
+
+    def test_are_short_again_when_the_broker_is_only_away(self) -> None:
+        retry = Retry(1000.0, 0.0, chance=lambda: 1.0)
+        assert [retry.next_delay(REFUSED, 0.0) for _ in range(4)] == [10, 20, 40, 80]
+        assert retry.next_delay(AWAY, 0.0) == 30
+
+
+class TestTheLastError:
+    def test_of_a_login_is_the_refusal_and_since_when(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)
+        retry = Retry(300.0, 0.0)
+        retry.next_delay(AWAY, 10.0)
+        retry.next_delay(REFUSED, 100.0)
+        retry.next_delay(REFUSED, 300.0)
+        last = retry.out_of_time(REFUSED, "/queue/a", 300.0)
+        assert type(last) is errors.LoginRefused
+        assert "refused CONNECT: no" in str(last)
+        assert "since 2001-09-09 01:43:20 UTC" in str(last)
+        assert "reconnectTimeout (300s)" in str(last)
+
+    def test_of_a_broker_that_is_away_after_a_refused_login_is_that_it_is_away(self) -> None:
+        retry = Retry(300.0, 0.0)
+        retry.next_delay(REFUSED, 0.0)
+        retry.next_delay(AWAY, 300.0)
+        assert type(retry.out_of_time(AWAY, "/queue/a", 300.0)) is errors.ConnectionLost
+
+    def test_of_a_client_id_is_that_it_is_in_use(self) -> None:
+        retry, in_use = Retry(1.0, 0.0), errors.ClientIdInUse("...")
+        retry.next_delay(in_use, 1.0)
+        assert retry.out_of_time(in_use, "/queue/a", 1.0) is in_use
 
 
 @pytest.mark.rule("4.8")
@@ -69,4 +109,5 @@ class TestDelays:
     ],
 )
 def test_what_would_fail_again_is_not_tried_again(cls: type[errors.StompError], worth_it: bool) -> None:
-    assert may_recover(cls("...")) is worth_it
+    assert may_recover(cls("..."), let_in=False) is worth_it
+    assert may_recover(cls("..."), let_in=True) is (worth_it or cls is errors.LoginRefused)
