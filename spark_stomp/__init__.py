@@ -8,7 +8,7 @@ The way of a message, and the parts of the package from the ground up::
 ==================  ====================================================================================
 ``errors``         the exception tree and its codes
 ``logs``           log lines: what each is about, and how they come out of Spark's Python processes
-``quoting``        what a peer said, as it may stand in an error or a log line; plurals
+``quoting``        what a peer said, as it may stand in an error or a log line; plurals; foreign numbers
 ``terminal``       what is drawn in a terminal
 ``worker``         what a Python worker of Spark does again around every task, and need not
 ``plain_errors``   what a user sees of an error: its sentence, and not the way it took

@@ -1,4 +1,5 @@
-"""What a peer said, as it may stand in an error or a log line: printable, on one line, and short; plurals.
+"""What a peer said, as it may stand in an error or a log line: printable, on one line, and short; plurals;
+numbers that somebody else wrote.
 
 A broker, or whoever wrote a message, must not forge lines of a log, drive a terminal or fill a disk.
 """
@@ -22,6 +23,16 @@ def quoted(text: str | None, most: int = 100) -> str:
 def counted(number: int, thing: str) -> str:
     """``1 message``, ``2,000 messages``: of a thing whose plural takes an s."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def whole_number(text: str | bytes, most_digits: int = 18) -> int | None:
+    """The number that ``text`` is in ASCII digits; None if it is anything else, or longer than that.
+
+    ``isdigit`` alone lets through what ``int`` refuses, such as a superscript two.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text) > most_digits:
+        return None
+    return int(text)
 
 
 def _shown(character: str) -> str:

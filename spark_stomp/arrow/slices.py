@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_stomp.arrow.columns import Ints
+from spark_stomp.quoting import whole_number
 
 RECEIPT_PREFIX: Final = "s"
 RECEIPT_BASE: Final = 10**11
@@ -19,10 +20,10 @@ def receipt_id(number: int) -> str:
 
 def receipt_number(receipt: str | bytes) -> int | None:
     """The number of a receipt that a frame asked for; None for any other receipt."""
-    digits = receipt[1:]
-    if receipt[:1] not in ("s", b"s") or not digits.isdigit() or len(digits) != len(str(RECEIPT_BASE)):
+    number = whole_number(receipt[1:])
+    if receipt[:1] not in ("s", b"s") or number is None or len(receipt) != 1 + len(str(RECEIPT_BASE)):
         return None
-    return int(digits) - RECEIPT_BASE
+    return number - RECEIPT_BASE
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Final, TextIO
 from spark_stomp.commands.connecting import first_line
 from spark_stomp.commands.exits import FINE, UsageError
 from spark_stomp.devbroker import DevBroker, QueueView
-from spark_stomp.quoting import shown
+from spark_stomp.quoting import shown, whole_number
 
 ABOUT: Final = """\
 Run an in-memory STOMP broker, for development only: nothing is kept when it
@@ -156,9 +156,10 @@ def _ended_by_sigterm(stopping: threading.Event) -> Iterator[None]:
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
+    number = whole_number(text)
+    if number is None or number > 65535:
         raise argparse.ArgumentTypeError("must be a number from 0 to 65535")
-    return int(text)
+    return number
 
 
 def _login(text: str) -> str:

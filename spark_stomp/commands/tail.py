@@ -16,7 +16,7 @@ from spark_stomp.commands.exits import ALL, FINE, UsageError
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
-from spark_stomp.quoting import shown
+from spark_stomp.quoting import shown, whole_number
 from spark_stomp.source.browse import browse
 from spark_stomp.terminal import Terminal
 
@@ -72,9 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
+    number = whole_number(text)
+    if not number:
         raise argparse.ArgumentTypeError("must be a number from 1 on")
-    return int(text)
+    return number
 
 
 def _check(arguments: argparse.Namespace) -> Callable[[Dialect, str], None]:
@@ -181,9 +182,10 @@ def _text(frame: Frame) -> str:
 
 
 def _time(stamp: str, dialect: Dialect) -> str:
-    if not (stamp.isascii() and stamp.isdecimal()) or len(stamp) > 15:
+    number = whole_number(stamp, most_digits=15)
+    if number is None:
         return ""
-    seconds = int(stamp) / (1000 if dialect.timestamp_unit == "ms" else 1)
+    seconds = number / (1000 if dialect.timestamp_unit == "ms" else 1)
     try:
         return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):

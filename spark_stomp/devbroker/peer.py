@@ -18,7 +18,7 @@ from spark_stomp.protocol import (
     ServerConnection,
 )
 from spark_stomp.protocol.versions import ack_modes
-from spark_stomp.quoting import quoted, shown
+from spark_stomp.quoting import quoted, shown, whole_number
 
 log = get_log(__name__)
 
@@ -304,6 +304,7 @@ def _window(fields: _Fields) -> int | None:
     value = fields.get("prefetch-count") or fields.get("activemq.prefetchSize")
     if value is None:
         return None
-    if not (value.isascii() and value.isdecimal()) or int(value) == 0:
+    number = whole_number(value)
+    if not number:
         raise Refused(f"a prefetch of {value[:20]!r} messages makes no sense; it is a number from 1 on")
-    return int(value)
+    return number

@@ -58,6 +58,7 @@ from spark_stomp.protocol.versions import (
     has_heartbeats,
     has_nack,
 )
+from spark_stomp.quoting import whole_number
 
 _HEARTBEAT_EVENT = HeartbeatReceived()
 _OVER = frozenset({ClientState.CLOSED, ClientState.FAILED})
@@ -346,8 +347,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         prefix = self._config.receipt_prefix
         if prefix is None or receipt is None or not receipt.startswith(prefix):
             return None
-        digits = receipt[len(prefix) :]
-        return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+        return whole_number(receipt[len(prefix) :])
 
     def _read_error(self, frame: Frame) -> Event:
         connecting = self.state is ClientState.CONNECTING

@@ -17,6 +17,7 @@ import pyarrow.fs as fs
 from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
 from spark_stomp.locations import FILE_ERRORS, resolve, without_credentials
 from spark_stomp.private_files import make_folder, open_file
+from spark_stomp.quoting import whole_number
 from spark_stomp.source.offsets import Offset
 
 _FENCES = "spark_stomp/fences"
@@ -106,8 +107,8 @@ class Checkpoint:
         with self._file_errors("read"):
             infos = self._files.get_file_info(selector)
         # Digits only: the log also has temporary files and checksums while Spark writes.
-        names = [info.base_name for info in infos]
-        return [int(name) for name in names if name.isascii() and name.isdigit()]
+        numbers = [whole_number(info.base_name) for info in infos]
+        return [number for number in numbers if number is not None]
 
     def _held(self, batch: int, ends: Sequence[Offset]) -> Offset | None:
         with self._file_errors("read"):

@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from spark_stomp.logs import in_context
+from spark_stomp.logs import get_log, in_context
+
+log = get_log(__name__)
 
 
 class SigtermHandler:
@@ -42,6 +44,8 @@ class SigtermHandler:
         """Run ``work`` and end the process."""
         try:
             self._work()
+        except Exception:
+            log.exception("the query could not be stopped in order")
         finally:
             # If the main thread were unwound instead, Spark's runner would report an error to a JVM that no
             # longer listens.

@@ -10,8 +10,11 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from spark_stomp.errors import StompError
+from spark_stomp.errors import DeliveryError, StompError
+from spark_stomp.logs import get_log
 from spark_stomp.transport.connection import Connection
+
+log = get_log(__name__)
 
 # How often the pump runs, in seconds: the longest that a message waits to be sent if no other follows, and
 # the most that a heart-beat is late.
@@ -23,6 +26,7 @@ class Pump:
 
     The owner uses the connection only with ``lock`` held, as the pump does. It does the same work then and
     does not notify the pump, so it causes no wake-ups. The pump ends if ``work`` fails; ``failure`` is why.
+    It is raised at the end of a ``with`` block that has no error of its own.
     """
 
     def __init__(
@@ -42,6 +46,8 @@ class Pump:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        if error is None and self.failure is not None:
+            raise self.failure
 
     def stop(self) -> None:
         """Return when the pump works no more; the caller must not hold the lock. Stopping twice is fine."""
@@ -55,4 +61,9 @@ class Pump:
                     self._work()
                 except StompError as error:
                     self.failure = error
+                    return
+                except Exception as error:
+                    # A thread that dies in silence would leave the connection to itself.
+                    self.failure = DeliveryError(f"{self._thread.name} failed unexpectedly: {error!r}")
+                    log.exception("failed unexpectedly")
                     return

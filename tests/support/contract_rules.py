@@ -937,6 +937,14 @@ RULES = [
         "unit/test_errors.py::TestEveryError::test_text_begins_with_its_code",
     ),
     Broken(
+        "7.1",
+        "a pump that fails unexpectedly fails its task",
+        "transport.pump:Pump._run",
+        "self.failure = DeliveryError(f'{self._thread.name} failed unexpectedly: {error!r}')",
+        "pass",
+        "faults/test_threads.py::test_the_pump_of_a_task_that_sends",
+    ),
+    Broken(
         "7.4",
         "a frame over a limit ends the receiver",
         "transport.retry:may_recover",

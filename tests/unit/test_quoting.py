@@ -1,4 +1,4 @@
-"""spark_stomp.quoting: what a peer said cannot pass for a line of ours, nor fill a log; plurals."""
+"""spark_stomp.quoting: what a peer said cannot pass for a line of ours, nor fill a log; plurals; numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.quoting import counted, quoted, shown
+from spark_stomp.quoting import counted, quoted, shown, whole_number
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,22 @@ def test_nothing_is_told_as_such() -> None:
 @given(st.text())
 def test_it_is_one_printable_line(said: str) -> None:
     assert shown(said, 50).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("007", 7),
+        ("9" * 18, 10**18 - 1),
+        ("9" * 19, None),
+        ("", None),
+        ("-1", None),
+        (" 1", None),
+        ("1_0", None),
+        ("²", None),
+        ("٣", None),
+    ],
+)
+def test_a_number_has_ascii_digits_and_not_too_many(text: str, number: int | None) -> None:
+    assert whole_number(text) == whole_number(text.encode()) == number

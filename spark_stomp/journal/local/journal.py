@@ -35,6 +35,7 @@ from spark_stomp.journal.local.reserve import Reserve
 from spark_stomp.journal.local.segment import SUFFIX, Segment
 from spark_stomp.logs import get_log
 from spark_stomp.private_files import create_file, make_folder, open_file, replace_file
+from spark_stomp.quoting import whole_number
 
 log = get_log(__name__)
 
@@ -275,9 +276,10 @@ class LocalJournal:
         sync_folder(self._directory)
 
     def _opened(self) -> list[Segment]:
-        paths = sorted(self._directory.glob(f"*{SUFFIX}"))
+        found_paths = sorted(self._directory.glob(f"*{SUFFIX}"))
+        paths = [path for path in found_paths if whole_number(path.stem, most_digits=20) is not None]
         segments: list[Segment] = []
-        damage: list[str] = []
+        damage = [f"{path} is no segment: its name is no number" for path in found_paths if path not in paths]
         for path in paths:
             segment, found = Segment.open(path, self.id, last=path == paths[-1])
             damage += found

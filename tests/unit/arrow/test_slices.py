@@ -30,7 +30,7 @@ def test_receipts_have_one_length_and_their_number(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "receipt", ["", "s", "s1", "r-1", "t100000000000", "s1000000000000", "s10000000000x"]
+    "receipt", ["", "s", "s1", "r-1", "t100000000000", "s1000000000000", "s10000000000x", "s" + 12 * "²"]
 )
 def test_any_other_receipt_has_none(receipt: str) -> None:
     assert receipt_number(receipt) is None

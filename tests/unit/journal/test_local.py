@@ -206,6 +206,12 @@ class TestCrash:
         assert reopened(directory).end == 5
         assert not torn.exists()
 
+    def test_a_file_that_somebody_put_there_is_damage(self, directory: Path) -> None:
+        filled(directory, groups=1)
+        (directory / "copy of 00000000000000000000.segment").write_bytes(b"")
+        with pytest.raises(JournalDamaged, match="no segment: its name is no number"):
+            local_journal(directory)
+
     @staticmethod
     def _sizes_after_groups(directory: Path) -> list[int]:
         again = directory.with_name("measured")

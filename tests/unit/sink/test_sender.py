@@ -144,6 +144,11 @@ class TestRefusals:
         assert f"SEND to {QUEUE}" not in str(error)
         assert error.args[-1] == 2
 
+    @pytest.mark.parametrize("receipt", ["²" * 12, "s" + "²" * 12, "s" + "٣" * 12])
+    def test_one_whose_receipt_only_looks_like_a_number_names_no_message(self, receipt: str) -> None:
+        error = error_after(b"x", f"ERROR\nreceipt-id:{receipt}\nmessage:no\n\n\0".encode())
+        assert type(error) is BrokerError
+
     @pytest.mark.rule("S.6")
     def test_one_in_the_middle_leaves_the_counts_right(self) -> None:
         """Receipts that came before it count; what follows was sent and is not known."""

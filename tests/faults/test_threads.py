@@ -1,0 +1,104 @@
+"""A thread that meets what nobody expected: its owner learns it by an error with a code (contract 7.1)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from support.options import sink_options, source_options
+from support.slices import encoded
+from support.waiting import wait_until
+
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import DeliveryError, ExchangeError, JournalError, StompError
+from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, fetch
+from spark_stomp.exchange.wire import new_token
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.options import parse_batch_options
+from spark_stomp.schema import Projection
+from spark_stomp.sink.sender import Sender
+from spark_stomp.source.browse import browse
+from spark_stomp.source.stream_reader import StompStreamReader
+
+pytestmark = pytest.mark.rule("7.1")
+
+QUEUE = "/queue/a"
+UNEXPECTED = "no such thing was expected"
+
+
+def fails(*_: object, **__: object) -> NoReturn:
+    raise RuntimeError(UNEXPECTED)
+
+
+def threads(of: str) -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(of)]
+
+
+@pytest.mark.parametrize(
+    ("work", "error"),
+    [
+        ("receiver.deliveries.Deliveries.receive", DeliveryError),
+        ("source.journal_writer.JournalWriter.step", JournalError),
+    ],
+)
+def test_a_thread_of_the_reader(
+    devbroker: DevBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: str,
+    error: type[StompError],
+) -> None:
+    options = source_options(devbroker.url, QUEUE, journal=tmp_path / "journal")
+    reader = StompStreamReader(options, Projection.of("body"))
+    monkeypatch.setattr(f"spark_stomp.{work}", fails)
+    devbroker.publish_many(QUEUE, [b"0"])
+    try:
+        with pytest.raises(error, match=UNEXPECTED):
+            for _ in range(1000):
+                reader.latestOffset(reader.initialOffset(), None)
+    finally:
+        reader.stop()
+
+
+def test_the_pump_of_a_task_that_sends(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sender, "_keep_alive", fails)
+    with Sender(sink_options(devbroker.url)) as sender:
+        sender.open()
+        wait_until(lambda: threads("stomp-sender") == [], what="the end of the pump")
+        with pytest.raises(DeliveryError, match=UNEXPECTED):
+            sender.send(encoded([b"0"]))
+
+
+def test_the_pump_of_a_batch_read(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    devbroker.publish_many(QUEUE, [b"0"])
+    monkeypatch.setattr("spark_stomp.transport.connection.Connection.beat", fails)
+    given = {"url": devbroker.url, "destination": QUEUE, "idleTimeout": "300ms"}
+    with pytest.raises(DeliveryError, match=UNEXPECTED):
+        for _ in browse(parse_batch_options(given)):
+            wait_until(lambda: threads("stomp-batch-read") == [], what="the end of the pump")
+
+
+def begun(work: Callable[[], NoReturn]) -> Iterator[FrameBatch]:
+    """Fails after its first batch."""
+    yield FrameBatch(b"MESSAGE\n\n\0", [10], 0, 0, "1.2", "generic")
+    work()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, OSError, KeyError, NotImplementedError, MemoryError])
+@pytest.mark.parametrize("early", [True, False])
+def test_a_thread_of_the_exchange(kind: type[Exception], early: bool) -> None:
+    def work(*_: object) -> NoReturn:
+        raise kind(UNEXPECTED)
+
+    def read(_: RangeTicket) -> Iterator[FrameBatch]:
+        return work() if early else begun(work)
+
+    server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), read, dict)
+    try:
+        with pytest.raises(ExchangeError, match=UNEXPECTED):
+            list(fetch(server.address, RangeTicket("e", 0, 2)))
+    finally:
+        server.close()
