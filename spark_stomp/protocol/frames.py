@@ -7,7 +7,7 @@ STOMP 1.2, "Size Limits".
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final, Literal, NamedTuple, TypeAlias, overload
 
 from spark_stomp.errors import LocalProtocolError
@@ -90,3 +90,12 @@ class Limits:
     def before_connected(cls) -> Limits:
         """For a peer that is not logged in yet: enough for CONNECT, CONNECTED and a first ERROR."""
         return cls(max_header_line=8 * _KIB, max_headers=100, max_body=64 * _KIB, max_frame=256 * _KIB)
+
+    def without_messages(self) -> Limits:
+        """For a broker that is asked for no MESSAGE: enough for RECEIPT and ERROR, and no more than these."""
+        return replace(
+            self,
+            max_header_line=min(self.max_header_line, 64 * _KIB),
+            max_body=min(self.max_body, _MIB),
+            max_frame=min(self.max_frame, _MIB + 64 * _KIB),
+        )

@@ -51,7 +51,15 @@ def open_connection(
     a wrong certificate must not decide where we connect instead. Raises such an error, the error of the only
     endpoint, or ConnectFailed with the errors of all.
     """
-    config = replace(_client_config(options), scan=scan, id_header=id_header, receipt_prefix=receipt_prefix)
+    # Who scans wants messages. What else a broker sends is short.
+    limits = options.limits if scan else options.limits.without_messages()
+    config = replace(
+        _client_config(options),
+        scan=scan,
+        id_header=id_header,
+        receipt_prefix=receipt_prefix,
+        limits=limits,
+    )
     failures: list[StompError] = []
     for endpoint in options.endpoints:
         try:
@@ -74,7 +82,6 @@ def _client_config(options: ConnectionOptions) -> ClientConfig:
         passcode=options.password,
         heartbeat=options.heartbeat,
         connect_headers=options.connect_headers + options.secret_connect_headers + client_id,
-        limits=options.limits,
     )
 
 

@@ -50,6 +50,24 @@ def refuses_with_a_flood(peer: Peer) -> None:
     peer.hold()
 
 
+def refuses_at_great_length(peer: Peer) -> None:
+    peer.connect()
+    peer.wait_for("SEND")
+    peer.send(b"ERROR\nmessage:no\n\n")
+    peer.flood(b"x", 120 << 20)
+    peer.send(b"\0")
+    peer.hold()
+
+
+def announces_a_long_refusal(peer: Peer) -> None:
+    peer.connect()
+    peer.wait_for("SEND")
+    peer.send(b"ERROR\nmessage:no\ncontent-length:%d\n\n" % (120 << 20))
+    peer.flood(b"x", 120 << 20)
+    peer.send(b"\0")
+    peer.hold()
+
+
 def closes_after_the_first(peer: Peer) -> None:
     """On every connection, so each brings one message forward."""
     peer.connect()
@@ -112,6 +130,24 @@ SINKS = (
         "send",
         messages=100,
         within=1,
+    ),
+    BrokerCase(
+        "sink: ERROR of 120 MB",
+        refuses_at_great_length,
+        r"^\[STOMP_BODY_TOO_LARGE\].*1048576",
+        "send",
+        messages=100,
+        within=1,
+        memory=32,
+    ),
+    BrokerCase(
+        "sink: ERROR of 120 MB, announced",
+        announces_a_long_refusal,
+        r"^\[STOMP_BODY_TOO_LARGE\].*1048576",
+        "send",
+        messages=100,
+        within=1,
+        memory=32,
     ),
     BrokerCase(
         "sink: closes after the first receipt",
