@@ -143,9 +143,9 @@ class MemoryBacklog:
         return all(one.committed >= min(upto, one.frames.received) for one, upto in held)
 
     def commit(self, committed: Offset) -> bool:
-        held = [(self._with_epoch(position.epoch), position.sequence) for _, position in committed]
+        held = [(self.receivers.get(name), position) for name, position in committed]
         # A list, because ``any`` would stop at the first receiver with news.
-        news = [receiver.commit(upto) for receiver, upto in held if receiver is not None]
+        news = [one.commit(at.sequence) for one, at in held if one is not None and one.epoch == at.epoch]
         return any(news)
 
     def begin(self, start: Offset, planned: Offset) -> None:

@@ -206,6 +206,11 @@ class Situation:
         return sum(receiver.new for receiver in self.available)
 
     @property
+    def waits_for_news(self) -> bool:
+        """Whether time alone brings neither a batch nor, by a malformed message, a failure."""
+        return not self.new and not any(status.refused for status in self.statuses)
+
+    @property
     def silence(self) -> float:
         """Seconds since the last message came, or since anything happened that could bring one.
 

@@ -38,6 +38,7 @@ class ReceiverGroup:
 
     def __init__(self, options: SourceOptions) -> None:
         self._changed = threading.Condition()
+        self._news = object()
         index = DedupIndex(journaled=options.journal is not None)
         settings = ReceiverSettings.of(options)
         with ExitStack() as undo:
@@ -52,7 +53,7 @@ class ReceiverGroup:
             undo.callback(self.backlog.stop, 0.0)
             self._deliveries = deliveries
             self._receivers = [
-                Receiver(one, held, self._changed, self.backlog.wake)
+                Receiver(one, held, self._changed, self._has_news)
                 for one, held in zip(settings, deliveries, strict=True)
             ]
             self._refusal = Refusal(self.backlog)
@@ -106,6 +107,14 @@ class ReceiverGroup:
         return statuses
 
     @property
+    def news(self) -> object:
+        """Another object each time that a receiver or the journal has news: messages, a failure, or a loss.
+
+        Ask for it first, then look: as long as it is the same, only time changes what was seen.
+        """
+        return self._news
+
+    @property
     def failure(self) -> StompError | None:
         """The error that ended a receiver or the backlog, or that a malformed message comes to now."""
         # One at a time: the status file asks too, and an older snapshot must not come after a newer one.
@@ -156,7 +165,13 @@ class ReceiverGroup:
             for status, held in zip(self.statuses(), self._deliveries, strict=True)
         } | self.backlog.figures()
 
+    def _has_news(self) -> None:
+        # A new object, and not a number: several threads come here, and none of their news may get lost.
+        self._news = object()
+        self.backlog.wake()
+
     def _more_is_durable(self) -> None:
+        self._news = object()
         self._wake_receivers()
         with self._changed:
             self._changed.notify_all()
