@@ -6,11 +6,11 @@ The way of a message, and the parts of the package from the ground up::
     broker <── transport <── protocol <── sink     <── arrow                         <── rows
 
 ==================  ====================================================================================
+``quoting``        what a stranger said, as it may stand in an error or a log line; plurals, numbers
+``worker``         what a Python worker of Spark does again around every task, and need not
 ``errors``         the exception tree and its codes
 ``logs``           log lines: what each is about, and how they come out of Spark's Python processes
-``quoting``        what a peer said, as it may stand in an error or a log line; plurals; foreign numbers
 ``terminal``       what is drawn in a terminal
-``worker``         what a Python worker of Spark does again around every task, and need not
 ``plain_errors``   what a user sees of an error: its sentence, and not the way it took
 ``spark_versions`` what differs between the releases of Spark
 ``framebatch``     raw frames from the receiver to the task, and the keys of messages

@@ -16,7 +16,7 @@ from typing import Final, Protocol, cast
 from spark_stomp import __version__
 from spark_stomp.commands.exits import CLOSED_PIPE, FAILED, INTERRUPTED, USAGE, UsageError, exit_code
 from spark_stomp.errors import StompError
-from spark_stomp.quoting import counted
+from spark_stomp.quoting import counted, line
 
 _COMMANDS: Final = {
     "probe": "who the broker is, and what the connector will do with it",
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
     except OSError as error:
-        return _failed(str(error), FAILED)
+        return _failed(line(str(error)), FAILED)
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -81,7 +81,7 @@ def _run(argv: Sequence[str]) -> int:
         return command.run(arguments)
     except UsageError as error:
         # Without the usage, which would hide it.
-        parser.exit(USAGE, f"{parser.prog}: {error}\n")
+        parser.exit(USAGE, line(f"{parser.prog}: {error}") + "\n")
 
 
 def _refuse(unknown: Sequence[str]) -> None:
@@ -145,5 +145,6 @@ def _lines_on_stderr() -> Iterator[None]:
 
 
 def _failed(reason: str, code: int) -> int:
-    sys.stderr.write(f"spark-stomp: {reason}\n")
+    # The problems of an OptionError are on lines of their own.
+    sys.stderr.write("".join(f"{line(part)}\n" for part in f"spark-stomp: {reason}".split("\n")))
     return code

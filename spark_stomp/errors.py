@@ -66,16 +66,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from spark_stomp.quoting import line
+
 
 class StompError(Exception):
-    """Base of every error this package raises. ``str()`` starts with ``[code]``."""
+    """Base of every error this package raises. ``str()`` starts with ``[code]``.
+
+    Whatever a sentence quotes, it is shown on one line, printable, and not too long.
+    """
 
     code: ClassVar[str] = "STOMP_ERROR"
 
     @property
     def message(self) -> str:
         """The text without its code."""
-        return str(self.args[0]) if self.args else ""
+        return line(str(self.args[0])) if self.args else ""
 
     def __str__(self) -> str:
         return f"[{self.code}] {self.message}"
@@ -93,8 +98,8 @@ class OptionError(StompError, ValueError):
     @property
     def message(self) -> str:
         if len(self.problems) == 1:
-            return self.problems[0]
-        return "\n  - ".join((f"{len(self.problems)} problems:", *self.problems))
+            return line(self.problems[0])
+        return "\n  - ".join((f"{len(self.problems)} problems:", *map(line, self.problems)))
 
 
 class SchemaError(StompError, ValueError):

@@ -16,6 +16,8 @@ from datetime import datetime, timezone
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from spark_stomp.quoting import line
+
 # Python 3.10 cannot subscript it when the module is imported.
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -53,14 +55,26 @@ def show(level: str) -> None:
 
 
 class Log(_Adapter):
-    """A logger whose lines begin with what the thread's lines are :func:`about`."""
+    """A logger whose lines begin with what the thread's lines are :func:`about`.
+
+    They are printable, and an event is one line, whoever shows them.
+    """
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if not self.isEnabledFor(level):
             return
-        names = " ".join(f"{key}={name}" for key, name in _ABOUT.get().items())
-        begin = f"{names}: " if names else ""
-        self.logger.log(level, f"%s{msg}", begin, *args, stacklevel=2, **kwargs)
+        self.logger.log(level, "%s", _Event(_ABOUT.get(), str(msg), args), stacklevel=2, **kwargs)
+
+
+class _Event:
+    """What a line says; made when it is shown, where logging looks after what goes wrong."""
+
+    def __init__(self, names: dict[str, str], text: str, args: tuple[object, ...]) -> None:
+        self._names, self._text, self._args = names, text, args
+
+    def __str__(self) -> str:
+        names = " ".join(f"{key}={name}" for key, name in self._names.items())
+        return line((f"{names}: " if names else "") + (self._text % self._args if self._args else self._text))
 
 
 def _is_set_up() -> bool:
@@ -91,9 +105,8 @@ class _Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
-        text = "\\n".join(record.getMessage().splitlines())
-        line = f"{when} {record.levelname} {text}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        text = f"{when} {record.levelname} {line(record.getMessage())}"
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
     def formatException(  # noqa: N802 - the name in logging
         self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -101,4 +114,5 @@ class _Lines(logging.Formatter):
         kind, error, trace = ei
         if kind is None:
             return ""
-        return "".join(traceback.format_exception(kind, error, trace, chain=False)).rstrip("\n")
+        shown = "".join(traceback.format_exception(kind, error, trace, chain=False)).rstrip("\n")
+        return "\n".join(map(line, shown.split("\n")))

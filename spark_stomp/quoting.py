@@ -1,12 +1,18 @@
-"""What a peer said, as it may stand in an error or a log line: printable, on one line, and short; plurals;
+"""What a stranger said, as it may stand in an error or a log line: printable, one line, and short; plurals;
 numbers that somebody else wrote.
 
-A broker, or whoever wrote a message, must not forge lines of a log, drive a terminal or fill a disk.
+A broker, or whoever wrote a message, a row or a file, must not forge lines of a log, drive a terminal or fill
+a disk. Three places see to that for all texts of the package, with :func:`line`: ``Log`` of
+:mod:`spark_stomp.logs`, ``StompError`` and ``Terminal``. What is quoted within a sentence is cut with
+:func:`shown` or :func:`quoted`, so that the rest of the sentence is seen.
 """
 
 from __future__ import annotations
 
 CUT = "..."
+# Characters of a sentence. The longest of ours have some hundreds.
+_LONGEST = 4_000
+_ENDING = 1_000
 
 
 def shown(text: str, most: int = 100) -> str:
@@ -18,6 +24,15 @@ def shown(text: str, most: int = 100) -> str:
 def quoted(text: str | None, most: int = 100) -> str:
     """The same between quotation marks; ``(none)`` without a text."""
     return "(none)" if text is None else f"'{shown(text, most)}'"
+
+
+def line(text: str, most: int = _LONGEST) -> str:
+    """All of a sentence, escaped in the same way. Of one that is too long the middle is left out: its end
+    says what to do."""
+    if len(text) > most:
+        ending = min(_ENDING, most // 4)
+        text = f"{text[: most - ending]}{CUT}{text[-ending:]}"
+    return text if text.isprintable() else "".join(map(_shown, text))
 
 
 def counted(number: int, thing: str) -> str:

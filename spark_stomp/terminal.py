@@ -1,6 +1,7 @@
 """What is shown in a terminal: its size, colours, a line or a screen that is drawn again and again.
 
-Only ANSI escapes that every terminal of today knows. What is no terminal gets plain text.
+Only ANSI escapes that every terminal of today knows. What is no terminal gets plain text. Nothing within a
+line drives the terminal, whoever said it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TextIO, TypeAlias
+
+from spark_stomp.quoting import line as printable
 
 Span: TypeAlias = "tuple[str, str]"
 """A piece of a line, and its colour: a name in COLOURS, or nothing."""
@@ -46,7 +49,7 @@ class Terminal:
 
     def write(self, lines: Sequence[Line]) -> None:
         """The lines, one below the other."""
-        self._put("".join(self._text(line) + "\n" for line in lines))
+        self._put("".join(self._text(_printable(line)) + "\n" for line in lines))
 
     @contextmanager
     def screen(self) -> Iterator[None]:
@@ -104,14 +107,19 @@ class Rate:
 
 def fitted(line: Line, columns: int) -> list[Span]:
     """As much of the line as ``columns`` hold; if that is not all, its end says so."""
+    line = _printable(line)
     if sum(len(text) for text, _ in line) <= columns:
-        return list(line)
+        return line
     kept: list[Span] = []
     room = max(0, columns - len(CUT))
     for text, colour in line:
         kept.append((text[:room], colour))
         room -= len(kept[-1][0])
     return [*kept, (CUT, "dim")]
+
+
+def _printable(line: Line) -> list[Span]:
+    return [(printable(text), colour) for text, colour in line]
 
 
 def bar(share: float, columns: int) -> str:

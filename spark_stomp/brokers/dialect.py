@@ -16,6 +16,7 @@ from spark_stomp.brokers.durable import PLAIN, DurableTopics, Subscription
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.framebatch import ID_TIME, Ends, Ids
+from spark_stomp.quoting import shown
 
 Headers = tuple[tuple[str, str], ...]
 Kind = Literal["queue", "topic", "unknown"]
@@ -162,8 +163,8 @@ class Dialect:
         if not self.is_topic(destination):
             return None
         return (
-            f"{destination} is a topic on this broker ({self.name}), which confirms a message even if no "
-            "subscription is there to get it, and drops it"
+            f"{shown(destination)} is a topic on this broker ({self.name}), which confirms a message even if "
+            "no subscription is there to get it, and drops it"
         )
 
     def stable_ids(self, ids: Ids, data: bytes, ends: Ends) -> list[bytes | None]:

@@ -22,7 +22,7 @@ from spark_stomp.options import (
     parse_sink_options,
     parse_source_options,
 )
-from spark_stomp.quoting import shown
+from spark_stomp.quoting import line, shown
 from spark_stomp.receiver.settings import ReceiverSettings
 from spark_stomp.receiver.subscription import choose_subscription, risks
 from spark_stomp.terminal import Line, Terminal
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             code = code or exit_code(error)
             lines.append([("  ", ""), (str(error), "bad")])
             if arguments.quiet:
-                sys.stderr.write(f"spark-stomp: {endpoint}: {error}\n")
+                sys.stderr.write(line(f"spark-stomp: {endpoint}: {error}") + "\n")
         if not arguments.quiet:
             terminal.write(lines)
     return code

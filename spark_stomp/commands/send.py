@@ -16,7 +16,7 @@ import pyarrow as pa
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.exits import ALL, FINE, UsageError
 from spark_stomp.options import SinkOptions, parse_sink_options
-from spark_stomp.quoting import counted
+from spark_stomp.quoting import counted, line
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoding import row_encoder
 from spark_stomp.sink.sender import Sender
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             _send(bodies, sender, options)
             if not arguments.quiet:
                 sent = counted(sender.figures.confirmed, "message")
-                sys.stderr.write(f"{sent} to {options.destination}, confirmed by the broker\n")
+                sys.stderr.write(line(f"{sent} to {options.destination}, confirmed by the broker") + "\n")
         except KeyboardInterrupt:
             sent = counted(sender.figures.confirmed, "message")
             sys.stderr.write(f"\nconfirmed before the end: {sent}; more may arrive\n")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.arrow import RECEIPT_BASE, EncodedSlice, receipt_number
+from spark_stomp.quoting import shown
 
 # A slice is not cut into smaller pieces than this part of the window: many small writes cost more than
 # waiting for a few more receipts.
@@ -127,16 +128,16 @@ class Window:
                     start += len(piece.receipts)
 
     def first_destination(self) -> str:
-        """Where the oldest unconfirmed message goes."""
+        """Where the oldest unconfirmed message goes, to be shown."""
         for held in self._held:
-            return held.part.destination(int(np.argmin(held.confirmed)))
+            return shown(held.part.destination(int(np.argmin(held.confirmed))))
         return "(none)"
 
     def destination(self, receipt: str | None) -> str | None:
-        """Where the unconfirmed message with this receipt goes; None if there is none."""
+        """Where the unconfirmed message with this receipt goes, to be shown; None if there is none."""
         number = receipt_number(receipt or "")
         for held in self._held:
             place = -1 if number is None else number - held.part.first_receipt
             if 0 <= place < held.sent and not held.confirmed[place]:
-                return held.part.destination(place)
+                return shown(held.part.destination(place))
         return None

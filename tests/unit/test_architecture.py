@@ -19,7 +19,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Each part may import the parts in the rows above its own, and itself. options stands above protocol for its
 # Limits and the headers that it sets itself, which are declared once so; protocol knows nothing of options.
 LAYERS = (
-    ("errors", "logs", "quoting", "terminal", "worker"),
+    ("quoting", "worker"),
+    ("errors", "logs", "terminal"),
     ("plain_errors", "spark_versions"),
     ("framebatch",),
     ("protocol",),

@@ -1,0 +1,238 @@
+"""Nothing that a stranger said forges a line of a log, drives a terminal or fills a disk.
+
+A stranger is a broker, a producer, whoever wrote a row, or a file that was found. Log lines, errors and what
+is drawn are made printable and cut in three places, so that no call can forget it. The package is walked for
+ways around these.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.options import sink_options
+
+from spark_stomp import errors
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import DestinationRefused, OptionError, StompError
+from spark_stomp.logs import get_log
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.encoding import row_encoder
+from spark_stomp.sink.sender import Sender
+from spark_stomp.terminal import Terminal
+
+PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
+MODULES = {
+    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+HOSTILE = {
+    "line ends": "one\r\ntwo\x85three\u2028four\u2029five\x0b\x0c\x1c",
+    "escape sequences": "\x1b[2J\x1b]0;title\x07\x9b31m\x90q\x9c",
+    "other directions": "\u202eabc\u2066def\u200f\u061c",
+    "half a pair": "\ud800",
+    "invisible": "a\u200bb\ufeffc\U000e0041",
+}
+LONG = "x" * 1_000_000
+
+# What the package says to others than loggers: only here, and each through quoting or json.
+WRITERS = {
+    "logs.py",
+    "terminal.py",
+    "cli.py",
+    "commands/connecting.py",
+    "commands/devbroker.py",
+    "commands/probe.py",
+    "commands/send.py",
+    "commands/status.py",
+    "commands/tail.py",
+}
+# Errors that are no StompErrors: arguments of the user's own, what becomes an OptionError or an OSError of a
+# file, and what no user sees. Everything else may hold a stranger's words.
+OTHER_ERRORS = {
+    "UsageError": {
+        "cli.py",
+        "commands/connecting.py",
+        "commands/devbroker.py",
+        "commands/send.py",
+        "commands/status.py",
+        "commands/tail.py",
+    },
+    "ArgumentTypeError": {"commands/devbroker.py", "commands/status.py", "commands/tail.py", "demo/app.py"},
+    "OSError": {"commands/devbroker.py", "private_files.py", "status_files.py"},
+    "FileNotFoundError": {"demo/flights.py"},
+    # In the tests of whoever uses the dev broker.
+    "TimeoutError": {"demo/broker.py", "devbroker/server.py"},
+    "RuntimeError": {"devbroker/server.py"},
+    "TypeError": {"source/offsets.py"},
+    "AttributeError": {"__init__.py"},
+    # To the task, which makes an ExchangeError of it.
+    "FlightServerError": {"exchange/server.py"},
+    "FlightUnauthenticatedError": {"exchange/server.py"},
+    # Caught where they are raised from, or with quoting.
+    "ValueError": {
+        "exchange/wire.py",
+        "journal/objects/fencing.py",
+        "locations.py",
+        "metrics.py",
+        "options/endpoint.py",
+        "options/kinds.py",
+        "status_files.py",
+    },
+}
+
+
+def calls(name: str, tree: ast.Module) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(name):
+            yield node
+
+
+@pytest.mark.parametrize("said", HOSTILE.values(), ids=HOSTILE)
+class TestIsPrintable:
+    def test_in_a_log_line(self, said: str, caplog: pytest.LogCaptureFixture) -> None:
+        log = get_log("spark_stomp.some")
+        log.warning("the broker said %s", said)
+        log.warning(f"the broker said {said}".replace("%", "%%"))
+        log.warning("%s", ValueError(said))
+        assert len(caplog.records) == 3
+        for record in caplog.records:
+            assert record.getMessage().isprintable(), record.getMessage()
+        assert logging.Formatter().format(caplog.records[0]).isprintable()
+
+    def test_in_an_error(self, said: str) -> None:
+        for name in errors.__all__:
+            error = getattr(errors, name)(f"the broker said {said}")
+            assert str(error).isprintable() and error.message.isprintable()
+        assert str(OptionError(["one", f"two: {said}"])).split("\n  - ")[1:] == [
+            "one",
+            OptionError(f"two: {said}").message,
+        ]
+
+    def test_in_a_terminal(self, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for draw in (
+            lambda terminal: terminal.write([[("name", ""), (said, "")]]),
+            lambda terminal: terminal.draw([[("name", ""), (said, "")]]),
+            lambda terminal: terminal.draw_line([("name", ""), (said, "")]),
+        ):
+            stream = io.StringIO()
+            draw(Terminal(stream))
+            ours = ("\x1b[H", "\x1b[K", "\x1b[J")
+            shown = stream.getvalue()
+            for one in ours:
+                shown = shown.replace(one, "")
+            assert shown.rstrip("\r\n").isprintable()
+
+
+class TestIsCut:
+    def test_in_a_log_line(self, caplog: pytest.LogCaptureFixture) -> None:
+        get_log("spark_stomp.some").warning("%s: try again", LONG)
+        assert len(caplog.messages[0]) < 5_000
+        assert caplog.messages[0].endswith("x: try again")
+
+    def test_in_an_error(self) -> None:
+        assert len(str(StompError(f"{LONG}; try again"))) < 5_000
+        assert str(StompError(f"{LONG}; try again")).endswith("x; try again")
+        assert len(str(OptionError([LONG, LONG]))) < 10_000
+
+    def test_in_a_terminal(self) -> None:
+        stream = io.StringIO()
+        Terminal(stream).write([[(LONG, "")]])
+        assert len(stream.getvalue()) < 5_000
+
+    def test_the_destination_of_a_row(self, caplog: pytest.LogCaptureFixture) -> None:
+        """What the sentence says of it is seen: at its end are the counts."""
+        destination = "/topic/" + "\x1b" * 10_000
+        with DevBroker(refuse=(destination,)) as broker, Sender(sink_options(broker.url)) as sender:
+            columns = SinkColumns(("body", "destination"), False)
+            encoder = row_encoder(sink_options(broker.url), columns, *sender.open())
+            rows = pa.record_batch({"body": [b"x"], "destination": [destination]})
+            with pytest.raises(DestinationRefused) as error:
+                for part in encoder.slices(rows):
+                    sender.send(part)
+                sender.finish()
+        for told in (str(error.value), caplog.messages[0]):
+            assert 100 < len(told) < 2_000 and told.isprintable() and "..." in told
+        assert "confirmed 0 messages" in str(error.value)
+
+
+class TestNobodyGoesAround:
+    def test_every_error_shows_its_text_in_the_same_way(self) -> None:
+        own = [
+            name
+            for name in errors.__all__
+            if {"__str__", "message", "__repr__"} & vars(getattr(errors, name)).keys()
+        ]
+        assert own == ["StompError", "OptionError"]
+        elsewhere = [
+            f"{path}: {node.name}"
+            for path, tree in MODULES.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+            and path != "errors.py"
+            and any(ast.unparse(base) in errors.__all__ for base in node.bases)
+            and not all(isinstance(part, ast.Expr) for part in node.body)
+        ]
+        assert elsewhere == []
+
+    def test_nobody_prints(self) -> None:
+        printing = {path for path, tree in MODULES.items() if any(True for _ in calls("print", tree))}
+        assert {path for path in printing if not path.startswith("demo/")} == set()
+
+    def test_only_these_write_to_a_stream(self) -> None:
+        streams = ("sys.stdout", "sys.stderr", "sys.__stderr__", "sys.__stdout__")
+        writing = {
+            path
+            for path, tree in MODULES.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in streams
+        }
+        assert {path for path in writing if not path.startswith("demo/")} <= WRITERS
+
+    def test_what_they_write_is_quoted(self) -> None:
+        """An f-string that is written as it is names only what is ours."""
+        ours = {"broker.url", "_NOTICE", "sent", "line(part)"}
+        for path in WRITERS - {"logs.py", "terminal.py"}:
+            for call in calls(".write", MODULES[path]):
+                bare = [node for node in call.args if isinstance(node, ast.JoinedStr)]
+                named = {
+                    ast.unparse(part.value)
+                    for node in bare
+                    for part in node.values
+                    if isinstance(part, ast.FormattedValue)
+                }
+                assert named <= ours, f"{path}:{call.lineno}"
+
+    def test_warnings_are_log_lines(self) -> None:
+        for path, tree in MODULES.items():
+            assert not list(calls("warnings.warn", tree)), path
+            modules = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import)}
+            assert "import logging" not in modules or not list(calls("logging.warning", tree)), path
+
+    def test_what_is_raised_is_an_error_of_ours(self) -> None:
+        known = {
+            *errors.__all__,
+            "KeyboardInterrupt",
+            "StopIteration",
+            "NotImplementedError",
+            "AssertionError",
+        }
+        foreign = {
+            (name, path)
+            for path, tree in MODULES.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
+            for name in [ast.unparse(node.exc.func).rpartition(".")[2]]
+            if name not in known
+            and (isinstance(getattr(builtins, name, None), type) or name.endswith("Error"))
+        }
+        unknown = {(name, path) for name, path in foreign if path not in OTHER_ERRORS.get(name, ())}
+        assert unknown == set()
+        listed = {(name, path) for name, paths in OTHER_ERRORS.items() for path in paths}
+        assert listed <= foreign, "of the list"
