@@ -21,6 +21,7 @@ from spark_stomp.source.batch_reader import StompBatchReader
 from spark_stomp.source.refusing_reader import RefusingStreamReader
 from spark_stomp.source.stream_reader import StompStreamReader
 from spark_stomp.spark_versions import ADMISSION_CONTROL, ARROW_STREAM_WRITER
+from spark_stomp.status_files import check_status_file
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -50,21 +51,28 @@ class StompDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         try:
-            return _stream_reader_class()(parse_source_options(self.options), projection(schema))
+            options = parse_source_options(self.options)
+            check_status_file(options)
+            return _stream_reader_class()(options, projection(schema))
         except StompError as error:
             return RefusingStreamReader(error)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> StompBatchWriter:
         _refuse_overwrite(overwrite)
-        options = parse_sink_options(self.options)
+        options = self._sink_options()
         return StompBatchWriter(options, _sink_columns(schema, options))
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StompStreamWriter:  # noqa: N802 - Spark's name
         _refuse_overwrite(overwrite)
-        options = parse_sink_options(self.options)
+        options = self._sink_options()
         return _stream_writer_class()(options, _sink_columns(schema, options))
+
+    def _sink_options(self) -> SinkOptions:
+        options = parse_sink_options(self.options)
+        check_status_file(options)
+        return options
 
 
 def _sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:

@@ -64,14 +64,21 @@ def without_credentials(location: str) -> str:
     return _scrubbed(base, _secrets(location))
 
 
-def _file_system(location: str) -> tuple[fs.FileSystem, str]:
+def local_path(location: str) -> str | None:
+    """The path on this machine; None if ``location`` is the URI of another file system. Looks nowhere."""
     scheme, separator, rest = location.partition(":")
     if not separator or "/" in scheme:
-        return fs.LocalFileSystem(), str(Path(location).absolute())
+        return str(Path(location).absolute())
     if scheme == "file":
-        return fs.LocalFileSystem(), unquote("/" + rest.lstrip("/"))
-    if scheme == "dbfs":
-        return fs.LocalFileSystem(), _mounted("/" + rest.lstrip("/"))
+        return unquote("/" + rest.lstrip("/"))
+    return _mounted("/" + rest.lstrip("/")) if scheme == "dbfs" else None
+
+
+def _file_system(location: str) -> tuple[fs.FileSystem, str]:
+    path = local_path(location)
+    if path is not None:
+        return fs.LocalFileSystem(), path
+    scheme, _, rest = location.partition(":")
     # Hadoop's names for S3 are not pyarrow's.
     uri = "s3:" + rest if scheme in ("s3a", "s3n") else location
     files, root = fs.FileSystem.from_uri(uri)

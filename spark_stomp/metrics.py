@@ -6,7 +6,6 @@ Every key of the status is declared here once, with its meaning and its metric; 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from spark_stomp.locations import resolve
-from spark_stomp.status_files import StatusFile
+from spark_stomp.quoting import shown
+from spark_stomp.status_files import LARGEST_NUMBER, StatusFile, parsed
 
 __all__ = ["prometheus", "read_status"]
 
@@ -38,6 +38,10 @@ class Key:
     def metric_name(self) -> str:
         name = self.metric or self.name
         return f"spark_stomp_{name}_total" if self.kind == "counter" else f"spark_stomp_{name}"
+
+    @property
+    def is_time(self) -> bool:
+        return self.metric.endswith("_timestamp_seconds")
 
 
 def _counter(name: str, meaning: str, metric: str = "") -> Key:
@@ -172,11 +176,14 @@ SINK = (
 )
 
 
+_PARTS: Mapping[str, tuple[Key, ...]] = {"totals": TOTALS, "journal": JOURNAL, "sink": SINK}
+
+
 def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
     """The status in this file, a path or a URI; its keys are those of docs/status.md.
 
     The part of the sink is in a file beside it. Of a query without a source of this package nothing else is
-    there: then the status has the keys ``version``, ``query``, ``run``, ``host`` and ``sink`` only.
+    there: then the status has the keys ``version``, ``query``, ``run``, ``host``, ``sink`` and ``file`` only.
 
     Raises OSError if neither file can be read, and ValueError if one holds no status of a known version.
     """
@@ -184,75 +191,123 @@ def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
     file = StatusFile(place, place.root)
     sink = None
     with contextlib.suppress(FileNotFoundError):
-        sink = _parsed(file.of_sink)
+        sink = _read(file.of_sink, SINK)
     try:
-        status = _parsed(file)
+        status = _read(file, QUERY)
     except FileNotFoundError:
         if sink is None:
             raise
-        status = {key: sink[key] for key in ("version", "query", "run", "host")}
-    return {**status, "sink": sink}
+        status = {key: sink.get(key) for key in ("version", "query", "run", "host")}
+    return {**status, "sink": sink, "file": place.root if place.is_local else place.shown}
 
 
-def _parsed(file: StatusFile) -> dict[str, Any]:
-    content = file.read()
+def _read(file: StatusFile, keys: tuple[Key, ...]) -> dict[str, Any]:
+    content, where = file.read(), file.location.shown
     try:
-        status = json.loads(content)
+        status = parsed(content)
         version = status["version"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        version = None
-    if version is None or (version == VERSION and "query" not in status):
-        raise ValueError(f"{file.location.shown} is not a status file of spark_stomp")
+        if version == VERSION:
+            _check(status, keys)
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{where} is not a status file of spark_stomp: {_reason(error)}") from None
     if version != VERSION:
         raise ValueError(
-            f"{file.location.shown} has version {version!r} of the status; this release reads {VERSION}"
+            f"{where} has version {shown(repr(version), 20)} of the status; this release reads {VERSION}"
         )
-    return dict(status)
+    return status
+
+
+def _reason(error: ValueError | KeyError) -> str:
+    return f"it has no {error}" if isinstance(error, KeyError) else shown(str(error), 200)
+
+
+def _check(status: Status, keys: tuple[Key, ...] = QUERY) -> None:
+    """Whether every figure is one: whoever may write the file decides what is in it.
+
+    Raises:
+        ValueError: a figure or a part is something else.
+        KeyError: the status has no ``query``.
+    """
+    _ = status["query"]
+    _check_figures(status, keys)
+    if keys is not QUERY:
+        return
+    for part, part_keys in _PARTS.items():
+        _check_figures(_mapping(status.get(part), part), part_keys)
+    for name, one in _mapping(status.get("receivers"), "receivers").items():
+        _check_figures(_mapping(one, name), RECEIVERS)
+
+
+def _check_figures(figures: Status, keys: Iterable[Key]) -> None:
+    for key in keys:
+        figure = figures.get(key.name)
+        if key.kind is not None and figure is not None:
+            try:
+                _number(key, figure)
+            except (ValueError, OverflowError):
+                raise ValueError(f"its {key.name} is {shown(repr(figure), 40)}") from None
+
+
+def _mapping(part: Any, name: str) -> Status:
+    if part is not None and not isinstance(part, Mapping):
+        raise ValueError(f"its {name} is {shown(repr(part), 40)}")
+    return part or {}
 
 
 def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
     """The metrics of one or more queries in the text format of Prometheus; raises as :func:`read_status`.
 
-    Each is a status, or where its file is.
+    Each is a status, or where its file is. Raises ValueError too if two of them cannot be told apart: they
+    come from the same file, or from none and have the same ``query``.
     """
     read = [one if isinstance(one, Mapping) else read_status(one) for one in statuses]
     declared = (*QUERY, *TOTALS, *RECEIVERS, *JOURNAL, *SINK)
-    samples: dict[Key, list[str]] = {key: [] for key in declared if key.kind}
-    parts: Mapping[str, tuple[Key, ...]] = {"totals": TOTALS, "journal": JOURNAL, "sink": SINK}
+    samples: dict[Key, dict[str, str]] = {key: {} for key in declared if key.kind}
     for status in read:
-        labels = {"query": str(status["query"])}
+        _check(status)
+        # Checkpoints of several queries may have the same last part: the file tells them apart.
+        labels = {"query": status["query"], "file": status.get("file", "")}
         _sample(samples, QUERY, status, labels)
-        for part, keys in parts.items():
+        for part, keys in _PARTS.items():
             _sample(samples, keys, status.get(part) or {}, labels)
-        for name, figures in status.get("receivers", {}).items():
-            own = {"receiver": name, "destination": figures["destination"]}
+        for name, figures in (status.get("receivers") or {}).items():
+            own = {"receiver": name, "destination": figures.get("destination", "")}
             _sample(samples, RECEIVERS, figures, labels | own)
-    return "".join(_metric(key, lines) for key, lines in samples.items() if lines)
+    return "".join(_metric(key, series) for key, series in samples.items() if series)
 
 
 def _sample(
-    samples: dict[Key, list[str]], keys: Iterable[Key], figures: Status, labels: Mapping[str, str]
+    samples: dict[Key, dict[str, str]], keys: Iterable[Key], figures: Status, labels: Mapping[str, object]
 ) -> None:
-    named = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+    named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in labels.items())
     for key in keys:
         figure = figures.get(key.name)
-        if key.kind is not None and figure is not None:
-            samples[key].append(f"{key.metric_name}{{{named}}} {_number(figure)}\n")
+        if key.kind is None or figure is None:
+            continue
+        if named in samples[key]:
+            # Prometheus would drop everything.
+            raise ValueError(f"two statuses have the same labels: {shown(named, 300)}")
+        samples[key][named] = _number(key, figure)
 
 
-def _metric(key: Key, lines: Iterable[str]) -> str:
+def _metric(key: Key, series: Mapping[str, str]) -> str:
     meaning = key.meaning.replace("\\", "\\\\")
+    lines = (f"{key.metric_name}{{{named}}} {number}\n" for named, number in series.items())
     return "".join(
         (f"# HELP {key.metric_name} {meaning}\n", f"# TYPE {key.metric_name} {key.kind}\n", *lines)
     )
 
 
-def _number(figure: bool | float | str) -> str:
-    """A number as it is, a truth as 0 or 1, a time as seconds since 1970."""
-    if isinstance(figure, str):
+def _number(key: Key, figure: object) -> str:
+    """A number as it is, a truth as 0 or 1, a time as seconds since 1970; ValueError if it is none."""
+    if key.is_time and isinstance(figure, str):
         return repr(datetime.fromisoformat(figure).timestamp())
+    if key.is_time or not isinstance(figure, int | float) or not -LARGEST_NUMBER < figure < LARGEST_NUMBER:
+        raise ValueError("no figure")
     return repr(int(figure) if isinstance(figure, bool) else figure)
 
 
 def _escaped(text: str) -> str:
+    # Half a surrogate pair, which JSON can hold, is in no text.
+    text = text.encode(errors="backslashreplace").decode()
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

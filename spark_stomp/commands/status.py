@@ -14,6 +14,7 @@ from spark_stomp.commands.exits import FAILED, FINE, UsageError
 from spark_stomp.commands.figures import Health, health, table
 from spark_stomp.locations import FILE_ERRORS, Location, resolve, without_credentials
 from spark_stomp.metrics import read_status
+from spark_stomp.quoting import line, shown
 from spark_stomp.status_files import BESIDE_CHECKPOINT, StatusFile
 from spark_stomp.terminal import Line, Rate, Terminal
 
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.once or arguments.quiet or not terminal.interactive:
         lines = view.lines(terminal.size[0])
         if view.trouble is not None:
-            sys.stderr.write(f"spark-stomp: {view.trouble}\n")
+            sys.stderr.write(line(f"spark-stomp: {view.trouble}") + "\n")
         elif not arguments.quiet:
             terminal.write(lines)
         return FINE if view.fine else FAILED
@@ -129,8 +130,8 @@ class _View:
         try:
             fine = health(status, now, silence) is not Health.BAD
             lines = table(status, now, silence, self._rate.of(status, now), columns, rows)
-        except (ValueError, TypeError, AttributeError) as error:
-            return self._unread(f"what it holds is no status of a query: {error}")
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+            return self._unread(f"what it holds is no status of a query: {shown(str(error), 200)}")
         self.trouble, self.fine = None, fine
         return lines
 

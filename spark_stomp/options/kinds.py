@@ -62,6 +62,19 @@ def _name(raw: str) -> str:
     return raw
 
 
+def _file(raw: str) -> str:
+    """The path or URI of a file. That it has a name is all that can be seen without looking there."""
+    scheme, colon, rest = _name(raw).partition(":")
+    path = raw
+    if colon and "/" not in scheme:
+        # Behind the authority of a URI, such as a bucket, and before its parameters.
+        path = rest.partition("?")[0]
+        path = path[2:].partition("/")[2] if path.startswith("//") else path
+    if path.rpartition("/")[2] in ("", ".", ".."):
+        raise ValueError("must name a file, such as /data/orders.json or s3://bucket/orders.json")
+    return raw
+
+
 def is_pem(value: str) -> bool:
     """Whether the value of an option is PEM text, and not the path of a PEM file."""
     return value.lstrip().startswith("-----BEGIN")
@@ -270,6 +283,8 @@ def format_size(size: int) -> str:
 
 TEXT = Kind(_text, "text")
 NAME = Kind(_name, "text")
+# A URI may hold credentials, also among its parameters.
+FILE = Kind(_file, "path or URI of a file", shown=False)
 PEM = Kind(_pem, "path, or PEM text", shown=False)
 KEY_FILE = Kind(_key_file, "path", shown=False)
 PEM_TEXT = Kind(_pem_text, "PEM text", shown=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spark_stomp.options.connection_options import ConnectionOptions
 from spark_stomp.options.fields import SINK, group, option, optional
-from spark_stomp.options.kinds import HEADERS, NAME, SIZE, TIMEOUT, Headers, integer
+from spark_stomp.options.kinds import FILE, HEADERS, NAME, SIZE, TIMEOUT, Headers, integer
 from spark_stomp.options.message_options import MessageOptions
 
 
@@ -75,7 +75,7 @@ class SinkOptions:
     status_file: str | None = optional(
         "statusFile",
         SINK,
-        NAME,
+        FILE,
         "The status file of the query: a path or URI. Give source and sink the same.",
         note="`spark_stomp/status.json` under `checkpointLocation`, if that is set",
         in_repr=False,

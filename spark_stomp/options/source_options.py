@@ -9,6 +9,7 @@ from spark_stomp.options.connection_options import ConnectionOptions
 from spark_stomp.options.fields import BATCH, NOT_YET, READS, SOURCE, group, option, optional, required
 from spark_stomp.options.kinds import (
     BOOLEAN,
+    FILE,
     HEADERS,
     NAME,
     SIZE,
@@ -171,7 +172,7 @@ class SourceOptions:
     status_file: str | None = optional(
         "statusFile",
         SOURCE,
-        NAME,
+        FILE,
         "Where the query writes its status: the path or URI of a JSON file.",
         note="`spark_stomp/status.json` under `checkpointLocation`, if that is set",
         in_repr=False,

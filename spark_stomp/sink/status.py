@@ -2,32 +2,45 @@
 
 Nothing of the sink lives as long as the query. So each commit reads what the one before it wrote, and counts
 on. The keys are declared in :mod:`spark_stomp.metrics` and documented in docs/status.md.
+
+A file system may hang. So a thread does all this, and Spark's commit goes on after a moment. What later
+commits report waits behind it, without another thread.
 """
 
 from __future__ import annotations
 
 import json
 import platform
+import threading
+from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
 from spark_stomp.errors import OptionError
-from spark_stomp.locations import FILE_ERRORS, without_credentials
+from spark_stomp.locations import FILE_ERRORS, local_path, without_credentials
 from spark_stomp.logs import get_log
 from spark_stomp.options import SinkOptions
 from spark_stomp.sink.figures import TaskFigures
-from spark_stomp.status_files import StatusFile, status_file
+from spark_stomp.status_files import StatusFile, parsed, status_file, within
 
 log = get_log(__name__)
 
 _VERSION = 1
 _COUNTED = ("confirmed", "resent", "dropped", "dead_lettered", "connections", "blocked_seconds")
 
+# Seconds that a commit waits, on a file system of this machine and on a store.
+_TIMEOUT, _STORE_TIMEOUT = 0.5, 2.0
+# Reports, of all queries whose commits are in this process.
+_MOST_WAITING = 1_000
+
 Document = dict[str, Any]
 
 # Whose files could not be written, in this process, since they last could.
 _failing: set[SinkOptions] = set()
+# What is to be written, and held by the thread that does it.
+_waiting: deque[Callable[[], None]] = deque(maxlen=_MOST_WAITING)
+_turn = threading.Lock()
 
 
 def report(options: SinkOptions, figures: TaskFigures, run: str | None, batch: int | None) -> None:
@@ -44,38 +57,72 @@ def report_failure(options: SinkOptions, why: str) -> None:
     _replace(options, lambda before: nothing | before | {"failure": why, "failed_at": _now()})
 
 
-def _replace(options: SinkOptions, following: Callable[[Document], Document]) -> None:
-    try:
-        file = status_file(options)
-    except OptionError as error:
-        _warn_once(options, error.message)
-        return
-    if file is None:
-        return
-    file = file.of_sink
-    try:
-        file.write(json.dumps(following(_read(file)), indent=1).encode() + b"\n")
-        _failing.discard(options)
-    except FILE_ERRORS as error:
-        _warn_once(options, file.location.words(error))
-
-
 def was_reported(options: SinkOptions, run: str | None) -> bool:
     """Whether a batch of this run was counted; False if it is not known."""
-    try:
-        file = status_file(options)
-        return file is not None and run is not None and _read(file.of_sink).get("run") == run
-    except (OptionError, *FILE_ERRORS):
+    if run is None or _where(options) is None or _turn.locked():
         return False
+
+    def reported() -> bool:
+        try:
+            file = status_file(options)
+            return file is not None and _read(file.of_sink).get("run") == run
+        except (OptionError, *FILE_ERRORS):
+            return False
+
+    return within(_timeout_of(options), reported, False)
+
+
+def _replace(options: SinkOptions, following: Callable[[Document], Document]) -> None:
+    if _where(options) is not None:
+        _waiting.append(lambda: _write(options, following))
+        within(_timeout_of(options), _write_all, None)
+
+
+def _where(options: SinkOptions) -> str | None:
+    return options.status_file or options.checkpoint_location
+
+
+def _timeout_of(options: SinkOptions) -> float:
+    return _STORE_TIMEOUT if local_path(_where(options) or "") is None else _TIMEOUT
+
+
+# In a thread of its own:
+
+
+def _write_all() -> None:
+    # If another thread is at it, it writes this too.
+    while _waiting and _turn.acquire(blocking=False):
+        try:
+            while _waiting:
+                _waiting.popleft()()
+        finally:
+            _turn.release()
+
+
+def _write(options: SinkOptions, following: Callable[[Document], Document]) -> None:
+    try:
+        if (file := status_file(options)) is None:
+            return
+        file = file.of_sink
+        try:
+            file.write(json.dumps(following(_read(file)), indent=1).encode() + b"\n")
+            _failing.discard(options)
+        except FILE_ERRORS as error:
+            _warn_once(options, file.location.words(error))
+    except OptionError as error:
+        _warn_once(options, error.message)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the batch is not to suffer from it
+        _warn_once(options, repr(error))
 
 
 def _read(file: StatusFile) -> Document:
     """What the last batch showed; nothing if that cannot be counted on."""
     try:
-        before = json.loads(file.read())
-    except (FileNotFoundError, ValueError, RecursionError):
+        before = parsed(file.read())
+    except (FileNotFoundError, ValueError):
         return {}
-    sound = isinstance(before, dict) and all(isinstance(before.get(key, 0), int | float) for key in _COUNTED)
+    figures = (before.get(key) for key in (*_COUNTED, "receipt_p50_seconds", "receipt_p99_seconds"))
+    sound = all(figure is None or type(figure) in (int, float) for figure in figures)
     return before if sound else {}
 
 
@@ -105,7 +152,7 @@ def document(
         "failure": None,
         "failed_at": None,
         "batch": batch,
-        **{name: round(before.get(name, 0) + getattr(figures, name), 3) for name in _COUNTED},
+        **{name: round((before.get(name) or 0) + getattr(figures, name), 3) for name in _COUNTED},
         **latencies,
     }
 

@@ -37,9 +37,8 @@ from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.recent_batches import RecentBatches
 from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.status import RunIdentity, document, query_name
-from spark_stomp.source.status_file import StatusWriter
+from spark_stomp.source.status_file import StatusWriter, opened
 from spark_stomp.source.tasks import FrameRanges
-from spark_stomp.status_files import status_file
 
 log = get_log(__name__)
 
@@ -108,7 +107,7 @@ class QueryRuntime:
         )
         self._recent = RecentBatches()
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
-        file = status_file(options)
+        file = opened(options)
         self._status = None if file is None else StatusWriter(file, self._document)
         self._receivers = ReceiverGroup(options)
         self._backlog = self._receivers.backlog

@@ -13,10 +13,28 @@ from collections.abc import Callable
 
 from spark_stomp.locations import FILE_ERRORS
 from spark_stomp.logs import get_log, in_context
+from spark_stomp.options import SourceOptions
 from spark_stomp.source.status import Figures, lasting
-from spark_stomp.status_files import StatusFile
+from spark_stomp.status_files import StatusFile, status_file, within
 
 log = get_log(__name__)
+
+# Seconds. A store may look up credentials and the region of a bucket.
+_OPEN = 10.0
+
+
+def opened(options: SourceOptions) -> StatusFile | None:
+    """The status file of the options, if they want any; OptionError if they name what is none.
+
+    If a store does not answer in time, the query goes on without one.
+    """
+    missing = object()
+    found = within(_OPEN, lambda: status_file(options), missing)
+    if isinstance(found, StatusFile):
+        return found
+    if found is missing:
+        log.warning("no status is written: its file system did not answer within %.0f s", _OPEN)
+    return None
 
 
 class StatusWriter:

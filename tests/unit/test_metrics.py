@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse
 from support.driven import Run
 from support.waiting import wait_until
 
@@ -39,13 +41,23 @@ def status(devbroker: DevBroker, tmp_path: Path) -> dict[str, Any]:
     return read_status(path)
 
 
+FORGED: dict[str, Any] = {"version": 1, "query": "q", "run": "r", "host": "h", "totals": {"rows": 1}}
+
+
+def parsed(text: str) -> list[tuple[str, dict[str, str], float]]:
+    """Name, labels and number of all series; no two have the same name and labels."""
+    series = [(one.name, dict(one.labels), one.value) for family in parse(text) for one in family.samples]
+    assert len({(name, *labels.items()) for name, labels, _ in series}) == len(series)
+    return series
+
+
 def names(keys: tuple[Key, ...]) -> set[str]:
     return {key.name for key in keys}
 
 
 class TestKeys:
     def test_what_is_shown_is_what_is_declared(self, status: dict[str, Any]) -> None:
-        assert status.keys() == names(metrics.QUERY)
+        assert status.keys() == names(metrics.QUERY) | {"file"}
         assert status["version"] == metrics.VERSION
         summed = status["totals"].keys() - names(metrics.TOTALS)
         assert names(metrics.TOTALS) <= status["totals"].keys()
@@ -87,7 +99,7 @@ class TestPrometheus:
 
     def test_has_every_figure(self, status: dict[str, Any]) -> None:
         text = prometheus(status)
-        query = f'query="{QUEUE},/queue/b"'
+        query = f'query="{QUEUE},/queue/b",file="{status["file"]}"'
         assert f"spark_stomp_rows_total{{{query}}} 2\n" in text
         assert f"spark_stomp_journal_end{{{query}}} 5\n" in text
         receiver = f'{query},receiver="{QUEUE}#0",destination="{QUEUE}"'
@@ -99,17 +111,74 @@ class TestPrometheus:
 
     def test_labels_are_escaped(self, status: dict[str, Any]) -> None:
         text = prometheus(status | {"query": 'a"b\\c\nd', "receivers": {}})
-        assert 'spark_stomp_rows_total{query="a\\"b\\\\c\\nd"} 2\n' in text
+        assert 'spark_stomp_rows_total{query="a\\"b\\\\c\\nd",file="' in text
+        assert {labels["query"] for _, labels, _ in parsed(text)} == {'a"b\\c\nd'}
 
     def test_of_several_queries_each_metric_is_declared_once(self, status: dict[str, Any]) -> None:
         text = prometheus(status, status | {"query": "other", "journal": None})
         assert text.count("# TYPE spark_stomp_rows_total counter\n") == 1
-        assert 'spark_stomp_rows_total{query="other"} 2\n' in text
-        assert 'spark_stomp_journal_end{query="other"}' not in text
+        assert 'spark_stomp_rows_total{query="other",' in text
+        assert 'spark_stomp_journal_end{query="other",' not in text
 
     def test_takes_a_path_too(self, status: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "status.json"
         assert prometheus(path) == prometheus(str(path)) == prometheus(f"file:{path}") == prometheus(status)
+
+
+class TestPrometheusAsItsOwnParserReadsIt:
+    """A series that stands there twice, or one number that is none, costs the whole scrape."""
+
+    def test_a_status(self, status: dict[str, Any]) -> None:
+        shown = parsed(prometheus(status))
+        assert len(shown) > 50
+        assert all(math.isfinite(number) for _, _, number in shown)
+
+    def test_queries_whose_checkpoints_end_alike_are_told_apart(self, tmp_path: Path) -> None:
+        places = [tmp_path / team / "orders" / "spark_stomp" / "status.json" for team in ("a", "b")]
+        for place in places:
+            place.parent.mkdir(parents=True)
+            place.write_text(json.dumps(FORGED))
+        shown = parsed(prometheus(*places))
+        assert {labels["file"] for _, labels, _ in shown} == set(map(str, places))
+        assert {labels["query"] for _, labels, _ in shown} == {"q"}
+
+    def test_the_same_status_twice_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "status.json"
+        path.write_text(json.dumps(FORGED))
+        for twice in ((path, f"file:{path}"), (FORGED, FORGED)):
+            with pytest.raises(ValueError, match='two statuses have the same labels: query="q"'):
+                prometheus(*twice)
+
+    def test_a_run_more_changes_no_series(self, tmp_path: Path) -> None:
+        path, series = tmp_path / "status.json", []
+        for run in ("one", "two"):
+            path.write_text(json.dumps(FORGED | {"run": run}))
+            series.append([(name, labels) for name, labels, _ in parsed(prometheus(path))])
+        assert series[0] == series[1]
+
+    @pytest.mark.parametrize(
+        "name", ['"', "\\", "\n", "\r", '\\"} 5\nforged 1\n#', "\ud800", "\u2028", "\0", "{}"]
+    )
+    def test_names_that_are_forged(self, name: str) -> None:
+        one = {"destination": name, "attempts": 1}
+        shown = parsed(prometheus(FORGED | {"query": name, "receivers": {name: one, f"{name}2": one}}))
+        assert {name for name, _, _ in shown} == {"spark_stomp_rows_total", "spark_stomp_attempts"}
+
+    @pytest.mark.parametrize(
+        "figure", [math.inf, -math.inf, math.nan, 10**400, "5", "2026", [], {}, [1], "+Inf"]
+    )
+    def test_figures_that_are_forged(self, figure: object) -> None:
+        with pytest.raises(ValueError, match="its rows is "):
+            prometheus(FORGED | {"totals": {"rows": figure}})
+
+    @pytest.mark.parametrize("figure", [5, True, 1e9, "now", [], "0001-01-01T00:00:00"])
+    def test_times_that_are_forged(self, figure: object) -> None:
+        with pytest.raises(ValueError, match="its written_at is "):
+            prometheus(FORGED | {"written_at": figure})
+
+    @pytest.mark.parametrize("query", [None, 5, ["a"], True])
+    def test_a_query_that_is_no_text(self, query: object) -> None:
+        assert parsed(prometheus(FORGED | {"query": query}))[0][1]["query"] == str(query)
 
 
 class TestRead:

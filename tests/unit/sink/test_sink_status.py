@@ -88,9 +88,10 @@ def test_it_stands_beside_that_of_the_source(tmp_path: Path) -> None:
     shown = read_status(path)
     assert (shown["totals"]["rows"], shown["sink"]["confirmed"]) == (5, 3)
     text = prometheus(path)
-    assert 'spark_stomp_rows_total{query="q"} 5' in text
-    assert 'spark_stomp_sink_confirmed_total{query="q"} 3' in text
-    assert 'spark_stomp_sink_receipt_p99_seconds{query="q"} 0.' in text
+    labels = f'{{query="q",file="{path}"}}'
+    assert f"spark_stomp_rows_total{labels} 5" in text
+    assert f"spark_stomp_sink_confirmed_total{labels} 3" in text
+    assert f"spark_stomp_sink_receipt_p99_seconds{labels} 0." in text
 
 
 def test_no_file_at_all_is_an_error_as_before(tmp_path: Path) -> None:

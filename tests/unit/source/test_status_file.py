@@ -18,7 +18,7 @@ from spark_stomp.cli import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import OptionError, RangeUnavailable
 from spark_stomp.source.status import lasting
-from spark_stomp.source.status_file import StatusWriter
+from spark_stomp.source.status_file import StatusWriter, opened
 from spark_stomp.status_files import StatusFile, status_file
 
 QUEUE = "/queue/a"
@@ -65,8 +65,18 @@ class TestWhere:
         assert file.path == f"{tmp_path}/s"
 
     def test_a_place_that_cannot_be_is_an_error_of_the_option(self) -> None:
-        with pytest.raises(OptionError, match="statusFile nosuch://place cannot be opened"):
-            status_file(source_options("stomp://h", statusFile="nosuch://place"))
+        with pytest.raises(OptionError, match="statusFile nosuch://place/s cannot be opened"):
+            status_file(source_options("stomp://h", statusFile="nosuch://place/s"))
+
+    def test_a_query_starts_without_one_if_a_store_does_not_answer(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        over = threading.Event()
+        monkeypatch.setattr("spark_stomp.status_files.resolve", lambda _: over.wait(60.0))
+        monkeypatch.setattr("spark_stomp.source.status_file._OPEN", 0.05)
+        assert opened(source_options("stomp://h", statusFile="s3://bucket/s")) is None
+        assert "no status is written" in caplog.text
+        over.set()
 
     def test_in_a_store_it_is_written_more_rarely(self, tmp_path: Path) -> None:
         local = status_file(source_options("stomp://h", statusFile=tmp_path / "s"))

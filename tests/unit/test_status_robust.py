@@ -1,0 +1,260 @@
+"""A status must not stop, delay or crash a query, and no content of its file crashes who reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import BinaryType, StructType
+from support.options import sink_options, source_options
+from support.waiting import wait_until
+
+from spark_stomp.cli import main
+from spark_stomp.datasource import StompDataSource
+from spark_stomp.errors import OptionError
+from spark_stomp.metrics import prometheus, read_status
+from spark_stomp.sink import status as sink_status
+from spark_stomp.sink.figures import TaskFigures
+from spark_stomp.sink.status import report, was_reported
+from spark_stomp.source.refusing_reader import RefusingStreamReader
+from spark_stomp.status_files import StatusFile, within
+
+NO_FILE = (
+    "/",
+    "s3://",
+    "s3://bucket",
+    "s3://bucket/",
+    "gs://bucket?x=/y",
+    "hdfs://h:8020",
+    ".",
+    "a/..",
+    "a/",
+)
+SINK = {"version": 1, "query": "q", "run": "r", "host": "h", "confirmed": 1}
+SOURCE = {
+    "version": 1,
+    "query": "q",
+    "run": "r",
+    "host": "h",
+    "written_at": "2026-01-01T00:00:00+00:00",
+    "totals": {"rows": 1},
+    "receivers": {"/queue/a#0": {"destination": "/queue/a", "connected": True}},
+}
+BODY = StructType().add("body", BinaryType())
+
+
+def quick(work: Any) -> None:
+    """``work`` in a thread of its own, which may hang: it has to end within some seconds."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(10.0)
+    assert not thread.is_alive(), "hangs"
+
+
+def one_row() -> TaskFigures:
+    return TaskFigures(connections=1, confirmed=1)
+
+
+class TestWhatCannotBeAStatusFile:
+    @pytest.mark.parametrize("place", NO_FILE)
+    @pytest.mark.parametrize("parsed", [sink_options, source_options])
+    def test_is_refused_by_its_name(self, place: str, parsed: Any) -> None:
+        with pytest.raises(OptionError, match=r"statusFile .*must name a file, such as"):
+            parsed("stomp://h", statusFile=place)
+
+    @pytest.mark.parametrize("place", ["s3://user:secret@bucket", "s3://bucket/?secret_key=secret"])
+    def test_shows_no_credentials(self, place: str) -> None:
+        with pytest.raises(OptionError) as error:
+            sink_options("stomp://h", statusFile=place)
+        assert "user:secret" not in str(error.value) and "=secret" not in str(error.value)
+
+    @pytest.mark.parametrize(
+        "place", ["s", "/s", "file:/a/s.json", "dbfs:/s", "s3://b/s", "s3://k:s@b/a/s?x=y/"]
+    )
+    def test_a_file_is_none_of_these(self, place: str) -> None:
+        assert sink_options("stomp://h", statusFile=place).status_file == place
+
+    @pytest.mark.parametrize("kind", ["folder", "pipe"])
+    def test_is_refused_at_the_start_if_it_is_there(self, tmp_path: Path, kind: str) -> None:
+        place = tmp_path / "there"
+        place.mkdir() if kind == "folder" else os.mkfifo(place)
+        options = {"url": "stomp://h", "destination": "/queue/a", "statusFile": str(place)}
+        words = f"statusFile {place} is a {kind}"
+        source = StompDataSource(options)
+        with pytest.raises(OptionError, match=words):
+            source.streamWriter(BODY, False)
+        with pytest.raises(OptionError, match=words):
+            source.writer(BODY, False)
+        reader = source.streamReader(BODY)
+        assert isinstance(reader, RefusingStreamReader)
+        with pytest.raises(OptionError, match=words):
+            reader.initialOffset()
+
+    def test_nobody_waits_for_a_mount_that_hangs(self, tmp_path: Path, over: threading.Event) -> None:
+        options = {"url": "stomp://h", "statusFile": str(tmp_path / "s.json")}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "stat", lambda *_, **__: over.wait(60.0))
+            quick(partial(StompDataSource(options).streamWriter, BODY, False))
+
+
+@pytest.fixture
+def over() -> Iterator[threading.Event]:
+    """Ends what hangs."""
+    event = threading.Event()
+    yield event
+    event.set()
+    wait_until(lambda: not sink_status._turn.locked(), what="the end of the report")
+
+
+class TestTheSink:
+    def test_does_not_wait_for_a_file_system_that_hangs(
+        self, tmp_path: Path, over: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(StatusFile, "read", lambda self: over.wait(60.0) and b"{}")
+        options = sink_options("stomp://h", statusFile=tmp_path / "s.json")
+        begun = time.monotonic()
+        for batch in range(20):
+            report(options, one_row(), "run", batch)
+        assert not was_reported(options, "run")
+        assert time.monotonic() - begun < 5.0
+        assert sum(thread.name == "stomp-aside" for thread in threading.enumerate()) <= 2
+        monkeypatch.undo()
+        over.set()
+        path = tmp_path / "s.json"
+        wait_until(lambda: (tmp_path / "s.sink.json").exists(), what="the status")
+        wait_until(lambda: read_status(path)["sink"]["batch"] == 19, what="all that waited")
+        assert read_status(path)["sink"]["confirmed"] == 20
+
+    @pytest.mark.parametrize("part", ["s.sink.json", "s.json"])
+    def test_a_pipe_in_the_place_of_its_file(
+        self, tmp_path: Path, part: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        os.mkfifo(tmp_path / part)
+        options = sink_options("stomp://h", statusFile=tmp_path / "s.json")
+        quick(lambda: report(options, one_row(), "run", 0))
+        assert (tmp_path / part).is_fifo()
+        assert caplog.text.count("cannot be written") == 1
+
+    def test_a_store_that_does_not_answer(
+        self, over: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.status_files.resolve", lambda _: over.wait(60.0))
+        quick(lambda: report(sink_options("stomp://h", statusFile="s3://b/s"), one_row(), "run", 0))
+
+    def test_an_error_that_nobody_thought_of(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(StatusFile, "write", lambda *_: {}["a bug"])
+        report(sink_options("stomp://h", statusFile=tmp_path / "s.json"), one_row(), "run", 0)
+        assert "KeyError('a bug')" in caplog.text
+
+    @pytest.mark.parametrize(
+        "number", ["1" + "0" * 400, "1e400", "-Infinity", "NaN", "1" + "0" * 5000, "true", '"x"']
+    )
+    def test_numbers_that_are_none_begin_anew(self, tmp_path: Path, number: str) -> None:
+        part = tmp_path / "s.sink.json"
+        for name in ("confirmed", "blocked_seconds", "receipt_p50_seconds"):
+            part.write_text(f'{{"version": 1, "query": "q", "run": "r", "host": "h", "{name}": {number}}}')
+            report(sink_options("stomp://h", statusFile=tmp_path / "s.json"), one_row(), "r", 0)
+            assert read_status(tmp_path / "s.json")["sink"]["confirmed"] == 1
+
+
+class TestReading:
+    """Whoever may write to the folder decides what is in the file."""
+
+    @pytest.mark.parametrize("kind", ["folder", "pipe", "part a pipe"])
+    def test_what_is_no_file(self, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+        place = tmp_path / ("s.sink.json" if kind == "part a pipe" else "s.json")
+        place.mkdir() if kind == "folder" else os.mkfifo(place)
+        with pytest.raises(OSError, match=r"no regular file|Is a directory"):
+            read_status(tmp_path / "s.json")
+        quick(lambda: main(["status", str(tmp_path / "s.json")]))
+        assert capsys.readouterr().err.count("\n") == 1
+
+    def test_a_file_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("spark_stomp.status_files._LARGEST", 1000)
+        (tmp_path / "s.json").write_bytes(b" " * 1001)
+        with pytest.raises(OSError, match="more than 1,000 bytes"):
+            read_status(tmp_path / "s.json")
+
+    @pytest.mark.parametrize(
+        "value", ["1" + "0" * 400, "1e999", "NaN", "-Infinity", '"x"', "[]", "[1]", "{}"]
+    )
+    @pytest.mark.parametrize("section", ["sink", "totals", "receivers", "journal"])
+    @pytest.mark.parametrize(
+        "key", ["rows", "confirmed", "attempts", "oldest_unacked_seconds", "bytes", "connected"]
+    )
+    def test_a_figure_that_is_none(
+        self, tmp_path: Path, section: str, key: str, value: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path, forged = tmp_path / "s.json", {key: "FORGED"}
+        shown = SINK | forged if section == "sink" else SOURCE | {section: forged}
+        if section == "receivers":
+            shown = SOURCE | {"receivers": {"a#0": {"destination": "/queue/a", **forged}}}
+        text = json.dumps(shown).replace('"FORGED"', value)
+        (tmp_path / "s.sink.json" if section == "sink" else path).write_text(text)
+        self.survives(path, capsys)
+
+    @pytest.mark.parametrize(
+        "value", ["1", '"x"', "true", "[]", "null", '{"a": 1}', '{"a": {"connected": null}}']
+    )
+    @pytest.mark.parametrize("key", [*SOURCE, "journal", "failure", "started_at", "running", "pid"])
+    def test_a_part_that_is_none(
+        self, tmp_path: Path, key: str, value: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "s.json"
+        path.write_text(json.dumps(SOURCE | {key: json.loads(value)}))
+        self.survives(path, capsys)
+
+    @pytest.mark.parametrize(
+        "time", ["now", "0001-01-01T00:00:00", "9999-12-31T23:59:59.9+00:00", "2026-01-01"]
+    )
+    @pytest.mark.parametrize("key", ["written_at", "started_at"])
+    def test_a_time_that_is_none(
+        self, tmp_path: Path, key: str, time: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "s.json"
+        path.write_text(json.dumps(SOURCE | {key: time}))
+        self.survives(path, capsys)
+
+    def test_bytes_that_are_no_text(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "s.json"
+        path.write_bytes(b'{"version": 1, "query": "\xff\x00"}')
+        self.survives(path, capsys)
+
+    def survives(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A table, or one line that names the file; and text for Prometheus, or a ValueError."""
+        code = main(["status", str(path)])
+        out, err = capsys.readouterr()
+        assert (err.count("\n"), err.count(str(path)) > 0, out) == (1, True, "") if err else out
+        assert code in (0, 1) and max(map(len, out.splitlines()), default=0) < 300
+        try:
+            told = prometheus(path)
+        except ValueError as error:
+            assert str(path.with_suffix("")) in str(error)
+        else:
+            assert all(
+                -1e19 < float(line.rpartition(" ")[2]) < 1e19 for line in told.splitlines() if line[0] != "#"
+            )
+
+
+class TestWithin:
+    def test_gives_what_the_work_gives_or_raises(self) -> None:
+        assert within(10.0, lambda: 5, 7) == 5
+        with pytest.raises(TimeoutError):
+            within(10.0, self.times_out, None)
+
+    def times_out(self) -> None:
+        raise TimeoutError
+
+    def test_waits_no_longer(self) -> None:
+        over = threading.Event()
+        assert within(0.05, lambda: over.wait(60.0), None) is None
+        over.set()
