@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from datetime import datetime, timezone
 from types import TracebackType
@@ -38,6 +39,18 @@ def about(**names: str) -> None:
     _ABOUT.set({**_ABOUT.get(), **names})
 
 
+@contextmanager
+def lines_about(**names: object) -> Iterator[None]:
+    """The same until the end of a ``with``, in a process that serves many queries. None leaves a name out."""
+    before = _ABOUT.set(
+        {**_ABOUT.get(), **{key: str(name) for key, name in names.items() if name is not None}}
+    )
+    try:
+        yield
+    finally:
+        _ABOUT.reset(before)
+
+
 def in_context(target: Callable[[], None]) -> Callable[[], None]:
     """``target`` for another thread, whose lines are about what those of this thread are about now."""
     context = copy_context()
@@ -52,6 +65,11 @@ def show(level: str) -> None:
     if not ours.handlers:
         ours.addHandler(_Stderr())
     ours.setLevel(level.upper())
+
+
+def set_level(level: str) -> None:
+    """Show lines of ``level`` and above, in a process that set up logging for ours itself."""
+    logging.getLogger(_PACKAGE).setLevel(level.upper())
 
 
 class Log(_Adapter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +26,28 @@ log = get_log(__name__)
 _DISCONNECT_TIMEOUT = 5.0
 # Read at once: thousands of receipts. What a broker sends instead of them takes little memory then.
 _READ = 256 << 10
+
+
+class _Outage:
+    """From the end of a connection, or a first one that cannot be had, to the first receipt on another.
+
+    ``before`` is how many messages had been sent again before; ``lost``: there was a connection.
+    """
+
+    def __init__(self, timeout: float, now: float, before: int, *, lost: bool) -> None:
+        self.retry = Retry(timeout, now)
+        self._began = self._ended = now
+        self._before = before
+        self._lost = lost
+
+    def connected(self, now: float) -> None:
+        self._ended = now
+
+    def told(self, resent: int) -> str:
+        """What to say of it once it is over."""
+        words = "connected again" if self._lost else "connected"
+        sent_again = counted(resent - self._before, "message")
+        return f"{words} after {self._ended - self._began:.1f} s, {sent_again} sent again"
 
 
 class Sender:
@@ -56,7 +79,7 @@ class Sender:
         self._patient = patient
         self._connection: Connection | None = None
         self._speaks: tuple[str, Dialect] | None = None
-        self._retry: Retry | None = None
+        self._outage: _Outage | None = None
         self._refused = False
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
@@ -103,6 +126,7 @@ class Sender:
         """Wait for every receipt, then DISCONNECT."""
         if self._connection is not None:
             self._persist(self._await_receipts)
+            self._end_outage()
             self._disconnect()
         return self.figures
 
@@ -165,7 +189,8 @@ class Sender:
             if isinstance(event, ReceiptsReceived):
                 self._figures.count_latencies(self._window.confirm(event.numbers, time.monotonic()))
                 self._made_progress(connection)
-                self._retry, self._refused = None, False
+                self._refused = False
+                self._end_outage()
             elif isinstance(event, ErrorReceived):
                 destination = self._window.destination(event.receipt_id)
                 raise connection.error_of(event, "" if destination is None else f"SEND to {destination}")
@@ -174,6 +199,12 @@ class Sender:
         blocked = self._progress.made()
         if blocked:
             log.warning("%s goes on; it was blocked for %.0f s", connection.peer, blocked)
+
+    def _end_outage(self) -> None:
+        """The connection serves: say so, once, if it replaced another one."""
+        if self._outage is not None:
+            log.warning("%s", self._outage.told(self._figures.resent))
+            self._outage = None
 
     def _keep_alive(self) -> None:
         """What the pump does: send what is queued, send heart-beats, and read what the broker sends."""
@@ -221,20 +252,27 @@ class Sender:
         for piece in self._window.send_again(time.monotonic()):
             connection.session.send_raw(*piece)
             self._figures.resent += len(piece.receipts)
+        if self._outage is not None:
+            self._outage.connected(time.monotonic())
 
     def _recover(self, error: StompError) -> None:
         """Wait until it is time for the next connection; raises ``error`` if there is to be none."""
         self._close()
         if not self._may_recover(error):
             raise self._failure(error) from error
-        now = time.monotonic()
-        self._retry = self._retry or Retry(self._options.reconnect_timeout, now)
-        delay = self._retry.next_delay(error, now)
+        now, timeout, lost = time.monotonic(), self._options.reconnect_timeout, self._speaks is not None
+        # Until the broker confirms something, all is one outage.
+        is_news = self._outage is None
+        self._outage = self._outage or _Outage(timeout, now, self._figures.resent, lost=lost)
+        retry = self._outage.retry
+        delay = retry.next_delay(error, now)
         if delay is None:
-            last = self._retry.out_of_time(error, self._window.first_destination(), now)
+            last = retry.out_of_time(error, self._window.first_destination(), now)
             raise self._failure(last) from error
-        log.warning(
-            "%s; tried again in %.1f s, with what has no receipt yet: %s",
+        log.log(
+            logging.WARNING if is_news else logging.DEBUG,
+            "%s: %s; trying again, next in %.1f s, with what has no receipt yet: %s",
+            "connection lost" if lost else "no connection",
             error,
             delay,
             counted(self._window.unconfirmed, "message"),

@@ -137,14 +137,13 @@ def document(
 ) -> Document:
     """All that is shown; ``before`` is what the last batch of the same run showed."""
     now = _now()
-    checkpoint = without_credentials(options.checkpoint_location or "").rstrip("/")
     latencies = {
         name: before.get(name) if figures.latency(part) is None else figures.latency(part)
         for name, part in (("receipt_p50_seconds", 0.5), ("receipt_p99_seconds", 0.99))
     }
     return {
         "version": _VERSION,
-        "query": options.query_name or checkpoint.rpartition("/")[2] or options.destination or "stomp",
+        "query": query_name(options),
         "run": run,
         "host": platform.node(),
         "started_at": before.get("started_at") or now,
@@ -155,6 +154,13 @@ def document(
         **{name: round((before.get(name) or 0) + getattr(figures, name), 3) for name in _COUNTED},
         **latencies,
     }
+
+
+def query_name(options: SinkOptions) -> str:
+    """What to call the query: the user's name for it, else the last part of its checkpoint's location, else
+    the destination."""
+    checkpoint = without_credentials(options.checkpoint_location or "").rstrip("/")
+    return options.query_name or checkpoint.rpartition("/")[2] or options.destination or "stomp"
 
 
 def _now() -> str:

@@ -11,11 +11,13 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_stomp.arrow import RowEncoder
 from spark_stomp.errors import SinkRowError
+from spark_stomp.logs import lines_about
 from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoding import row_encoder
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.sender import Sender
+from spark_stomp.sink.status import query_name
 
 # Local properties that Spark sets on the jobs of a streaming query.
 _BATCH, _RUN = "streaming.sql.batchId", "spark.jobGroup.id"
@@ -46,9 +48,20 @@ def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, option
     batch it was there before, so it is waited for.
     """
     batch_id, run = _property(_BATCH), _property(_RUN)
+    task = TaskContext.get()
+    partition = None if task is None else task.partitionId()
+    with lines_about(query=query_name(options), batch=batch_id, partition=partition):
+        figures, refused = _sent(batches, columns, options, patient=batch_id not in (None, "0"))
+    return Confirmed(figures, run, refused)
+
+
+def _sent(
+    batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions, *, patient: bool
+) -> tuple[TaskFigures, SinkRowError | None]:
+    """What became of the rows, and the row at which it stopped, if there is one that can never be sent."""
     refused: SinkRowError | None = None
     encoder: RowEncoder | None = None
-    with Sender(options, patient=batch_id not in (None, "0")) as sender:
+    with Sender(options, patient=patient) as sender:
         try:
             for batch in batches:
                 if encoder is None and batch.num_rows:
@@ -57,7 +70,7 @@ def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, option
                     sender.send(part)
         except SinkRowError as error:
             refused = error
-        return Confirmed(sender.finish(), run, refused)
+        return sender.finish(), refused
 
 
 def _property(name: str) -> str | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from spark_stomp.errors import SinkRowError
-from spark_stomp.logs import get_log, show
+from spark_stomp.logs import get_log, lines_about, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.plain_errors import plainly
 from spark_stomp.quoting import counted
@@ -17,7 +17,7 @@ from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.proof import ProvedRuns
 from spark_stomp.sink.row_batches import row_batches
-from spark_stomp.sink.status import report, report_failure
+from spark_stomp.sink.status import query_name, report, report_failure
 from spark_stomp.sink.task import Confirmed, send_batches
 from spark_stomp.worker import expect_input
 
@@ -44,13 +44,18 @@ class _Writer:
     def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
         return send_batches(batches, self._columns, self._options)
 
-    def _commit(self, messages: list[Any], batch_id: int | None) -> TaskFigures:
+    def _commit(self, messages: list[Any], batch_id: int | None) -> None:
         """Everything is confirmed: prove the login if no task did, and show the figures.
 
         Raises SinkRowError if a task found a row that cannot be sent, and what the connection raises that
         proves the login.
         """
-        figures = self._figures(messages)
+        with lines_about(query=query_name(self._options), batch=batch_id):
+            figures = self._figures(messages)
+            self._finish(messages, figures, batch_id)
+            log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
+
+    def _finish(self, messages: list[Any], figures: TaskFigures, batch_id: int | None) -> None:
         if (refused := _refused(messages)) is not None:
             raise refused
         run = None
@@ -60,14 +65,15 @@ class _Writer:
             self._tell_notes()
         _proved.prove(self._options, run, connected=figures.connections > 0)
         report(self._options, figures, run, batch_id)
-        return figures
 
-    def _abort(self, messages: list[Any], what: str) -> None:
-        """``what`` did not succeed; Spark tells nobody here why, nor whether the query was just stopped."""
-        confirmed = counted(self._figures(messages).confirmed, "confirmed message")
-        log.warning("%s failed after %s", what, confirmed)
-        why = str(_refused(messages) or "Spark's log says why, if the query was not just stopped")
-        report_failure(self._options, f"{what} was not finished, after {confirmed}: {why}")
+    def _abort(self, messages: list[Any], batch_id: int | None) -> None:
+        """Spark tells nobody here why it did not succeed, nor whether the query was just stopped."""
+        what = "the write" if batch_id is None else f"batch {batch_id}"
+        with lines_about(query=query_name(self._options), batch=batch_id):
+            confirmed = counted(self._figures(messages).confirmed, "confirmed message")
+            log.warning("%s failed after %s", what, confirmed)
+            why = str(_refused(messages) or "Spark's log says why, if the query was not just stopped")
+            report_failure(self._options, f"{what} was not finished, after {confirmed}: {why}")
 
     def _tell_notes(self) -> None:
         """Log what the options are worth a line for. Only a commit knows whether it is the query's first."""
@@ -99,11 +105,10 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
 
     @plainly
     def commit(self, messages: list[Any]) -> None:
-        figures = self._commit(messages, None)
-        log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
+        self._commit(messages, None)
 
     def abort(self, messages: list[Any]) -> None:
-        self._abort(messages, "the write")
+        self._abort(messages, None)
 
 
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
@@ -115,11 +120,10 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
 
     @plainly
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        figures = self._commit(messages, batchId)
-        log.info("batch %d: %s confirmed by the broker", batchId, counted(figures.confirmed, "message"))
+        self._commit(messages, batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        self._abort(messages, f"batch {batchId}")
+        self._abort(messages, batchId)
 
 
 class StompRowStreamWriter(StompStreamWriter):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from spark_stomp.errors import DeliveryError, StompError
-from spark_stomp.logs import get_log
+from spark_stomp.logs import get_log, in_context
 from spark_stomp.transport.connection import Connection
 
 log = get_log(__name__)
@@ -36,7 +36,9 @@ class Pump:
         self._work = work
         self._lock = lock
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"{name}-{connection.peer}", daemon=True)
+        self._thread = threading.Thread(
+            target=in_context(self._run), name=f"{name}-{connection.peer}", daemon=True
+        )
         self._thread.start()
 
     def __enter__(self) -> Pump:

@@ -1507,7 +1507,7 @@ RULES = [
     Broken(
         "S.8",
         "a query without rows has its login proved",
-        "sink.writers:_Writer._commit",
+        "sink.writers:_Writer._finish",
         "_proved.prove(self._options, run, connected=figures.connections > 0)",
         "pass",
         f"{PROOF}::test_a_wrong_password_fails_a_runs_first_batch_without_rows",
@@ -1523,7 +1523,7 @@ RULES = [
     Broken(
         "S.9",
         "a row that cannot be sent fails the commit",
-        "sink.writers:_Writer._commit",
+        "sink.writers:_Writer._finish",
         "raise refused",
         "pass",
         f"{WRITERS}::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task",
@@ -1551,5 +1551,21 @@ RULES = [
         "*map(_marked, columns)",
         "*map(_marked, columns[:1])",
         "unit/arrow/test_encode.py::TestIds::test_tell_rows_apart_and_stay_the_same",
+    ),
+    Broken(
+        "S.12",
+        "a commit does not wait for a file system that hangs",
+        "status_files:within",
+        "wait([future], timeout).done",
+        "True",
+        "unit/test_status_robust.py::TestTheSink::test_does_not_wait_for_a_file_system_that_hangs",
+    ),
+    Broken(
+        "S.12",
+        "no error of the status fails a commit",
+        "sink.status:_write",
+        "_warn_once(options, repr(error))",
+        "raise",
+        "unit/test_status_robust.py::TestTheSink::test_an_error_that_nobody_thought_of",
     ),
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_stomp.logs import about, get_log, in_context
+from spark_stomp.logs import about, get_log, in_context, lines_about
 
 PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
 WHEN = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00"
@@ -105,6 +105,19 @@ class TestWhatALineIsAbout:
             "elsewhere",
         ]
         assert {record.filename for record in caplog.records} == {"test_logs.py"}
+
+    def test_a_name_for_a_while(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Workers of Spark run tasks of many queries in one thread."""
+
+        def whole() -> None:
+            about(query="flights")
+            with lines_about(batch=3, partition=None):
+                log.warning("inside")
+            log.warning("after")
+
+        log = get_log("spark_stomp.some")
+        Context().run(whole)
+        assert caplog.messages == ["query=flights batch=3: inside", "query=flights: after"]
 
     def test_nothing_is_made_of_what_is_not_shown(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING, "spark_stomp"):

@@ -114,6 +114,7 @@ def over() -> Iterator[threading.Event]:
 
 
 class TestTheSink:
+    @pytest.mark.rule("S.12")
     def test_does_not_wait_for_a_file_system_that_hangs(
         self, tmp_path: Path, over: threading.Event, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -148,6 +149,7 @@ class TestTheSink:
         monkeypatch.setattr("spark_stomp.status_files.resolve", lambda _: over.wait(60.0))
         quick(lambda: report(sink_options("stomp://h", statusFile="s3://b/s"), one_row(), "run", 0))
 
+    @pytest.mark.rule("S.12")
     def test_an_error_that_nobody_thought_of(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

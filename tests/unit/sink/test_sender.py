@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import tracemalloc
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 from support.options import sink_options
@@ -25,6 +25,7 @@ from spark_stomp.errors import (
     LoginRefused,
     ReceiptTimeout,
 )
+from spark_stomp.logs import lines_about
 from spark_stomp.sink.sender import Sender
 
 QUEUE = "/queue/out"
@@ -329,6 +330,77 @@ class TestABrokenConnection:
         with Sender(sink_options(devbroker.url)) as sender:
             send(sender, 1)
             assert sender.finish().confirmed == 1
+
+
+class TestWhatTheLogSaysOfAnOutage:
+    """One line that the connection is lost, and one that another serves; every attempt only with debug."""
+
+    def levels(self, caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
+        return [record.levelname for record in caplog.records if words in record.getMessage()]
+
+    def test_is_two_lines(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("DEBUG", "spark_stomp")
+        port = unused_port()
+        with ExitStack() as first:
+            broker = first.enter_context(DevBroker(port=port))
+            sender = first.enter_context(Sender(sink_options(broker.url, reconnectTimeout="1m")))
+            first.pop_all()
+        with sender:
+            broker.faults.withhold_receipts = ("SEND",)
+            sender.send(encoded([b"0", b"1"]))
+            wait_until(lambda: broker.queue(QUEUE).enqueued == 2, what="the messages")
+            broker.stop()
+            finishing = threading.Thread(target=sender.finish)
+            finishing.start()
+            wait_until(lambda: len(self.levels(caplog, "trying again")) >= 3, what="attempts")
+            with DevBroker(port=port):
+                finishing.join(30.0)
+            assert not finishing.is_alive()
+            first_try, *more = self.levels(caplog, "trying again")
+            assert first_try == "WARNING" and set(more) == {"DEBUG"}
+            assert self.levels(caplog, "connection lost: ")[0] == "WARNING"
+            assert self.levels(caplog, "connected again after ") == ["WARNING"]
+            assert "s, 2 messages sent again" in caplog.text
+
+    def test_a_broker_that_ends_each_connection_at_once_is_one_outage(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def serve(connection: socket.socket) -> None:
+            connection.recv(4096)
+            connection.sendall(CONNECTED)
+            connection.recv(4096)
+
+        with tcp_server(serve) as port:
+            sender = Sender(sink_options(f"stomp://127.0.0.1:{port}", reconnectTimeout="2s"))
+            with sender, pytest.raises(ConnectionLost):
+                sender.send(encoded([b"x"]))
+                sender.finish()
+        assert self.levels(caplog, "trying again") == ["WARNING"]
+        assert self.levels(caplog, "connected") == []
+
+    def test_a_first_connection_that_was_waited_for(self, caplog: pytest.LogCaptureFixture) -> None:
+        port = unused_port()
+        with Sender(sink_options(f"stomp://127.0.0.1:{port}"), patient=True) as sender:
+            opened = threading.Thread(target=sender.open)
+            opened.start()
+            wait_until(lambda: self.levels(caplog, "no connection: ") == ["WARNING"], what="the first line")
+            with DevBroker(port=port):
+                opened.join(30.0)
+                sender.send(encoded([b"x"]))
+                sender.finish()
+        assert self.levels(caplog, "connected after ") == ["WARNING"]
+
+    def test_the_pump_says_it_in_the_name_of_its_task(
+        self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with lines_about(query="q", batch=3, partition=1), Sender(sink_options(devbroker.url)) as sender:
+            sender.send(encoded([b"0"]))
+            wait_until(lambda: sender.figures.confirmed == 1, what="the receipt")
+            devbroker.drop_connections()
+            wait_until(lambda: pumps() == [], what="the end of the pump")
+            sender.send(encoded([b"1"], first=1))
+            wait_until(lambda: bool(self.levels(caplog, "connected again")), what="the line")
+        assert {message.partition(": ")[0] for message in caplog.messages} == {"query=q batch=3 partition=1"}
 
 
 def pumps() -> list[str]:

@@ -15,6 +15,7 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection, SinkColumns
+from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.task import Confirmed
 from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.source.browse import browse
@@ -65,6 +66,46 @@ def test_a_login_in_clear_is_said_once_a_query(
         StompStreamWriter(options, columns).commit([], number)
     assert caplog.text.count("plain text") == 1
     assert "a secret" not in caplog.text
+
+
+class Task:
+    """Of Spark: batch 7, partition 2."""
+
+    def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - Spark's name
+        return {"streaming.sql.batchId": "7"}.get(name)
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's name
+        return 2
+
+
+class TestLogLines:
+    def test_of_a_task_name_query_batch_and_partition(
+        self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.sink.task.TaskContext.get", Task)
+        rows: list[tuple[Any, ...]] = [(b"1",), (None,)]
+        write(devbroker, ("body",), rows, onError="drop", checkpointLocation="/c/orders")
+        write(devbroker, ("body",), rows, onError="drop", queryName="mine")
+        write(devbroker, ("body",), rows, onError="drop")
+        assert [message.partition(": ")[0] for message in caplog.messages] == [
+            "query=orders batch=7 partition=2",
+            "query=mine batch=7 partition=2",
+            f"query={QUEUE} batch=7 partition=2",
+        ]
+
+    def test_of_a_commit_name_query_and_batch(
+        self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO", "spark_stomp")
+        writer = StompStreamWriter(
+            sink_options(devbroker.url, queryName="mine"), SinkColumns(("body",), False)
+        )
+        writer.commit([Confirmed(TaskFigures(confirmed=3, connections=1), "run")], 7)
+        writer.abort([], 8)
+        assert caplog.messages == [
+            "query=mine batch=7: 3 messages confirmed by the broker",
+            "query=mine batch=8: batch 8 failed after 0 confirmed messages",
+        ]
 
 
 class TestRows:
