@@ -261,8 +261,8 @@ class Sender:
         if not self._may_recover(error):
             raise self._failure(error) from error
         now, timeout, lost = time.monotonic(), self._options.reconnect_timeout, self._speaks is not None
-        # Until the broker confirms something, all is one outage.
-        is_news = self._outage is None
+        # Until the broker confirms something, all is one outage. But somebody has to mend a login.
+        is_news = self._outage is None or isinstance(error, LoginRefused)
         self._outage = self._outage or _Outage(timeout, now, self._figures.resent, lost=lost)
         retry = self._outage.retry
         delay = retry.next_delay(error, now)
