@@ -138,10 +138,12 @@ def _lines_on_stderr() -> Iterator[None]:
     handler.setFormatter(logging.Formatter("spark-stomp: %(message)s"))
     ours = logging.getLogger("spark_stomp")
     ours.addHandler(handler)
+    level = ours.level
     try:
         yield
     finally:
         ours.removeHandler(handler)
+        ours.setLevel(level)
 
 
 def _failed(reason: str, code: int) -> int:

@@ -6,7 +6,7 @@ import argparse
 import getpass
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -45,12 +45,17 @@ def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def option_texts(arguments: argparse.Namespace, **more: str) -> dict[str, str]:
+def option_texts(
+    arguments: argparse.Namespace, refused: Mapping[str, str] | None = None, **more: str
+) -> dict[str, str]:
     """The options that the arguments give, as Spark would hand them over, and ``more`` by default.
 
-    Raises UsageError.
+    Raises UsageError, also for an option that this command would not use: ``refused`` says why, by its key.
     """
     texts = {"url": arguments.url, **_given(arguments.option)}
+    for key, why in (refused or {}).items():
+        if key.lower() in texts:
+            raise UsageError(f"-o {key} has no use here: {why}")
     login = arguments.login or os.environ.get(LOGIN_VARIABLE)
     if login and "login" not in texts:
         texts["login"] = login

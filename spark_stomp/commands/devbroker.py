@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
-import logging
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from typing import Final, TextIO
 from spark_stomp.commands.connecting import first_line
 from spark_stomp.commands.exits import FINE, UsageError
 from spark_stomp.devbroker import DevBroker, QueueView
+from spark_stomp.logs import set_level
 from spark_stomp.quoting import shown, whole_number
 
 ABOUT: Final = """\
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     users = _users(arguments.user, arguments.password_file)
     if arguments.verbose:
-        logging.getLogger("spark_stomp").setLevel(logging.INFO)
+        set_level("info")
     try:
         run_devbroker(arguments.host, arguments.port, users or None, verbose=arguments.verbose)
     except OSError as error:

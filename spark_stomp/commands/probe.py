@@ -15,6 +15,7 @@ from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.exits import ALL, FINE, exit_code
 from spark_stomp.errors import StompError
+from spark_stomp.logs import set_level
 from spark_stomp.options import (
     ConnectionOptions,
     Endpoint,
@@ -62,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.destination is not None:
         source = parse_source_options(texts | {"destination": arguments.destination})
     connection = parse_sink_options(texts).connection if source is None else source.connection
+    set_level(connection.log_level)
     terminal, code = Terminal(sys.stdout), FINE
     for endpoint in connection.endpoints:
         lines: list[Line] = [[(str(endpoint), "strong")]]

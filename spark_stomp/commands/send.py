@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.exits import ALL, FINE, UsageError
+from spark_stomp.logs import set_level
 from spark_stomp.options import SinkOptions, parse_sink_options
 from spark_stomp.quoting import counted, line
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoding import row_encoder
+from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.sender import Sender
 
 ABOUT: Final = """\
@@ -38,6 +40,16 @@ examples:
 If it fails or is ended, it says how many messages were confirmed."""
 
 _READ = 1 << 20
+_NO_COLUMNS: Final = "a message is a line or a file, and has no columns"
+_NO_QUERY: Final = "it belongs to a query"
+_REFUSED: Final = {
+    "headerColumns": f"{_NO_COLUMNS}; give headers with --header",
+    "dedupKey": f"{_NO_COLUMNS}; give an id of your own with --header",
+    "dedupHeader": f"{_NO_COLUMNS}; give an id of your own with --header",
+    "checkpointLocation": _NO_QUERY,
+    "queryName": _NO_QUERY,
+    "statusFile": _NO_QUERY,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,8 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             _send(bodies, sender, options)
             if not arguments.quiet:
-                sent = counted(sender.figures.confirmed, "message")
-                sys.stderr.write(line(f"{sent} to {options.destination}, confirmed by the broker") + "\n")
+                sys.stderr.write(line(_told(sender.figures, options)) + "\n")
         except KeyboardInterrupt:
             sent = counted(sender.figures.confirmed, "message")
             sys.stderr.write(f"\nconfirmed before the end: {sent}; more may arrive\n")
@@ -78,13 +89,26 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> SinkOptions:
-    more = {"destination": arguments.destination}
+    more, refused = {"destination": arguments.destination}, dict(_REFUSED)
     if arguments.not_persistent:
         more["persistent"] = "false"
+        refused["persistent"] = "--not-persistent is given"
     headers = dict(_header(text) for text in arguments.header)
     if headers:
         more["sendHeaders"] = json.dumps(headers)
-    return parse_sink_options(option_texts(arguments, **more))
+        refused["sendHeaders"] = "--header is given; give all headers in one way"
+    options = parse_sink_options(option_texts(arguments, refused, **more))
+    set_level(options.connection.log_level)
+    return options
+
+
+def _told(figures: TaskFigures, options: SinkOptions) -> str:
+    """What became of the messages; with ``onError`` some may be no messages to this destination."""
+    dead, dropped = figures.dead_lettered, figures.dropped
+    told = f"{counted(figures.confirmed - dead, 'message')} to {options.destination}, confirmed by the broker"
+    if dead:
+        told += f"; {dead:,} that cannot be sent to {options.message.dead_letter_destination}"
+    return f"{told}; {dropped:,} left out that cannot be sent" if dropped else told
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from spark_stomp.brokers import Dialect
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.exits import ALL, FINE, UsageError
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
 from spark_stomp.quoting import shown, whole_number
@@ -37,6 +38,11 @@ examples:
 
 {ALL}"""
 
+_REFUSED: Final = {
+    "maxMessages": "-n says how many are shown",
+    "bodyDecodeErrors": "what is no text is shown escaped, and with --bodies or --json as it is",
+    "idHeader": "every delivery is shown",
+}
 _FOR_EVER = "10000d"
 _MOST_SHOWN = 500
 
@@ -62,8 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     more = {"destination": arguments.destination, "maxMessages": str(arguments.n), "onMalformed": "column"}
     if arguments.follow:
         more |= {"allowLoss": "true", "idleTimeout": _FOR_EVER, "maxDrainTime": _FOR_EVER}
-    options = parse_batch_options(option_texts(arguments, **more))
-    show = _json if arguments.json else _bodies if arguments.bodies else _Shown(options)
+    options = parse_batch_options(option_texts(arguments, _REFUSED, **more))
+    set_level(options.connection.log_level)
+    show = _json if arguments.json else _bodies if arguments.bodies else _Shown()
     for batch, dialect in browse(options, _check(arguments)):
         for frame in _frames(batch, options):
             show(frame, dialect, batch.malformed)
@@ -154,10 +161,9 @@ def _first(frame: Frame) -> dict[str, str]:
 class _Shown:
     """Prints messages for people: no control character of theirs reaches the terminal."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self) -> None:
         self._terminal = Terminal(sys.stdout)
         self._number = 0
-        self._id_header = options.id_header
 
     def __call__(self, frame: Frame, dialect: Dialect, malformed: str | None) -> None:
         self._number += 1

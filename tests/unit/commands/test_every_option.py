@@ -1,0 +1,122 @@
+"""Every option on ``send`` and ``tail`` works, or is refused by its name; none is ignored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.waiting import wait_until
+
+from spark_stomp.cli import main
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.options import OPTIONS
+
+QUEUE = "/queue/a"
+CONNECTION = {
+    *("url", "login", "password", "virtualHost", "acceptVersions", "heartbeat", "connectTimeout", "broker"),
+    *("connectHeaders", "secretConnectHeaders", "clientId", "tlsCaFile", "tlsCertFile", "tlsKeyFile"),
+    *("tlsKeySecret", "tlsKeyPassword", "tlsVerify", "tlsMinVersion", "maxFrameBytes", "maxBodyBytes"),
+    *("maxHeaderLineBytes", "maxHeaders", "logLevel", "destination"),
+}
+# By the connection, the sender, the encoder or the batch read, which know nothing of the command.
+USED = {
+    "sink": {
+        *("sendHeaders", "receiptWindow", "receiptWindowBytes", "receiptTimeout", "blockedTimeout"),
+        *("reconnectTimeout", "persistent", "priority", "ttl", "correlationId", "replyTo", "messageType"),
+        *("onError", "deadLetterDestination"),
+    },
+    "batch": {"selector", "subscribeHeaders", "idleTimeout", "maxDrainTime", "allowLoss", "onMalformed"},
+}
+REFUSED = {
+    "sink": {
+        "headerColumns": "x",
+        "dedupKey": "body",
+        "dedupHeader": "x",
+        "checkpointLocation": "/c",
+        "queryName": "q",
+        "statusFile": "/s",
+    },
+    "batch": {"maxMessages": "5", "bodyDecodeErrors": "null", "idHeader": "x"},
+}
+COMMANDS = {"sink": "send", "batch": "tail"}
+
+
+@pytest.mark.parametrize("scope", COMMANDS)
+def test_each_is_named_here(scope: str) -> None:
+    keys = {option.key for option in OPTIONS if scope in option.scopes}
+    assert keys == CONNECTION | USED[scope] | REFUSED[scope].keys()
+
+
+@pytest.mark.parametrize(
+    ("scope", "key", "value"), [(scope, *pair) for scope, keys in REFUSED.items() for pair in keys.items()]
+)
+def test_one_that_has_no_use_is_refused(
+    devbroker: DevBroker,
+    tmp_path: Path,
+    scope: str,
+    key: str,
+    value: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "a").write_text("x")
+    more = [str(tmp_path / "a")] if scope == "sink" else []
+    with pytest.raises(SystemExit) as left:
+        main([COMMANDS[scope], devbroker.url, QUEUE, *more, "-o", f"{key.upper()}={value}"])
+    err = capsys.readouterr().err
+    assert left.value.code == 2
+    assert f"-o {key} has no use here: " in err and err.count("\n") == 1
+    assert devbroker.connects == 0
+
+
+@pytest.mark.parametrize(
+    ("argument", "option"),
+    [("--header=a=b", 'sendHeaders={"c": "d"}'), ("--not-persistent", "persistent=true")],
+)
+def test_the_same_in_two_ways_is_refused(
+    devbroker: DevBroker, argument: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of the two would be ignored."""
+    with pytest.raises(SystemExit) as left:
+        main(["send", devbroker.url, QUEUE, argument, "-o", option])
+    assert left.value.code == 2 and argument.partition("=")[0] in capsys.readouterr().err
+
+
+def test_lines_that_cannot_be_sent_are_counted(
+    devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").write_bytes(b"fine\n" + b"x" * 3_000_000 + b"\nfine\n")
+    send = ["send", devbroker.url, QUEUE, str(tmp_path / "a"), "-o", "maxBodyBytes=2m"]
+    assert main([*send, "-o", "onError=drop"]) == 0
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told == f"2 messages to {QUEUE}, confirmed by the broker; 1 left out that cannot be sent"
+
+
+def test_headers_that_the_option_gives(
+    devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").write_text("x")
+    assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a"), "-o", 'sendHeaders={"a": "b"}']) == 0
+    capsys.readouterr()
+    assert main(["tail", devbroker.url, QUEUE, "--json", "-n", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["headers"]["a"] == "b"
+
+
+@pytest.mark.parametrize(("level", "shown"), [("debug", True), ("error", False)])
+def test_the_log_level(
+    devbroker: DevBroker, level: str, shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A read that takes the messages warns of it."""
+    devbroker.publish_many(QUEUE, [b"m"])
+    tail = ["tail", devbroker.url, QUEUE, "--yes", "-o", "broker=generic", "-o", "idleTimeout=100ms"]
+    assert main([*tail, "-o", f"logLevel={level}"]) == 0
+    assert ("gives all back" in capsys.readouterr().err) is shown
+    wait_until(lambda: devbroker.queue(QUEUE).unacked == 0, what="the messages given back")
+
+
+def test_malformed_messages_may_be_an_error(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    devbroker.publish(QUEUE, b"bad", raw=b"x:a\0b\n")
+    assert main(["tail", devbroker.url, QUEUE]) == 0
+    assert "malformed" in capsys.readouterr().out
+    assert main(["tail", devbroker.url, QUEUE, "-o", "onMalformed=fail"]) == 1
+    assert "[STOMP_" in capsys.readouterr().err
