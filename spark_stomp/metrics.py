@@ -202,7 +202,7 @@ def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _read(file: StatusFile, keys: tuple[Key, ...]) -> dict[str, Any]:
-    content, where = file.read(), file.location.shown
+    content, where = file.read(), file.path if file.location.is_local else file.location.shown
     try:
         status = parsed(content)
         version = status["version"]

@@ -150,5 +150,7 @@ class _View:
         return _MISSED * StatusFile(self._location, self._location.root).write_every
 
     def _unread(self, why: str) -> list[Line]:
-        self.trouble, self.fine = f"{self._location.shown}: {why}", False
+        place = self._location.shown
+        # Most reasons begin with the name of the file.
+        self.trouble, self.fine = why if why.startswith(place) else f"{place}: {why}", False
         return [[(self._location.shown, "strong")], [(why, "bad")]]

@@ -28,6 +28,8 @@ log = get_log(__name__)
 
 _VERSION = 1
 _COUNTED = ("confirmed", "resent", "dropped", "dead_lettered", "connections", "blocked_seconds")
+_FIGURES = (*_COUNTED, "batch", "receipt_p50_seconds", "receipt_p99_seconds")
+_TIMES = ("started_at", "written_at", "failed_at")
 
 # Seconds that a commit waits, on a file system of this machine and on a store.
 _TIMEOUT, _STORE_TIMEOUT = 0.5, 2.0
@@ -66,7 +68,7 @@ def was_reported(options: SinkOptions, run: str | None) -> bool:
         try:
             file = status_file(options)
             return file is not None and _read(file.of_sink).get("run") == run
-        except (OptionError, *FILE_ERRORS):
+        except Exception:  # noqa: BLE001 - whatever it is, the batch is not to suffer from it
             return False
 
     return within(_timeout_of(options), reported, False)
@@ -116,14 +118,17 @@ def _write(options: SinkOptions, following: Callable[[Document], Document]) -> N
 
 
 def _read(file: StatusFile) -> Document:
-    """What the last batch showed; nothing if that cannot be counted on."""
+    """What the last batch showed; nothing if that cannot be counted on, or shown again."""
     try:
         before = parsed(file.read())
-    except (FileNotFoundError, ValueError):
+        for time in map(before.get, _TIMES):
+            if time is not None:
+                datetime.fromisoformat(time).timestamp()
+    except (FileNotFoundError, ValueError, TypeError, OverflowError):
         return {}
-    figures = (before.get(key) for key in (*_COUNTED, "receipt_p50_seconds", "receipt_p99_seconds"))
+    figures = [before.get(key) for key in _FIGURES]
     sound = all(figure is None or type(figure) in (int, float) for figure in figures)
-    return before if sound else {}
+    return before if sound and before.get("version") == _VERSION else {}
 
 
 def _warn_once(options: SinkOptions, why: str) -> None:

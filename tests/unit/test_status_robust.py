@@ -22,7 +22,7 @@ from spark_stomp.errors import OptionError
 from spark_stomp.metrics import prometheus, read_status
 from spark_stomp.sink import status as sink_status
 from spark_stomp.sink.figures import TaskFigures
-from spark_stomp.sink.status import report, was_reported
+from spark_stomp.sink.status import report, report_failure, was_reported
 from spark_stomp.source.refusing_reader import RefusingStreamReader
 from spark_stomp.status_files import StatusFile, within
 
@@ -167,6 +167,20 @@ class TestTheSink:
             report(sink_options("stomp://h", statusFile=tmp_path / "s.json"), one_row(), "r", 0)
             assert read_status(tmp_path / "s.json")["sink"]["confirmed"] == 1
 
+    @pytest.mark.parametrize(
+        "value", ["5", '"now"', "[]", "{}", "true", '"9999-12-31T23:59:59"', '"0001-01-01"']
+    )
+    @pytest.mark.parametrize(
+        "key", ["started_at", "written_at", "failed_at", "batch", "version", "failure", "run"]
+    )
+    def test_what_was_forged_is_not_shown_again(self, tmp_path: Path, key: str, value: str) -> None:
+        """Not even by a batch that is not finished, which keeps what was counted before it."""
+        part, options = tmp_path / "s.sink.json", sink_options("stomp://h", statusFile=tmp_path / "s.json")
+        for again in (lambda: report(options, one_row(), "r", 0), lambda: report_failure(options, "no")):
+            part.write_text(json.dumps(SINK | {key: json.loads(value)}))
+            again()
+            assert read_status(tmp_path / "s.json")["sink"]["failure"] in (None, "no")
+
 
 class TestReading:
     """Whoever may write to the folder decides what is in the file."""
@@ -230,6 +244,14 @@ class TestReading:
         path = tmp_path / "s.json"
         path.write_bytes(b'{"version": 1, "query": "\xff\x00"}')
         self.survives(path, capsys)
+
+    def test_the_part_that_is_at_fault_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "s.json").write_text(json.dumps(SOURCE))
+        (tmp_path / "s.sink.json").write_text("[]")
+        with pytest.raises(
+            ValueError, match=r"s\.sink\.json is not a status file of spark_stomp: it is no JSON"
+        ):
+            read_status(tmp_path / "s.json")
 
     def survives(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A table, or one line that names the file; and text for Prometheus, or a ValueError."""
