@@ -143,14 +143,14 @@ class Deliveries:
         """How many bytes there is room for; 0 or less if there is none. For the receiver's thread.
 
         If there is none, or none in memory, committed frames leave only their keys here, before their
-        receipts come (contract 5.14). If there is none at all, a journal is let trim them.
+        receipts come, and a journal is let trim them: it may have no room itself (contract 5.14).
         """
         if self.frames.room <= 0 or self.frames.memory_is_full:
             self.frames.shed()
             self.frames.reclaim()
-        if self.frames.room <= 0 and self._index.journaled:
-            with self._index.lock:
-                self._remember_committed(self._marks.committed)
+            if self._index.journaled:
+                with self._index.lock:
+                    self._remember_committed(self._marks.committed)
         return self.frames.room
 
     def refused(self, size: int) -> None:
