@@ -128,7 +128,9 @@ def test_producer_flow_control_of_activemq_is_waited_for(
 
 @on_real_brokers
 @pytest.mark.rule("S.3")
-def test_a_broker_that_restarts_in_the_middle_costs_no_message(broker: Broker) -> None:
+def test_a_broker_that_restarts_in_the_middle_costs_no_message(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     queue = broker.new_queue()
     options = sink_options(broker.url, **broker.credentials, receiptWindow=100)
     bodies = [b"message %d" % number for number in range(1_000)]
@@ -139,6 +141,8 @@ def test_a_broker_that_restarts_in_the_middle_costs_no_message(broker: Broker) -
             sender.send(part)
         figures = sender.finish()
     assert (figures.confirmed, figures.connections) == (1_000, 2)
+    lost, again = caplog.messages
+    assert lost.startswith("connection lost: ") and again.startswith("connected again after ")
     standing = broker.standing(queue)
     assert 1_000 <= standing.ready + standing.unacked <= 1_000 + figures.resent
 
