@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.quoting import counted, quoted, shown, whole_number
+from spark_stomp.quoting import counted, line, quoted, shown, whole_number
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,11 @@ def test_it_is_one_printable_line(said: str) -> None:
 )
 def test_a_number_has_ascii_digits_and_not_too_many(text: str, number: int | None) -> None:
     assert whole_number(text) == whole_number(text.encode()) == number
+
+
+@given(st.text(), st.integers(4, 60))
+def test_a_sentence_is_one_printable_line_whose_end_is_seen(said: str, most: int) -> None:
+    told = line(f"{said}; try again", most)
+    assert told.isprintable()
+    assert told.endswith("; try again"[-(most // 4) :])
+    assert len(told) <= 10 * (most + 3)
