@@ -61,6 +61,8 @@ class FrameStore:
         self._memory_bytes = 0
         self._missed = 0
         self._shed = 0
+        # Whether the disk had no room at the last try, and whether memory has had room since.
+        self._disk_is_full = self._disk_may_be_tried = False
 
     @property
     def received(self) -> int:
@@ -105,17 +107,29 @@ class FrameStore:
 
     @property
     def room(self) -> int:
-        """How many bytes there is room for; 0 or less if the bounds are reached."""
+        """How many bytes there is room for; 0 or less if the bounds are reached.
+
+        A disk that was full at the last try has none until memory has had some.
+        """
+        if self._disk_is_full and not self._disk_may_be_tried:
+            return self._memory_room
         return self._max_bytes + self._max_spilled - self.held_bytes
+
+    @property
+    def full_disk(self) -> str | None:
+        """The folder of the temporary files if its disk had no room at the last try."""
+        return self._spill.directory if self._disk_is_full else None
 
     @property
     def read_size(self) -> int:
         """How many bytes may be read at once: what memory has room for, so that they need no file.
 
-        If memory is full, all that there is ``room`` for. Temporary files that take up more than their share
-        leave less for memory.
+        If memory is full, and the disk is not, all that there is ``room`` for. Temporary files that take up
+        more than their share leave less for memory.
         """
-        return self.room if self.memory_is_full else min(self.room, self._memory_room)
+        if self.memory_is_full and not self._disk_is_full:
+            return self.room
+        return min(self.room, self._memory_room)
 
     @property
     def _memory_room(self) -> int:
@@ -127,16 +141,19 @@ class FrameStore:
         """Find room for the frames of one read, before they are numbered and appended, or abandoned.
 
         For the one thread that appends, without a lock: beyond ``max_bytes`` they are spilled here, unless
-        nothing is in memory. DeliveryError if the disk is full.
+        nothing is in memory. If the disk is full they stay in memory, and there is no more room.
         """
         size = len(batch.data)
         held = Held(batch, ids)
         if not self.memory_is_full:
-            self._missed = 0
+            self._missed, self._disk_may_be_tried = 0, True
         if self._memory_bytes and size > self._memory_room:
             # What is larger than memory would never fit.
             self._missed = min(max(self._missed, size), self._max_bytes // 2)
             held.spilled = self._spill.put(bytes(batch.data))
+            self._disk_is_full, self._disk_may_be_tried = held.spilled is None, False
+            if held.spilled is None:
+                return held
             held.made = None if ids is None else frame_keys(batch, ids)
             held.batch = replace(batch, data=b"")
         return held

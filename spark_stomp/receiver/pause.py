@@ -146,12 +146,18 @@ class BoundedReader:
         self._since, now = time.time(), time.monotonic()
         if self._told_at is None or now >= self._told_at + _TOLD_EVERY:
             self._told_at = now
-            journaled = self._options.journal is not None
+            journaled, disk = self._options.journal is not None, self._deliveries.frames.full_disk
+            bounds, remedy = "maxBufferedBytes and maxSpillBytes allow this receiver", "raise maxSpillBytes"
+            if disk is not None:
+                bounds = f"maxBufferedBytes allows this receiver, and the disk of {disk} is full"
+                remedy = "free space there, or set TMPDIR to another folder"
             log.warning(
-                "paused: %d bytes are held, all that maxBufferedBytes and maxSpillBytes allow this receiver. "
-                "More messages wait at the broker until %s. To hold more, raise maxSpillBytes",
+                "paused: %d bytes are held, all that %s. More messages wait at the broker until %s. To hold "
+                "more, %s",
                 self._deliveries.frames.held_bytes,
+                bounds,
                 "the journal has taken these (see journalMaxBytes)" if journaled else "Spark commits",
+                remedy,
             )
 
     def resume(self) -> None:

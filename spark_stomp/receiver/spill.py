@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable
 
 from spark_stomp.errors import DeliveryError
-from spark_stomp.journal.files import OpenFile
+from spark_stomp.journal.files import OpenFile, lacks_room
 
 _LARGEST_SEGMENT = 64 << 20
 _SMALLEST_SEGMENT = 64 << 10
@@ -46,20 +46,31 @@ class SpillFile:
         """Bytes that the segments take up, freed ones included."""
         return sum(segment.size for segment in list(self._segments))
 
-    def put(self, data: bytes) -> SpilledBytes:
-        """Write ``data`` and return where it is; DeliveryError if the disk is full."""
+    @property
+    def directory(self) -> str:
+        """Where the files are."""
+        return self._directory or tempfile.gettempdir()
+
+    def put(self, data: bytes) -> SpilledBytes | None:
+        """Write ``data`` and return where it is; None if the disk has no room for it.
+
+        DeliveryError if it cannot be written for another reason.
+        """
         self.reclaim()
         try:
             spilled = self._reserved(len(data))
             try:
                 spilled.write(data)
             except OSError:
-                spilled.free()
+                spilled.take_back()
                 raise
         except OSError as error:
+            if lacks_room(error):
+                return None
             raise DeliveryError(
-                f"messages beyond maxBufferedBytes cannot be spilled to {tempfile.gettempdir()}: {error}; "
-                "they are un-acked and stay on the broker. Free space, or lower maxSpillBytes or prefetch"
+                f"messages beyond maxBufferedBytes cannot be spilled to {self.directory}: {error}; they are "
+                "un-acked and stay on the broker. Set TMPDIR to a folder that can be written, or lower "
+                "maxSpillBytes or prefetch"
             ) from error
         return spilled
 
@@ -142,6 +153,11 @@ class SpilledBytes:
             written = os.pwrite(self._segment.file.descriptor, view, position)
             position += written
             view = view[written:]
+
+    def take_back(self) -> None:
+        """It could not be written, and its room is that of the next one."""
+        self._segment.size -= self._length
+        self.free()
 
     def select(self, stretches: Iterable[tuple[int, int]]) -> None:
         """Of the data, only the bytes of these stretches (begin, end) are wanted."""

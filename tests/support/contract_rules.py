@@ -697,6 +697,22 @@ RULES = [
     ),
     Broken(
         "5.7",
+        "a full disk leaves no room",
+        "receiver.frame_store:FrameStore.room",
+        "self._disk_is_full and not self._disk_may_be_tried",
+        "False",
+        f"{PAUSE}::test_a_full_disk_is_such_a_bound",
+    ),
+    Broken(
+        "5.7",
+        "until it has some again",
+        "receiver.frame_store:FrameStore.room",
+        "self._disk_is_full and not self._disk_may_be_tried",
+        "self._disk_is_full",
+        f"{PAUSE}::test_a_disk_that_has_room_again_is_used",
+    ),
+    Broken(
+        "5.7",
         "temporary files are used only if memory stays full",
         "receiver.pause:BoundedReader.poll",
         "before_spill > 0 and not must_read",

@@ -264,15 +264,15 @@ def test_keys_are_found_across_reads(query: Query) -> None:
 
 
 def test_what_could_not_be_kept_is_new_elsewhere(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def broken_disk(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
 
     query.deliver(query.first, "a")
     with monkeypatch.context() as broken:
         broken.setattr(query.first.frames, "_max_bytes", 0)
-        broken.setattr("os.pwrite", full)
+        broken.setattr("os.pwrite", broken_disk)
         for ids in ("bc", "ab", "b"):
-            with pytest.raises(DeliveryError, match="No space left"):
+            with pytest.raises(DeliveryError, match="Input/output error"):
                 query.deliver(query.first, *ids)
     query.first.disconnected(redelivers=True)
     query.deliver(query.second, "a", "b", "c", again=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -219,12 +220,29 @@ def test_end_within_is_the_last_frame_that_fits() -> None:
             assert store.end_within(low, low + 1, budget) == min(expected, low + 1)
 
 
-def test_a_full_disk_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_full_disk_does_not_take_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_space(*_: object) -> int:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     store, frames = filled(max_bytes=1, blocks=2)
-    monkeypatch.setattr("os.pwrite", no_space)
+    before = store.spilled_bytes, store.memory_bytes
+    with monkeypatch.context() as full:
+        full.setattr("os.pwrite", no_space)
+        append(store, FrameBatch(b"MESSAGE\n\n\0", [10], 0, 0, "1.2"))
+    assert (store.spilled_bytes, store.memory_bytes) == (before[0], before[1] + 10)
+    assert store.room <= 0
+    append(store, FrameBatch(b"MESSAGE\n\nx\0", [11], 0, 0, "1.2"))
+    assert store.spilled_bytes == before[0] + 11
+    assert store.room > 0
+    assert content(store.batches(0, 8)) == [*frames, b"MESSAGE\n\n\0", b"MESSAGE\n\nx\0"]
+
+
+def test_a_broken_disk_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_disk(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store, frames = filled(max_bytes=1, blocks=2)
+    monkeypatch.setattr("os.pwrite", broken_disk)
     before = store.spilled_bytes
     with pytest.raises(Exception, match=r"un-acked and stay on the broker.*lower maxSpillBytes or prefetch"):
         append(store, FrameBatch(b"MESSAGE\n\n\0", [10], 0, 0, "1.2"))

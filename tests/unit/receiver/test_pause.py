@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -77,6 +79,44 @@ def test_beyond_both_bounds_the_socket_is_left_unread(
         assert receiver.status().connection.reconnects == 0
     assert full.queue(QUEUE).acked == MANY
     assert caplog.text.count("raise maxSpillBytes") == 1
+
+
+@pytest.mark.rule("5.7")
+def test_a_full_disk_is_such_a_bound(
+    full: DevBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It pauses the receiver, which goes on as commits make room in memory."""
+
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.pwrite", no_room)
+    with receiving(full.url, maxSpillBytes="1g") as receiver:
+        paused(receiver)
+        before = receiver.status()
+        assert before.failure is None
+        assert before.pause.spilled == 0
+        assert before.pause.buffered <= BOUND / 2 + MORE
+        assert drained(receiver, full) <= BOUND / 2 + MORE
+        assert receiver.status().connection.reconnects == 0
+        assert receiver.status().received == MANY
+    assert full.queue(QUEUE).acked == MANY
+    assert caplog.text.count(f"the disk of {tempfile.gettempdir()}") == 1
+
+
+@pytest.mark.rule("5.7")
+def test_a_disk_that_has_room_again_is_used(full: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object) -> int:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with receiving(full.url, maxSpillBytes="1g") as receiver:
+        with monkeypatch.context() as filled:
+            filled.setattr("os.pwrite", no_room)
+            paused(receiver)
+        assert receiver.status().pause.spilled == 0
+        commit_all(receiver)
+        wait_until(lambda: receiver.status().received == MANY, what="all messages")
+        assert receiver.status().pause.spilled > 0
 
 
 @pytest.fixture

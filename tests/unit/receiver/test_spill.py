@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +19,15 @@ def spill(tmp_path: Path) -> Iterator[SpillFile]:
     made.close()
 
 
+def put(spill: SpillFile, data: bytes) -> SpilledBytes:
+    spilled = spill.put(data)
+    assert spilled is not None
+    return spilled
+
+
 def test_what_was_put_comes_back(spill: SpillFile) -> None:
     blocks = [bytes([number]) * (100 + number) for number in range(50)]
-    held = [spill.put(block) for block in blocks]
+    held = [put(spill, block) for block in blocks]
     assert [part.load() for part in held] == blocks
     assert spill.in_use == sum(map(len, blocks))
 
@@ -28,7 +35,7 @@ def test_what_was_put_comes_back(spill: SpillFile) -> None:
 def test_a_backlog_that_never_empties_does_not_grow(spill: SpillFile) -> None:
     waiting: list[SpilledBytes] = []
     for number in range(1_000):
-        waiting.append(spill.put(b"x" * 300))
+        waiting.append(put(spill, b"x" * 300))
         if number >= 5:
             waiting.pop(0).free()
         assert spill.on_disk <= 4_000
@@ -42,13 +49,30 @@ def test_nothing_has_a_name(spill: SpillFile, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(DeliveryError, match=r"stay on the broker.*lower maxSpillBytes or prefetch"):
+    with pytest.raises(DeliveryError, match=r"missing.*stay on the broker.*lower maxSpillBytes or prefetch"):
         SpillFile(str(tmp_path / "missing")).put(b"x")
+
+
+def test_a_full_disk_takes_nothing_and_what_is_there_stays(
+    spill: SpillFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = put(spill, b"x" * 300)
+    with monkeypatch.context() as full:
+        full.setattr("os.pwrite", no_room)
+        assert spill.put(b"y" * 300) is None
+    second = put(spill, b"z" * 300)
+    assert first.load() == b"x" * 300
+    assert second.load() == b"z" * 300
+    assert (spill.in_use, spill.on_disk) == (600, 600)
+
+
+def no_room(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_two_threads_may_close_what_was_given_up(spill: SpillFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """The receiver's thread does it now and then, and the thread that ends the query."""
-    spill.put(b"x" * 1_000).free()
+    put(spill, b"x" * 1_000).free()
     given_up = spill._given_up
 
     class Slow(list[object]):
