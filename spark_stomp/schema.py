@@ -106,7 +106,8 @@ SINK_COLUMNS: tuple[Column, ...] = (
         (HEADER_MAP,),
         True,
         "further headers; a null value leaves its header out. Those that a broker sets on what it delivers, "
-        "such as `message-id` and `destination`, do not travel on",
+        "such as `message-id` and `destination`, do not travel on, nor those that [command the "
+        "broker](sink.md#writing-what-the-source-read)",
     ),
     Column("persistent", (BOOLEAN,), True, "whether the broker keeps the message over its own restart"),
     Column("priority", ("int", BIGINT), True, "from 0 to 9"),

@@ -18,8 +18,10 @@ from spark_stomp.quoting import shown
 REASON = "dead-letter-reason"
 FROM = "dead-letter-from"
 
-# What they say is for the message that was meant; a dead letter is to be kept.
-_NOT_ITS_OWN = ("persistent", "priority")
+# A dead letter is to be kept, whatever is said of how long its message lives.
+_EXPIRY = frozenset({"expires", "expiration"})
+# What the row says is for the message that was meant, and only the connector says why it is here.
+_NOT_ITS_OWN = _EXPIRY | {"persistent", "priority", REASON, FROM}
 # Headers besides those of the row: destination, the two above, the id, receipt and content-length.
 _OWN_HEADERS = 6
 
@@ -36,7 +38,8 @@ def dead_letter(
         FrameEncodeError: it is too large for a frame, too.
     """
     body = _octets(row["body"]) or b""
-    headers = rules.headers_to(rules.dead_letter)
+    given = rules.headers_to(rules.dead_letter)
+    headers = {name: value for name, value in given.items() if name not in _EXPIRY}
     for name, value in _own_headers(row, rules, names):
         if len(headers) < rules.limits.max_headers - _OWN_HEADERS and _carried(name, value, rules):
             headers[name] = value
@@ -62,16 +65,20 @@ def _own_headers(
     entries = Entries.of(row.get("headers"))
     pairs = zip(as_binary(entries.names).to_pylist(), as_binary(entries.values).to_pylist(), strict=True)
     for name, value in reversed(list(pairs)):  # of repeated ones the first counts
-        if not names.is_left_out(name) and names.problem(name) is None:
+        if not names.is_left_out(name) and names.problem(name) is None and name.decode() not in _NOT_ITS_OWN:
             yield name.decode(), value.decode(errors="surrogateescape")
     for column, name in rules.columns:
-        text = None if column in _NOT_ITS_OWN or column not in row else _text(as_text(row[column]))
+        own = column in row and name not in _NOT_ITS_OWN and not names.is_left_out(name.encode())
+        text = _text(as_text(row[column])) if own else None
         if text is not None:
             yield name, text
 
 
 def _carried(name: str, value: str, rules: SendRules) -> bool:
-    """Whether a frame can carry this header."""
+    """Whether a frame can carry this header, and the broker takes it."""
+    octets = value.encode(errors="surrogateescape")
+    if not all(rule.allows(octets) for rule in rules.values if rule.header == name):
+        return False
     try:
         line = encode_frame(Frame("SEND", ((name, value),)), rules.version)
     except FrameEncodeError:

@@ -11,15 +11,23 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow.columns import Flags, Ints, escape, lengths
 from spark_stomp.arrow.row_ids import row_ids
-from spark_stomp.arrow.row_problems import HeaderText, RowProblems, as_strings, as_text, check_utf8
+from spark_stomp.arrow.row_problems import (
+    HeaderText,
+    RowProblems,
+    as_binary,
+    as_strings,
+    as_text,
+    check_utf8,
+)
 from spark_stomp.arrow.send_rules import SendRules
 from spark_stomp.errors import RowTooLarge
 from spark_stomp.protocol import escape as escape_text
+from spark_stomp.protocol.send_headers import ValueRule
+from spark_stomp.quoting import quoted
 
 # A part of all frames of a slice: the same octets in each, or a binary column without nulls.
 Piece: TypeAlias = bytes | pa.Array
 
-_HIGHEST_PRIORITY = 9
 # In milliseconds; it can be added to any time without an overflow.
 _LONGEST_TTL = 1 << 62
 
@@ -52,7 +60,10 @@ class RowFields:
         self._column_of = {header: column for column, header in rules.columns}
         ttl = () if rules.ttl is None else (rules.ttl.header,)
         dedup = (rules.dedup_header,) if rules.dedup_key else ()
-        self.names = tuple(dict.fromkeys((*self._queue, *self._constants, *ttl, *self._column_of, *dedup)))
+        checked = (rule.header for rule in rules.values)
+        self.names = tuple(
+            dict.fromkeys((*self._queue, *self._constants, *ttl, *self._column_of, *dedup, *checked))
+        )
 
     def pieces(
         self,
@@ -112,6 +123,9 @@ class RowFields:
             values = given if values is None else pc.coalesce(as_strings(values), given)
         if values is None:
             return None
+        for rule in self._rules.values:
+            if rule.header == name:
+                _check(as_binary(values), rule, problems)
         return header_values(values, name, self._text, self._rules.limits.max_header_line, problems)
 
     def _own(
@@ -131,12 +145,6 @@ class RowFields:
         if column not in columns:
             return None
         values = columns[column]
-        if column == "priority":
-            wrong = pc.or_(pc.less(values, 0), pc.greater(values, _HIGHEST_PRIORITY))
-            problems.add_flagged(
-                _true(wrong),
-                lambda row: f"its priority is {values[row]}, and must be from 0 to {_HIGHEST_PRIORITY}",
-            )
         return as_text(values)
 
     def _for_queues(
@@ -154,6 +162,26 @@ class RowFields:
             return needed, values
         ours = pc.if_else(pa.array(queues), pa.scalar(needed, pa.binary()), None)
         return None, ours if values is None else pc.coalesce(values, ours)
+
+
+def _check(values: pa.Array, rule: ValueRule, problems: RowProblems) -> None:
+    """Note the values that the broker would not take; nulls are none."""
+
+    def wrong(some: pa.Array) -> Flags:
+        matches = pc.match_substring_regex(some, f"^(?:{rule.pattern})$")
+        return _true(pc.invert(matches) if rule.allowed else matches)
+
+    # Most rows say the same, and a regular expression costs more than to find that out.
+    if not wrong(values.unique()).any():
+        return
+    problems.add_flagged(
+        wrong(values),
+        lambda row: f"its {rule.header} is {_shown(values[row].as_py())}, and must {rule.says}",
+    )
+
+
+def _shown(value: bytes) -> str:
+    return quoted(value.decode(errors="backslashreplace"), 40)
 
 
 def _true(flags: pa.Array) -> Flags:

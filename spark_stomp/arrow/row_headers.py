@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -57,32 +57,35 @@ class NameRules:
 
     Args:
         text: what a header can carry.
-        left_out: names that brokers set on what they deliver, and that a new message has not.
-        fields: names that columns and options set as well, so that one value has to be chosen.
+        left_out: names that an entry says nothing by, besides those that only the connector may set.
+        fields: names that columns and options set as well, so that one value has to be chosen, and names
+            with values to be checked.
     """
 
-    def __init__(self, text: HeaderText, left_out: frozenset[str], fields: Iterable[str]) -> None:
+    def __init__(self, text: HeaderText, left_out: Container[str], fields: Iterable[str]) -> None:
         self.text = text
-        self._kinds = {name.encode(): _FIELD + number for number, name in enumerate(fields)}
-        self._kinds |= {name.encode(): _LEFT_OUT for name in left_out}
+        self._left_out = left_out
+        self._fields = {name.encode(): _FIELD + number for number, name in enumerate(fields)}
 
     def kind(self, name: bytes) -> int:
         """One of the kinds above. Names that are refused are not kept: their number has no bound."""
-        known = self._kinds.get(name)
-        if known is not None:
-            return known
+        if self.is_left_out(name):
+            return _LEFT_OUT
+        if (field := self._fields.get(name)) is not None:
+            return field
         return _LINE if self.problem(name) is None else _REFUSED
 
     def is_left_out(self, name: bytes) -> bool:
         """Whether an entry of this name says nothing about a new message."""
-        return self._kinds.get(name) == _LEFT_OUT
+        text = name.decode(errors="surrogateescape")
+        return text in self._left_out or text.lower() in SEND_OWNS
 
     def problem(self, name: bytes) -> tuple[str, type[SinkRowError]] | None:
         """Why a row may not set this header."""
         if not is_utf8(name):
             return f"the header name {_shown(name)} is not valid UTF-8", RowNotText
-        if not name or name.lower().decode() in SEND_OWNS:
-            return f"it sets the header {_shown(name)}, which only the connector may set", SinkRowError
+        if not name:
+            return "a header has no name", SinkRowError
         if name != name.strip(_BLANKS):
             return (
                 f"the header name {_shown(name)} begins or ends with a blank, which some brokers cut off",

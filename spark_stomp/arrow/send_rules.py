@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from spark_stomp.protocol import Limits
+from spark_stomp.protocol.send_headers import ValueRule
 
 Headers = tuple[tuple[str, str], ...]
 OnRowError = Literal["fail", "drop", "deadletter"]
@@ -47,6 +49,7 @@ class SendRules:
     ttl : the header for the column ``ttl``; None if this broker has none, and nobody asks for it.
     dedup_key, dedup_header : a digest of these columns goes into this header; none without columns.
     left_out : names in the column ``headers`` that do not travel on.
+    values : what rows may say in some headers, by columns or entries.
     text : bodies go out without content-length, by which some brokers know a text message.
     on_error, dead_letter : what becomes of a row that cannot be sent, and where it goes.
     limits : of the frames.
@@ -62,7 +65,8 @@ class SendRules:
     ttl: TimeToLive | None = None
     dedup_key: tuple[str, ...] = ()
     dedup_header: str = ""
-    left_out: frozenset[str] = frozenset()
+    left_out: Container[str] = frozenset()
+    values: tuple[ValueRule, ...] = ()
     text: bool = False
     on_error: OnRowError = "fail"
     dead_letter: str = ""

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker, on_every_release, on_every_transport
-from support.driven import Run, publish
+from support.driven import Run, publish, send_rows
 from support.spark import Recorder, Running, stomp_stream
 from support.waiting import PATIENCE
 
@@ -241,7 +241,8 @@ class TestContent:
         assert {name: value for name, value in row["headers"] if name in odd} == odd
 
     def test_of_a_repeated_header_the_first_counts(self, broker: Broker, queue: str) -> None:
-        send(broker, queue, [b"x"], ("colour", "red"), ("colour", "blue"))
+        rows = [(b"x", [("colour", "red"), ("colour", "blue")])]
+        assert send_rows(broker.options(), queue, rows) == 1
         (row,) = drain(broker, queue, 1, "headers")
         assert dict(row["headers"])["colour"] == "red"
 

@@ -14,6 +14,7 @@ from support.plain_rows import Cells, plain_frame
 from spark_stomp.arrow import RowEncoder, SendRules, TimeToLive
 from spark_stomp.errors import SinkRowError
 from spark_stomp.protocol import Limits
+from spark_stomp.protocol.send_headers import HeaderNames, ValueRule
 from spark_stomp.schema import SinkColumns
 
 NOW = 1_700_000_000.25
@@ -62,6 +63,10 @@ COLUMNS = (
     ("priority", "priority"),
     ("own", "own"),
 )
+VALUES = (
+    ValueRule("priority", "0*[0-9]", "be a digit"),
+    ValueRule("a", "(?s:.*[x:].*)", "be without these", allowed=False),
+)
 
 
 @st.composite
@@ -79,7 +84,12 @@ def rules(draw: st.DrawFn) -> SendRules:
         ttl=draw(ttl),
         dedup_key=draw(st.sampled_from([(), ("own",), ("content_type", "own")])),
         dedup_header="id",
-        left_out=frozenset({"left", "receipt", draw(st.sampled_from(["kind", "persistent", "x"]))}),
+        left_out=HeaderNames(
+            frozenset({"left", draw(st.sampled_from(["kind", "persistent", "x"]))}),
+            ("k",),
+            frozenset({"kind"}),
+        ),
+        values=draw(st.sampled_from([(), VALUES])),
         text=draw(st.booleans()),
         limits=draw(st.sampled_from([Limits(), LIMITS])),
         most_messages=draw(st.integers(1, 6)),

@@ -1592,4 +1592,21 @@ RULES = [
         "raise",
         "unit/test_status_robust.py::TestTheSink::test_an_error_that_nobody_thought_of",
     ),
+    Broken(
+        "S.13",
+        "what commands the broker is left out",
+        "arrow.row_headers:NameRules.is_left_out",
+        "text in self._left_out",
+        "text in ()",
+        "unit/sink/test_encoding.py::TestHeadersThatCommandTheBroker::test_stay_behind",
+    ),
+    Broken(
+        "S.13",
+        "on an unknown broker in any case",
+        "protocol.send_headers:HeaderNames.__contains__",
+        "name.lower()",
+        "name",
+        "unit/sink/test_encoding.py::TestHeadersThatCommandTheBroker::"
+        "test_of_an_unknown_broker_are_those_of_all_in_any_case",
+    ),
 ]

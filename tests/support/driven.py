@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import time
 from collections.abc import Iterable
@@ -25,8 +26,12 @@ Row = dict[str, Any]
 def publish(
     options: dict[str, str], destination: str, bodies: Iterable[bytes], *headers: tuple[str, str]
 ) -> int:
-    """Send persistent messages, all with these headers; returns how many the broker confirmed."""
-    return send_rows(options, destination, ((body, headers) for body in bodies))
+    """Send persistent messages, all with these headers; returns how many the broker confirmed.
+
+    The headers are an option, so they may also say what the broker is to do.
+    """
+    given = {"sendHeaders": json.dumps(dict(headers))} if headers else {}
+    return send_rows({**options, **given}, destination, ((body, ()) for body in bodies))
 
 
 def send_rows(
@@ -34,7 +39,7 @@ def send_rows(
 ) -> int:
     """Send persistent messages, each a body and headers; returns how many the broker confirmed."""
     columns = SinkColumns(("body", "headers"), False)
-    values = [{"body": body, "headers": [("persistent", "true"), *headers]} for body, headers in rows]
+    values = [{"body": body, "headers": [*headers]} for body, headers in rows]
     batch = pa.RecordBatch.from_pylist(values, schema=columns.arrow_schema)
     parsed = parse_sink_options({**options, "destination": destination})
     result = send_batches([batch], columns, parsed)

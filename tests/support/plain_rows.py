@@ -62,9 +62,6 @@ def _encoded(lines: list[tuple[str, str]], body: bytes, rules: SendRules) -> byt
 def _headers(cells: Cells, rules: SendRules, target: str, now: float) -> Iterator[tuple[bytes, bytes]]:
     """Name and value of each header in order; raises _Refused."""
     own = {header: _text(cells[column]) for column, header in rules.columns if column in cells}
-    priority = cells.get("priority")
-    if priority is not None and not 0 <= priority <= 9:
-        raise _Refused(SinkRowError)
     options = rules.headers_to(target)
     order = [*dict(rules.queue_headers), *dict(rules.headers)]
     if rules.ttl is not None:
@@ -80,11 +77,16 @@ def _headers(cells: Cells, rules: SendRules, target: str, now: float) -> Iterato
     if rules.dedup_key:
         order.append(rules.dedup_header)
         own[rules.dedup_header] = _digest([_text(cells[key]) for key in rules.dedup_key])
+    order += [rule.header for rule in rules.values]
     given = dict(_entries(cells, rules, order))
     for name in dict.fromkeys(order):
         value = own.get(name)
         if value is None:
-            value = given.get(name.encode(), options[name].encode() if name in options else None)
+            value = given.get(name.encode())
+        if value is not None and not all(rule.allows(value) for rule in rules.values if rule.header == name):
+            raise _Refused(SinkRowError)
+        if value is None and name in options:
+            value = options[name].encode()
         if value is not None:
             yield name.encode(), value
     yield from ((name, value) for name, value in given.items() if name.decode() not in order)
@@ -94,11 +96,11 @@ def _entries(cells: Cells, rules: SendRules, fields: list[str]) -> Iterator[tupl
     for name, value in cells.get("headers") or ():
         if value is None:
             continue
-        known = name.decode(errors="ignore")
-        if known in rules.left_out:
+        known = name.decode(errors="surrogateescape")
+        if known in rules.left_out or known.lower() in _OWNED:
             continue
         name.decode()
-        if known not in fields and (not name or known.lower() in _OWNED):
+        if not name:
             raise _Refused(SinkRowError)
         if known not in fields and name != name.strip(b" \t"):
             raise _Refused(RowUnencodable)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.hostile_headers import COMMANDS
 from support.options import sink_options
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.errors import UnsupportedError
+from spark_stomp.errors import SinkRowError, UnsupportedError
 from spark_stomp.protocol import Frame, FrameDecoder
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink import encoding
@@ -50,8 +54,10 @@ class TestOnEveryBroker:
         options = {"priority": 7, "correlationId": "c", "replyTo": "/queue/r"}
         sent = frame(broker, {"body": b""}, **options)
         assert [sent.get(name) for name in names] == ["7", "c", "/queue/r"]
-        sent = frame(broker, {"body": b"", "priority": 3, "correlation_id": "d", "reply_to": "/s"}, **options)
-        assert [sent.get(name) for name in names] == ["3", "d", "/s"]
+        sent = frame(
+            broker, {"body": b"", "priority": 3, "correlation_id": "d", "reply_to": "/queue/s"}, **options
+        )
+        assert [sent.get(name) for name in names] == ["3", "d", "/queue/s"]
         sent = frame(broker, {"body": b""})
         assert [sent.get(name) for name in names] == [None, None, None]
 
@@ -63,6 +69,7 @@ class TestOnEveryBroker:
         delivery = {
             "subscription": "0", "content-length": "5", "message-id": "25,31", "destination": "/queue/old",
             "redelivered": "true", "persistent": "false", "receipt": "s100", "ack": "25,31",
+            "timestamp": "1", "transaction": "t", "Receipt": "r", "CONTENT-LENGTH": "5",
         }  # fmt: skip
         sent = frame(broker, {"body": b"", "headers": [*delivery.items(), ("x-own", "1")]})
         assert {name for name, _ in sent.headers} - {"destination-type"} == {
@@ -71,6 +78,97 @@ class TestOnEveryBroker:
         assert (sent.get("destination"), sent.get("content-length"), sent.get("persistent")) == (
             "/queue/a", "0", "true"
         )  # fmt: skip
+
+
+COMMANDED = [(broker, name) for broker, names in COMMANDS.items() for name in names]
+
+
+class TestHeadersThatCommandTheBroker:
+    """None of a row reaches a frame; what the options say does."""
+
+    @pytest.mark.rule("S.13")
+    @pytest.mark.parametrize(("broker", "name"), COMMANDED)
+    def test_stay_behind(self, broker: str, name: str) -> None:
+        sent = frame(broker, {"body": b"", "headers": [(name, "hostile"), ("x-own", "1")]})
+        assert "hostile" not in {value for _, value in sent.headers}
+        assert sent.get("x-own") == "1"
+
+    @pytest.mark.parametrize(("broker", "name"), COMMANDED)
+    def test_go_out_if_an_option_says_so(self, broker: str, name: str) -> None:
+        row = {"body": b"", "headers": [(name, "hostile")]}
+        assert frame(broker, row, sendHeaders=json.dumps({name: "meant"})).get(name) == "meant"
+        assert frame(broker, row | {name: "meant"}, headerColumns=json.dumps([name])).get(name) == "meant"
+
+    @pytest.mark.parametrize("broker", ["activemq", "artemis", "generic"])
+    @given(rest=st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), max_size=20))
+    def test_may_be_new_ones_of_a_broker(self, broker: str, rest: str) -> None:
+        for prefix in ("AMQ_", "JMS_"):
+            sent = frame(broker, {"body": b"", "headers": [(f"{prefix}{rest}", "hostile")]})
+            assert "hostile" not in {value for _, value in sent.headers}
+
+    @pytest.mark.rule("S.13")
+    def test_of_an_unknown_broker_are_those_of_all_in_any_case(self) -> None:
+        for name in COMMANDS["generic"]:
+            sent = frame("generic", {"body": b"", "headers": [(name.swapcase(), "hostile")]})
+            assert "hostile" not in {value for _, value in sent.headers}
+
+    @pytest.mark.parametrize("broker", BROKERS)
+    @pytest.mark.parametrize(
+        "name",
+        ["type", "app-id", "JMSXGroupID", "_AMQ_GROUP_ID", "x-request-id", "x-stream-filter-value", "id"],
+    )
+    def test_others_travel_on(self, broker: str, name: str) -> None:
+        """Also those that are like a command of another broker."""
+        assert frame(broker, {"body": b"", "headers": [(name, "1")]}).get(name) == "1"
+
+
+class TestValuesThatABrokerEndsTheConnectionFor:
+    @pytest.mark.rule("S.9")
+    @pytest.mark.parametrize("broker", BROKERS)
+    @pytest.mark.parametrize("value", ["", "banana", "-1", "10", "4.0", " 4", "4\n", "99999999999"])
+    def test_priority(self, broker: str, value: str) -> None:
+        with pytest.raises(SinkRowError, match=r"its priority is .*, and must be from 0 to 9"):
+            frame(broker, {"body": b"", "headers": [("priority", value)]})
+        assert frame(broker, {"body": b"", "headers": [("priority", "9")]}).get("priority") == "9"
+
+    @pytest.mark.parametrize("broker", ["activemq", "artemis", "generic"])
+    @pytest.mark.parametrize("value", ["", "banana", "-1", "4.0", "9" * 19, "1" * 20])
+    def test_time_to_live_as_a_time(self, broker: str, value: str) -> None:
+        with pytest.raises(SinkRowError, match=r"its expires is .*, and must be a time in ms, or 0"):
+            frame(broker, {"body": b"", "headers": [("expires", value)]})
+        for good in ("0", "1700000000000", str(1 << 62)):
+            assert frame(broker, {"body": b"", "headers": [("expires", good)]}).get("expires") == good
+
+    @pytest.mark.parametrize("broker", ["rabbitmq", "generic"])
+    @pytest.mark.parametrize("value", ["", "banana", "-1", "0", "4.0", "315360000001", "1" * 20])
+    def test_time_to_live_as_a_duration(self, broker: str, value: str) -> None:
+        with pytest.raises(SinkRowError, match=r"its expiration is .*, and must be from 1 to"):
+            frame(broker, {"body": b"", "headers": [("expiration", value)]})
+        for good in ("1", "60000", "314999999999"):
+            assert frame(broker, {"body": b"", "headers": [("expiration", good)]}).get("expiration") == good
+
+    @pytest.mark.parametrize("broker", ["rabbitmq", "activemq", "generic"])
+    def test_timestamp(self, broker: str) -> None:
+        """A column of that name, as the source has it, is text like 2026-01-01 00:00:00Z."""
+        with pytest.raises(SinkRowError, match="its timestamp is 'now', and must be a whole number"):
+            frame(broker, {"body": b"", "timestamp": "now"}, headerColumns="timestamp")
+
+    @pytest.mark.parametrize(
+        ("broker", "value"),
+        [
+            *(("rabbitmq", value) for value in ("/foo/bar", "/queue/", "/queue/a/b", "/temp-queue/a", "a/b")),
+            *(("activemq", value) for value in ("/queue/", "/topic/ ", "/queue/,", "/remote-temp-queue/")),
+        ],
+    )
+    def test_reply_to(self, broker: str, value: str) -> None:
+        for row in ({"headers": [("reply-to", value)]}, {"reply_to": value}):
+            with pytest.raises(SinkRowError, match=f"its reply-to is '{value}', and must"):
+                frame(broker, {"body": b"", **row})
+
+    @pytest.mark.parametrize("broker", BROKERS)
+    @pytest.mark.parametrize("value", ["", "name", "/queue/a", "/topic/a.b"])
+    def test_reply_to_that_every_broker_takes(self, broker: str, value: str) -> None:
+        assert frame(broker, {"body": b"", "headers": [("reply-to", value)]}).get("reply-to") == value
 
 
 @pytest.mark.parametrize(("broker", "header"), [("activemq", "expires"), ("artemis", "expires")])

@@ -1,0 +1,113 @@
+"""Messages of a producer who sets what he likes, forwarded by the sink: none is lost, and no query stops."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pytest
+from support.brokers import Broker
+from support.brokers.fixtures import on_real_brokers
+from support.driven import Run
+from support.hostile_headers import CHECKED, values_of
+from support.options import sink_options
+from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.brokers import dialect_named
+from spark_stomp.errors import StompError
+from spark_stomp.protocol import MessageReceived
+from spark_stomp.protocol.encoder import SEND_OWNS
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.task import Confirmed, send_batches
+from spark_stomp.transport import open_connection
+
+Pairs = list[tuple[str, str]]
+COLUMNS = SinkColumns(("body", "headers", "destination"), False)
+
+
+def publish(broker: Broker, queue: str, headers: Iterable[tuple[str, str]]) -> None:
+    """A message for each header that the broker lets a producer set, as any STOMP client may send it."""
+    own = dialect_named(broker.dialect).send_headers(queue)
+    options = sink_options(broker.url, **broker.credentials).connection
+    # What the last two do to the source, on Artemis, is another matter.
+    never = {*SEND_OWNS, *CHECKED, "message-id", "ack"}
+    waiting = [pair for pair in headers if pair[0] not in never and pair not in own]
+    while waiting:
+        # A broker that refuses one may close the connection, and ActiveMQ is slow to take the next one then.
+        with contextlib.suppress(StompError), open_connection(options) as connection:
+            session = connection.session
+            while waiting:
+                header, receipt = waiting.pop(), session.new_receipt()
+                others = [pair for pair in own if pair[0] != header[0]]
+                session.send(queue, b"x", headers=[("persistent", "true"), *others, header], receipt=receipt)
+                connection.await_receipt(receipt, PATIENCE, "SEND")
+
+
+def produced(broker: Broker, queue: str) -> Iterator[Pairs]:
+    """The headers of what came into the queue, as the source has them.
+
+    Artemis confirms a few messages with nonsense in them and delivers them to nobody.
+    """
+    with Run(broker.options(destination=queue), ("body", "headers")) as query:
+
+        def complete() -> bool:
+            query.end = query.reader.latestOffset(query.start, None)
+            return query.end != query.start and len(query.read()) >= 0.9 * broker.depth(queue)
+
+        wait_until(complete, what="all messages")
+        yield from [[*row["headers"]] for row in query.read()]
+
+
+def forward(broker: Broker, rows: list[Pairs], queues: list[str]) -> Confirmed:
+    values = [
+        {"body": b"%d" % number, "headers": headers, "destination": queue}
+        for number, (headers, queue) in enumerate(zip(rows, queues, strict=True))
+    ]
+    batch = pa.RecordBatch.from_pylist(values, schema=COLUMNS.arrow_schema)
+    options = {**broker.credentials, "onError": "drop", "reconnectTimeout": "5s"}
+    return send_batches([batch], COLUMNS, sink_options(broker.url, **options))
+
+
+def arrived(broker: Broker, queues: list[str], count: int) -> set[int]:
+    """The numbers of the messages in all these queues, by another connection than the sink's."""
+    dialect, found = dialect_named(broker.dialect), set[int]()
+    with open_connection(sink_options(broker.url, **broker.credentials).connection) as connection:
+        for number, queue in enumerate(queues):
+            headers = dialect.subscribe_headers(queue, 10)
+            connection.session.subscribe(str(number), queue, ack="client-individual", headers=headers)
+
+        def complete() -> bool:
+            events = connection.poll(0.2)
+            found.update(int(event.frame.body) for event in events if isinstance(event, MessageReceived))
+            others = [event for event in events if not isinstance(event, MessageReceived)]
+            assert not others, others
+            return len(found) >= count
+
+        wait_until(complete, what=f"{count} messages")
+    return found
+
+
+@on_real_brokers
+@pytest.mark.timeout(300)
+@pytest.mark.rule("S.13")
+def test_what_a_producer_says_to_the_broker_is_not_said_again(broker: Broker) -> None:
+    """Each message goes to a queue that is not there before, and is there when the sink has gone."""
+    source = broker.new_queue()
+    forward(broker, [[]], [source])
+    hostile = values_of(broker)
+    # This way RabbitMQ does not compare what the headers say with how the queue is.
+    publish(
+        broker, source.replace("/queue/", "/amq/queue/") if broker.name == "rabbitmq" else source, hostile
+    )
+    rows = [*produced(broker, source), *([header] for header in hostile)]
+    queues = [f"{source}.{number}" for number in range(len(rows))]
+    result = forward(broker, rows, queues)
+    figures = result.figures
+    assert (result.refused, figures.connections, figures.resent) == (None, 1, 0)
+    assert figures.confirmed + figures.dropped == len(rows)
+    there = arrived(broker, queues, figures.confirmed)
+    assert len(there) == figures.confirmed
+    for number in set(range(len(rows))) - there:
+        assert {name for name, _ in rows[number]} & set(CHECKED), rows[number]
+    assert figures.dropped < len(hostile) / 5
