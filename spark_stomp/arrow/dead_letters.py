@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from spark_stomp.arrow.row_headers import Entries, NameRules
 from spark_stomp.arrow.row_ids import row_ids
-from spark_stomp.arrow.row_problems import Problem, RowProblems, as_binary, as_text
+from spark_stomp.arrow.row_problems import Problem, RowProblems, as_binary, header_text
 from spark_stomp.arrow.send_rules import SendRules
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import Frame, encode_frame
@@ -69,7 +69,7 @@ def _own_headers(
             yield name.decode(), value.decode(errors="surrogateescape")
     for column, name in rules.columns:
         own = column in row and name not in _NOT_ITS_OWN and not names.is_left_out(name.encode())
-        text = _text(as_text(row[column])) if own else None
+        text = _text(header_text(row[column])) if own else None
         if text is not None:
             yield name, text
 

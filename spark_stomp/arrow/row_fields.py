@@ -16,8 +16,8 @@ from spark_stomp.arrow.row_problems import (
     RowProblems,
     as_binary,
     as_strings,
-    as_text,
     check_utf8,
+    header_text,
 )
 from spark_stomp.arrow.send_rules import SendRules
 from spark_stomp.errors import RowTooLarge
@@ -145,7 +145,13 @@ class RowFields:
         if column not in columns:
             return None
         values = columns[column]
-        return as_text(values)
+        text = header_text(values)
+        if text.null_count > values.null_count:
+            problems.add_flagged(
+                _true(pc.and_(text.is_null(), values.is_valid())),
+                f"its {column} is not within the years 1 to 9999",
+            )
+        return text
 
     def _for_queues(
         self, name: str, destinations: pa.Array | None, values: pa.Array | None

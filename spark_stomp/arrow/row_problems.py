@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_stomp.arrow.columns import Flags, Ints, among, text_of
 from spark_stomp.errors import RowNotText, RowUnencodable, SinkRowError
 from spark_stomp.protocol.grammar import Grammar
 
+# 0001-01-01 and 10000-01-01, in days since the epoch. Arrow has no text for all years of Spark.
+_DAYS_WITH_TEXT = (-719_162, 2_932_897)
 _LINE_OCTETS = {0: "NUL", 13: "CR", 10: "LF", 58: "a colon"}
 
 
@@ -132,6 +135,18 @@ def as_text(column: pa.Array) -> pa.Array:
     if octets or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return column
     return column.cast(pa.string())
+
+
+def header_text(column: pa.Array) -> pa.Array:
+    """The same for a header: times in UTC, whatever zone the session has; null beyond the years 1 to 9999."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp(kind.unit, "UTC"))
+    if pa.types.is_temporal(kind):
+        first, end = (pa.scalar(day, pa.date32()).cast(column.type) for day in _DAYS_WITH_TEXT)
+        told = pc.and_(pc.greater_equal(column, first), pc.less(column, end))
+        column = pc.if_else(told, column, None)
+    return as_text(column)
 
 
 def is_utf8(octets: bytes) -> bool:

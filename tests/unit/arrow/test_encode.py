@@ -176,6 +176,36 @@ class TestHeaders:
         assert [first.get(name) for name in ("n", "flag", "s")] == ["7", "true", "ü:"]
         assert [second.get(name) for name in ("n", "flag", "s")] == [None, "false", ""]
 
+    def test_times_are_in_utc_whatever_the_zone_of_the_session(self) -> None:
+        """Spark 4.0 gives them in UTC, later releases in the session's zone."""
+        for zone in ("UTC", "America/New_York", "Asia/Tokyo"):
+            at = pa.array([1_700_000_000_123_456, None], pa.timestamp("us", zone))
+            found = frames({"body": [b"", b""], "at": at}, columns=(("at", "at"),))
+            assert [frame.get("at") for frame in found] == ["2023-11-14 22:13:20.123456Z", None]
+
+    @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+    def test_years(self, zone: str) -> None:
+        """Beyond these Arrow has other years, or no text at all."""
+        last = 253_402_300_800_000_000
+        for good, text in (
+            (-62_135_596_800_000_000, "0001-01-01 00:00:00.000000Z"),
+            (last - 1, "9999-12-31 23:59:59.999999Z"),
+        ):
+            (sent,) = frames(
+                {"body": [b""], "at": pa.array([good], pa.timestamp("us", zone))}, columns=(("at", "at"),)
+            )
+            assert sent.get("at") == text
+        for bad in (-62_135_596_800_000_001, last, (1 << 63) - 1, -(1 << 63)):
+            rows = {"body": [b""], "at": pa.array([bad], pa.timestamp("us", zone))}
+            with pytest.raises(SinkRowError, match="its at is not within the years 1 to 9999"):
+                frames(rows, columns=(("at", "at"),))
+            (letter,) = frames(rows, columns=(("at", "at"),), on_error="deadletter", dead_letter="/dead")
+            assert letter.get("at") is None
+        for days in (-719_163, 2_932_897, (1 << 31) - 1):
+            rows = {"body": [b""], "at": pa.array([days], pa.int32()).cast(pa.date32())}
+            with pytest.raises(SinkRowError, match="its at is not within the years 1 to 9999"):
+                frames(rows, columns=(("at", "at"),))
+
 
 class TestIds:
     @pytest.mark.rule("S.11")

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import TimestampType
 
+from spark_stomp.arrow.row_problems import as_binary
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.row_batches import row_batches
 
@@ -52,6 +53,45 @@ def test_times_do_not_depend_on_the_time_zone_of_the_worker(second: int) -> None
     columns = SinkColumns(("body", "at"), False, (("at", "timestamp"),))
     (batch,) = row_batches([Row("body", "at")(b"", TimestampType().fromInternal(second * 10**6))], columns)
     assert batch.column("at")[0].as_py() == datetime.fromtimestamp(second, timezone.utc)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize("moment", [datetime(1, 1, 1), datetime(1, 1, 1, 12), datetime(9999, 12, 31, 23, 59)])
+def test_the_first_and_the_last_year(zone: str, moment: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In UTC it may be a year that Python has not; Arrow has it, and the encoder refuses it."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    columns = SinkColumns(("body", "at"), False, (("at", "timestamp"),))
+    try:
+        (batch,) = row_batches([Row("body", "at")(b"", moment)], columns)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    away = (
+        batch.column("at").cast("int64")[0].as_py() / 3600e6
+        - (moment - datetime(1970, 1, 1)).total_seconds() / 3600
+    )
+    assert round(away) == {"UTC": 0, "America/New_York": 5, "Asia/Tokyo": -9}[zone]
+
+
+def test_surrogates_are_octets_that_are_not_utf8() -> None:
+    """As they are on later releases of Spark: the encoder finds the row."""
+    columns = SinkColumns(("body", "destination", "headers"), True)
+    row = Row("body", "destination", "headers")
+    rows = [
+        row("a", None, None),
+        row("\ud800", "/q", {}),
+        row("ü", "\udfff", {"a": "ü", "\ud800": None, "b": "\ud800"}),
+    ]
+    (batch,) = row_batches(rows, columns)
+    bodies, destinations = (as_binary(batch.column(name)).to_pylist() for name in ("body", "destination"))
+    assert bodies == [b"a", b"\xed\xa0\x80", "ü".encode()]
+    assert destinations == [None, b"/q", b"\xed\xbf\xbf"]
+    maps = batch.column("headers")
+    assert maps.is_valid().to_pylist() == [False, True, True]
+    assert as_binary(maps.keys).to_pylist() == [b"a", b"\xed\xa0\x80", b"b"]
+    assert as_binary(maps.items).to_pylist() == ["ü".encode(), None, b"\xed\xa0\x80"]
+    assert maps.offsets.to_pylist() == [0, 0, 0, 3]
 
 
 def test_none() -> None:
