@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow.columns import Ints, among, lengths, text_of
 from spark_stomp.arrow.dead_letters import dead_letter
-from spark_stomp.arrow.row_fields import Piece, RowFields, header_values
+from spark_stomp.arrow.row_fields import Piece, RowFields, begin_with, header_values
 from spark_stomp.arrow.row_headers import NameRules, row_headers
 from spark_stomp.arrow.row_problems import HeaderText, Problem, RowProblems, as_binary, as_strings, check_utf8
 from spark_stomp.arrow.send_rules import SendRules
@@ -46,7 +46,7 @@ class RowEncoder:
     Args:
         columns: those of every batch.
         clock: seconds since the epoch.
-        on_destinations: called once, with the destinations of the first slice.
+        on_topics: called for each slice that is sent to topics of its rows, with these as binary, once each.
 
     Raises:
         FrameEncodeError: the version cannot carry what the options say.
@@ -57,13 +57,13 @@ class RowEncoder:
         columns: SinkColumns,
         rules: SendRules,
         clock: Callable[[], float] = time.time,
-        on_destinations: Callable[[list[str]], object] = lambda _: None,
+        on_topics: Callable[[pa.Array], object] = lambda _: None,
     ) -> None:
         grammar = grammar_of(rules.version)
         self._columns = columns
         self._rules = rules
         self._clock = clock
-        self._on_destinations = on_destinations
+        self._on_topics = on_topics
         self._text = HeaderText.of(grammar)
         self._fields = RowFields(rules, self._text)
         same = (("destination", rules.destination or "/"), *rules.headers, *rules.queue_headers)
@@ -102,13 +102,20 @@ class RowEncoder:
         frames = self._frames(batch, first + np.arange(count), problems)
         if problems:
             frames = self._without(batch, problems)
+        self._tell_topics(batch, problems)
         dead = len(frames) - (count - len(problems))
         self._receipts += len(frames)
         octets, ends = text_of(frames)
-        part = EncodedSlice(octets.data, ends[1:].astype(np.int64), first, len(problems) - dead, dead)
-        if not self._rows:
-            self._on_destinations(sorted({part.destination(number) for number in range(len(part))}))
-        return part
+        return EncodedSlice(octets.data, ends[1:].astype(np.int64), first, len(problems) - dead, dead)
+
+    def _tell_topics(self, batch: pa.RecordBatch, problems: RowProblems) -> None:
+        if self._rules.destination is not None or "destination" not in self._columns.columns:
+            return
+        destinations = as_binary(self._cells(batch)["destination"])
+        topics = begin_with(destinations, self._rules.topic_prefixes)
+        topics[list(problems)] = False
+        if topics.any():
+            self._on_topics(destinations.filter(pa.array(topics)).unique())
 
     def _without(self, batch: pa.RecordBatch, problems: RowProblems) -> pa.Array:
         """The frames without the rows that cannot be sent, or with dead letters in their places."""

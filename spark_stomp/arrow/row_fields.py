@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -47,6 +47,14 @@ def header_values(
         RowTooLarge,
     )
     return octets
+
+
+def begin_with(strings: pa.Array, prefixes: Iterable[str]) -> Flags:
+    """Which strings begin with one of the prefixes; nulls do not."""
+    found = np.zeros(len(strings), bool)
+    for prefix in prefixes:
+        found |= _true(pc.starts_with(strings, pattern=prefix))
+    return found
 
 
 class RowFields:
@@ -161,9 +169,7 @@ class RowFields:
         if destinations is None:
             option = self._rules.destination or ""
             return (needed if option.startswith(self._rules.queue_prefixes) else None), values
-        queues = np.zeros(len(destinations), bool)
-        for prefix in self._rules.queue_prefixes:
-            queues |= _true(pc.starts_with(destinations, pattern=prefix))
+        queues = begin_with(destinations, self._rules.queue_prefixes)
         if queues.all():
             return needed, values
         ours = pc.if_else(pa.array(queues), pa.scalar(needed, pa.binary()), None)

@@ -44,6 +44,7 @@ class SendRules:
     version : of STOMP, as the connection negotiated it.
     destination : wins over the rows' own; None leaves the choice to them.
     headers : of every message.
+    topic_prefixes : destinations of rows that begin with one of these are told of.
     queue_prefixes, queue_headers : a destination that begins with one of the prefixes needs the headers.
     columns : columns whose values are headers, each with the name of its header.
     ttl : the header for the column ``ttl``; None if this broker has none, and nobody asks for it.
@@ -59,6 +60,7 @@ class SendRules:
     version: str
     destination: str | None = None
     headers: Headers = ()
+    topic_prefixes: tuple[str, ...] = ()
     queue_prefixes: tuple[str, ...] = ()
     queue_headers: Headers = ()
     columns: Headers = (("content_type", "content-type"),)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
+
 from spark_stomp.arrow import RowEncoder, SendRules, TimeToLive
 from spark_stomp.brokers import Dialect
 from spark_stomp.errors import UnsupportedError
@@ -42,6 +44,7 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
         version=version,
         destination=options.destination,
         headers=tuple((_same_for_all(message) | dict(options.send_headers)).items()),
+        topic_prefixes=dialect.topic_prefixes,
         queue_prefixes=dialect.queue_prefixes,
         queue_headers=dialect.queue_send_headers,
         columns=(*_COLUMNS.items(), *((name, name) for name in message.header_columns or ())),
@@ -57,7 +60,8 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
         most_messages=options.receipt_window,
         most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),
     )
-    return RowEncoder(columns, rules, on_destinations=lambda names: _warn(names, dialect))
+    _warn((rules.destination, rules.dead_letter), dialect)
+    return RowEncoder(columns, rules, on_topics=lambda topics: _warn_of(topics, dialect))
 
 
 def _same_for_all(message: MessageOptions) -> dict[str, str]:
@@ -90,10 +94,15 @@ def _is_text(message: MessageOptions, columns: SinkColumns) -> bool:
     return message.message_type == "text"
 
 
-def _warn(destinations: Iterable[str], dialect: Dialect) -> None:
+def _warn_of(topics: pa.Array, dialect: Dialect) -> None:
+    if len(_said) < _MOST_SAID:
+        _warn((topic.decode() for topic in topics.to_pylist()), dialect)
+
+
+def _warn(destinations: Iterable[str | None], dialect: Dialect) -> None:
     """Say of which destinations messages may be lost although they are confirmed."""
     for destination in destinations:
-        line = dialect.unrouted(destination)
-        if line is not None and destination not in _said and len(_said) < _MOST_SAID:
+        line = dialect.unrouted(destination) if destination else None
+        if destination and line is not None and destination not in _said and len(_said) < _MOST_SAID:
             _said.add(destination)
             log.warning("%s", line)

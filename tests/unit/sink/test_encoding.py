@@ -248,6 +248,28 @@ class TestWarnings:
                 frame("rabbitmq", {"body": b""}, destination=f"/topic/{number}")
         assert caplog.text.count("is a topic") == 20
 
+    def test_topics_of_later_rows_are_said_too_and_only_of_rows_that_are_sent(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """In a later slice, of a later task, whatever came before."""
+        targets = [*["/queue/a"] * 3, "/topic/late", "/exchange/e", "/topic/late", None, "/topic/unsent"]
+        bodies = [b""] * (len(targets) - 1) + [None]
+        batch = pa.record_batch({"body": pa.array(bodies, pa.binary()), "destination": pa.array(targets)})
+        options = sink_options("stomp://broker", receiptWindow=2, onError="drop")
+        with caplog.at_level(logging.WARNING):
+            for _ in range(2):
+                columns = SinkColumns(("body", "destination"), False)
+                encoder = row_encoder(options, columns, "1.2", dialect_named("rabbitmq"))
+                sent = sum(len(part) for part in encoder.slices(batch))
+        assert sent == 6
+        said = [record.getMessage().partition(" is a topic")[0] for record in caplog.records]
+        assert [line for line in said if line.startswith("/")] == ["/topic/late", "/exchange/e"]
+
+    def test_topics_of_dead_letters_are_said(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.WARNING):
+            frame("rabbitmq", {"body": b""}, onError="deadletter", deadLetterDestination="/topic/dead")
+        assert "/topic/dead is a topic" in caplog.text
+
     def test_a_topic_of_a_row_is_said_too(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING):
             parsed = {"body": b"", "destination": "/topic/b"}
