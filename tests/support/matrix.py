@@ -247,11 +247,11 @@ def _audit(query: Query) -> Outcome:
 def _publish(broker: Broker, queue: str, first: int, count: int, poison: bool) -> None:
     rows = []
     for number, body in enumerate(_bodies(first, count), start=first):
-        headers = [("x-id", body), *broker.crash_safe.items()]
+        headers = [("x-id", body)]
         if poison and number % BATCH == _POISONED:
             headers.append(_LONG_HEADER)
         rows.append((body.encode(), headers))
-    send_rows(broker.options(), queue, rows)
+    send_rows(broker.options(sendHeaders=json.dumps(broker.crash_safe)), queue, rows)
 
 
 def _bodies(first: int, count: int) -> list[str]:
