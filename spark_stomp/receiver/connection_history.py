@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_stomp.errors import LoginRefused, StompError
+from spark_stomp.errors import StompError
 from spark_stomp.receiver.settings import ConnectionStatus, Counts
+from spark_stomp.transport.retry import refuses_login
 
 # What comes again comes soon: a connection is told of after this much silence, at the latest after so many
 # messages or seconds.
@@ -51,7 +52,7 @@ class ConnectionHistory:
             last_error_at=now,
         )
         first = self.status.attempts == (0 if status.connections else 1)
-        return first or isinstance(error, LoginRefused)
+        return first or refuses_login(error)
 
     def connected_again(
         self, counts: Counts, quiet: float, now: float, *, ending: bool = False

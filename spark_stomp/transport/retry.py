@@ -47,6 +47,11 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
     return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
 
 
+def refuses_login(error: StompError) -> bool:
+    """Whether somebody has to mend the login; a ``clientId`` that is still in use becomes free by itself."""
+    return isinstance(error, LoginRefused) and not isinstance(error, ClientIdInUse)
+
+
 class Retry:
     """Exponential back-off with jitter, for at most ``timeout`` seconds in a row.
 
@@ -74,12 +79,12 @@ class Retry:
     def next_delay(self, error: StompError, now: float) -> float | None:
         """Seconds to wait after ``error`` before the next attempt; None if the time is up."""
         longest = _LONGEST_DELAY
-        if not isinstance(error, LoginRefused) or isinstance(error, ClientIdInUse):
-            self._refused_since = None
-        else:
+        if refuses_login(error):
             longest = _LONGEST_LOGIN_DELAY
             self._delay = max(self._delay, FIRST_LOGIN_DELAY)
             self._refused_since = now if self._refused_since is None else self._refused_since
+        else:
+            self._refused_since = None
         remaining = self._away_since + self._timeout - now
         if remaining <= 0:
             return None

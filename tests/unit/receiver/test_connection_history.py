@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_stomp.errors import ConnectFailed, ConnectionLost
+from spark_stomp.errors import ClientIdInUse, ConnectFailed, ConnectionLost, LoginRefused
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.settings import ConnectionStatus, Counts
 
@@ -46,6 +46,14 @@ def test_a_loss_is_told_once() -> None:
     history.connected(103.0, Counts())
     assert history.failed(LOST, 104.0)
     assert not history.failed(REFUSED, 105.0)
+
+
+def test_a_refused_login_is_told_each_time_and_a_client_id_in_use_is_not() -> None:
+    history = ConnectionHistory(100.0)
+    history.failed(REFUSED, 101.0)
+    assert history.failed(LoginRefused("no"), 102.0)
+    assert history.failed(LoginRefused("no"), 103.0)
+    assert not history.failed(ClientIdInUse("in use"), 104.0)
 
 
 def test_a_failed_attempt_before_the_first_connection_counts() -> None:
