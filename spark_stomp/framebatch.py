@@ -31,6 +31,10 @@ ID_TIME = b"@"
 """Stands in a stable id between the broker's number and its time (``Dialect.id_time_header``)."""
 
 
+NO_TIME = (b"", b"0")
+"""A message without a time has one of these."""
+
+
 class MessageKey(NamedTuple):
     """What identifies a message on every connection (contract 4.2).
 

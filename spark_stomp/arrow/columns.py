@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.framebatch import ID_TIME
+from spark_stomp.framebatch import ID_TIME, NO_TIME
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -226,8 +226,9 @@ def after_last(values: pa.Array, separator: str | None) -> pa.Array:
 
 
 def timed(ids: pa.Array, times: pa.Array) -> pa.Array:
-    """The ids, each completed by its time, as the receiver has them."""
-    return pc.binary_join_element_wise(ids, times.fill_null(""), ID_TIME.decode())
+    """The ids, each completed by its time, as the receiver has them; null if one of both is not there."""
+    there = pc.and_(pc.not_equal(ids, ""), pc.invert(pc.is_in(times, pa.array(map(bytes.decode, NO_TIME)))))
+    return _null_unless(there, pc.binary_join_element_wise(ids, times, ID_TIME.decode()))
 
 
 def _all_true(flags: pa.Array) -> bool:

@@ -15,7 +15,7 @@ from spark_stomp.brokers import streams
 from spark_stomp.brokers.durable import PLAIN, DurableTopics, Subscription
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.framebatch import ID_TIME, Ends, Ids
+from spark_stomp.framebatch import ID_TIME, NO_TIME, Ends, Ids
 from spark_stomp.quoting import shown
 
 Headers = tuple[tuple[str, str], ...]
@@ -27,6 +27,7 @@ _ASSUMED_FRAME_BYTES = 4096
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"
+_LF = 0x0A
 _DELETING = (("auto-delete", "true"), ("exclusive", "true"), ("durable", "false"), ("x-expires", None))
 _KINDS: dict[str, Kind] = {"ANYCAST": "queue", "MULTICAST": "topic"}
 
@@ -49,8 +50,8 @@ class Dialect:
         the message; None if the whole value names the message.
     ack_header : MESSAGE header with the handle that an ACK names, if a producer's header may precede the
         ``ack`` of STOMP 1.2; None if none does.
-    id_time_header : MESSAGE header with the time at which the broker took the message. It completes the id
-        of a broker that numbers its messages anew in each of its lives; None if no id is given twice.
+    id_time_header : MESSAGE header with the time of the message. It completes the id of a broker that
+        numbers its messages anew in each of its lives; None if no id is given twice.
     forged_versions : versions of STOMP under which a producer's headers replace the broker's own.
     offset_header : MESSAGE header that every message of a stream has; None if the broker has no streams.
     deleting_headers : SUBSCRIBE headers by which the broker declares a queue that it deletes with its
@@ -170,7 +171,8 @@ class Dialect:
     def stable_ids(self, ids: Ids, data: bytes, ends: Ends) -> list[bytes | None]:
         """What stays the same of each frame's raw ``id_header`` if the message is redelivered.
 
-        ``data`` and ``ends`` are the frames, as in :class:`FrameBatch`. An empty id names nothing.
+        ``data`` and ``ends`` are the frames, as in :class:`FrameBatch`. An empty id, or one that lacks the
+        time that completes it, names nothing.
         """
         stable = [raw or None for raw in ids]
         if self.id_separator is not None:
@@ -180,7 +182,8 @@ class Dialect:
             line = f"\n{self.id_time_header}:".encode()
             frames = pairwise((0, *map(int, ends)))
             times = [_value(data, line, begin, end) for begin, end in frames]
-            stable = [raw and raw + ID_TIME + time for raw, time in zip(stable, times, strict=True)]
+            pairs = zip(stable, times, strict=True)
+            stable = [raw + ID_TIME + time if raw and time not in NO_TIME else None for raw, time in pairs]
         return stable
 
     def _queue_headers(self, destination: str) -> Headers:
@@ -296,11 +299,18 @@ class Dialect:
         """Raise UnsupportedError if a MESSAGE cannot be trusted under ``version`` of STOMP."""
         if version in self.forged_versions:
             raise UnsupportedError(
-                f"the connection speaks STOMP {version}, and there Artemis, which then does not give its "
-                "name, lets a producer replace the headers that name a delivery: an ACK may be for another "
-                "message. Use STOMP 1.1 or 1.2 (acceptVersions). If this is another broker, name it in the "
-                "option broker, or say generic there"
+                f"the connection speaks STOMP {version}, and there {self._forger} lets a producer replace "
+                "the headers that name a delivery: an ACK may be for another message. Leave acceptVersions "
+                "out, so that a later version is used"
             )
+
+    @property
+    def _forger(self) -> str:
+        if self.name != "generic":
+            return f"this broker ({self.name})"
+        return (
+            "Artemis, which this may be (if not, name the broker in the option broker, or say generic there),"
+        )
 
     def check_selector(self, headers: Headers) -> None:
         """Raise UnsupportedError if SUBSCRIBE has a selector and the broker would ignore it."""
@@ -320,8 +330,8 @@ class Dialect:
                 raise UnsupportedError(
                     f"subscribeHeaders has {name}: {value}, so this broker ({self.name}) deletes the queue "
                     f"of {destination} with all messages in it when its connection breaks, when it is "
-                    "unused, or when the broker restarts. Leave that header out, or accept the loss with "
-                    "allowLoss = true"
+                    "unused, or when the broker restarts. Leave that header out, read a queue that is there "
+                    "already as /amq/queue/NAME, or accept the loss with allowLoss = true"
                 )
 
     def check_client_id(self, client_id: str | None, connections: int) -> None:
@@ -356,9 +366,9 @@ class Dialect:
                 f"on this broker ({self.name}). Use receivers = 1{self.durable_topics.alternative}"
             )
 
-    def end_of_browse(self, browser: str | None) -> bool:
-        """Whether a MESSAGE with this ``browser`` header ends a browse."""
-        return self.browse_headers is not None and browser == "end"
+    def end_of_browse(self, browser: str | None, message_id: str | None) -> bool:
+        """Whether a MESSAGE with these headers ends a browse. A producer may set ``browser``, too."""
+        return self.browse_headers is not None and (browser, message_id) == ("end", "0")
 
 
 # Ordered: Artemis announces itself as "ActiveMQ-Artemis/...", which "ActiveMQ" would match as well.
@@ -403,7 +413,8 @@ DIALECTS: tuple[Dialect, ...] = (
         id_separator=",",
         # It equals ack, and comes first. Of two ack headers the first one is the producer's.
         ack_header="message-id",
-        # Two nodes, or one whose data was deleted, give the same numbers. A producer's header follows it.
+        # Two nodes, or one whose data was deleted, give the same numbers. Of a message by STOMP it is when
+        # the broker took it, of others when it was sent, or 0. What a producer sets by STOMP follows it.
         id_time_header="timestamp",
         forged_versions=("1.0",),
         # It ignores "browser:true" and would consume the messages.
@@ -433,6 +444,8 @@ DIALECTS: tuple[Dialect, ...] = (
         browse_headers=(("browser", "true"),),
         # maxBrowsePageSize of the destination policy.
         browse_limit=400,
+        # A property message-id of a producer by OpenWire replaces the broker's, by which these versions ACK.
+        forged_versions=("1.0", "1.1"),
         # Without a client id the broker accepts the header and keeps nothing.
         durable_topics=DurableTopics(
             "activemq.subscriptionName",
@@ -449,8 +462,11 @@ DIALECTS: tuple[Dialect, ...] = (
 
 
 def _value(data: bytes, line: bytes, begin: int, end: int) -> bytes:
-    """The value of the first header line in [begin, end) that begins with ``line``; empty without one."""
-    at = data.find(line, begin, end)
+    """The value of the first header of the frame [begin, end) that begins with ``line``, or nothing."""
+    while data[begin] == _LF:
+        begin += 1
+    blank = data.find(b"\n\n", begin, end)
+    at = data.find(line, begin, end if blank < 0 else blank + 1)
     return b"" if at < 0 else data[at + len(line) : data.find(b"\n", at + 1, end)]
 
 
@@ -468,4 +484,4 @@ def dialect_for(server: str | None, broker: str = "auto") -> Dialect:
         if dialect.server_prefix is not None and product.startswith(dialect.server_prefix):
             return dialect
     # Artemis, too, says nothing of itself under STOMP 1.0.
-    return replace(dialect_named("generic"), forged_versions=("1.0",))
+    return replace(dialect_named("generic"), forged_versions=() if server else ("1.0",))

@@ -1,4 +1,4 @@
-"""Streams of RabbitMQ, which are not read: how one is recognised, and the error.
+"""Streams of RabbitMQ, which are not read: the headers that ask for one, and the errors.
 
 A stream keeps its messages, and a subscription begins wherever it asks to. Read as a queue, it gives nothing
 of what was published while no subscription was there, and nobody is told.
@@ -6,13 +6,11 @@ of what was published while no subscription was there, and nobody is told.
 
 from __future__ import annotations
 
-from spark_stomp.errors import DestinationRefused, UnsupportedError
+from spark_stomp.errors import UnsupportedError
 
 Headers = tuple[tuple[str, str], ...]
 
 _TYPE, _OFFSET = "x-queue-type", "x-stream-offset"
-# RabbitMQ 3.10 to 4.x: "consumer prefetch count is not set for 'queue ...'"; only streams ask for one.
-_NO_PREFETCH = "prefetch count is not set"
 
 
 def check_headers(destination: str, headers: Headers) -> None:
@@ -31,6 +29,11 @@ def refused(destination: str, what: str = "") -> UnsupportedError:
     )
 
 
-def says_stream(error: DestinationRefused) -> bool:
-    """Whether a SUBSCRIBE without a prefetch was refused because the destination is a stream."""
-    return _NO_PREFETCH in error.message
+def suspected(destination: str) -> UnsupportedError:
+    """The error for what may be a stream, if RabbitMQ does not say whether it is."""
+    return UnsupportedError(
+        f"messages of {destination} have the header {_OFFSET}, as those of a stream have, and RabbitMQ does "
+        "not say whether it is one. Streams are not read: what is published while no receiver is connected "
+        "would never be a row. If it is a queue, and a producer sets that header: let the login configure "
+        "the queue, so that RabbitMQ answers, or set allowLoss = true"
+    )

@@ -278,7 +278,7 @@ class Broker:
             queue.put(message.copy())
         self._sequence += 1
         end = (("browser", "end"),)
-        queue.put(Message(self._sequence, f"ID:{self._name}-{self._sequence}", destination, end, b""))
+        queue.put(Message(self._sequence, "0", destination, end, b""))
 
     def _drop(self, subscription: Subscription) -> None:
         queue = subscription.queue

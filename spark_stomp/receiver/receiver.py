@@ -11,6 +11,7 @@ a lost one is replaced for as long as ``reconnectTimeout`` allows, and sequence 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -37,13 +38,13 @@ from spark_stomp.protocol import (
     ReceiptReceived,
 )
 from spark_stomp.protocol.versions import ack_modes
-from spark_stomp.quoting import quoted
+from spark_stomp.quoting import counted, quoted
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
-from spark_stomp.receiver.stream_check import may_be_stream, require_queue
+from spark_stomp.receiver.stream_check import StreamCheck
 from spark_stomp.receiver.subscription import (
     choose_subscription,
     page_limit_detector,
@@ -52,6 +53,7 @@ from spark_stomp.receiver.subscription import (
     unmarked_warning,
 )
 from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport.broker_errors import says_stop
 from spark_stomp.transport.retry import Retry, may_recover
 
 log = get_log(__name__)
@@ -64,6 +66,8 @@ _ACK_GROUPS = 4
 # So many times in a row an ERROR may answer ACKs. Each time costs every un-acked message one delivery, and
 # some brokers drop a message after ten.
 _MOST_REFUSED_ACKS = 3
+# What a broker may quote: all but blanks, quotation marks, brackets, and what ends a sentence.
+_WORDS = re.compile(r"[^\s'\"\[\](){}<>]*[^\s'\"\[\](){}<>.,:;]")
 # So many messages that were taken for redelivered ones, and not marked so, are worth a warning.
 _MANY_UNMARKED = 100
 
@@ -103,7 +107,8 @@ class Receiver:
         self._failure: StompError | None = None
         self._refused: MalformedMessageError | None = None
         self._refused_acks = 0
-        self._is_queue = False
+        self._acks_confirmed = False
+        self._streams = StreamCheck(settings.options, settings.destination)
         self._stop_deadline: float | None = None
         self._thread = threading.Thread(
             target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
@@ -215,7 +220,11 @@ class Receiver:
         settings, now = self._settings, self._reader.clock()
         was_connected = self._history.status.connected
         if was_connected:
-            retry.ended(self._reader.clock(self._subscribed_since), now - self._quiet(), now)
+            # Messages came, and yet it served nobody: they will come again.
+            unconfirmed = self._deliveries.receipts_awaited and not self._acks_confirmed
+            in_vain = bool(unconfirmed) or self._streams.in_doubt
+            begun = self._reader.clock(self._subscribed_since)
+            retry.ended(begun, now - self._quiet(), now, in_vain=in_vain)
             self._tell_if_connected_again(ending=True)
         self._reader.resume()
         self._refused = None  # it comes again, after those messages that are not ACKed
@@ -256,7 +265,8 @@ class Receiver:
         connection.require_open()
         session, options, destination = connection.session, self._options, self._settings.destination
         self._dialect = dialect_for(session.server, options.connection.broker)
-        self._subscription, self._is_queue = choose_subscription(self._dialect, self._settings), False
+        self._subscription = choose_subscription(self._dialect, self._settings)
+        self._streams.at_start(self._dialect, connection.peer)
         # 1.0 has no client-individual. Its cumulative ACKs do the same here, since they go out in the order
         # of delivery and never beyond what is committed. A redelivered message that is ACKed ahead of its
         # turn would break that order, so under 1.0 every message counts as new.
@@ -275,6 +285,7 @@ class Receiver:
         timeout, what = options.connection.connect_timeout, f"SUBSCRIBE to {destination}"
         take, poll = partial(self._handle, connection), partial(self._reader.poll, connection)
         connection.await_receipt(receipt, timeout, what, take, poll)
+        self._acks_confirmed = False
         self._subscribed_since = self._last_active = time.monotonic()
         self._history.connected(time.time(), before)
         log.info("subscribed to %s at %s", destination, connection.peer)
@@ -346,6 +357,7 @@ class Receiver:
             elif isinstance(event, ReceiptReceived):
                 self._deliveries.confirm(event.receipt_id)
                 self._refused_acks = 0
+                self._acks_confirmed = True
                 self._last_active = time.monotonic()
                 self._reader.receipt_came()
                 self._page_limit.acks_confirmed(self._last_active)
@@ -359,16 +371,19 @@ class Receiver:
     def _error_of(self, connection: Connection, event: ErrorReceived) -> StompError:
         """The error for an ERROR frame; AcksRefused if such a frame answered the last few ACKs, too."""
         error, handles = connection.error_of(event), self._deliveries.unconfirmed_acks
-        self._refused_acks += bool(handles)
-        if not handles or self._refused_acks < _MOST_REFUSED_ACKS:
+        if not handles or says_stop(event):
             return error
+        self._refused_acks += 1
+        if self._refused_acks < _MOST_REFUSED_ACKS:
+            return error
+        words = set(_WORDS.findall(event.message + " " + event.detail))
         names = [handle.decode(errors="replace") for handle in handles]
-        quoted_by_broker = [name for name in names if name in error.message]
-        name = max(quoted_by_broker, key=len, default=names[0])
+        named = next((f"It names {quoted(name)}" for name in names if name in words), None)
+        first = f"Of {counted(len(names), 'message')} without a receipt the first is {quoted(names[0])}"
         return AcksRefused(
             f"{self._settings.destination}: {self._refused_acks} times in a row the broker answered ACKs "
-            f"with an ERROR, so that nothing can be acknowledged. The message is the one whose ack or "
-            f"message-id header is {quoted(name)}; it is still there. The last answer: {error.message}"
+            f"with an ERROR, so that nothing can be acknowledged. {named or first}, which is the ack or "
+            f"message-id header of the message. The last answer: {error.message}"
         )
 
     def _take_malformed(self, connection: Connection, message: MalformedMessage) -> None:
@@ -390,9 +405,7 @@ class Receiver:
                 f"{connection.peer} sent a MESSAGE that names nothing to acknowledge it by "
                 "(no ack and no message-id header); it stays un-acked on the broker"
             )
-        if not self._is_queue and may_be_stream(self._dialect, block.data):
-            require_queue(self._options.connection, self._settings.destination, self._subscription)
-            self._is_queue = True
+        self._streams.at_messages(self._dialect, connection.peer, block.data)
         self._deliveries.receive(
             self._with_stable_ids(block),
             received_at=time.time_ns() // 1_000,

@@ -1,40 +1,132 @@
-"""Asks RabbitMQ whether a destination is a stream: a producer, too, may set the header that says so."""
+"""Whether a queue of RabbitMQ is a stream; RabbitMQ is asked, and nothing is read from the queue.
+
+Every message of a stream has the header ``x-stream-offset``, but a producer may set that too. So RabbitMQ is
+asked by a SUBSCRIBE, on a connection of its own, that declares the queue with a type that does not exist. It
+declares nothing and subscribes to nothing: RabbitMQ refuses it, and says which type the queue has.
+"""
 
 from __future__ import annotations
 
+import re
+import time
+from dataclasses import replace
+from typing import Final
+
 from spark_stomp.brokers import Dialect, streams
-from spark_stomp.brokers.durable import Subscription
-from spark_stomp.errors import DestinationRefused
-from spark_stomp.options import ConnectionOptions
-from spark_stomp.protocol.versions import ack_modes
-from spark_stomp.transport import open_connection
+from spark_stomp.errors import BrokerError, ReceiptTimeout, StompError
+from spark_stomp.options import ConnectionOptions, SourceOptions
+from spark_stomp.protocol import ErrorReceived, ReceiptReceived
+from spark_stomp.transport import Connection, open_connection
+
+_DECLARED: Final = "/queue/"
+_BY_NAME: Final = "/amq/queue/"
+_NO_TYPE: Final = "spark-stomp-asks"
+# RabbitMQ compares the arguments one after the other, and names the first that differs.
+_DIFFERS = re.compile(
+    r"inequivalent arg '([\w-]+)' for queue .* current is (?:the value )?'?(.*?)'?(?: of type .*)?$", re.S
+)
+# The arguments that a stream may have, besides its type. If another one differs, it is none.
+_OF_STREAMS: Final = frozenset(
+    {
+        "x-initial-cluster-size",
+        "x-max-age",
+        "x-max-length-bytes",
+        "x-queue-leader-locator",
+        "x-stream-filter-size-bytes",
+        "x-stream-max-segment-size-bytes",
+    }
+)
+_MOST_QUESTIONS: Final = len(_OF_STREAMS) + 1
 
 
-def may_be_stream(dialect: Dialect, data: bytes) -> bool:
-    """Whether frames have the header that each message of a stream has."""
-    return dialect.offset_header is not None and f"\n{dialect.offset_header}:".encode() in data
+class StreamCheck:
+    """Refuses ``destination`` if it is a stream; for one receiver, or one batch read."""
 
+    def __init__(self, options: SourceOptions, destination: str) -> None:
+        self._options = options
+        self._destination = destination
+        self._name = _queue_name(destination)
+        self._done = False
+        self.in_doubt = False
+        """Whether RabbitMQ was asked, and could not be reached."""
 
-def require_queue(options: ConnectionOptions, destination: str, subscription: Subscription) -> None:
-    """Raise UnsupportedError if ``destination`` is a stream; ``subscription`` is how it is subscribed to.
-
-    It subscribes once more, without a prefetch, which RabbitMQ refuses for a stream. What a queue delivers
-    meanwhile goes back when this connection ends, as after any other that breaks.
-    """
-    with open_connection(options) as connection:
-        session = connection.session
-        individual = "client-individual" in ack_modes(session.version or "1.0")
-        receipt = session.new_receipt()
-        session.subscribe(
-            subscription.id,
-            destination,
-            ack="client-individual" if individual else "client",
-            headers=subscription.headers,
-            receipt=receipt,
-        )
+    def at_start(self, dialect: Dialect, peer: str) -> None:
+        """Before the first SUBSCRIBE. What that declares is no stream: only a queue that it merely names may
+        be one."""
+        if dialect.offset_header is None or self._done or not self._destination.startswith(_BY_NAME):
+            return
         try:
-            connection.await_receipt(receipt, options.connect_timeout, f"SUBSCRIBE to {destination}")
-        except DestinationRefused as error:
-            if streams.says_stream(error):
-                raise streams.refused(destination) from None
-            raise
+            stream = _is_stream(self._options.connection, peer, self._name or "")
+        except StompError:
+            # It need not be asked yet.
+            return
+        self._settle(stream)
+
+    def at_messages(self, dialect: Dialect, peer: str, data: bytes) -> None:
+        """These frames came.
+
+        Raises UnsupportedError if they are of a stream, or if they may be and RabbitMQ does not say, unless
+        loss is accepted; or what a connection raises.
+        """
+        header = dialect.offset_header
+        if self._done or header is None or f"\n{header}:".encode() not in data:
+            return
+        if self._name is not None:
+            self.in_doubt = True
+            self._settle(_is_stream(self._options.connection, peer, self._name))
+            self.in_doubt = False
+            if not self._done and not self._options.allow_loss:
+                raise streams.suspected(self._destination)
+        self._done = True
+
+    def _settle(self, stream: bool | None) -> None:
+        if stream:
+            raise streams.refused(self._destination)
+        self._done = stream is False
+
+
+def _queue_name(destination: str) -> str | None:
+    """The name of the queue; None for what is bound to an exchange: its queue is declared by SUBSCRIBE."""
+    prefix = next((one for one in (_DECLARED, _BY_NAME) if destination.startswith(one)), None)
+    return None if prefix is None else destination.removeprefix(prefix)
+
+
+def _is_stream(options: ConnectionOptions, peer: str, name: str) -> bool | None:
+    """Whether the queue is a stream; None if the broker at ``peer`` does not say."""
+    here = tuple(one for one in options.endpoints if f"{one.host}:{one.port}" == peer)
+    arguments = {"durable": "true", "auto-delete": "false", "x-queue-type": _NO_TYPE}
+    for _ in range(_MOST_QUESTIONS):
+        try:
+            with open_connection(replace(options, endpoints=here)) as connection:
+                answer = _answer(connection, name, arguments, options.connect_timeout)
+        except BrokerError:
+            # A limit of connections, for example.
+            return None
+        if answer is None or "RESOURCE_LOCKED" in answer:
+            # It took the SUBSCRIBE, or the queue is exclusive: a stream does neither.
+            return False
+        found = _DIFFERS.search(answer)
+        if found is None:
+            return None
+        argument, value = found.groups()
+        if argument == "x-queue-type":
+            return value == "stream"
+        if argument not in _OF_STREAMS:
+            return False
+        arguments[argument] = value
+    return None
+
+
+def _answer(connection: Connection, name: str, arguments: dict[str, str], timeout: float) -> str | None:
+    """What the broker says against such a SUBSCRIBE; None if it takes it."""
+    session = connection.session
+    receipt, until = session.new_receipt(), time.monotonic() + timeout
+    headers = (("prefetch-count", "1"), *arguments.items())
+    session.subscribe("0", _DECLARED + name, ack="client", headers=headers, receipt=receipt)
+    while (left := until - time.monotonic()) > 0:
+        for event in connection.poll(left):
+            if isinstance(event, ErrorReceived):
+                return event.detail or event.message
+            if event == ReceiptReceived(receipt):
+                return None
+    raise ReceiptTimeout(f"{connection.peer} did not say of which type the queue {name} is")

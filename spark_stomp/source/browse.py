@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from spark_stomp.brokers import Dialect, Subscription, dialect_for
+from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.errors import StompError, TooManyMessages
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.logs import get_log, show
@@ -28,7 +28,7 @@ from spark_stomp.protocol import (
 )
 from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.quoting import counted
-from spark_stomp.receiver.stream_check import may_be_stream, require_queue
+from spark_stomp.receiver.stream_check import StreamCheck
 from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
@@ -101,13 +101,14 @@ class _BatchRead:
             browsed = dialect if dialect.browses(destination) else None
             dialect.check_version(version)
             self._check(dialect, destination)
+            check = StreamCheck(options, destination)
+            check.at_start(dialect, connection.peer)
             too_many = ended = False
             early = _subscribe(connection, options, dialect, destination, self._room)
             # Spark may take its time with a batch of rows.
             with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
                 for block in self._blocks(connection, destination, early):
-                    if self._taken == before and may_be_stream(dialect, block.data):
-                        self._require_queue(destination)
+                    check.at_messages(dialect, connection.peer, block.data)
                     there, ended = _messages_in(block, version, browsed)
                     shown = min(there, self._room)
                     if shown:
@@ -116,9 +117,6 @@ class _BatchRead:
                     too_many = shown < there or (options.capped and not self._room and not ended)
                     if ended or too_many:
                         break
-            if dialect.offset_header is not None and self._taken == before:
-                # A stream shows only what is published from now on.
-                self._require_queue(destination)
             _warn(dialect, destination, self._taken - before, options)
             _disconnect(connection, dialect)
         if browsed is not None and not (ended or too_many):
@@ -127,10 +125,6 @@ class _BatchRead:
             self._end_early()
         elif self._taken - before == dialect.browse_limit:
             self._check_browse(destination, dialect.browse_limit)
-
-    def _require_queue(self, destination: str) -> None:
-        further = Subscription(_SUBSCRIPTION, self._options.subscribe_headers)
-        require_queue(self._options.connection, destination, further)
 
     def _check_browse(self, destination: str, limit: int) -> None:
         """As many messages came as the broker shows at most; fine only if no more were asked for."""
@@ -243,7 +237,7 @@ def _messages_in(block: MessageBlock, version: str, browsed: Dialect | None) -> 
     decoder.receive_data(block.data)
     for index in range(len(block.ends)):
         frame = _next_frame(decoder)
-        if browsed.end_of_browse(frame.get("browser")):
+        if browsed.end_of_browse(frame.get("browser"), frame.get("message-id")):
             return index, True
     return len(block.ends), False
 

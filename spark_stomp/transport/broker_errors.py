@@ -56,6 +56,11 @@ def broker_error(
     return DestinationRefused(f"the broker at {peer} refused {what}: {words}")
 
 
+def says_stop(event: ErrorReceived) -> bool:
+    """Whether an ERROR frame says that the broker stops."""
+    return _STOPS.search(_broker_words(event)) is not None
+
+
 def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
     """The ``message`` header of an ERROR frame and the beginning of its body, on one line."""
     message = (event.frame.get("message") or "").strip()

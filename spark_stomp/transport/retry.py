@@ -64,14 +64,18 @@ class Retry:
         self._away_since = now
         self._delay = _FIRST_DELAY
         self._refused_since: float | None = None
+        self._in_vain = False
 
-    def ended(self, stood_since: float, last_active: float, now: float) -> None:
+    def ended(self, stood_since: float, last_active: float, now: float, *, in_vain: bool = False) -> None:
         """A connection that was subscribed since ``stood_since`` ended at ``now``.
 
         If it brought something, or lived long enough, delay and time limit start anew. Otherwise it counts as
         one more failure: a broker that ends every connection at once must not be tried too often, nor for
-        ever.
+        ever. ``in_vain``: what it brought was of no use. The second such one in a row is a failure too.
         """
+        again, self._in_vain = in_vain and self._in_vain, in_vain
+        if again and now - stood_since < self._timeout:
+            return
         if last_active > stood_since or now - stood_since >= _PROVED:
             self._away_since = now
             self._delay = _FIRST_DELAY

@@ -223,7 +223,9 @@ class TestContent:
                 publish(broker.options(), queue, [bytes(largest + 1)])
 
     @pytest.mark.parametrize("version", ["1.1", "1.2"])
-    def test_odd_headers(self, broker: Broker, queue: str, version: str) -> None:
+    def test_odd_headers(self, broker: Broker, queue: str, dialect: Dialect, version: str) -> None:
+        if version in dialect.forged_versions:
+            pytest.skip("this version is not read from")
         odd = {
             "colon": "a:b::c:",
             "co:lon": "in the name",

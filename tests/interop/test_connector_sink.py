@@ -142,7 +142,8 @@ def test_a_broker_that_restarts_in_the_middle_costs_no_message(
         figures = sender.finish()
     assert (figures.confirmed, figures.connections) == (1_000, 2)
     lost, again = caplog.messages
-    assert lost.startswith("connection lost: ") and again.startswith("connected again after ")
+    assert "connection lost: " in lost
+    assert "connected again after " in again
     standing = broker.standing(queue)
     assert 1_000 <= standing.ready + standing.unacked <= 1_000 + figures.resent
 

@@ -149,7 +149,8 @@ def test_who_can_browse(broker: Broker, dialect: Dialect) -> None:
             assert [frame.get("browser") for frame in taker.take(2)] == [None, None]
             broker.wait_for(queue, ready=0, unacked=2)
         else:
-            assert dialect.end_of_browse(taker.take(3)[2].get("browser"))
+            end = taker.take(3)[2]
+            assert dialect.end_of_browse(end.get("browser"), end.get("message-id"))
             assert broker.depth(queue) == 2
     broker.wait_for(queue, ready=2)
     consume(broker, queue, 2)

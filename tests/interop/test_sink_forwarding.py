@@ -30,8 +30,7 @@ def publish(broker: Broker, queue: str, headers: Iterable[tuple[str, str]]) -> N
     """A message for each header that the broker lets a producer set, as any STOMP client may send it."""
     own = dialect_named(broker.dialect).send_headers(queue)
     options = sink_options(broker.url, **broker.credentials).connection
-    # What the last two do to the source, on Artemis, is another matter.
-    never = {*SEND_OWNS, *CHECKED, "message-id", "ack"}
+    never = {*SEND_OWNS, *CHECKED}
     waiting = [pair for pair in headers if pair[0] not in never and pair not in own]
     while waiting:
         # A broker that refuses one may close the connection, and ActiveMQ is slow to take the next one then.

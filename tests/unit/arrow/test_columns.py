@@ -38,7 +38,8 @@ class TestIdsWithinAHeader:
         assert after_last(strings("18,11"), None).to_pylist() == ["18,11"]
 
     def test_with_the_time_that_completes_it(self) -> None:
-        assert timed(strings("11", "12", None), strings("7", None, "9")).to_pylist() == ["11@7", "12@", None]
+        ids, times = strings("11", "12", None, "", "13"), strings("7", None, "9", "9", "0")
+        assert timed(ids, times).to_pylist() == ["11@7", None, None, None, None]
 
 
 class TestTimestamps:

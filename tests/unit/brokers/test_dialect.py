@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import dialect_for, dialect_named
 from spark_stomp.brokers.dialect import DIALECTS
 from spark_stomp.errors import UnsupportedError
+from spark_stomp.framebatch import FrameBatch
+from spark_stomp.schema import Projection
+from spark_stomp.source.journal_recovery import stable_ids
+from spark_stomp.source.tasks import RowSettings
 
 
 @pytest.mark.parametrize(
@@ -76,20 +81,40 @@ def test_artemis_is_told_what_is_a_queue() -> None:
 
 
 def test_the_stable_part_of_an_id() -> None:
-    frames = [b"MESSAGE\nmessage-id:5,11\ntimestamp:7\ntimestamp:8\n\n\0", b"MESSAGE\n\n\ntimestamp:9\n\0"]
-    data, ends = b"".join(frames), [len(frames[0]), len(frames[0]) + len(frames[1])]
-    stable_ids = dialect_named("artemis").stable_ids
-    assert stable_ids([b"2147483675,11", b"2147483675,12"], data, ends) == [b"11@7", b"12@9"]
-    assert stable_ids([None, b""], data, ends) == [None, None]
-    assert dialect_named("activemq").stable_ids([b"ID:a,b", b""], data, ends) == [b"ID:a,b", None]
+    assert dialect_named("rabbitmq").stable_ids([None, b"a"], b"", []) == [None, b"a"]
+    assert dialect_named("activemq").stable_ids([b"ID:a,b", b""], b"", []) == [b"ID:a,b", None]
 
 
 @pytest.mark.rule("4.2")
-def test_an_id_of_artemis_has_the_time_of_its_own_frame() -> None:
-    frames = [b"MESSAGE\ntimestamp:%d\n\n\0" % number for number in range(3)]
-    ends = [len(b"".join(frames[: count + 1])) for count in range(3)]
-    ids = dialect_named("artemis").stable_ids([b"1,11"] * 3, b"".join(frames), ends)
-    assert ids == [b"11@0", b"11@1", b"11@2"]
+@pytest.mark.parametrize(
+    ("frame", "raw", "stable"),
+    [
+        (b"MESSAGE\ntimestamp:7\n\n\0", b"2147483675,11", b"11@7"),
+        (b"\n\nMESSAGE\na:b\ntimestamp:7\ntimestamp:8\n\n\ntimestamp:9\n\0", b"5,11", b"11@7"),
+        # AMQP producers need not say a time, and a body is not the head.
+        (b"MESSAGE\ntimestamp:0\n\n\0", b"5,11", None),
+        (b"MESSAGE\ntimestamp:\n\n\0", b"5,11", None),
+        (b"MESSAGE\n\n\ntimestamp:9\n\0", b"5,11", None),
+        (b"MESSAGE\nx-timestamp:9\n\n\0", b"5,11", None),
+        (b"MESSAGE\ntimestamp:7\n\n\0", None, None),
+        (b"MESSAGE\ntimestamp:7\n\n\0", b"5,", None),
+    ],
+)
+def test_an_id_of_artemis_has_the_time_of_its_own_frame(
+    frame: bytes, raw: bytes | None, stable: bytes | None
+) -> None:
+    """Among others; the column of the same name agrees."""
+    other = b"MESSAGE\ntimestamp:1\n\n\0"
+    ends = [len(other), len(other + frame), len(other + frame + other)]
+    ids = dialect_named("artemis").stable_ids([b"1,11", raw, b"1,11"], other + frame + other, ends)
+    assert ids == [b"11@1", stable, b"11@1"]
+    if raw is not None and frame.startswith(b"MESSAGE"):
+        whole = frame.replace(b"MESSAGE\n", b"MESSAGE\nmessage-id:%b\n" % raw)
+        batch = FrameBatch(whole, [len(whole)], 0, 0, "1.2", "artemis")
+        settings = RowSettings(Projection.of("stable_id"), None, "error")
+        rows = decode_frames(batch, settings.projection, settings.rules(dialect_named("artemis")))
+        assert rows.column("stable_id").to_pylist() == [None if stable is None else stable.decode()]
+        assert stable_ids(batch, None) == [stable]
 
 
 @pytest.mark.rule("4.10")
@@ -100,8 +125,17 @@ def test_under_stomp_10_artemis_says_nothing_that_can_be_trusted() -> None:
     for dialect in (artemis, dialect_for(None)):
         with pytest.raises(UnsupportedError, match=r"STOMP 1\.0.*acceptVersions"):
             dialect.check_version("1.0")
-    for dialect in (dialect_named("activemq"), dialect_for(None, "generic")):
+    for dialect in (dialect_named("rabbitmq"), dialect_for("another"), dialect_for(None, "generic")):
         dialect.check_version("1.0")
+
+
+@pytest.mark.rule("4.10")
+def test_nor_does_activemq_before_stomp_12() -> None:
+    activemq = dialect_named("activemq")
+    activemq.check_version("1.2")
+    for version in ("1.0", "1.1"):
+        with pytest.raises(UnsupportedError, match=f"STOMP {version}.*this broker .activemq.*acceptVersions"):
+            activemq.check_version(version)
 
 
 class TestQueuesThatLose:
@@ -211,9 +245,13 @@ class TestKinds:
 
 
 def test_the_end_of_a_browse_is_known_only_where_one_can_browse() -> None:
-    assert dialect_named("activemq").end_of_browse("end")
-    assert not dialect_named("activemq").end_of_browse(None)
-    assert not dialect_named("rabbitmq").end_of_browse("end")
+    assert dialect_named("activemq").end_of_browse("end", "0")
+    assert not dialect_named("activemq").end_of_browse(None, "0")
+    assert not dialect_named("rabbitmq").end_of_browse("end", "0")
+
+
+def test_a_producer_ends_no_browse() -> None:
+    assert not dialect_named("activemq").end_of_browse("end", "ID:a-1")
 
 
 class TestSubscriptions:

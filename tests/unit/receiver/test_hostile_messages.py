@@ -12,9 +12,9 @@ from support.receivers import LoneReceiver, running
 from support.tcp import tcp_server
 from support.waiting import wait_until
 
-from spark_stomp.brokers import dialect_named
-from spark_stomp.errors import AcksRefused, UnsupportedError
-from spark_stomp.receiver.stream_check import may_be_stream
+from spark_stomp.errors import AcksRefused, ConnectionLost, StompError, UnsupportedError
+
+CLOSE = b"(and it closes the connection)"
 
 
 class ScriptedBroker:
@@ -35,14 +35,17 @@ class ScriptedBroker:
             data += piece
             *frames, data = data.split(b"\0")
             for frame in frames:
-                connection.sendall(self._answer(number, frame.lstrip(b"\n")))
+                answer = self._answer(number, frame.lstrip(b"\n"))
+                connection.sendall(answer.removesuffix(CLOSE))
+                if answer.endswith(CLOSE):
+                    return
 
     def _answer(self, number: int, frame: bytes) -> bytes:
         if frame.startswith(b"CONNECT"):
             return b"CONNECTED\nversion:1.2\nserver:%b\n\n\0" % self._server
         answer = self._asked(number, frame)
         receipt = re.search(rb"\nreceipt:(.+)\n", frame)
-        if receipt is None or answer.startswith(b"ERROR"):
+        if receipt is None or answer.startswith(b"ERROR") or answer.endswith(CLOSE):
             return answer
         return b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt[1] + answer
 
@@ -58,11 +61,18 @@ def received(receiver: LoneReceiver, count: int) -> None:
 
 class TestRefusedAcks:
     @pytest.mark.rule("4.11")
-    def test_three_in_a_row_fail_the_query_and_name_the_message(self) -> None:
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            (b"AMQ339018 acknowledging message a2", "It names 'a2'"),
+            (b"not authorized, as of 2026-11-23 10:a23", "Of 3 messages without a receipt the first is 'a1'"),
+        ],
+    )
+    def test_three_in_a_row_fail_the_query_and_name_the_message(self, words: bytes, told: str) -> None:
         def asked(number: int, frame: bytes) -> bytes:
             if frame.startswith(b"SUBSCRIBE"):
                 return b"".join(map(message, range(1, 4)))
-            return b"ERROR\nmessage:AMQ339018 acknowledging message a2\n\n\0" if b"ACK\n" in frame else b""
+            return b"ERROR\nmessage:%b\n\n\0" % words if b"ACK\n" in frame else b""
 
         broker = ScriptedBroker(b"x", asked)
         with tcp_server(broker.serve) as port:
@@ -74,8 +84,25 @@ class TestRefusedAcks:
                 wait_until(lambda: receiver.status().failure is not None, what="the failure")
                 failure = receiver.status().failure
         assert isinstance(failure, AcksRefused)
-        assert "'a2'" in str(failure) and "AMQ339018" in str(failure)
+        assert told in failure.message and words.decode() in failure.message
         assert broker.connections == 3
+
+    @pytest.mark.rule("4.11")
+    def test_a_broker_that_stops_refuses_nothing(self) -> None:
+        def asked(number: int, frame: bytes) -> bytes:
+            if frame.startswith(b"ACK") and number < 5:
+                return b"ERROR\nmessage:the broker is being stopped\n\n\0"
+            return message(1) if frame.startswith(b"SUBSCRIBE") else b""
+
+        with tcp_server(ScriptedBroker(b"x", asked).serve) as port:
+            options = source_options(f"stomp://127.0.0.1:{port}", idHeader="message-id")
+            with running(options) as receiver:
+                received(receiver, 1)
+                receiver.offer(1)
+                receiver.acknowledge(1)
+                wait_until(lambda: receiver.status().connection.reconnects == 4, what="the next connection")
+                wait_until(lambda: not receiver.deliveries.acks_pending, what="the receipt")
+                assert receiver.status().failure is None
 
     @pytest.mark.rule("4.11")
     def test_a_receipt_in_between_begins_anew(self) -> None:
@@ -129,42 +156,122 @@ class TestUnmarkedRepeats:
         assert caplog.text.count("did not mark them as redelivered") == told
 
 
+DIFFERS = (
+    "PRECONDITION_FAILED - inequivalent arg '{}' for queue 'a current is 'b' in vhost '/': "
+    "received {} but current is {}"
+)
+IS_STREAM = DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'stream'")
+LENGTH = DIFFERS.format("x-max-length-bytes", "none", "the value '5000' of type 'long'")
+QUEUES = {
+    "quorum": [DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'quorum'")],
+    "classic": [DIFFERS.format("x-queue-type", "the value 'x' of type 'longstr'", "none")],
+    "auto-delete": [DIFFERS.format("auto_delete", "'false'", "'true'")],
+    "ttl": [DIFFERS.format("x-message-ttl", "none", "the value '5' of type 'long'")],
+    "bounded": [LENGTH, DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'quorum'")],
+    "exclusive": ["RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'a'"],
+    "relaxed": [""],
+}
+STREAMS = {"stream": [IS_STREAM], "bounded": [LENGTH, IS_STREAM]}
+SILENT = ["ACCESS_REFUSED - configure access to queue 'a' in vhost '/' refused for user 'a'"]
+
+
+class RabbitMQ:
+    """Says ``answers`` to those who ask of the queue, and sends others messages with ``header``."""
+
+    def __init__(self, answers: list[str], header: bytes = b"x-stream-offset:7") -> None:
+        self.questions: list[bytes] = []
+        self.broker = ScriptedBroker(b"RabbitMQ/3.10.8", self._asked)
+        self._answers = answers
+        self._header = header
+
+    def _asked(self, number: int, frame: bytes) -> bytes:
+        if not frame.startswith(b"SUBSCRIBE"):
+            return b""
+        if b"x-queue-type" not in frame:
+            return b"".join(message(one, self._header) for one in range(3))
+        self.questions.append(frame)
+        answer = self._answers[len(self.questions) - 1]
+        return b"ERROR\nmessage:precondition_failed\n\n%b\0" % answer.encode() if answer else b""
+
+    def failure(self, *destination: str, **options: str) -> StompError | None:
+        """The failure of a receiver of this broker; None if it takes the messages."""
+        with tcp_server(self.broker.serve, together=True) as port:
+            given = source_options(f"stomp://127.0.0.1:{port}", *destination, **options)
+            with running(given) as receiver:
+                wait_until(lambda: receiver.status().failure or receiver.status().received, what="an end")
+                assert receiver.status().received == (0 if receiver.status().failure else 3)
+                return receiver.status().failure
+
+
 class TestStreams:
-    OFFSET = b"x-stream-offset:7"
+    @pytest.mark.rule("7.9")
+    @pytest.mark.parametrize("answers", STREAMS.values(), ids=STREAMS)
+    @pytest.mark.parametrize("allow_loss", ["true", "false"])
+    def test_are_refused_at_their_first_message(self, answers: list[str], allow_loss: str) -> None:
+        rabbit = RabbitMQ(answers)
+        failure = rabbit.failure(allowLoss=allow_loss)
+        assert isinstance(failure, UnsupportedError)
+        assert "/queue/a is a stream" in failure.message
+        assert len(rabbit.questions) == len(answers)
 
     @pytest.mark.rule("7.9")
-    def test_the_broker_is_asked_once_and_believed(self) -> None:
-        probes: list[bytes] = []
+    def test_are_refused_before_if_the_queue_is_only_named(self) -> None:
+        rabbit = RabbitMQ([IS_STREAM], b"own:header")
+        assert isinstance(rabbit.failure("/amq/queue/a"), UnsupportedError)
+        assert rabbit.broker.connections == 2
+
+    @pytest.mark.rule("7.9")
+    @pytest.mark.parametrize("answers", QUEUES.values(), ids=QUEUES)
+    def test_queues_are_not(self, answers: list[str]) -> None:
+        rabbit = RabbitMQ(answers)
+        assert rabbit.failure() is None
+        assert len(rabbit.questions) == len(answers)
+        assert b"\nx-max-length-bytes:5000\n" in rabbit.questions[-1] or len(answers) == 1
+
+    def test_nor_is_what_hangs_on_an_exchange(self) -> None:
+        rabbit = RabbitMQ([])
+        assert rabbit.failure("/topic/a", allowLoss="true") is None
+        assert rabbit.broker.connections == 1
+
+    @pytest.mark.rule("7.9")
+    def test_without_an_answer_it_is_only_read_if_loss_is_accepted(self) -> None:
+        failure = RabbitMQ(SILENT).failure()
+        assert isinstance(failure, UnsupportedError)
+        assert "does not say" in failure.message
+        assert RabbitMQ(SILENT).failure(allowLoss="true") is None
+        # It is only named, and has no such header: at first it is asked in vain.
+        assert RabbitMQ(SILENT, b"own:header").failure("/amq/queue/a") is None
+
+    @pytest.mark.rule("4.8")
+    def test_a_broker_that_cannot_be_asked_is_not_tried_for_ever(self) -> None:
+        """Its messages come on each connection."""
+
+        class Closing(RabbitMQ):
+            def _asked(self, number: int, frame: bytes) -> bytes:
+                if b"x-queue-type" in frame:
+                    return CLOSE
+                return super()._asked(number, frame)
+
+        assert isinstance(Closing([]).failure(reconnectTimeout="1s"), ConnectionLost)
+
+
+class TestConnectionsThatServeNobody:
+    @pytest.mark.rule("4.8")
+    def test_are_not_tried_for_ever(self) -> None:
+        """The broker closes the connection at each ACK, after one more message."""
 
         def asked(number: int, frame: bytes) -> bytes:
-            if not frame.startswith(b"SUBSCRIBE"):
-                return b""
-            if b"prefetch-count" in frame:
-                return b"".join(message(one, self.OFFSET) for one in range(3))
-            probes.append(frame)
-            return message(9) if self.is_queue else self.REFUSED
+            if frame.startswith(b"ACK"):
+                return message(1 + number) + CLOSE
+            return message(1) if frame.startswith(b"SUBSCRIBE") else b""
 
-        for self.is_queue in (True, False):
-            probes.clear()
-            broker = ScriptedBroker(b"RabbitMQ/3.10.8", asked)
-            with (
-                tcp_server(broker.serve, together=True) as port,
-                running(source_options(f"stomp://127.0.0.1:{port}")) as receiver,
-            ):
-                if self.is_queue:
-                    received(receiver, 3)
-                    assert receiver.status().failure is None
-                else:
-                    wait_until(lambda one=receiver: one.status().failure is not None, what="the failure")
-                    assert isinstance(receiver.status().failure, UnsupportedError)
-                    assert receiver.status().received == 0
-            assert len(probes) == 1
-
-    REFUSED = b"ERROR\nmessage:precondition_failed\n\nconsumer prefetch count is not set for 'queue 'a''\0"
-    is_queue = True
-
-    def test_only_rabbitmq_has_them(self) -> None:
-        frame = message(1, self.OFFSET)
-        assert may_be_stream(dialect_named("rabbitmq"), frame)
-        assert not may_be_stream(dialect_named("rabbitmq"), message(1))
-        assert not may_be_stream(dialect_named("activemq"), frame)
+        with tcp_server(ScriptedBroker(b"x", asked).serve) as port:
+            options = source_options(
+                f"stomp://127.0.0.1:{port}", idHeader="message-id", reconnectTimeout="3s"
+            )
+            with running(options) as receiver:
+                received(receiver, 1)
+                receiver.offer(1)
+                receiver.acknowledge(1)
+                wait_until(lambda: receiver.status().failure is not None, what="the failure")
+                assert isinstance(receiver.status().failure, ConnectionLost)

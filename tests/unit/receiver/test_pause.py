@@ -49,11 +49,14 @@ def commit_all(receiver: LoneReceiver) -> int:
 
 def drained(receiver: LoneReceiver, broker: DevBroker) -> int:
     """Commit until the broker has the ACKs of all; returns the most bytes that were held."""
-    most, deadline = 0, time.monotonic() + PATIENCE
-    while broker.queue(QUEUE).depth:
-        most = max(most, commit_all(receiver))
-        assert time.monotonic() < deadline, f"{broker.queue(QUEUE)} is left"
-    return most
+    held: list[int] = []
+
+    def drained_now() -> bool:
+        held.append(commit_all(receiver))
+        return not broker.queue(QUEUE).depth
+
+    wait_until(drained_now, what="the ACKs of all")
+    return max(held)
 
 
 @pytest.fixture
