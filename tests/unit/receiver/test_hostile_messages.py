@@ -3,56 +3,15 @@
 from __future__ import annotations
 
 import re
-import socket
-from collections.abc import Callable
 
 import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver, running
+from support.scripted_broker import CLOSE, DIFFERS, IS_STREAM, RabbitMQ, ScriptedBroker, message
 from support.tcp import tcp_server
 from support.waiting import wait_until
 
 from spark_stomp.errors import AcksRefused, ConnectionLost, StompError, UnsupportedError
-
-CLOSE = b"(and it closes the connection)"
-
-
-class ScriptedBroker:
-    """Answers each connection with CONNECTED, and each receipt; ``asked`` answers other frames."""
-
-    def __init__(self, server: bytes, asked: Callable[[int, bytes], bytes]) -> None:
-        self.connections = 0
-        self._server = server
-        self._asked = asked
-
-    def serve(self, connection: socket.socket) -> None:
-        self.connections += 1
-        number, data = self.connections, b""
-        while True:
-            piece = connection.recv(1 << 16)
-            if not piece:
-                return
-            data += piece
-            *frames, data = data.split(b"\0")
-            for frame in frames:
-                answer = self._answer(number, frame.lstrip(b"\n"))
-                connection.sendall(answer.removesuffix(CLOSE))
-                if answer.endswith(CLOSE):
-                    return
-
-    def _answer(self, number: int, frame: bytes) -> bytes:
-        if frame.startswith(b"CONNECT"):
-            return b"CONNECTED\nversion:1.2\nserver:%b\n\n\0" % self._server
-        answer = self._asked(number, frame)
-        receipt = re.search(rb"\nreceipt:(.+)\n", frame)
-        if receipt is None or answer.startswith(b"ERROR") or answer.endswith(CLOSE):
-            return answer
-        return b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt[1] + answer
-
-
-def message(number: int, *headers: bytes, body: bytes = b"x") -> bytes:
-    head = b"subscription:0\nmessage-id:%d\nack:a%d\ndestination:/queue/a" % (number, number)
-    return b"MESSAGE\n%b\n\n%b\0" % (b"\n".join((head, *headers)), body)
 
 
 def received(receiver: LoneReceiver, count: int) -> None:
@@ -156,11 +115,6 @@ class TestUnmarkedRepeats:
         assert caplog.text.count("did not mark them as redelivered") == told
 
 
-DIFFERS = (
-    "PRECONDITION_FAILED - inequivalent arg '{}' for queue 'a current is 'b' in vhost '/': "
-    "received {} but current is {}"
-)
-IS_STREAM = DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'stream'")
 LENGTH = DIFFERS.format("x-max-length-bytes", "none", "the value '5000' of type 'long'")
 QUEUES = {
     "quorum": [DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'quorum'")],
@@ -175,32 +129,14 @@ STREAMS = {"stream": [IS_STREAM], "bounded": [LENGTH, IS_STREAM]}
 SILENT = ["ACCESS_REFUSED - configure access to queue 'a' in vhost '/' refused for user 'a'"]
 
 
-class RabbitMQ:
-    """Says ``answers`` to those who ask of the queue, and sends others messages with ``header``."""
-
-    def __init__(self, answers: list[str], header: bytes = b"x-stream-offset:7") -> None:
-        self.questions: list[bytes] = []
-        self.broker = ScriptedBroker(b"RabbitMQ/3.10.8", self._asked)
-        self._answers = answers
-        self._header = header
-
-    def _asked(self, number: int, frame: bytes) -> bytes:
-        if not frame.startswith(b"SUBSCRIBE"):
-            return b""
-        if b"x-queue-type" not in frame:
-            return b"".join(message(one, self._header) for one in range(3))
-        self.questions.append(frame)
-        answer = self._answers[len(self.questions) - 1]
-        return b"ERROR\nmessage:precondition_failed\n\n%b\0" % answer.encode() if answer else b""
-
-    def failure(self, *destination: str, **options: str) -> StompError | None:
-        """The failure of a receiver of this broker; None if it takes the messages."""
-        with tcp_server(self.broker.serve, together=True) as port:
-            given = source_options(f"stomp://127.0.0.1:{port}", *destination, **options)
-            with running(given) as receiver:
-                wait_until(lambda: receiver.status().failure or receiver.status().received, what="an end")
-                assert receiver.status().received == (0 if receiver.status().failure else 3)
-                return receiver.status().failure
+def failure(rabbit: RabbitMQ, *destination: str, **options: str) -> StompError | None:
+    """The failure of a receiver of this broker; None if it takes the messages."""
+    with tcp_server(rabbit.broker.serve, together=True) as port:
+        given = source_options(f"stomp://127.0.0.1:{port}", *destination, **options)
+        with running(given) as receiver:
+            wait_until(lambda: receiver.status().failure or receiver.status().received, what="an end")
+            assert receiver.status().received == (0 if receiver.status().failure else 3)
+            return receiver.status().failure
 
 
 class TestStreams:
@@ -209,38 +145,38 @@ class TestStreams:
     @pytest.mark.parametrize("allow_loss", ["true", "false"])
     def test_are_refused_at_their_first_message(self, answers: list[str], allow_loss: str) -> None:
         rabbit = RabbitMQ(answers)
-        failure = rabbit.failure(allowLoss=allow_loss)
-        assert isinstance(failure, UnsupportedError)
-        assert "/queue/a is a stream" in failure.message
+        refused = failure(rabbit, allowLoss=allow_loss)
+        assert isinstance(refused, UnsupportedError)
+        assert "/queue/a is a stream" in refused.message
         assert len(rabbit.questions) == len(answers)
 
     @pytest.mark.rule("7.9")
     def test_are_refused_before_if_the_queue_is_only_named(self) -> None:
         rabbit = RabbitMQ([IS_STREAM], b"own:header")
-        assert isinstance(rabbit.failure("/amq/queue/a"), UnsupportedError)
+        assert isinstance(failure(rabbit, "/amq/queue/a"), UnsupportedError)
         assert rabbit.broker.connections == 2
 
     @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("answers", QUEUES.values(), ids=QUEUES)
     def test_queues_are_not(self, answers: list[str]) -> None:
         rabbit = RabbitMQ(answers)
-        assert rabbit.failure() is None
+        assert failure(rabbit) is None
         assert len(rabbit.questions) == len(answers)
         assert b"\nx-max-length-bytes:5000\n" in rabbit.questions[-1] or len(answers) == 1
 
     def test_nor_is_what_hangs_on_an_exchange(self) -> None:
         rabbit = RabbitMQ([])
-        assert rabbit.failure("/topic/a", allowLoss="true") is None
+        assert failure(rabbit, "/topic/a", allowLoss="true") is None
         assert rabbit.broker.connections == 1
 
     @pytest.mark.rule("7.9")
     def test_without_an_answer_it_is_only_read_if_loss_is_accepted(self) -> None:
-        failure = RabbitMQ(SILENT).failure()
-        assert isinstance(failure, UnsupportedError)
-        assert "does not say" in failure.message
-        assert RabbitMQ(SILENT).failure(allowLoss="true") is None
+        refused = failure(RabbitMQ(SILENT))
+        assert isinstance(refused, UnsupportedError)
+        assert "does not say" in refused.message
+        assert failure(RabbitMQ(SILENT), allowLoss="true") is None
         # It is only named, and has no such header: at first it is asked in vain.
-        assert RabbitMQ(SILENT, b"own:header").failure("/amq/queue/a") is None
+        assert failure(RabbitMQ(SILENT, b"own:header"), "/amq/queue/a") is None
 
     @pytest.mark.rule("4.8")
     def test_a_broker_that_cannot_be_asked_is_not_tried_for_ever(self) -> None:
@@ -252,7 +188,7 @@ class TestStreams:
                     return CLOSE
                 return super()._asked(number, frame)
 
-        assert isinstance(Closing([]).failure(reconnectTimeout="1s"), ConnectionLost)
+        assert isinstance(failure(Closing([]), reconnectTimeout="1s"), ConnectionLost)
 
 
 class TestConnectionsThatServeNobody:

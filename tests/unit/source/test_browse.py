@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.scripted_broker import IS_STREAM, RabbitMQ
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -44,6 +45,18 @@ def looks(url: str, **options: Any) -> Iterator[list[bytes]]:
 
 def seen(devbroker: DevBroker, **options: Any) -> list[bytes]:
     return [body for bodies in looks(devbroker.url, **options) for body in bodies]
+
+
+@pytest.mark.rule("7.9")
+@pytest.mark.parametrize("destination", ["/queue/a", "/amq/queue/a"])
+def test_a_stream_is_refused(destination: str) -> None:
+    """At its first message; at the start if the queue is only named."""
+    header = b"x-stream-offset:7" if destination == "/queue/a" else b"own:header"
+    rabbit = RabbitMQ([IS_STREAM], header)
+    with tcp_server(rabbit.broker.serve, together=True) as port:
+        with pytest.raises(UnsupportedError, match="is a stream"):
+            list(looks(f"stomp://127.0.0.1:{port}", destination=destination))
+        assert len(rabbit.questions) == 1
 
 
 @pytest.mark.parametrize("broker", ["auto", "generic"])
