@@ -60,7 +60,7 @@ class StreamCheck:
         except StompError:
             # It need not be asked yet.
             return
-        self._settle(stream)
+        self._believe(stream)
 
     def at_messages(self, dialect: Dialect, peer: str, data: bytes) -> None:
         """These frames came.
@@ -73,13 +73,13 @@ class StreamCheck:
             return
         if self._name is not None:
             self.in_doubt = True
-            self._settle(_is_stream(self._options.connection, peer, self._name))
+            self._believe(_is_stream(self._options.connection, peer, self._name))
             self.in_doubt = False
             if not self._done and not self._options.allow_loss:
                 raise streams.suspected(self._destination)
         self._done = True
 
-    def _settle(self, stream: bool | None) -> None:
+    def _believe(self, stream: bool | None) -> None:
         if stream:
             raise streams.refused(self._destination)
         self._done = stream is False

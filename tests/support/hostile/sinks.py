@@ -138,7 +138,6 @@ SINKS = (
         "send",
         messages=100,
         within=1,
-        memory=32,
     ),
     BrokerCase(
         "sink: ERROR of 120 MB, announced",
@@ -147,7 +146,6 @@ SINKS = (
         "send",
         messages=100,
         within=1,
-        memory=32,
     ),
     BrokerCase(
         "sink: closes after the first receipt",
