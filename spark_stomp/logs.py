@@ -133,4 +133,5 @@ class _Lines(logging.Formatter):
         if kind is None:
             return ""
         shown = "".join(traceback.format_exception(kind, error, trace, chain=False)).rstrip("\n")
-        return "\n".join(map(line, shown.split("\n")))
+        # Indented, so that no line of an error's text looks like one of the log.
+        return "\n".join("  " + line(part) for part in shown.split("\n"))

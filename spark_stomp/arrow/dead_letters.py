@@ -18,8 +18,11 @@ from spark_stomp.quoting import shown
 REASON = "dead-letter-reason"
 FROM = "dead-letter-from"
 
-# A dead letter is to be kept, whatever is said of how long its message lives.
+# A dead letter is to be kept, whatever is said of how long its message, or its queue, lives.
 _EXPIRY = frozenset({"expires", "expiration"})
+# What options may tell the broker of it all the same: these take nothing from it.
+_KEEPING = frozenset({"persistent", "x-queue-type"})
+_LASTING = frozenset({("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")})
 # What the row says is for the message that was meant, and only the connector says why it is here.
 _NOT_ITS_OWN = _EXPIRY | {"persistent", "priority", REASON, FROM}
 # Headers besides those of the row: destination, the two above, the id, receipt and content-length.
@@ -38,8 +41,12 @@ def dead_letter(
         FrameEncodeError: it is too large for a frame, too.
     """
     body = _octets(row["body"]) or b""
-    given = rules.headers_to(rules.dead_letter)
-    headers = {name: value for name, value in given.items() if name not in _EXPIRY}
+    given, needed = rules.headers_to(rules.dead_letter), dict(rules.queue_headers)
+    headers = {
+        name: value
+        for name, value in given.items()
+        if name in needed or (name, value) in _LASTING or _is_kept(name, names)
+    }
     for name, value in _own_headers(row, rules, names):
         if len(headers) < rules.limits.max_headers - _OWN_HEADERS and _carried(name, value, rules):
             headers[name] = value
@@ -57,6 +64,11 @@ def dead_letter(
     if len(body) > rules.limits.max_body or len(encoded) > rules.limits.max_frame:
         raise FrameEncodeError(f"with {len(encoded)} bytes it is too large for a dead letter, too")
     return encoded
+
+
+def _is_kept(name: str, names: NameRules) -> bool:
+    """Whether a dead letter may have this header of ``sendHeaders``."""
+    return name in _KEEPING or not (name in _EXPIRY or names.is_left_out(name.encode()))
 
 
 def _own_headers(

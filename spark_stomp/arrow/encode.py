@@ -64,7 +64,7 @@ class RowEncoder:
         self._rules = rules
         self._clock = clock
         self._on_topics = on_topics
-        self._text = HeaderText.of(grammar)
+        self._text = HeaderText.of(grammar, unescaped=rules.unescaped)
         self._fields = RowFields(rules, self._text)
         same = (("destination", rules.destination or "/"), *rules.headers, *rules.queue_headers)
         names = tuple((name, "") for name in self._fields.names)

@@ -43,7 +43,10 @@ def header_values(
     sizes = lengths(octets)
     problems.add_flagged(
         sizes > room,
-        lambda row: f"the header '{name}' has {sizes[row]} bytes; maxHeaderLineBytes lets {room} through",
+        lambda row: (
+            f"the header '{name}' has {sizes[row]} bytes; maxHeaderLineBytes, or this broker, lets {room} "
+            "through"
+        ),
         RowTooLarge,
     )
     return octets

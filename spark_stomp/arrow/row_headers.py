@@ -176,7 +176,8 @@ def _lines(
     if sizes.max() > most_bytes:
         for at in np.flatnonzero(sizes > most_bytes).tolist():
             reason = (
-                f"{_what(entries, at)} has {sizes[at]} bytes; maxHeaderLineBytes lets {most_bytes} through"
+                f"{_what(entries, at)} has {sizes[at]} bytes; maxHeaderLineBytes, or this broker, lets "
+                f"{most_bytes} through"
             )
             problems.add([entries.rows[at]], reason, RowTooLarge)
     offsets = np.zeros(rows + 1, np.int32)

@@ -15,7 +15,7 @@ from spark_stomp.protocol.grammar import Grammar
 
 # 0001-01-01 and 10000-01-01, in days since the epoch. Arrow has no text for all years of Spark.
 _DAYS_WITH_TEXT = (-719_162, 2_932_897)
-_LINE_OCTETS = {0: "NUL", 13: "CR", 10: "LF", 58: "a colon"}
+_LINE_OCTETS = {0: "NUL", 13: "CR", 10: "LF", 58: "a colon", 92: "a backslash"}
 
 
 class Problem(NamedTuple):
@@ -63,11 +63,12 @@ class HeaderText(NamedTuple):
     forbidden: bytes
 
     @classmethod
-    def of(cls, grammar: Grammar) -> HeaderText:
-        """That of SEND frames."""
+    def of(cls, grammar: Grammar, *, unescaped: bool = False) -> HeaderText:
+        """That of SEND frames; ``unescaped`` as in :class:`SendRules`."""
         escapes = {} if "SEND" in grammar.raw else grammar.escapes
         escaped = "".join(escapes).encode()
-        return cls(escaped, bytes(octet for octet in b"\0\r\n" if octet not in escaped))
+        needed = b"\0\r\n\\" if unescaped else b"\0\r\n"
+        return cls(escaped, bytes(octet for octet in needed if octet not in escaped))
 
     def problem_of_name(self, name: bytes) -> str | None:
         """Why no header can be called so; None if one can."""

@@ -54,6 +54,7 @@ class SendRules:
     text : bodies go out without content-length, by which some brokers know a text message.
     on_error, dead_letter : what becomes of a row that cannot be sent, and where it goes.
     limits : of the frames.
+    unescaped : the broker unescapes headers of a version that has no escapes: none may have a backslash.
     most_messages, most_bytes : of a slice, about. One message always goes.
     """
 
@@ -73,6 +74,7 @@ class SendRules:
     on_error: OnRowError = "fail"
     dead_letter: str = ""
     limits: Limits = field(default_factory=Limits)
+    unescaped: bool = False
     most_messages: int = 1_000
     most_bytes: int = 8 << 20
 

@@ -107,7 +107,7 @@ _ARTEMIS = HeaderNames(
     # What was a queue's may go on to a topic.
     _DELIVERY | {"amqMessageId", "destination-type", "ingress-timestamp"},
     # Duplicate detection, last values, delays, routes: the broker's own properties. Of MQTT it reads numbers.
-    ("AMQ_", "_AMQ", "__AMQ_", "_HQ_", _JMS, "mqtt."),
+    ("AMQ_", "_AMQ", "__AMQ_", "__HDR_", "_HQ_", _JMS, "mqtt."),
     _GROUPS,
 )
 _BROWSED = frozenset({"browser", "delivery-count"})
@@ -159,6 +159,8 @@ class Outgoing:
     left_out : headers of a MESSAGE that say nothing of the next message with its body, and headers of a SEND
         that command this broker: only options may.
     values : what values of rows it takes.
+    max_header_line : bytes of the longest header line that it takes; None if no limit is known.
+    unescapes_always : it unescapes headers under STOMP 1.0, which has no escapes.
     """
 
     expires_header: str | None = None
@@ -167,6 +169,8 @@ class Outgoing:
     dedup_header: str = "dedup-id"
     left_out: HeaderNames = _UNKNOWN
     values: tuple[ValueRule, ...] = (_PRIORITY, _EXPIRES, _EXPIRATION, _TIMESTAMP)
+    max_header_line: int | None = None
+    unescapes_always: bool = False
 
 
 GENERIC = Outgoing()
@@ -175,12 +179,16 @@ RABBITMQ = Outgoing(
     ttl_header="expiration",
     left_out=_RABBITMQ,
     values=(_PRIORITY, _EXPIRATION, _TIMESTAMP, _RABBITMQ_REPLY_TO),
+    unescapes_always=True,
 )
 ACTIVEMQ = Outgoing(
     expires_header="expires",
     text_without_length=True,
     left_out=_ACTIVEMQ,
     values=(_PRIORITY, _EXPIRES, _TIMESTAMP, _JMS_REPLY_TO),
+    # It ends the connection beyond.
+    max_header_line=10 << 10,
+    unescapes_always=True,
 )
 ARTEMIS = Outgoing(
     expires_header="expires",

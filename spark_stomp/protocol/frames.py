@@ -95,7 +95,8 @@ class Limits:
         """For a broker that is asked for no MESSAGE: enough for RECEIPT and ERROR, and no more than these."""
         return replace(
             self,
-            max_header_line=min(self.max_header_line, 64 * _KIB),
-            max_body=min(self.max_body, _MIB),
-            max_frame=min(self.max_frame, _MIB + 64 * _KIB),
+            # Artemis quotes all headers of what it refuses in one.
+            max_header_line=_MIB,
+            max_body=_MIB,
+            max_frame=2 * _MIB + 64 * _KIB,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -39,7 +40,8 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
         UnsupportedError: this broker cannot do what the options or columns ask for.
         FrameEncodeError: this version cannot carry what the options say.
     """
-    message, outgoing = options.message, dialect.outgoing
+    message, outgoing, limits = options.message, dialect.outgoing, options.connection.limits
+    longest = outgoing.max_header_line or limits.max_header_line
     rules = SendRules(
         version=version,
         destination=options.destination,
@@ -56,7 +58,8 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
         text=outgoing.text_without_length and _is_text(message, columns),
         on_error=message.on_error,
         dead_letter=message.dead_letter_destination or "",
-        limits=options.connection.limits,
+        limits=replace(limits, max_header_line=min(limits.max_header_line, longest)),
+        unescaped=outgoing.unescapes_always and version == "1.0",
         most_messages=options.receipt_window,
         most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),
     )

@@ -33,16 +33,35 @@ _TIMES = ("started_at", "written_at", "failed_at")
 
 # Seconds that a commit waits, on a file system of this machine and on a store.
 _TIMEOUT, _STORE_TIMEOUT = 0.5, 2.0
-# Reports, of all queries whose commits are in this process.
+# Reports to one file.
 _MOST_WAITING = 1_000
 
 Document = dict[str, Any]
 
 # Whose files could not be written, in this process, since they last could.
 _failing: set[SinkOptions] = set()
-# What is to be written, and held by the thread that does it.
-_waiting: deque[Callable[[], None]] = deque(maxlen=_MOST_WAITING)
-_turn = threading.Lock()
+
+
+class _Reports:
+    """What is to be written to one file; ``turn`` is held by the thread that does it."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Callable[[], None]] = deque(maxlen=_MOST_WAITING)
+        self.turn = threading.Lock()
+
+    def write_all(self) -> bool:
+        # If another thread is at it, it writes this too.
+        while self.waiting and self.turn.acquire(blocking=False):
+            try:
+                while self.waiting:
+                    self.waiting.popleft()()
+            finally:
+                self.turn.release()
+        return True
+
+
+# By the file, of all queries whose commits are in this process.
+_reports: dict[str, _Reports] = {}
 
 
 def report(options: SinkOptions, figures: TaskFigures, run: str | None, batch: int | None) -> None:
@@ -61,7 +80,8 @@ def report_failure(options: SinkOptions, why: str) -> None:
 
 def was_reported(options: SinkOptions, run: str | None) -> bool:
     """Whether a batch of this run was counted; False if it is not known."""
-    if run is None or _where(options) is None or _turn.locked():
+    where = _where(options)
+    if run is None or where is None or (where in _reports and _reports[where].turn.locked()):
         return False
 
     def reported() -> bool:
@@ -75,9 +95,13 @@ def was_reported(options: SinkOptions, run: str | None) -> bool:
 
 
 def _replace(options: SinkOptions, following: Callable[[Document], Document]) -> None:
-    if _where(options) is not None:
-        _waiting.append(lambda: _write(options, following))
-        within(_timeout_of(options), _write_all, None)
+    where = _where(options)
+    if where is None:
+        return
+    reports = _reports.setdefault(where, _Reports())
+    reports.waiting.append(lambda: _write(options, following))
+    if not within(_timeout_of(options), reports.write_all, False):
+        _warn_once(options, "the file system does not answer")
 
 
 def _where(options: SinkOptions) -> str | None:
@@ -89,16 +113,6 @@ def _timeout_of(options: SinkOptions) -> float:
 
 
 # In a thread of its own:
-
-
-def _write_all() -> None:
-    # If another thread is at it, it writes this too.
-    while _waiting and _turn.acquire(blocking=False):
-        try:
-            while _waiting:
-                _waiting.popleft()()
-        finally:
-            _turn.release()
 
 
 def _write(options: SinkOptions, following: Callable[[Document], Document]) -> None:

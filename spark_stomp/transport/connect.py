@@ -87,7 +87,7 @@ def _client_config(options: ConnectionOptions) -> ClientConfig:
 
 def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
     deadline = time.monotonic() + options.connect_timeout
-    stream = _open_stream(endpoint, options, deadline)
+    stream = _open_stream(endpoint, options, deadline, config.limits.max_frame)
     # The parts of CONNECT that no error may show.
     secrets = (options.password or "", *(value for _, value in options.secret_connect_headers))
     connection = Connection(stream, ClientConnection(config), secrets=secrets)
@@ -104,8 +104,10 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     return connection
 
 
-def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float) -> Stream:
+def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float, max_frame: int) -> Stream:
     """Connect to ``endpoint`` by monotonic time ``deadline``, in the way that its scheme asks for.
+
+    A message of a WebSocket has at most ``max_frame`` bytes.
 
     Raises ConnectFailed, ConnectTimeout, TlsRefused, NotStompServer if a WebSocket is refused, or
     UnsupportedError if the package for WebSockets is missing.
@@ -120,7 +122,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
             sock = secure(sock, endpoint.host, peer, context)
         if not endpoint.websocket:
             return ByteStream(sock, peer)
-        return upgrade(sock, peer, endpoint, options, deadline)
+        return upgrade(sock, peer, endpoint, options, deadline, max_frame)
     except BaseException:
         sock.close()
         raise

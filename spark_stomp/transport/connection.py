@@ -208,10 +208,13 @@ class Connection:
         begun = self._clock() - self.rested
         while True:
             events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
+            answered = False
             for event in events:
+                answered = answered or event == ReceiptReceived(receipt)
                 if isinstance(event, ErrorReceived):
                     # RabbitMQ and Artemis name no request, and this is the only one without an answer.
-                    raise self.error_of(event, what if event.receipt_id in (None, receipt) else "")
+                    refused = not answered and event.receipt_id in (None, receipt)
+                    raise self.error_of(event, what if refused else "")
             take([event for event in events if event != ReceiptReceived(receipt)])
             if ReceiptReceived(receipt) in events:
                 return

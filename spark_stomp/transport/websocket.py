@@ -41,14 +41,21 @@ _LENGTH = re.compile(rb"\ncontent-length:([0-9]+)\n")
 
 
 def upgrade(
-    sock: socket.socket, peer: str, endpoint: Endpoint, options: ConnectionOptions, deadline: float
+    sock: socket.socket,
+    peer: str,
+    endpoint: Endpoint,
+    options: ConnectionOptions,
+    deadline: float,
+    max_frame: int,
 ) -> WebSocketStream:
     """Make a WebSocket of a connected socket by monotonic time ``deadline``.
+
+    A message has at most ``max_frame`` bytes.
 
     Raises NotStompServer if the server refuses, ConnectFailed, ConnectTimeout, or UnsupportedError if the
     package is missing.
     """
-    protocol = _protocol(endpoint, options.accept_versions, options.limits.max_frame)
+    protocol = _protocol(endpoint, options.accept_versions, max_frame)
     protocol.send_request(protocol.connect())
     try:
         early = _handshake(sock, protocol, deadline)

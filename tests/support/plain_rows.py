@@ -45,7 +45,8 @@ class _Refused(Exception):
 def _encoded(lines: list[tuple[str, str]], body: bytes, rules: SendRules) -> bytes | type[SinkRowError]:
     version, limits = rules.version, rules.limits
     escaped = () if grammar_of(version).raw >= {"SEND"} else grammar_of(version).escapes
-    forbidden = [character for character in "\0\r\n" if character not in escaped]
+    needed = "\0\r\n\\" if rules.unescaped else "\0\r\n"
+    forbidden = [character for character in needed if character not in escaped]
     for name, value in lines:
         if any(character in name + value for character in forbidden) or (":" in name and not escaped):
             return RowUnencodable

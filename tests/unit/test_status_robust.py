@@ -110,7 +110,10 @@ def over() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
-    wait_until(lambda: not sink_status._turn.locked(), what="the end of the report")
+    wait_until(
+        lambda: not any(reports.turn.locked() for reports in sink_status._reports.values()),
+        what="the end of the reports",
+    )
 
 
 class TestTheSink:
@@ -132,6 +135,23 @@ class TestTheSink:
         wait_until(lambda: (tmp_path / "s.sink.json").exists(), what="the status")
         wait_until(lambda: read_status(path)["sink"]["batch"] == 19, what="all that waited")
         assert read_status(path)["sink"]["confirmed"] == 20
+
+    @pytest.mark.rule("S.12")
+    def test_one_that_hangs_is_told_of_and_keeps_no_other_from_its_file(
+        self,
+        tmp_path: Path,
+        over: threading.Event,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        read = StatusFile.read
+        monkeypatch.setattr(
+            StatusFile, "read", lambda self: over.wait(60.0) and b"{}" if "stuck" in self.path else read(self)
+        )
+        for name in ("stuck", "healthy"):
+            report(sink_options("stomp://h", statusFile=tmp_path / f"{name}.json"), one_row(), "run", 0)
+        assert read_status(tmp_path / "healthy.json")["sink"]["confirmed"] == 1
+        assert caplog.text.count("does not answer") == 1
 
     @pytest.mark.parametrize("part", ["s.sink.json", "s.json"])
     def test_a_pipe_in_the_place_of_its_file(

@@ -15,7 +15,7 @@ from support.hostile_headers import COMMANDS
 from support.options import sink_options
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.errors import SinkRowError, UnsupportedError
+from spark_stomp.errors import RowTooLarge, RowUnencodable, SinkRowError, UnsupportedError
 from spark_stomp.protocol import Frame, FrameDecoder
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink import encoding
@@ -122,7 +122,60 @@ class TestHeadersThatCommandTheBroker:
         assert frame(broker, {"body": b"", "headers": [(name, "1")]}).get(name) == "1"
 
 
+class TestDeadLettersStay:
+    @pytest.mark.parametrize(
+        "header",
+        ["x-message-ttl", "x-expires", "x-max-length", "exclusive", "auto-delete", "expires", "expiration"],
+    )
+    def test_whatever_send_headers_say_of_their_queue(self, header: str) -> None:
+        row = {"body": b"", "priority": 77}
+        options = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
+        said = {header: "true", "durable": "true", "x-queue-type": "quorum", "own": "1"}
+        letter = frame("rabbitmq", row, sendHeaders=json.dumps(said), **options)
+        assert letter.get("destination") == "/queue/dead"
+        assert letter.get(header) is None
+        kept = [letter.get(name) for name in ("durable", "x-queue-type", "own", "persistent")]
+        assert kept == ["true", "quorum", "1", "true"]
+        # A message may be told so.
+        assert frame("rabbitmq", {"body": b""}, sendHeaders=json.dumps(said)).get(header) == "true"
+
+    def test_where_a_queue_needs_a_header(self) -> None:
+        options = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
+        letter = frame("artemis", {"body": b"", "priority": 77}, **options)
+        assert letter.get("destination-type") == "ANYCAST"
+
+
 class TestValuesThatABrokerEndsTheConnectionFor:
+    @pytest.mark.rule("S.9")
+    def test_header_lines_of_activemq(self) -> None:
+        """It takes 10 KiB, name and colon included."""
+        longest = "x" * (10_240 - len("own:"))
+        row = {"body": b"", "headers": [("own", longest)]}
+        assert frame("activemq", row).get("own") == longest
+        for name, value in (("own", longest + "x"), ("correlation-id", longest)):
+            with pytest.raises(RowTooLarge, match="this broker"):
+                frame("activemq", {"body": b"", "headers": [(name, value)]})
+        assert frame("rabbitmq", {"body": b"", "headers": [("own", longest + "x")]}).get("own")
+
+    @pytest.mark.rule("S.9")
+    @pytest.mark.parametrize(
+        ("broker", "takes"), [("rabbitmq", False), ("activemq", False), ("artemis", True)]
+    )
+    @pytest.mark.parametrize("header", [("own", "C:\\new"), ("C:\\".replace(":", ""), "x")])
+    def test_a_backslash_under_stomp_10(self, broker: str, takes: bool, header: tuple[str, str]) -> None:
+        """These unescape it all the same: what it was is lost, or the connection."""
+        batch = pa.record_batch(
+            {"body": pa.array([b""]), "headers": pa.array([[header]], pa.map_(pa.string(), pa.string()))}
+        )
+        options = sink_options("stomp://broker", destination="/queue/a")
+        columns = SinkColumns(("body", "headers"), False)
+        encoder = row_encoder(options, columns, "1.0", dialect_named(broker))
+        if takes:
+            assert sum(len(part) for part in encoder.slices(batch)) == 1
+        else:
+            with pytest.raises(RowUnencodable, match="a backslash"):
+                list(encoder.slices(batch))
+
     @pytest.mark.rule("S.9")
     @pytest.mark.parametrize("broker", BROKERS)
     @pytest.mark.parametrize("value", ["", "banana", "-1", "10", "4.0", " 4", "4\n", "99999999999"])

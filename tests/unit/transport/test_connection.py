@@ -103,6 +103,21 @@ def test_an_unknown_receipt_is_quoted_in_short() -> None:
     assert len(str(error.value)) < 300
 
 
+def test_an_error_behind_the_receipt_in_one_read_is_no_refusal() -> None:
+    def then(connection: socket.socket) -> None:
+        asked = connection.recv(4096)
+        receipt = asked.partition(b"receipt:")[2].partition(b"\n")[0]
+        connection.sendall(b"RECEIPT\nreceipt-id:%b\n\n\0ERROR\nmessage:bye\n\n\0" % receipt)
+
+    with (
+        tcp_server(scripted(then)) as port,
+        connected(f"stomp://127.0.0.1:{port}") as connection,
+        pytest.raises(BrokerError) as error,
+    ):
+        subscribe(connection)
+    assert not isinstance(error.value, DestinationRefused)
+
+
 def test_a_withheld_receipt_times_out_by_name(devbroker: DevBroker) -> None:
     devbroker.faults.withhold_receipts = ("SEND",)
     with connected(devbroker.url) as connection:
