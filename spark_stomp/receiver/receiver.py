@@ -266,12 +266,12 @@ class Receiver:
         session, options, destination = connection.session, self._options, self._settings.destination
         self._dialect = dialect_for(session.server, options.connection.broker)
         self._subscription = choose_subscription(self._dialect, self._settings)
+        self._dialect.check_version(session.version or "1.0")
         self._streams.at_start(self._dialect, connection.peer)
         # 1.0 has no client-individual. Its cumulative ACKs do the same here, since they go out in the order
         # of delivery and never beyond what is committed. A redelivered message that is ACKed ahead of its
         # turn would break that order, so under 1.0 every message counts as new.
         individual = "client-individual" in ack_modes(session.version or "1.0")
-        self._dialect.check_version(session.version or "1.0")
         id_header = options.id_header or self._dialect.id_header
         session.collect(id_header=id_header, ack_header=self._dialect.ack_header)
         headers = self._prefetch_headers() + self._subscription.headers

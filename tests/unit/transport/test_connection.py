@@ -103,6 +103,21 @@ def test_an_unknown_receipt_is_quoted_in_short() -> None:
     assert len(str(error.value)) < 300
 
 
+def test_an_error_that_quotes_all_headers_is_read() -> None:
+    """As Artemis does, in one line of more than 64 KiB."""
+
+    def then(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"ERROR\nmessage:AMQ339011 %b\n\n\0" % (b"x" * 600_000))
+
+    with (
+        tcp_server(scripted(then)) as port,
+        connected(f"stomp://127.0.0.1:{port}") as connection,
+        pytest.raises(BrokerError, match="AMQ339011"),
+    ):
+        subscribe(connection)
+
+
 def test_an_error_behind_the_receipt_in_one_read_is_no_refusal() -> None:
     def then(connection: socket.socket) -> None:
         asked = connection.recv(4096)
