@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from support.hostile.websockets import connects_at_once
 from support.options import source_options
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
+from websockets.sync.server import ServerConnection
+from websockets.sync.server import serve as websocket_server
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, ConnectTimeout, NotStompServer, StompError, UnsupportedError
@@ -250,3 +253,22 @@ def test_the_package_logs_neither_password_nor_token(url: str, caplog: pytest.Lo
         connected(url + QUERY, login="u", password="tops3cret").close()
     ours = [record.getMessage() for record in caplog.records if record.name != "websockets.server"]
     assert not any("s3cret" in said for said in ours)
+
+
+def test_one_large_message_is_not_held() -> None:
+    """Who subscribes to nothing has a small bound, whatever maxFrameBytes is."""
+
+    def serve(peer: ServerConnection) -> None:
+        peer.recv()
+        peer.send(b"CONNECTED\nversion:1.2\n\n\0")
+        peer.recv()
+        peer.send(b"ERROR\nmessage:no\n\n%b\0" % (b"x" * (4 << 20)))
+
+    with websocket_server(serve, "127.0.0.1", 0, subprotocols=["v12.stomp"]) as server:  # type: ignore[list-item]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.socket.getsockname()[1]
+        with connected(f"ws://127.0.0.1:{port}/") as connection:
+            connection.session.subscribe("0", QUEUE, receipt="r")
+            with pytest.raises(ConnectionLost):
+                connection.await_receipt("r", PATIENCE, "SUBSCRIBE")
+        server.shutdown()
