@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_stomp.options.endpoint import ENDPOINTS, Endpoint
-from spark_stomp.options.fields import EVERYWHERE, group, option, optional, required
+from spark_stomp.options.fields import EVERYWHERE, group
 from spark_stomp.options.kinds import (
     BOOLEAN,
     HEADERS,
@@ -17,13 +17,12 @@ from spark_stomp.options.kinds import (
     SIZE,
     TEXT,
     TIMEOUT,
-    Headers,
     choice,
     choices,
     heartbeat_pair,
     integer,
 )
-from spark_stomp.protocol import Limits
+from spark_stomp.protocol.frames import HeaderPairs, Limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,38 +33,29 @@ class TlsOptions:
     None means the system's own authorities.
     """
 
-    ca_file: str | None = optional(
-        "tlsCaFile",
-        EVERYWHERE,
-        PEM,
-        "PEM file of the authorities to trust, or its text.",
-        note="the system's",
+    ca_file: str | None = EVERYWHERE.optional(
+        "tlsCaFile", PEM, "PEM file of the authorities to trust, or its text.", note="the system's"
     )
-    cert_file: str | None = optional(
-        "tlsCertFile", EVERYWHERE, PEM, "PEM file of the client's certificate, or its text."
+    cert_file: str | None = EVERYWHERE.optional(
+        "tlsCertFile", PEM, "PEM file of the client's certificate, or its text."
     )
-    key_file: str | None = optional(
-        "tlsKeyFile", EVERYWHERE, KEY_FILE, "PEM file of its private key.", note="that of `tlsCertFile`"
+    key_file: str | None = EVERYWHERE.optional(
+        "tlsKeyFile", KEY_FILE, "PEM file of its private key.", note="that of `tlsCertFile`"
     )
-    key_secret: str | None = optional(
+    key_secret: str | None = EVERYWHERE.optional(
         "tlsKeySecret",
-        EVERYWHERE,
         PEM_TEXT,
         "The text of that file, instead of it: from a secret store. Spark redacts it in plans and logs.",
         secret=True,
     )
-    key_password: str | None = optional(
-        "tlsKeyPassword", EVERYWHERE, TEXT, "Password of that key.", secret=True
+    key_password: str | None = EVERYWHERE.optional(
+        "tlsKeyPassword", TEXT, "Password of that key.", secret=True
     )
-    verify: bool = option(
-        "tlsVerify",
-        EVERYWHERE,
-        BOOLEAN,
-        "true",
-        "Whether the broker's certificate and host name must be valid.",
+    verify: bool = EVERYWHERE.option(
+        "tlsVerify", BOOLEAN, "true", "Whether the broker's certificate and host name must be valid."
     )
-    min_version: Literal["1.2", "1.3"] = option(
-        "tlsMinVersion", EVERYWHERE, choice("1.2", "1.3"), "1.2", "Oldest version of TLS to speak."
+    min_version: Literal["1.2", "1.3"] = EVERYWHERE.option(
+        "tlsMinVersion", choice("1.2", "1.3"), "1.2", "Oldest version of TLS to speak."
     )
 
 
@@ -78,76 +68,59 @@ class ConnectionOptions:
     that holds the connection.
     """
 
-    endpoints: tuple[Endpoint, ...] = required(
+    endpoints: tuple[Endpoint, ...] = EVERYWHERE.required(
         "url",
-        EVERYWHERE,
         ENDPOINTS,
         "Address of the broker.",
         missing='give the address of the broker, as in .option("url", "stomp://broker.example:61613")',
     )
-    login: str | None = optional("login", EVERYWHERE, NAME, "User name.")
-    password: str | None = optional(
-        "password", EVERYWHERE, TEXT, "Password. Spark redacts it in plans and logs.", secret=True
+    login: str | None = EVERYWHERE.optional("login", NAME, "User name.")
+    password: str | None = EVERYWHERE.optional(
+        "password", TEXT, "Password. Spark redacts it in plans and logs.", secret=True
     )
-    virtual_host: str = option("virtualHost", EVERYWHERE, NAME, "/", "The `host` header of CONNECT.")
-    accept_versions: tuple[str, ...] = option(
+    virtual_host: str = EVERYWHERE.option("virtualHost", NAME, "/", "The `host` header of CONNECT.")
+    accept_versions: tuple[str, ...] = EVERYWHERE.option(
         "acceptVersions",
-        EVERYWHERE,
         choices("1.2", "1.1", "1.0", "lenient"),
         "1.2,1.1,1.0",
         "STOMP versions offered. `lenient` also takes peers that bend the rules.",
     )
-    heartbeat: tuple[int, int] = option(
+    heartbeat: tuple[int, int] = EVERYWHERE.option(
         "heartbeat",
-        EVERYWHERE,
         heartbeat_pair,
         "10s,10s",
         "Heart-beats offered and asked for. If the broker sends none, TCP notices after two minutes that it "
         "is gone.",
     )
-    connect_timeout: float = option(
-        "connectTimeout",
-        EVERYWHERE,
-        TIMEOUT,
-        "10s",
-        "Time for the connection, TLS and CONNECTED, per address.",
+    connect_timeout: float = EVERYWHERE.option(
+        "connectTimeout", TIMEOUT, "10s", "Time for the connection, TLS and CONNECTED, per address."
     )
-    connect_headers: Headers = option(
-        "connectHeaders",
-        EVERYWHERE,
-        HEADERS,
-        "{}",
-        "More headers of CONNECT. Shown in plans: put no secrets here.",
+    connect_headers: HeaderPairs = EVERYWHERE.option(
+        "connectHeaders", HEADERS, "{}", "More headers of CONNECT. Shown in plans: put no secrets here."
     )
-    secret_connect_headers: Headers = option(
-        "secretConnectHeaders", EVERYWHERE, HEADERS, "{}", "The same, redacted by Spark.", secret=True
+    secret_connect_headers: HeaderPairs = EVERYWHERE.option(
+        "secretConnectHeaders", HEADERS, "{}", "The same, redacted by Spark.", secret=True
     )
-    client_id: str | None = optional(
-        "clientId", EVERYWHERE, NAME, "The `client-id` header of CONNECT (durable topic subscriptions)."
+    client_id: str | None = EVERYWHERE.optional(
+        "clientId", NAME, "The `client-id` header of CONNECT (durable topic subscriptions)."
     )
-    broker: str = option(
+    broker: str = EVERYWHERE.option(
         "broker",
-        EVERYWHERE,
         choice("auto", "rabbitmq", "activemq", "artemis", "devbroker", "generic"),
         "auto",
         "The broker's dialect. `auto` goes by the `server` header of CONNECTED.",
     )
     tls: TlsOptions = group(TlsOptions)
-    max_frame_bytes: int = option(
-        "maxFrameBytes", EVERYWHERE, SIZE, "256m", "Largest frame taken from the broker, or sent to it."
+    max_frame_bytes: int = EVERYWHERE.option(
+        "maxFrameBytes", SIZE, "256m", "Largest frame taken from the broker, or sent to it."
     )
-    max_body_bytes: int | None = optional(
-        "maxBodyBytes",
-        EVERYWHERE,
-        SIZE,
-        "Largest body.",
-        note="`128m`, or `maxFrameBytes` where that is less",
+    max_body_bytes: int | None = EVERYWHERE.optional(
+        "maxBodyBytes", SIZE, "Largest body.", note="`128m`, or `maxFrameBytes` where that is less"
     )
-    max_header_line_bytes: int = option("maxHeaderLineBytes", EVERYWHERE, SIZE, "64k", "Longest header line.")
-    max_headers: int = option("maxHeaders", EVERYWHERE, integer(1), "1000", "Most headers of one frame.")
-    log_level: str = option(
+    max_header_line_bytes: int = EVERYWHERE.option("maxHeaderLineBytes", SIZE, "64k", "Longest header line.")
+    max_headers: int = EVERYWHERE.option("maxHeaders", integer(1), "1000", "Most headers of one frame.")
+    log_level: str = EVERYWHERE.option(
         "logLevel",
-        EVERYWHERE,
         choice("debug", "info", "warning", "error"),
         "warning",
         "Least level of the lines on stderr of Spark's Python processes.",

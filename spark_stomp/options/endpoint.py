@@ -70,7 +70,7 @@ class Endpoint:
         return address + query + (_HIDDEN if query else "")
 
 
-def without_credentials(text: str) -> str:
+def redacted(text: str) -> str:
     """``text`` for an error: in each address, everything that may be a secret is replaced.
 
     That is everything before an ``@`` or after a ``?`` or ``#``, even if the rest is no address.

@@ -4,7 +4,7 @@
 
     @dataclass(frozen=True, kw_only=True)
     class SinkOptions:
-        receipt_timeout: float = option("receiptTimeout", SINK, TIMEOUT, "30s", "Longest wait for a receipt.")
+        receipt_timeout: float = SINK.option("receiptTimeout", TIMEOUT, "30s", "Longest wait for a receipt.")
 
 To Python the field has no default: code that makes a ``SinkOptions`` must give it a value.
 """
@@ -20,15 +20,6 @@ from spark_stomp.options.kinds import Kind
 T = TypeVar("T")
 Scope = Literal["source", "batch", "sink"]
 
-SOURCE: Final[frozenset[Scope]] = frozenset({"source"})
-BATCH: Final[frozenset[Scope]] = frozenset({"batch"})
-SINK: Final[frozenset[Scope]] = frozenset({"sink"})
-READS: Final = SOURCE | BATCH
-EVERYWHERE: Final = READS | SINK
-
-# For ``pending``.
-NOT_YET: Final = "is not available in this version"
-
 
 @dataclass(frozen=True)
 class Option:
@@ -42,7 +33,6 @@ class Option:
         required: must be given; has no default.
         secret: its value appears in no error and no ``repr``.
         missing: what to do if it is required and absent.
-        pending: why any other value than the default is refused, if it is.
         in_repr: False keeps the value out of the ``repr`` only.
     """
 
@@ -55,12 +45,7 @@ class Option:
     required: bool = False
     missing: str = ""
     secret: bool = False
-    pending: str = ""
     in_repr: bool = True
-
-    def parse(self, raw: str) -> Any:
-        """The value of ``raw``; ValueError with the reason alone if it has none."""
-        return self.kind.parse(raw)
 
     @property
     def default_value(self) -> Any:
@@ -70,26 +55,36 @@ class Option:
         return None if self.default is None else self.kind.parse(self.default)
 
 
-def required(key: str, scopes: frozenset[Scope], kind: Kind[T], meaning: str, missing: str) -> T:
-    """A field whose option must be given."""
-    return cast(
-        "T",
-        _field(Option(key, scopes, kind, None, meaning, note="required", required=True, missing=missing)),
-    )
+@dataclass(frozen=True)
+class Takers:
+    """Who takes an option; the methods declare the field that it fills. ``more`` as in :class:`Option`."""
+
+    scopes: frozenset[Scope]
+
+    def required(self, key: str, kind: Kind[T], meaning: str, missing: str) -> T:
+        """A field whose option must be given."""
+        return cast(
+            "T", self._field(key, kind, None, meaning, note="required", required=True, missing=missing)
+        )
+
+    def option(self, key: str, kind: Kind[T], default: str, meaning: str, **more: Any) -> T:
+        """A field that always has a value."""
+        return cast("T", self._field(key, kind, default, meaning, **more))
+
+    def optional(self, key: str, kind: Kind[T], meaning: str, **more: Any) -> T | None:
+        """A field that is None unless its option is given."""
+        return cast("T | None", self._field(key, kind, None, meaning, **more))
+
+    def _field(self, key: str, kind: Kind[T], default: str | None, meaning: str, **more: Any) -> Any:
+        declared = Option(key, self.scopes, kind, default, meaning, **more)
+        return field(metadata={"option": declared}, repr=declared.in_repr and not declared.secret)
 
 
-def option(key: str, scopes: frozenset[Scope], kind: Kind[T], default: str, meaning: str, **more: Any) -> T:
-    """A field that always has a value; ``more`` as in :class:`Option`."""
-    return cast("T", _field(Option(key, scopes, kind, default, meaning, **more)))
-
-
-def optional(key: str, scopes: frozenset[Scope], kind: Kind[T], meaning: str, **more: Any) -> T | None:
-    """A field that is None unless its option is given; ``more`` as in :class:`Option`."""
-    return cast("T | None", _field(Option(key, scopes, kind, None, meaning, **more)))
-
-
-def _field(option: Option) -> Any:
-    return field(metadata={"option": option}, repr=option.in_repr and not option.secret)
+SOURCE: Final = Takers(frozenset({"source"}))
+BATCH: Final = Takers(frozenset({"batch"}))
+SINK: Final = Takers(frozenset({"sink"}))
+READS: Final = Takers(SOURCE.scopes | BATCH.scopes)
+EVERYWHERE: Final = Takers(READS.scopes | SINK.scopes)
 
 
 def group(cls: type[T]) -> T:

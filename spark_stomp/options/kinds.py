@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from spark_stomp.protocol.frames import HeaderPairs
+
 T = TypeVar("T")
 W = TypeVar("W", bound=str)
-Headers = tuple[tuple[str, str], ...]
 Names = tuple[str, ...]
 
 _UNITS = {
@@ -150,7 +151,7 @@ def _size(raw: str) -> int:
 
 
 def integer(least: int, most: int | None = None) -> Kind[int]:
-    """Whole numbers from ``least`` up, to ``most`` if that is given."""
+    """Whole numbers from ``least`` to ``most``; None for no bound above."""
 
     def parse(raw: str) -> int:
         if not re.fullmatch(r"[+-]?\d+", raw.strip(), re.ASCII):
@@ -162,18 +163,6 @@ def integer(least: int, most: int | None = None) -> Kind[int]:
         return int(raw)
 
     return Kind(parse, f"whole number ≥ {least}" if most is None else f"whole number, {least} to {most}")
-
-
-def between(least: int, most: int) -> Kind[int]:
-    """Whole numbers from ``least`` to ``most``."""
-
-    def parse(raw: str) -> int:
-        number = integer(least).parse(raw)
-        if number > most:
-            raise ValueError(f"must be at most {most}")
-        return number
-
-    return Kind(parse, f"whole number from {least} to {most}")
 
 
 def choice(*words: W) -> Kind[W]:
@@ -242,7 +231,7 @@ class _Pairs(list[tuple[str, object]]):
     """The members of a JSON object in order, repeats kept, so that a repeat can be refused."""
 
 
-def _headers(raw: str) -> Headers:
+def _headers(raw: str) -> HeaderPairs:
     # Numbers keep their spelling: a header value is text, and 1.50 must not become 1.5.
     members = _load_json(raw, number=str)
     if not isinstance(members, _Pairs):

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from spark_stomp.errors import OptionError
-from spark_stomp.options.fields import Scope, filled
-from spark_stomp.options.raw_options import RawOptions, misplaced
+from spark_stomp.options.endpoint import ENDPOINTS, redacted
+from spark_stomp.options.fields import Option, Scope, filled, options_of
+from spark_stomp.options.kinds import has_private_key
+from spark_stomp.options.other_names import nearest, remedy
 from spark_stomp.options.rules import contradictions, notes
 from spark_stomp.options.sink_options import SinkOptions
 from spark_stomp.options.source_options import SourceOptions
 
+Parsed = TypeVar("Parsed", SourceOptions, SinkOptions)
+
+OPTIONS: Final = tuple(dict.fromkeys((*options_of(SourceOptions), *options_of(SinkOptions))))
+"""All options, in the order in which they are documented."""
+
+_PLACES: Final[dict[Scope, str]] = {
+    "source": "stream reads (readStream)",
+    "batch": "batch reads (read)",
+    "sink": "writes",
+}
 _TABLE: Final = (
     "a table keeps no options: name them in each statement, FROM name WITH (url = '...', "
     "destination = '...'), or use CREATE TEMPORARY VIEW name USING stomp OPTIONS (...)"
@@ -23,7 +35,7 @@ def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of a stream read.
 
     Raises:
-        OptionError: with all problems: unknown, malformed, missing, contradictory, not available.
+        OptionError: with all problems: unknown, malformed, missing, contradictory.
     """
     return _source_options(options, "source")
 
@@ -37,77 +49,30 @@ def parse_batch_options(options: Mapping[str, str]) -> SourceOptions:
     return _source_options(options, "batch")
 
 
-def check_read(options: Mapping[str, str]) -> None:
-    """Refuse, at ``load()``, what no read can take: Spark does not tell there whether it is a stream.
-
-    Spark calls it for a temporary view too, whose options may be those of a write (INSERT INTO).
-
-    Raises:
-        OptionError: as :func:`parse_source_options`.
-    """
-    if "provider" in (keys := {key.lower() for key in options}):  # CREATE TABLE without columns
-        if any(key.startswith("option.") for key in keys):
-            raise OptionError(_TABLE)
-        return
-    stream, batch = _problems(options, "source"), _problems(options, "batch")
-    if stream and batch and not _is_for_a_write(options):
-        raise OptionError(_of_either(options, stream, batch))
-
-
-def _is_for_a_write(options: Mapping[str, str]) -> bool:
-    of_writes_only = misplaced(options, "source") & misplaced(options, "batch")
-    keys = {key.lower() for key in options}
-    return bool(of_writes_only and keys & {"destination", "path"} and not _problems(options, "sink"))
-
-
-def _of_either(
-    options: Mapping[str, str], stream: tuple[str, ...], batch: tuple[str, ...]
-) -> tuple[str, ...]:
-    """The problems of the kind of read that the options are for; of both kinds if there are options of both.
-    If they do not tell: those of a stream, each with what a batch read has to add to it."""
-    not_of_stream, not_of_batch = len(misplaced(options, "source")), len(misplaced(options, "batch"))
-    if not_of_stream != not_of_batch:
-        return batch if not_of_stream > not_of_batch else stream
-    if not_of_stream:
-        return tuple(dict.fromkeys(stream + batch))
-    return tuple(next((other for other in batch if other.startswith(one)), one) for one in stream)
-
-
-def _problems(options: Mapping[str, str], scope: Scope) -> tuple[str, ...]:
-    try:
-        parse_sink_options(options) if scope == "sink" else _source_options(options, scope)
-    except OptionError as error:
-        return error.problems
-    return ()
-
-
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a stream or batch write.
 
     Raises:
         OptionError: as :func:`parse_source_options`.
     """
-    raw = RawOptions(options, "sink")
-    parsed = filled(SinkOptions, raw.__getitem__, notes=())
-    _refuse(raw, parsed)
-    return replace(parsed, notes=tuple(notes(parsed)))
+    texts = _Texts(options, "sink")
+    return _checked(texts, filled(SinkOptions, texts.value_of, notes=()))
 
 
 def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
-    raw = RawOptions(options, scope)
-    parsed = filled(SourceOptions, raw.__getitem__, capped="maxMessages" in raw, notes=())
-    _refuse(raw, parsed)
-    if "prefetch" not in raw:
+    texts = _Texts(options, scope)
+    capped = "maxMessages" in texts.given
+    parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=())
+    if "prefetch" not in texts.given:
         parsed = replace(parsed, prefetch=_default_prefetch(parsed))
-    return replace(parsed, notes=tuple(notes(parsed)))
+    return _checked(texts, parsed)
 
 
-def _refuse(raw: RawOptions, parsed: SourceOptions | SinkOptions) -> None:
-    problems = [*raw.problems, *contradictions(raw, parsed)]
-    if raw.empty:
-        problems.append(_TABLE)
+def _checked(texts: _Texts, parsed: Parsed) -> Parsed:
+    problems = [*texts.problems, *contradictions(texts.given, parsed)]
     if problems:
         raise OptionError(problems)
+    return replace(parsed, notes=tuple(notes(parsed)))
 
 
 def _default_prefetch(options: SourceOptions) -> int:
@@ -117,3 +82,124 @@ def _default_prefetch(options: SourceOptions) -> int:
     """
     most, least = options.max_messages_per_trigger, options.min_messages_per_trigger
     return 2 * most if most is not None else max(options.prefetch, 2 * (least or 0))
+
+
+def check_read(options: Mapping[str, str]) -> None:
+    """Refuse, at ``load()``, what no read can take: Spark does not tell there whether it is a stream.
+
+    Spark calls it for a temporary view too, whose options may be those of a write (INSERT INTO).
+
+    Raises:
+        OptionError: with the problems of the kind of read that the options are for.
+    """
+    if "provider" in (keys := {key.lower() for key in options}):  # CREATE TABLE without columns
+        if any(key.startswith("option.") for key in keys):
+            raise OptionError(_TABLE)
+        return
+    stream, batch = _problems(parse_source_options, options), _problems(parse_batch_options, options)
+    if stream and batch and not _is_for_a_write(options):
+        is_batch = len(_misplaced(options, "source")) > len(_misplaced(options, "batch"))
+        raise OptionError(batch if is_batch else stream)
+
+
+def _is_for_a_write(options: Mapping[str, str]) -> bool:
+    of_writes_only = _misplaced(options, "source") & _misplaced(options, "batch")
+    keys = {key.lower() for key in options}
+    return bool(
+        of_writes_only and keys & {"destination", "path"} and not _problems(parse_sink_options, options)
+    )
+
+
+def _problems(parse: Callable[[Mapping[str, str]], object], options: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        parse(options)
+    except OptionError as error:
+        return error.problems
+    return ()
+
+
+def _misplaced(options: Mapping[str, str], scope: Scope) -> set[str]:
+    """The keys, in lower case, that are options of other scopes only."""
+    elsewhere = {option.key.lower() for option in OPTIONS} - _keys(scope).keys()
+    return elsewhere.intersection(key.lower() for key in options)
+
+
+def _keys(scope: Scope) -> dict[str, Option]:
+    """The options of a scope by their keys in lower case, as Spark hands them over."""
+    return {option.key.lower(): option for option in OPTIONS if scope in option.scopes}
+
+
+class _Texts:
+    """What Spark gave for one scope.
+
+    Attributes:
+        given: the keys of the options of this scope that were given, well-formed or not.
+        problems: what is wrong with each option alone.
+    """
+
+    def __init__(self, options: Mapping[str, str], scope: Scope) -> None:
+        self.problems: list[str] = []
+        self._scope = scope
+        self._known = _keys(scope)
+        raw = self._with_path({key.lower(): value for key, value in options.items()})
+        self.given = frozenset(option.key for key, option in self._known.items() if key in raw)
+        self._values = {option.key: self._read(option, raw.get(key)) for key, option in self._known.items()}
+        self.problems.extend(self._unknown(key) for key in sorted(raw.keys() - self._known.keys()))
+        if not raw:
+            self.problems.append(_TABLE)
+
+    def value_of(self, option: Option) -> object:
+        """The parsed value, or the default if it is absent, malformed or of another scope."""
+        return self._values.get(option.key, option.default_value)
+
+    def _with_path(self, raw: dict[str, str]) -> dict[str, str]:
+        """Move ``path`` (from ``load(x)`` and ``save(x)``) and ``paths`` (from ``load([x, y])``) over."""
+        for alias in ("path", "paths"):
+            path = raw.pop(alias, None)
+            if path is not None and raw.setdefault("destination", path) != path:
+                self.problems.append(
+                    f"{alias} = {_safe(path)!r} and destination = {_safe(raw['destination'])!r} contradict "
+                    "each other; give only one of them"
+                )
+        return raw
+
+    def _read(self, option: Option, raw: str | None) -> object:
+        if raw is None:
+            if option.required:
+                self.problems.append(f"{option.key} is required: {option.missing}")
+            return option.default_value
+        try:
+            return option.kind.parse(raw)
+        except ValueError as error:
+            self.problems.append(f"{_shown(option, raw)} {_safe(str(error))}")
+            return option.default_value
+
+    def _unknown(self, key: str) -> str:
+        known = remedy(key, self._scope)
+        elsewhere = [option for option in OPTIONS if option.key.lower() == key]
+        if elsewhere:
+            where = f"{_where(elsewhere)}, not of {_PLACES[self._scope]}"
+            return f"{elsewhere[0].key} is an option of {where}{f': {known}' if known else ''}"
+        # The value is not shown: it may be a secret.
+        if known:
+            return f"{key} is no option: {known}"
+        meant = nearest(key, (option.key for option in self._known.values()))
+        return f"{key} is no option{f'; did you mean {meant}?' if meant else ''}"
+
+
+def _shown(option: Option, raw: str) -> str:
+    """The option with its value, or without it if the value may be a secret."""
+    if option.secret or not option.kind.shown or has_private_key(raw):
+        return option.key
+    shown = redacted(raw) if option.kind is ENDPOINTS else _safe(raw)
+    return f"{option.key} = {shown!r}"
+
+
+def _safe(raw: str) -> str:
+    """``raw`` without credentials, if it may be an address that stands in the wrong place."""
+    return redacted(raw) if "@" in raw or "://" in raw else raw
+
+
+def _where(options: list[Option]) -> str:
+    scopes = {scope for option in options for scope in option.scopes}
+    return " and ".join(words for scope, words in _PLACES.items() if scope in scopes)

@@ -7,22 +7,20 @@ wait for more (contract 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
 from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions
-from spark_stomp.options.endpoint import without_credentials
+from spark_stomp.options.endpoint import redacted
 from spark_stomp.options.fields import options_of
 from spark_stomp.options.kinds import format_duration, format_size, is_pem
-from spark_stomp.options.message_options import MessageOptions
-from spark_stomp.options.raw_options import RawOptions
-from spark_stomp.options.sink_options import SinkOptions
+from spark_stomp.options.sink_options import MessageOptions, SinkOptions
 from spark_stomp.options.source_options import SourceOptions
 from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
 from spark_stomp.protocol.handshake import CONNECT_OWNS
 
 # Headers that the connector sets, and the option that decides on each. The connector alone decides on headers
-# that are not here, and on those whose option belongs to another scope.
+# that are not here.
 _OPTION_OF_HEADER: Final = {
     "accept-version": "acceptVersions",
     "host": "virtualHost",
@@ -39,57 +37,54 @@ _OPTION_OF_HEADER: Final = {
 _CREDENTIALS: Final = ("login", "password", "secretConnectHeaders", "tlsCertFile")
 
 
-def contradictions(raw: RawOptions, parsed: SourceOptions | SinkOptions) -> Iterator[str]:
-    """All contradictions between options; ``parsed`` holds defaults for malformed ones."""
+def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iterator[str]:
+    """All contradictions between options.
+
+    ``given`` are the keys of those that were given; ``parsed`` holds defaults for malformed ones, and for
+    those of another scope.
+    """
     connection = parsed.connection
-    yield from _credentials(raw)
-    yield from _tls(raw, connection)
-    yield from _mixed(raw, connection)
+    if "password" in given and "login" not in given:
+        yield "password is given without login"
+    yield from _tls(given, connection)
+    yield from _mixed(given, connection)
     yield from _limits(connection)
-    yield from _connect_headers(raw, connection)
+    yield from _connect_headers(connection)
     if isinstance(parsed, SinkOptions):
         yield from _addresses([parsed.destination or ""])
-        yield from _owned(raw, "sendHeaders", parsed.send_headers, SEND_OWNS)
-        yield from _messages(raw, parsed.message)
-        return
-    yield from _owned(
-        raw, "subscribeHeaders", parsed.subscribe_headers, REQUEST_OWNS | {"selector", "browser"}
-    )
-    yield from _addresses(parsed.destinations)
-    yield from _subscription(parsed)
-    yield from _draining(parsed)
-    if raw.scope == "source":
-        yield from _admission(raw, parsed)
-        yield from _journal(raw, parsed)
+        yield from _owned("sendHeaders", parsed.send_headers, SEND_OWNS)
+        yield from _messages(given, parsed.message)
+    else:
+        yield from _owned(
+            "subscribeHeaders", parsed.subscribe_headers, REQUEST_OWNS | {"selector", "browser"}
+        )
+        yield from _addresses(parsed.destinations)
+        yield from _reads(given, parsed)
+        yield from _journal(given, parsed)
 
 
-def _credentials(raw: RawOptions) -> Iterator[str]:
-    if "password" in raw and "login" not in raw:
-        yield "password is given without login"
-
-
-def _tls(raw: RawOptions, connection: ConnectionOptions) -> Iterator[str]:
-    used = [option.key for option in options_of(TlsOptions) if option.key in raw]
+def _tls(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
+    used = [option.key for option in options_of(TlsOptions) if option.key in given]
     endpoints = connection.endpoints
     if used and endpoints and not any(endpoint.tls for endpoint in endpoints):
         yield f"{', '.join(used)} needs an encrypted url (stomp+ssl:// or wss://)"
-    if "tlsCertFile" not in raw:
+    if "tlsCertFile" not in given:
         yield from (f"{key} is given without tlsCertFile" for key in used if key.startswith("tlsKey"))
-    if "tlsKeyFile" in raw and "tlsKeySecret" in raw:
+    if "tlsKeyFile" in given and "tlsKeySecret" in given:
         yield "tlsKeyFile and tlsKeySecret are both given; give only one of them"
-    elif is_pem(connection.tls.cert_file or "") and "tlsKeyFile" not in raw and "tlsKeySecret" not in raw:
+    elif is_pem(connection.tls.cert_file or "") and "tlsKeyFile" not in given and "tlsKeySecret" not in given:
         yield "tlsCertFile is PEM text, which must hold no key, so tlsKeySecret (or tlsKeyFile) is needed"
-    if "tlsCaFile" in raw and not connection.tls.verify:
+    if "tlsCaFile" in given and not connection.tls.verify:
         yield "tlsCaFile has no use with tlsVerify = false, which trusts anybody"
 
 
-def _mixed(raw: RawOptions, connection: ConnectionOptions) -> Iterator[str]:
+def _mixed(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
     """Whoever makes the encrypted addresses fail would be sent the credentials in clear."""
     plain = [str(endpoint) for endpoint in connection.endpoints if not endpoint.tls]
-    given = [key for key in _CREDENTIALS if key in raw]
-    if given and plain and len(plain) < len(connection.endpoints):
+    credentials = [key for key in _CREDENTIALS if key in given]
+    if credentials and plain and len(plain) < len(connection.endpoints):
         yield (
-            f"url has addresses with and without encryption, and {', '.join(given)} must not go to "
+            f"url has addresses with and without encryption, and {', '.join(credentials)} must not go to "
             f"{', '.join(plain)} when an encrypted address fails; use stomp+ssl:// or wss:// for all"
         )
 
@@ -103,79 +98,71 @@ def _limits(connection: ConnectionOptions) -> Iterator[str]:
         )
 
 
-def _connect_headers(raw: RawOptions, connection: ConnectionOptions) -> Iterator[str]:
+def _connect_headers(connection: ConnectionOptions) -> Iterator[str]:
     plain, secret = connection.connect_headers, connection.secret_connect_headers
     owned = CONNECT_OWNS | {"client-id"}
-    yield from _owned(raw, "connectHeaders", plain, owned)
-    yield from _owned(raw, "secretConnectHeaders", secret, owned)
+    yield from _owned("connectHeaders", plain, owned)
+    yield from _owned("secretConnectHeaders", secret, owned)
     names = {name for name, _ in plain}
     for name, _ in secret:
         if name in names:
             yield f"the header {name} stands in both connectHeaders and secretConnectHeaders"
 
 
-def _owned(
-    raw: RawOptions, key: str, headers: Iterable[tuple[str, str]], owned: frozenset[str]
-) -> Iterator[str]:
+def _owned(key: str, headers: Iterable[tuple[str, str]], owned: frozenset[str]) -> Iterator[str]:
     for name, _ in headers:
         if name.lower() in owned:
-            option = _OPTION_OF_HEADER.get(name.lower(), "")
-            remedy = f"use the option {option}" if raw.takes(option) else "the connector sets it"
+            option = _OPTION_OF_HEADER.get(name.lower())
+            remedy = f"use the option {option}" if option else "the connector sets it"
             yield f"{key} must not hold the header {name}: {remedy}"
 
 
-def _messages(raw: RawOptions, options: MessageOptions) -> Iterator[str]:
+def _messages(given: Set[str], options: MessageOptions) -> Iterator[str]:
     names = options.header_columns or ()
-    yield from _owned(raw, "headerColumns", [(name, "") for name in names], SEND_OWNS)
-    yield from _owned(raw, "dedupHeader", [(options.dedup_header or "", "")], SEND_OWNS)
-    if "dedupHeader" in raw and "dedupKey" not in raw:
+    yield from _owned("headerColumns", [(name, "") for name in names], SEND_OWNS)
+    yield from _owned("dedupHeader", [(options.dedup_header or "", "")], SEND_OWNS)
+    if "dedupHeader" in given and "dedupKey" not in given:
         yield "dedupHeader is given without dedupKey, which says what the header is made from"
-    if options.on_error == "deadletter" and "deadLetterDestination" not in raw:
+    if options.on_error == "deadletter" and "deadLetterDestination" not in given:
         yield "onError = deadletter needs deadLetterDestination, which says where"
-    if options.on_error != "deadletter" and "deadLetterDestination" in raw:
+    if options.on_error != "deadletter" and "deadLetterDestination" in given:
         yield "deadLetterDestination is given without onError = deadletter"
 
 
 def _addresses(destinations: Iterable[str]) -> Iterator[str]:
     for destination in destinations:
         if "://" in destination.partition("?")[0] and not destination.startswith("/"):
-            shown = without_credentials(destination)
+            shown = redacted(destination)
             yield f"destination = {shown!r} is an address, for url; a destination is like /queue/orders"
 
 
-def _subscription(options: SourceOptions) -> Iterator[str]:
+def _reads(given: Set[str], options: SourceOptions) -> Iterator[str]:
     if options.durable_name and len(options.destinations) > 1:
         yield f"durableName names one subscription, but there are {len(options.destinations)} destinations"
-
-
-def _draining(options: SourceOptions) -> Iterator[str]:
     idle, limit = options.idle_timeout, options.max_drain_time
     if limit < idle:
         yield (
             f"maxDrainTime ({format_duration(limit)}) is less than idleTimeout ({format_duration(idle)}), "
             "so that no read could ever end by silence"
         )
-
-
-def _admission(raw: RawOptions, options: SourceOptions) -> Iterator[str]:
     least, most = options.min_messages_per_trigger, options.max_messages_per_trigger
     if least is not None and most is not None and least > most:
         yield f"minMessagesPerTrigger ({least}) is more than maxMessagesPerTrigger ({most})"
-    if "maxTriggerDelay" in raw and "minMessagesPerTrigger" not in raw:
+    if "maxTriggerDelay" in given and "minMessagesPerTrigger" not in given:
         yield "maxTriggerDelay is given without minMessagesPerTrigger, the only thing it limits the wait for"
 
 
-def _journal(raw: RawOptions, options: SourceOptions) -> Iterator[str]:
-    if options.drain and ("journal" not in raw or options.ack_after != "journal"):
+def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
+    if options.drain and ("journal" not in given or options.ack_after != "journal"):
         yield (
             "drain = true needs journal and ackAfter = journal: a broker sends only so many messages "
             "un-acknowledged, and only the journal lets them be acknowledged before the batch is done"
         )
-    if "journal" in raw:
+    if "journal" in given:
         return
     if options.ack_after == "journal":
         yield "ackAfter = journal needs journal, which says where"
-    if "journalMaxBytes" in raw:
+    if "journalMaxBytes" in given:
         yield "journalMaxBytes is given without journal"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_stomp.options.connection_options import ConnectionOptions
-from spark_stomp.options.fields import BATCH, NOT_YET, READS, SOURCE, group, option, optional, required
+from spark_stomp.options.fields import BATCH, READS, SOURCE, group
 from spark_stomp.options.kinds import (
     BOOLEAN,
     FILE,
@@ -15,11 +15,11 @@ from spark_stomp.options.kinds import (
     SIZE,
     TEXT,
     TIMEOUT,
-    Headers,
     choice,
     integer,
     name_list,
 )
+from spark_stomp.protocol.frames import HeaderPairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,212 +33,174 @@ class SourceOptions:
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)
-    destinations: tuple[str, ...] = required(
+    destinations: tuple[str, ...] = READS.required(
         "destination",
-        READS,
         name_list,
         "What to subscribe to. `load(...)` sets it too.",
         missing='say what to read, as in .load("/queue/orders")',
     )
-    receivers: int = option(
+    receivers: int = SOURCE.option(
         "receivers",
-        SOURCE,
         integer(1),
         "1",
         "Connections per destination. More than one only for a queue, or where a durable subscription can be "
         "shared.",
     )
-    receiver_placement: Literal["driver", "executors"] = option(
-        "receiverPlacement",
-        SOURCE,
-        choice("driver", "executors"),
-        "driver",
-        "Where the receivers run.",
-        pending=f"= executors {NOT_YET}; receivers run in the driver (receiverPlacement=driver)",
-    )
-    prefetch: int = option(
+    prefetch: int = SOURCE.option(
         "prefetch",
-        SOURCE,
         integer(1),
         "40000",
         "Most messages that a receiver holds un-acknowledged, as the broker is told.",
         note="2 × `maxMessagesPerTrigger`, else `40000`",
     )
-    selector: str | None = optional(
-        "selector", READS, TEXT, "Filter that the broker applies, where it has any."
+    selector: str | None = READS.optional(
+        "selector", TEXT, "Filter that the broker applies, where it has any."
     )
-    subscribe_headers: Headers = option(
-        "subscribeHeaders", READS, HEADERS, "{}", "More headers of SUBSCRIBE."
+    subscribe_headers: HeaderPairs = READS.option(
+        "subscribeHeaders", HEADERS, "{}", "More headers of SUBSCRIBE."
     )
-    durable_name: str | None = optional(
+    durable_name: str | None = SOURCE.optional(
         "durableName",
-        SOURCE,
         NAME,
         "Name of a durable topic subscription: the broker keeps messages while no receiver is there. Needs "
         "`clientId` on ActiveMQ and Artemis.",
     )
-    max_messages_per_trigger: int | None = optional(
-        "maxMessagesPerTrigger", SOURCE, integer(1), "Most messages of a batch.", note="all there are"
+    max_messages_per_trigger: int | None = SOURCE.optional(
+        "maxMessagesPerTrigger", integer(1), "Most messages of a batch.", note="all there are"
     )
-    min_messages_per_trigger: int | None = optional(
-        "minMessagesPerTrigger", SOURCE, integer(1), "Messages that a batch waits for."
+    min_messages_per_trigger: int | None = SOURCE.optional(
+        "minMessagesPerTrigger", integer(1), "Messages that a batch waits for."
     )
     # The default is that of Spark's Kafka source.
-    max_trigger_delay: float = option(
+    max_trigger_delay: float = SOURCE.option(
         "maxTriggerDelay",
-        SOURCE,
         TIMEOUT,
         "15m",
         "Longest wait for `minMessagesPerTrigger`.",
         note="`15m` with `minMessagesPerTrigger`",
     )
-    max_bytes_per_trigger: int | None = optional(
-        "maxBytesPerTrigger",
-        SOURCE,
-        SIZE,
-        "Most bytes of a batch; one message always goes.",
-        note="all there are",
+    max_bytes_per_trigger: int | None = SOURCE.optional(
+        "maxBytesPerTrigger", SIZE, "Most bytes of a batch; one message always goes.", note="all there are"
     )
-    idle_timeout: float = option(
+    idle_timeout: float = READS.option(
         "idleTimeout",
-        READS,
         TIMEOUT,
         "2s",
         "Silence after which AvailableNow, Once and batch reads have everything.",
     )
-    max_drain_time: float = option(
-        "maxDrainTime", READS, TIMEOUT, "1h", "When those end at the latest, even while producers go on."
+    max_drain_time: float = READS.option(
+        "maxDrainTime", TIMEOUT, "1h", "When those end at the latest, even while producers go on."
     )
-    drain: bool = option(
+    drain: bool = SOURCE.option(
         "drain",
-        SOURCE,
         BOOLEAN,
         "false",
         "Whether the first batch of a run takes all there is, up to these limits or `maxMessagesPerTrigger`. "
         "Needs `journal` and `ackAfter=journal`.",
     )
-    max_messages: int = option(
+    max_messages: int = BATCH.option(
         "maxMessages",
-        BATCH,
         integer(1),
         "1000",
         "Most messages that a batch read shows, over all destinations, which it reads in their order. If "
         "there are more, the rows end there if you set this option; else the read fails.",
     )
-    ack_after: Literal["commit", "journal"] = option(
+    ack_after: Literal["commit", "journal"] = SOURCE.option(
         "ackAfter",
-        SOURCE,
         choice("commit", "journal"),
         "commit",
         "When a message is acknowledged: once Spark has committed its batch, or once it is in the journal.",
     )
-    ack_receipt_timeout: float = option(
+    ack_receipt_timeout: float = SOURCE.option(
         "ackReceiptTimeout",
-        SOURCE,
         TIMEOUT,
         "30s",
         "Longest wait for the broker's receipt of ACKs; then the connection counts as dead.",
     )
-    reconnect_timeout: float = option(
-        "reconnectTimeout",
-        SOURCE,
-        TIMEOUT,
-        "5m",
-        "How long a lost connection is tried again before the query fails.",
+    reconnect_timeout: float = SOURCE.option(
+        "reconnectTimeout", TIMEOUT, "5m", "How long a lost connection is tried again before the query fails."
     )
-    journal: str | None = optional(
+    journal: str | None = SOURCE.optional(
         "journal",
-        SOURCE,
         NAME,
         "Where messages are made durable before Spark sees them: a directory of this query's own, or a URI "
         "of one in an object store.",
         in_repr=False,
     )
-    journal_max_bytes: int = option(
+    journal_max_bytes: int = SOURCE.option(
         "journalMaxBytes",
-        SOURCE,
         SIZE,
         "4g",
         "What the journal may take up. At the bound messages wait, un-acknowledged, for Spark's commits.",
     )
-    checkpoint_location: str | None = optional(
+    checkpoint_location: str | None = SOURCE.optional(
         "checkpointLocation",
-        SOURCE,
         NAME,
         "The query's checkpoint, as evidence of commits: the last batch is acknowledged without waiting for "
         "the next trigger.",
         in_repr=False,
     )
-    status_file: str | None = optional(
+    status_file: str | None = SOURCE.optional(
         "statusFile",
-        SOURCE,
         FILE,
         "Where the query writes its status: the path or URI of a JSON file.",
         note="`spark_stomp/status.json` under `checkpointLocation`, if that is set",
         in_repr=False,
     )
-    id_header: str | None = optional(
-        "idHeader", READS, NAME, "Header with an id that survives redelivery.", note="the dialect's"
+    id_header: str | None = READS.optional(
+        "idHeader", NAME, "Header with an id that survives redelivery.", note="the dialect's"
     )
-    fail_on_data_loss: bool = option(
+    fail_on_data_loss: bool = SOURCE.option(
         "failOnDataLoss",
-        SOURCE,
         BOOLEAN,
         "true",
         "Whether a journal that is missing, damaged or trimmed fails the query; `false` logs what is gone.",
     )
-    allow_loss: bool = option(
-        "allowLoss", READS, BOOLEAN, "false", "Go on where nothing could protect the messages (plain topics)."
+    allow_loss: bool = READS.option(
+        "allowLoss", BOOLEAN, "false", "Go on where nothing could protect the messages (plain topics)."
     )
-    max_buffered_bytes: int = option(
+    max_buffered_bytes: int = SOURCE.option(
         "maxBufferedBytes",
-        SOURCE,
         SIZE,
         "256m",
         "Messages that the receivers keep in memory, all together; more go to temporary files.",
     )
-    max_spill_bytes: int = option(
+    max_spill_bytes: int = SOURCE.option(
         "maxSpillBytes",
-        SOURCE,
         SIZE,
         "1g",
         "What these temporary files may take up, all together. Beyond both bounds the receivers read no more "
         "until Spark commits, or until the journal has taken what waits for it.",
     )
-    body_decode_errors: Literal["error", "null", "column"] = option(
+    body_decode_errors: Literal["error", "null", "column"] = READS.option(
         "bodyDecodeErrors",
-        READS,
         choice("error", "null", "column"),
         "error",
         "What a body that is invalid in its charset becomes when the schema asks for `body string`: an "
         "error, null, or null with the reason in the column `malformed`.",
     )
-    on_malformed: Literal["fail", "column"] = option(
+    on_malformed: Literal["fail", "column"] = READS.option(
         "onMalformed",
-        READS,
         choice("fail", "column"),
         "fail",
         "What a message that breaks the protocol or a limit does: fail the query after everything that came "
         "before it, or become a row with the reason in the column `malformed`.",
     )
-    exchange_host: str | None = optional(
+    exchange_host: str | None = SOURCE.optional(
         "exchangeHost",
-        SOURCE,
         NAME,
         "Address of the driver at which tasks fetch messages.",
         note="`SPARK_LOCAL_IP`, else loopback if the master is seen to be local, else the machine's own",
     )
-    exchange_port: int | None = optional(
+    exchange_port: int | None = SOURCE.optional(
         "exchangePort",
-        SOURCE,
         integer(1, 65535),
         "Port of that address, for a firewall between driver and executors. Each stream that is read at the "
         "same time needs its own.",
         note="any free one",
     )
-    exchange_tls: Literal["auto", "true", "false"] = option(
+    exchange_tls: Literal["auto", "true", "false"] = SOURCE.option(
         "exchangeTls",
-        SOURCE,
         choice("auto", "true", "false"),
         "auto",
         "Whether tasks fetch messages over TLS, where both sides prove who they are. `auto`: unless "

@@ -1,4 +1,4 @@
-"""The receivers of one query, their backlog, and the exchange (``receiverPlacement=driver``)."""
+"""The receivers of one query, their backlog, and the exchange: all in the driver."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def pages() -> dict[Path, str]:
 def options_table() -> str:
     """All options as a Markdown table, ending in a line break."""
     return "| option | for | value | default | meaning |\n|---|---|---|---|---|\n" + "".join(
-        _row(f"`{option.key}`", _scopes(option), option.kind.allowed, _default(option), _meaning(option))
+        _row(f"`{option.key}`", _scopes(option), option.kind.allowed, _default(option), option.meaning)
         for option in OPTIONS
     )
 
@@ -153,13 +153,6 @@ def _default(option: Option) -> str:
     if option.note:
         return option.note
     return f"`{option.default}`" if option.default is not None else "-"
-
-
-def _meaning(option: Option) -> str:
-    if not option.pending:
-        return option.meaning
-    what = "Not available in this version" if option.default is None else "Only the default is available"
-    return f"{option.meaning} {what}."
 
 
 if __name__ == "__main__":
