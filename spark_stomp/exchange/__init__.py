@@ -4,8 +4,7 @@ Off the loopback interface it speaks TLS, and both sides prove that they have th
 """
 
 from spark_stomp.exchange.client import fetch
-from spark_stomp.exchange.opening import open_exchange
-from spark_stomp.exchange.server import ExchangeServer
+from spark_stomp.exchange.server import ExchangeServer, open_exchange
 from spark_stomp.exchange.wire import ExchangeAddress, RangeTicket
 
 __all__ = ["ExchangeAddress", "ExchangeServer", "RangeTicket", "fetch", "open_exchange"]

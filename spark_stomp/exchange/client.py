@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import ExchangeError
-from spark_stomp.exchange.pair import NAME
-from spark_stomp.exchange.wire import AUTHORIZATION, ExchangeAddress, RangeTicket, from_record
+from spark_stomp.exchange.wire import AUTHORIZATION, NAME, ExchangeAddress, RangeTicket, from_record
 from spark_stomp.framebatch import FrameBatch
 
 MOST_CONNECTIONS = 4

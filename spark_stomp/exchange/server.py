@@ -1,9 +1,12 @@
-"""The Flight server beside the receivers. It serves raw frames and decides nothing."""
+"""The Flight server beside the receivers. It serves raw frames and decides nothing.
+
+:func:`open_exchange` opens it as the options say: where it listens, and with TLS or without.
+"""
 
 from __future__ import annotations
 
+import errno
 import hmac
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,30 +16,75 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from spark_stomp.errors import StompError
-from spark_stomp.exchange.pair import Pair
-from spark_stomp.exchange.wire import AUTHORIZATION, SCHEMA, ExchangeAddress, RangeTicket, to_record
+from spark_stomp.errors import OptionError, StompError
+from spark_stomp.exchange.address import await_free, exchange_host, is_loopback
+from spark_stomp.exchange.wire import (
+    AUTHORIZATION,
+    SCHEMA,
+    ExchangeAddress,
+    Pair,
+    RangeTicket,
+    new_pair,
+    new_token,
+    to_record,
+)
 from spark_stomp.framebatch import FrameBatch, joined
+from spark_stomp.logs import get_log
+from spark_stomp.options import SourceOptions
+
+log = get_log(__name__)
 
 _CLOSE = 0.5
+# Seconds. A query that starts again may find its last run still about to close.
+_LAST_RUN = 10.0
 
 ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
-Status = Callable[[], dict[str, Any]]
+
+
+def open_exchange(options: SourceOptions, read_range: ReadRange) -> ExchangeServer:
+    """The exchange of one run, with a token of its own. Raises OptionError if it cannot listen."""
+    host, port = exchange_host(options.exchange_host), options.exchange_port or 0
+    address = ExchangeAddress(host, port, new_token(), _pair(options, host))
+    try:
+        await_free(host, port, _LAST_RUN)
+        return ExchangeServer(address, read_range)
+    except (OSError, pa.ArrowException) as error:
+        raise OptionError(_problem(host, port, error)) from error
+
+
+def _pair(options: SourceOptions, host: str) -> Pair | None:
+    if options.exchange_tls == "true" or (options.exchange_tls == "auto" and not is_loopback(host)):
+        return new_pair()
+    if not is_loopback(host):
+        log.warning("exchangeTls = false: messages pass the network from %s to the tasks in plain text", host)
+    return None
+
+
+def _problem(host: str, port: int, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return (
+            f"exchangePort = {port} is in use on {host}, by another program or another stream; each stream "
+            "that is read at the same time needs a port of its own; without exchangePort it takes a free one"
+        )
+    return (
+        f"the exchange cannot listen on {host}, {f'port {port}' if port else 'any port'}: {error}; set "
+        "exchangeHost to an address of the driver's machine that the executors can reach"
+    )
 
 
 class ExchangeServer:
-    """Serves ``do_get(range)`` and the action ``status`` to every client that presents the token.
+    """Serves ``do_get(range)`` to every client that presents the token.
 
     Listens on ``address``, on any free port if that has port 0; :attr:`address` has the port. If ``address``
     has a pair, a client must have it, too. ``read_range`` returns the frames of a ticket or raises a
     StompError, whose text reaches the task.
     """
 
-    def __init__(self, address: ExchangeAddress, read_range: ReadRange, status: Status) -> None:
+    def __init__(self, address: ExchangeAddress, read_range: ReadRange) -> None:
         self._lock = threading.Lock()
         self._unread: set[RangeTicket] = set()
         self._read_at: float | None = None
-        self._flight = _Flight(address, read_range, status, self._served)
+        self._flight = _Flight(address, read_range, self._served)
         self.address = replace(address, port=self._flight.port)
 
     def expect(self, tickets: Iterable[RangeTicket]) -> None:
@@ -67,7 +115,6 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         self,
         address: ExchangeAddress,
         read_range: ReadRange,
-        status: Status,
         on_served: Callable[[RangeTicket], None],
     ) -> None:
         tls = {} if address.pair is None else _mutual_tls(address.pair)
@@ -75,7 +122,6 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
             address.location, middleware={"token": _TokenMiddlewareFactory(address.token)}, **tls
         )
         self._read_range = read_range
-        self._status = status
         self._on_served = on_served
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
@@ -90,14 +136,6 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         for batch in joined(batches):
             yield to_record(batch)
         self._on_served(wanted)
-
-    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[flight.Result]:
-        if action.type != "status":
-            raise flight.FlightServerError("no such action; there is: status")
-        return [flight.Result(pa.py_buffer(json.dumps(self._status()).encode()))]
-
-    def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
-        return [("status", "the receivers' counters as JSON")]
 
 
 def _mutual_tls(pair: Pair) -> dict[str, Any]:

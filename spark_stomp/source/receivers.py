@@ -58,7 +58,7 @@ class ReceiverGroup:
             ]
             self._refusal = Refusal(self.backlog)
             self._judging = threading.Lock()
-            self.exchange = open_exchange(options, self.backlog.read, self.figures)
+            self.exchange = open_exchange(options, self.backlog.read)
             undo.pop_all()
 
     def _with_journal(
@@ -159,7 +159,7 @@ class ReceiverGroup:
         self.exchange.close()
 
     def figures(self) -> dict[str, Any]:
-        """The figures of each receiver, and of the journal, by name: the exchange's action ``status``."""
+        """The figures of each receiver, and of the journal, by name."""
         return {
             status.name: receiver_figures(status, held.oldest_unacked)
             for status, held in zip(self.statuses(), self._deliveries, strict=True)

@@ -96,7 +96,7 @@ def test_a_thread_of_the_exchange(kind: type[Exception], early: bool) -> None:
     def read(_: RangeTicket) -> Iterator[FrameBatch]:
         return work() if early else begun(work)
 
-    server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), read, dict)
+    server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), read)
     try:
         with pytest.raises(ExchangeError, match=UNEXPECTED):
             list(fetch(server.address, RangeTicket("e", 0, 2)))

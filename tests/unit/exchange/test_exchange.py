@@ -17,7 +17,7 @@ from support.waiting import wait_until
 
 from spark_stomp.errors import ExchangeError, RangeUnavailable
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, client, fetch
-from spark_stomp.exchange.host import exchange_host
+from spark_stomp.exchange.address import exchange_host
 from spark_stomp.exchange.wire import new_token
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.receiver.frame_store import FrameStore
@@ -37,7 +37,7 @@ def frame_store() -> FrameStore:
 class Exchange:
     def __init__(self) -> None:
         self.store = frame_store()
-        self.server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), self.read, dict)
+        self.server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), self.read)
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         if ticket.epoch != "e":

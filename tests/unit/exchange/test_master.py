@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_stomp.exchange import host, master
-from spark_stomp.exchange.host import exchange_host
+from spark_stomp.exchange import address
+from spark_stomp.exchange.address import exchange_host
 
 JAVA = ["/usr/bin/java", "-cp", "/spark/jars/*", "-Xmx1g"]
 SUBMIT = [*JAVA, "org.apache.spark.deploy.SparkSubmit"]
@@ -16,8 +16,8 @@ SUBMIT = [*JAVA, "org.apache.spark.deploy.SparkSubmit"]
 def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]) -> bool:
     written = tmp_path / "cmdline"
     written.write_text("\0".join([*command, ""]))
-    monkeypatch.setattr(master, "Path", lambda path: written)
-    return master.master_is_local()
+    monkeypatch.setattr(address, "Path", lambda path: written)
+    return address.master_is_local()
 
 
 @pytest.mark.parametrize(
@@ -64,17 +64,17 @@ def test_another_program_shows_nothing(
 
 
 def test_no_command_line_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(master, "Path", lambda path: tmp_path / "none")
-    assert not master.master_is_local()
+    monkeypatch.setattr(address, "Path", lambda path: tmp_path / "none")
+    assert not address.master_is_local()
 
 
 def test_the_exchange_is_on_loopback_then_unless_it_is_told_where(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostbyname", lambda name: "10.9.8.7")
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     for local, expected in ((True, "127.0.0.1"), (False, "10.9.8.7")):
-        monkeypatch.setattr(host, "master_is_local", lambda: local)  # noqa: B023
+        monkeypatch.setattr(address, "master_is_local", lambda: local)  # noqa: B023
         assert exchange_host(None) == expected
         assert exchange_host("10.1.2.3") == "10.1.2.3"
     monkeypatch.setenv("SPARK_LOCAL_IP", "10.1.2.4")
-    monkeypatch.setattr(host, "master_is_local", lambda: True)
+    monkeypatch.setattr(address, "master_is_local", lambda: True)
     assert exchange_host(None) == "10.1.2.4"

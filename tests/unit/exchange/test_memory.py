@@ -14,7 +14,7 @@ import pyarrow.flight as flight
 import pytest
 
 from spark_stomp.exchange import ExchangeAddress
-from spark_stomp.exchange.pair import NAME, Pair, new_pair
+from spark_stomp.exchange.wire import NAME, Pair, new_pair
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells how much memory a process held"
@@ -25,9 +25,9 @@ SERVER = """
 import pickle, sys
 from pathlib import Path
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer
-from spark_stomp.exchange.pair import new_pair
+from spark_stomp.exchange.wire import new_pair
 
-server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, "token", new_pair()), lambda ticket: iter([]), dict)
+server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, "token", new_pair()), lambda ticket: iter([]))
 sys.stdout.buffer.write(pickle.dumps(server.address))
 sys.stdout.flush()
 for _ in sys.stdin:

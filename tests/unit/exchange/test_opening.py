@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_stomp.errors import OptionError
-from spark_stomp.exchange import ExchangeServer, open_exchange, opening
-from spark_stomp.exchange.host import is_loopback
+from spark_stomp.exchange import ExchangeServer, open_exchange, server
+from spark_stomp.exchange.address import is_loopback
 from spark_stomp.options import parse_source_options
 
 
@@ -22,12 +22,12 @@ def opened() -> Iterator[Callable[..., ExchangeServer]]:
     def open_with(**options: str) -> ExchangeServer:
         given = {"url": "stomp://broker", "destination": "/queue/a", "exchangeHost": "127.0.0.1", **options}
         wanted = parse_source_options({key: value for key, value in given.items() if value})
-        servers.append(open_exchange(wanted, lambda ticket: iter([]), dict))
+        servers.append(open_exchange(wanted, lambda ticket: iter([])))
         return servers[-1]
 
     yield open_with
-    for server in servers:
-        server.close()
+    for one in servers:
+        one.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost", "LocalHost"])
@@ -93,7 +93,7 @@ class TestPort:
     def test_a_busy_one_is_named(
         self, opened: Callable[..., ExchangeServer], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(opening, "_LAST_RUN", 0.0)
+        monkeypatch.setattr(server, "_LAST_RUN", 0.0)
         port = opened().address.port
         with pytest.raises(OptionError, match=f"exchangePort = {port} is in use on 127.0.0.1"):
             opened(exchangePort=str(port))
