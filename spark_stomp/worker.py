@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does again around every task, or waits for, and need not."""
+"""Spares a Python worker of Spark what it repeats or waits for around every task without need."""
 
 from __future__ import annotations
 

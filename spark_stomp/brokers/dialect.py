@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from spark_stomp.brokers import streams
-from spark_stomp.brokers.durable import PLAIN, DurableTopics, Subscription
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
+from spark_stomp.brokers.subscriptions import PLAIN, DurableTopics, Subscription, refuse_stream
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.framebatch import ID_TIME, NO_TIME, Ends, Ids
+from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import shown
 
-Headers = tuple[tuple[str, str], ...]
 Kind = Literal["queue", "topic", "unknown"]
 
 # The assumed size of a frame before the first came. Too high costs memory, which maxBufferedBytes limits; too
@@ -92,11 +91,11 @@ class Dialect:
     deleting_headers: tuple[tuple[str, str | None], ...] = ()
     timestamp_unit: Literal["ms", "s"] = "ms"
     selectors: bool = True
-    browse_headers: Headers | None = None
+    browse_headers: HeaderPairs | None = None
     browse_limit: int | None = None
     queue_prefixes: tuple[str, ...] = ("/queue/",)
-    queue_subscribe_headers: Headers = ()
-    queue_send_headers: Headers = ()
+    queue_subscribe_headers: HeaderPairs = ()
+    queue_send_headers: HeaderPairs = ()
     topic_prefixes: tuple[str, ...] = ("/topic/", "/temp-topic/")
     queue_infix: str | None = None
     kind_header: str | None = None
@@ -114,7 +113,7 @@ class Dialect:
         *,
         frame_bytes: float | None = None,
         max_bytes: int | None = None,
-    ) -> Headers:
+    ) -> HeaderPairs:
         """Headers of SUBSCRIBE that limit the un-acked messages to ``prefetch``.
 
         For a broker that counts bytes see :meth:`window_bytes`.
@@ -127,7 +126,7 @@ class Dialect:
             return headers
         return (*headers, (self.window_header, str(window)))
 
-    def batch_read_headers(self, destination: str, most: int) -> Headers:
+    def batch_read_headers(self, destination: str, most: int) -> HeaderPairs:
         """Headers of SUBSCRIBE for a batch read of up to ``most`` messages, none of which will be ACKed.
 
         It browses if it can. A limit in bytes would end it early, so there is none.
@@ -155,7 +154,7 @@ class Dialect:
         wanted = math.ceil(prefetch * (frame_bytes or _ASSUMED_FRAME_BYTES))
         return min(wanted, _MAX_WINDOW, wanted if max_bytes is None else max_bytes)
 
-    def send_headers(self, destination: str) -> Headers:
+    def send_headers(self, destination: str) -> HeaderPairs:
         """Headers that SEND needs so that the broker keeps the message for the consumers of a queue."""
         return self.queue_send_headers if destination.startswith(self.queue_prefixes) else ()
 
@@ -186,10 +185,10 @@ class Dialect:
             stable = [raw + ID_TIME + time if raw and time not in NO_TIME else None for raw, time in pairs]
         return stable
 
-    def _queue_headers(self, destination: str) -> Headers:
+    def _queue_headers(self, destination: str) -> HeaderPairs:
         return self.queue_subscribe_headers if destination.startswith(self.queue_prefixes) else ()
 
-    def kind(self, destination: str, headers: Headers = ()) -> Kind:
+    def kind(self, destination: str, headers: HeaderPairs = ()) -> Kind:
         """What ``destination`` is.
 
         Several receivers share the messages of a queue; those of a topic are lost while no subscriber is
@@ -204,22 +203,22 @@ class Dialect:
         said = next((value.upper() for name, value in headers if name == self.kind_header), "")
         return _KINDS.get(said, "unknown")
 
-    def is_queue(self, destination: str, headers: Headers = ()) -> bool:
+    def is_queue(self, destination: str, headers: HeaderPairs = ()) -> bool:
         """Whether ``destination`` is known to be a queue; arguments as for :meth:`kind`."""
         return self.kind(destination, headers) == "queue"
 
-    def is_topic(self, destination: str, headers: Headers = ()) -> bool:
+    def is_topic(self, destination: str, headers: HeaderPairs = ()) -> bool:
         """Whether ``destination`` is known to be a topic; arguments as for :meth:`kind`."""
         return self.kind(destination, headers) == "topic"
 
-    def redelivers(self, destination: str, headers: Headers = (), *, durable: bool) -> bool:
+    def redelivers(self, destination: str, headers: HeaderPairs = (), *, durable: bool) -> bool:
         """Whether the broker is known to deliver again what was not ACKed.
 
         ``durable``: the subscription has a name. ``headers`` as for :meth:`kind`.
         """
         return durable or self.is_queue(destination, headers)
 
-    def unknown_kind(self, destination: str, headers: Headers) -> str | None:
+    def unknown_kind(self, destination: str, headers: HeaderPairs) -> str | None:
         """A line that says what could be lost if ``destination`` is a topic; None if its kind is known."""
         if self.kind(destination, headers) != "unknown":
             return None
@@ -238,7 +237,7 @@ class Dialect:
     def subscription(
         self,
         destination: str,
-        headers: Headers = (),
+        headers: HeaderPairs = (),
         *,
         durable_name: str | None = None,
         client_id: str | None = None,
@@ -265,7 +264,7 @@ class Dialect:
         return self.durable_topics.subscription(destination, durable_name, client_id, selector)
 
     def check_subscription(
-        self, destination: str, headers: Headers, *, receivers: int, durable: bool, allow_loss: bool
+        self, destination: str, headers: HeaderPairs, *, receivers: int, durable: bool, allow_loss: bool
     ) -> None:
         """Raise UnsupportedError if this subscription could not keep the delivery contract.
 
@@ -284,7 +283,7 @@ class Dialect:
                 "allowLoss = true"
             )
 
-    def check_batch_read(self, destination: str, headers: Headers, *, allow_loss: bool) -> None:
+    def check_batch_read(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
         """Raise UnsupportedError if a batch read of ``destination`` could not show what is there, or would
         delete it."""
         self._check_queue(destination, headers, allow_loss=allow_loss)
@@ -312,7 +311,7 @@ class Dialect:
             "Artemis, which this may be (if not, name the broker in the option broker, or say generic there),"
         )
 
-    def check_selector(self, headers: Headers) -> None:
+    def check_selector(self, headers: HeaderPairs) -> None:
         """Raise UnsupportedError if SUBSCRIBE has a selector and the broker would ignore it."""
         if not self.selectors and any(name == "selector" for name, _ in headers):
             raise UnsupportedError(
@@ -320,10 +319,10 @@ class Dialect:
                 "come. Filter the rows instead, or bind a queue to what you want"
             )
 
-    def _check_queue(self, destination: str, headers: Headers, *, allow_loss: bool) -> None:
+    def _check_queue(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
         """Raise UnsupportedError for headers that the broker ignores, or that make a queue which loses."""
         self.check_selector(headers)
-        streams.check_headers(destination, headers)
+        refuse_stream(destination, headers)
         deleting = {} if allow_loss else dict(self.deleting_headers)
         for name, value in headers:
             if name in deleting and deleting[name] in (None, value.strip().lower()):
@@ -343,7 +342,7 @@ class Dialect:
                 "it. Leave clientId out, or read with one receiver from one destination"
             )
 
-    def _check_headers(self, destination: str, headers: Headers) -> None:
+    def _check_headers(self, destination: str, headers: HeaderPairs) -> None:
         durable = None if self.durable_topics is None else self.durable_topics.deciding_header
         used = {name for name, value in headers if value not in ("", "false")}
         if durable in used and self.is_topic(destination, headers):
@@ -352,7 +351,7 @@ class Dialect:
                 f"({self.name}), with all that belongs to it"
             )
 
-    def _check_sharing(self, destination: str, headers: Headers, receivers: int, durable: bool) -> None:
+    def _check_sharing(self, destination: str, headers: HeaderPairs, receivers: int, durable: bool) -> None:
         if self.is_queue(destination, headers):
             return
         if not durable:

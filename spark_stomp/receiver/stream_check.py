@@ -12,7 +12,8 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from spark_stomp.brokers import Dialect, streams
+from spark_stomp.brokers import Dialect
+from spark_stomp.brokers.subscriptions import stream_refused, stream_suspected
 from spark_stomp.errors import BrokerError, ReceiptTimeout, StompError
 from spark_stomp.options import ConnectionOptions, SourceOptions
 from spark_stomp.protocol import ErrorReceived, ReceiptReceived
@@ -76,12 +77,12 @@ class StreamCheck:
             self._believe(_is_stream(self._options.connection, peer, self._name))
             self.in_doubt = False
             if not self._done and not self._options.allow_loss:
-                raise streams.suspected(self._destination)
+                raise stream_suspected(self._destination)
         self._done = True
 
     def _believe(self, stream: bool | None) -> None:
         if stream:
-            raise streams.refused(self._destination)
+            raise stream_refused(self._destination)
         self._done = stream is False
 
 

@@ -1093,7 +1093,7 @@ RULES = [
         "7.9",
         "the headers of SUBSCRIBE ask for no stream",
         "brokers.dialect:Dialect._check_queue",
-        "streams.check_headers(destination, headers)",
+        "refuse_stream(destination, headers)",
         "pass",
         "unit/brokers/test_dialect.py::TestQueuesThatLose::test_a_stream_is_refused_whatever_is_consented_to",
     ),

@@ -1,7 +1,10 @@
-"""Durable topic subscriptions: how a broker is told to keep a topic's messages under a name.
+"""What STOMP does not define: durable subscriptions to topics, and RabbitMQ's streams, which are refused.
 
-STOMP does not define them, so each broker has its own headers and its own way to name the subscriber. The
-options ``durableName`` and, if set or needed, ``clientId`` name the subscription on all of them.
+Each broker has its own headers and its own way to name the subscriber of a topic whose messages it is to
+keep. The options ``durableName`` and, if set or needed, ``clientId`` name the subscription on all of them.
+
+A stream keeps its messages, and a subscription begins wherever it asks to. Read as a queue, it gives nothing
+of what was published while no subscription was there, and nobody is told.
 """
 
 from __future__ import annotations
@@ -10,10 +13,10 @@ import hashlib
 from dataclasses import dataclass
 
 from spark_stomp.errors import UnsupportedError
-
-Headers = tuple[tuple[str, str], ...]
+from spark_stomp.protocol.frames import HeaderPairs
 
 _PLAIN_ID = "0"
+_QUEUE_TYPE, _STREAM_OFFSET = "x-queue-type", "x-stream-offset"
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Subscription:
     """The ``id`` of a SUBSCRIBE frame, and the headers that name the broker's subscription."""
 
     id: str
-    headers: Headers = ()
+    headers: HeaderPairs = ()
 
 
 PLAIN = Subscription(_PLAIN_ID)
@@ -45,7 +48,7 @@ class DurableTopics:
     """
 
     name_header: str | None = None
-    headers: Headers = ()
+    headers: HeaderPairs = ()
     needs_client_id: bool = False
     shared: bool = False
     alternative: str = ""
@@ -88,3 +91,29 @@ class DurableTopics:
 
 def _digest(selector: str) -> str:
     return hashlib.sha256(selector.encode()).hexdigest()[:8]
+
+
+def refuse_stream(destination: str, headers: HeaderPairs) -> None:
+    """Raise UnsupportedError if these headers of SUBSCRIBE ask for a stream."""
+    for name, value in headers:
+        if name == _STREAM_OFFSET or (name, value.strip().lower()) == (_QUEUE_TYPE, "stream"):
+            raise stream_refused(destination, f"subscribeHeaders has {name}, so {destination} is")
+
+
+def stream_refused(destination: str, what: str = "") -> UnsupportedError:
+    """The error for a stream; ``what`` begins its sentence."""
+    return UnsupportedError(
+        f"{what or f'{destination} is'} a stream of RabbitMQ, and these are not read: what is published "
+        "while no receiver is connected would never be a row. Read from a queue that is bound to the same "
+        "exchange"
+    )
+
+
+def stream_suspected(destination: str) -> UnsupportedError:
+    """The error for what may be a stream, if RabbitMQ does not say whether it is."""
+    return UnsupportedError(
+        f"messages of {destination} have the header {_STREAM_OFFSET}, as those of a stream have, and "
+        "RabbitMQ does not say whether it is one. Streams are not read: what is published while no receiver "
+        "is connected would never be a row. If it is a queue, and a producer sets that header: let the login "
+        "configure the queue, so that RabbitMQ answers, or set allowLoss = true"
+    )
