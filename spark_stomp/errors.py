@@ -34,14 +34,13 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     │   ├── LoginRefused            STOMP_LOGIN_REFUSED
     │   │   └── ClientIdInUse       STOMP_CLIENT_ID_IN_USE
     │   └── DestinationRefused      STOMP_DESTINATION_REFUSED
-    ├── DataError
-    │   ├── BodyDecodeError         STOMP_BODY_UNDECODABLE
-    │   ├── MalformedMessageError   STOMP_MESSAGE_MALFORMED      a message that breaks the protocol or a limit
-    │   └── SinkRowError            STOMP_SINK_ROW_INVALID       such as no body or no destination
-    │       ├── RowNotText              STOMP_SINK_ROW_NOT_TEXT
-    │       ├── RowUnencodable          STOMP_SINK_ROW_UNENCODABLE   a header that no frame can carry as it is
-    │       ├── RowTooLarge             STOMP_SINK_ROW_TOO_LARGE
-    │       └── RowWithoutKey           STOMP_SINK_ROW_WITHOUT_KEY   all columns of dedupKey are null
+    ├── BodyDecodeError             STOMP_BODY_UNDECODABLE
+    ├── MalformedMessageError       STOMP_MESSAGE_MALFORMED      a message that breaks the protocol or a limit
+    ├── SinkRowError                STOMP_SINK_ROW_INVALID       such as no body or no destination
+    │   ├── RowNotText              STOMP_SINK_ROW_NOT_TEXT
+    │   ├── RowUnencodable          STOMP_SINK_ROW_UNENCODABLE   a header that no frame can carry as it is
+    │   ├── RowTooLarge             STOMP_SINK_ROW_TOO_LARGE
+    │   └── RowWithoutKey           STOMP_SINK_ROW_WITHOUT_KEY   all columns of dedupKey are null
     └── DeliveryError
         ├── ReceiptTimeout          STOMP_RECEIPT_TIMEOUT
         ├── AcksRefused             STOMP_ACKS_REFUSED       an ERROR answers ACKs again and again
@@ -248,25 +247,19 @@ class DestinationRefused(BrokerError):
     code = "STOMP_DESTINATION_REFUSED"
 
 
-class DataError(StompError):
-    """A message or a row that cannot be converted."""
-
-    code = "STOMP_DATA"
-
-
-class BodyDecodeError(DataError):
+class BodyDecodeError(StompError):
     """A body is not valid in its charset, or the charset is unknown."""
 
     code = "STOMP_BODY_UNDECODABLE"
 
 
-class MalformedMessageError(DataError):
+class MalformedMessageError(StompError):
     """A message breaks the protocol or a limit; everything received before it is committed."""
 
     code = "STOMP_MESSAGE_MALFORMED"
 
 
-class SinkRowError(DataError):
+class SinkRowError(StompError):
     """A row that the sink cannot send, now or later; the option ``onError`` says what becomes of it."""
 
     code = "STOMP_SINK_ROW_INVALID"

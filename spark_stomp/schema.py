@@ -300,17 +300,15 @@ def _body_is_string(schema: StructType) -> bool:
 
 
 def _spark_type(name: str) -> DataType:
+    """The type of one of :data:`DEFAULT_COLUMNS`."""
     from pyspark.sql import types as t
 
-    text = t.StringType()
     makers: dict[str, Callable[[], DataType]] = {
         STRING: t.StringType,
         BINARY: t.BinaryType,
         BOOLEAN: t.BooleanType,
-        BIGINT: t.LongType,
         TIMESTAMP: t.TimestampType,
-        HEADER_MAP: lambda: t.MapType(text, text, True),
-        HEADER_LIST: lambda: t.ArrayType(t.StructType().add("name", text).add("value", text), True),
+        HEADER_MAP: lambda: t.MapType(t.StringType(), t.StringType(), True),
     }
     return makers[name]()
 
