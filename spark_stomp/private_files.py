@@ -48,7 +48,7 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def _make_private(descriptor: int, mode: int) -> None:
-    """Before more is written to it: earlier releases left the mode to the umask."""
+    """Before more is written to it: what was restored from a copy has the mode of the umask."""
     if mode & ~PRIVATE_FILE & 0o777:
         # Mounts of stores may know no modes.
         with suppress(OSError):

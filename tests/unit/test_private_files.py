@@ -96,8 +96,8 @@ class TestModes:
         write(theirs)
         assert stat.S_IMODE(theirs.stat().st_mode) == 0o1775
 
-    def test_a_journal_of_an_earlier_release_is_private_from_now_on(self, tmp_path: Path) -> None:
-        """Its last segment and its keys are written on; before, the umask decided on modes."""
+    def test_a_journal_restored_from_a_copy_is_private_from_now_on(self, tmp_path: Path) -> None:
+        """Its last segment and its keys are written on; the umask decided on the modes of the copy."""
         fill_journal(tmp_path)
         for path in tmp_path.iterdir():
             path.chmod(0o644)
