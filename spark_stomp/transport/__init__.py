@@ -1,7 +1,6 @@
 """From the option ``url`` to a connected STOMP session: sockets, TLS, WebSocket, and moving the bytes."""
 
 from spark_stomp.transport.connect import open_connection
-from spark_stomp.transport.connection import Connection
-from spark_stomp.transport.pump import Pump
+from spark_stomp.transport.connection import Connection, Pump
 
 __all__ = ["Connection", "Pump", "open_connection"]

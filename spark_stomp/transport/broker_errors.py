@@ -33,9 +33,9 @@ def connect_refused(
 
     Brokers quote what they refuse; ``secrets`` are replaced in their words.
     """
-    in_use = client_id is not None and _IN_USE.search(_broker_words(event))
     words = _broker_words(event, secrets)
-    if in_use:
+    # In the broker's own words: a secret that is replaced may be a part of them.
+    if client_id is not None and _IN_USE.search(_broker_words(event)):
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
     return LoginRefused(f"{peer} refused CONNECT: {words}")
 
@@ -65,12 +65,9 @@ def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
     """The ``message`` header of an ERROR frame and the beginning of its body, on one line."""
     message = (event.frame.get("message") or "").strip()
     parts = ((message, _MESSAGE_LENGTH), (event.detail.strip(), _DETAIL_LENGTH))
-    return " - ".join(_words(text, most, secrets) for text, most in parts if text) or "(no reason given)"
-
-
-def _words(text: str, most: int, secrets: Collection[str]) -> str:
     # The secrets first: what is shortened may cut one, and escaped it looks different.
-    return shown(without_secrets(text[:_SEARCHED], secrets), most)
+    words = (shown(without_secrets(text[:_SEARCHED], secrets), most) for text, most in parts if text)
+    return " - ".join(words) or "(no reason given)"
 
 
 def without_secrets(text: str, secrets: Collection[str]) -> str:

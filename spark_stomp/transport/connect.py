@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import socket
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_stomp.errors import (
@@ -25,7 +24,7 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.transport.broker_errors import connect_refused
 from spark_stomp.transport.connection import Connection
-from spark_stomp.transport.stream import ByteStream, Stream, reason
+from spark_stomp.transport.stream import Stream, reason
 from spark_stomp.transport.tls import secure, tls_context
 from spark_stomp.transport.websocket import upgrade
 
@@ -51,14 +50,19 @@ def open_connection(
     a wrong certificate must not decide where we connect instead. Raises such an error, the error of the only
     endpoint, or ConnectFailed with the errors of all.
     """
-    # Who scans wants messages. What else a broker sends is short.
-    limits = options.limits if scan else options.limits.without_messages()
-    config = replace(
-        _client_config(options),
+    client_id = () if options.client_id is None else (("client-id", options.client_id),)
+    config = ClientConfig(
+        accept_versions=options.accept_versions,
+        host=options.virtual_host,
+        login=options.login,
+        passcode=options.password,
+        heartbeat=options.heartbeat,
+        connect_headers=options.connect_headers + options.secret_connect_headers + client_id,
         scan=scan,
         id_header=id_header,
         receipt_prefix=receipt_prefix,
-        limits=limits,
+        # Who scans wants messages. What else a broker sends is short.
+        limits=options.limits if scan else options.limits.without_messages(),
     )
     failures: list[StompError] = []
     for endpoint in options.endpoints:
@@ -71,18 +75,6 @@ def open_connection(
     if len(failures) == 1:
         raise failures[0]
     raise ConnectFailed("no server of url could be used: " + "; ".join(str(failure) for failure in failures))
-
-
-def _client_config(options: ConnectionOptions) -> ClientConfig:
-    client_id = () if options.client_id is None else (("client-id", options.client_id),)
-    return ClientConfig(
-        accept_versions=options.accept_versions,
-        host=options.virtual_host,
-        login=options.login,
-        passcode=options.password,
-        heartbeat=options.heartbeat,
-        connect_headers=options.connect_headers + options.secret_connect_headers + client_id,
-    )
 
 
 def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
@@ -121,7 +113,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
             sock.settimeout(max(0.001, deadline - time.monotonic()))
             sock = secure(sock, endpoint.host, peer, context)
         if not endpoint.websocket:
-            return ByteStream(sock, peer)
+            return Stream(sock, peer)
         return upgrade(sock, peer, endpoint, options, deadline, max_frame)
     except BaseException:
         sock.close()
@@ -150,36 +142,29 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
 def _await_connected(
     connection: Connection, deadline: float, options: ConnectionOptions, secrets: tuple[str, ...]
 ) -> None:
-    """Send CONNECT and read until CONNECTED."""
+    """Send CONNECT and read until CONNECTED. An error before it shows what kind of server this is."""
     connection.session.connect(time.monotonic())
-    while True:
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
-            raise ConnectTimeout(
-                f"{connection.peer} accepted the connection but did not answer CONNECT within "
-                f"connectTimeout ({options.connect_timeout:g}s); is it a STOMP port?"
-            )
-        events = _poll_first_events(connection, remaining)
+    while (remaining := deadline - time.monotonic()) > 0:
+        try:
+            events = connection.poll(remaining)
+        except (HeartbeatLost, VersionError):
+            raise
+        except RemoteProtocolError as error:
+            raise NotStompServer(
+                f"{connection.peer} does not speak STOMP: its answer to CONNECT is not a STOMP frame "
+                f"({error.message})"
+            ) from error
+        except ConnectionLost as error:
+            raise ConnectFailed(
+                f"{connection.peer} closed the connection without answering CONNECT; is it a STOMP port, and "
+                "does it want TLS (stomp+ssl://) or a client certificate (tlsCertFile)?"
+            ) from error
         for event in events:
             if isinstance(event, ErrorReceived):
                 raise connect_refused(event, connection.peer, options.client_id, secrets)
         if any(isinstance(event, Connected) for event in events):
             return
-
-
-def _poll_first_events(connection: Connection, timeout: float) -> list[object]:
-    """``poll`` before CONNECTED: an error here shows what kind of server it is."""
-    try:
-        return list(connection.poll(timeout))
-    except (HeartbeatLost, VersionError):
-        raise
-    except RemoteProtocolError as error:
-        raise NotStompServer(
-            f"{connection.peer} does not speak STOMP: its answer to CONNECT is not a STOMP frame "
-            f"({error.message})"
-        ) from error
-    except ConnectionLost as error:
-        raise ConnectFailed(
-            f"{connection.peer} closed the connection without answering CONNECT; "
-            "is it a STOMP port, and does it want TLS (stomp+ssl://) or a client certificate (tlsCertFile)?"
-        ) from error
+    raise ConnectTimeout(
+        f"{connection.peer} accepted the connection but did not answer CONNECT within "
+        f"connectTimeout ({options.connect_timeout:g}s); is it a STOMP port?"
+    )

@@ -1,7 +1,7 @@
 """Moves bytes between one stream and one client session, and returns the session's events.
 
 One thread at a time drives a connection, and only that thread calls its session. ``wake`` is the only method
-that another thread may call meanwhile.
+that another thread may call meanwhile. A :class:`Pump` keeps a connection alive while its owner is busy.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
@@ -16,12 +17,14 @@ from types import TracebackType
 from spark_stomp.errors import (
     BrokerError,
     ConnectionLost,
+    DeliveryError,
     HeartbeatLost,
     ReceiptTimeout,
     RemoteProtocolError,
     StompError,
     TransportError,
 )
+from spark_stomp.logs import get_log, in_context
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConnection,
@@ -35,12 +38,17 @@ from spark_stomp.transport.broker_errors import broker_error, without_secrets
 from spark_stomp.transport.stream import READ_SIZE, Stream
 from spark_stomp.transport.tls import TlsSession
 
+log = get_log(__name__)
+
 _IDLE_POLL = 60.0
 # The most bytes read from the socket before their events are handled, so that neither memory nor the time
 # between two heart-beats depends on how fast the broker sends.
 _ROUND_BYTES = 4 << 20
 # The most that is read of a broken connection if there is no room for more.
 _LAST_WORDS = 64 << 10
+# How often a pump works, in seconds: the longest that a message waits to be sent if no other follows, and the
+# most that a heart-beat is late.
+_TICK = 0.05
 # What a frame begins with: an EOL or, from some peers, a NUL stands between frames.
 _PART_OF_FRAME = re.compile(rb"[^\r\n\0]")
 
@@ -208,15 +216,15 @@ class Connection:
         begun = self._clock() - self.rested
         while True:
             events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
-            answered = False
+            # Nothing follows an ERROR: a receipt in the same read came before it.
+            answered = ReceiptReceived(receipt) in events
             for event in events:
-                answered = answered or event == ReceiptReceived(receipt)
                 if isinstance(event, ErrorReceived):
                     # RabbitMQ and Artemis name no request, and this is the only one without an answer.
                     refused = not answered and event.receipt_id in (None, receipt)
                     raise self.error_of(event, what if refused else "")
             take([event for event in events if event != ReceiptReceived(receipt)])
-            if ReceiptReceived(receipt) in events:
+            if answered:
                 return
             if self._left(begun, timeout) <= 0:
                 raise ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
@@ -325,3 +333,56 @@ class Connection:
             self._outgoing = self._outgoing[sent:]
             if self._outgoing:
                 return
+
+
+class Pump:
+    """Does ``work`` on a connection again and again in a thread of its own.
+
+    Spark may compute for a long time between two messages that it sends, or take long for a batch of rows.
+    Without heart-beats in that time the broker would give the connection up.
+
+    The owner uses the connection only with ``lock`` held, as the pump does. It does the same work then and
+    does not notify the pump, so it causes no wake-ups. The pump ends if ``work`` fails; ``failure`` is why.
+    It is raised at the end of a ``with`` block that has no error of its own.
+    """
+
+    def __init__(
+        self, connection: Connection, work: Callable[[], object], lock: threading.Lock, name: str
+    ) -> None:
+        self.failure: StompError | None = None
+        self._work = work
+        self._lock = lock
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=in_context(self._run), name=f"{name}-{connection.peer}", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Pump:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if error is None and self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        """Return when the pump works no more; the caller must not hold the lock. Stopping twice is fine."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_TICK):
+            with self._lock:
+                try:
+                    self._work()
+                except StompError as error:
+                    self.failure = error
+                    return
+                except Exception as error:
+                    # A thread that dies in silence would leave the connection to itself.
+                    self.failure = DeliveryError(f"{self._thread.name} failed unexpectedly: {error!r}")
+                    log.exception("failed unexpectedly")
+                    return

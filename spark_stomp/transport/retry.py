@@ -34,8 +34,8 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
     A login that the broker never accepted is wrong. If it accepted it before (``let_in``), the password is
     probably being changed, or the server that knows it is away. A refused destination stays refused. A
     certificate that is not accepted needs somebody who looks at it, the sooner the better. Input that breaks
-    the protocol or a limit would come again. An ERROR frame that answers no request often comes from a broker
-    that is being shut down.
+    the protocol or a limit would be redelivered. An ERROR frame that answers no request often comes from a
+    broker that is being shut down.
     """
     if isinstance(error, ClientIdInUse):
         # The last run's connection, until the broker notices its end.
@@ -70,8 +70,8 @@ class Retry:
         """A connection that was subscribed since ``stood_since`` ended at ``now``.
 
         If it brought something, or lived long enough, delay and time limit start anew. Otherwise it counts as
-        one more failure: a broker that ends every connection at once must not be tried too often, nor for
-        ever. ``in_vain``: what it brought was of no use. The second such one in a row is a failure too.
+        one more failure: a broker that ends every connection at once must not be tried too often, nor without
+        end. ``in_vain``: what it brought was of no use. The second such one in a row is a failure too.
         """
         again, self._in_vain = in_vain and self._in_vain, in_vain
         if again and now - stood_since < self._timeout:
@@ -108,6 +108,6 @@ class Retry:
                 f"({self._timeout:g}s) was over"
             )
         return ConnectionLost(
-            f"the connection for {destination} broke and could not be had again within reconnectTimeout "
+            f"the connection for {destination} broke and could not be restored within reconnectTimeout "
             f"({self._timeout:g}s); the last attempt: {error}"
         )

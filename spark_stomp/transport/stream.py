@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from typing import Final, Protocol
+from typing import Final
 
 from spark_stomp.errors import ConnectionLost, TlsRefused
 from spark_stomp.transport.tls import TlsSession, is_refusal
@@ -27,66 +27,35 @@ _SILENCE_LIMITS = (
 )
 
 
-class Stream(Protocol):
-    """A connected stream. Not thread-safe: one thread drives it."""
+class Stream:
+    """A connected socket, with or without TLS. Not thread-safe: one thread drives it.
 
-    @property
-    def peer(self) -> str:
-        """``host:port`` of the other side."""
+    ``peer`` is ``host:port`` of the other side.
+    """
+
+    def __init__(self, sock: socket.socket, peer: str) -> None:
+        sock.setblocking(False)
+        self.peer = peer
+        self._socket = sock
 
     @property
     def tls(self) -> TlsSession | None:
         """What TLS was agreed on; None if the stream is not encrypted."""
+        return TlsSession.of(self._socket) if isinstance(self._socket, ssl.SSLSocket) else None
 
     def fileno(self) -> int:
         """The socket to wait for."""
+        return self._socket.fileno()
 
     def buffered(self) -> bool:
-        """Whether there is something to read that a selector cannot see."""
+        """Whether there is something to read that a selector cannot see: TLS may hold decrypted bytes."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def read(self, most: int = READ_SIZE) -> bytes | None:
         """What has arrived, about ``most`` bytes; None when nothing has, ``b""`` at the end of the stream.
 
         Raises TransportError.
         """
-
-    def write(self, data: memoryview) -> int:
-        """Send what can be sent now of ``data``; returns how many bytes were taken.
-
-        The next call must begin with the first byte that was not taken. Raises TransportError.
-        """
-
-    def limit_silence(self) -> None:
-        """Let TCP find out within two minutes that the peer is gone, as far as the platform can."""
-
-    def close(self) -> None:
-        """Close the socket; closing twice is fine."""
-
-
-class ByteStream:
-    """A socket, with or without TLS."""
-
-    def __init__(self, sock: socket.socket, peer: str) -> None:
-        sock.setblocking(False)
-        self._socket = sock
-        self._peer = peer
-
-    @property
-    def peer(self) -> str:
-        return self._peer
-
-    @property
-    def tls(self) -> TlsSession | None:
-        return TlsSession.of(self._socket) if isinstance(self._socket, ssl.SSLSocket) else None
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def buffered(self) -> bool:
-        """Whether TLS holds decrypted bytes."""
-        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
-
-    def read(self, most: int = READ_SIZE) -> bytes | None:
         try:
             return self._socket.recv(most)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -95,6 +64,10 @@ class ByteStream:
             raise self._broken(error, "reading") from error
 
     def write(self, data: memoryview) -> int:
+        """Send what can be sent now of ``data``; returns how many bytes were taken.
+
+        The next call must begin with the first byte that was not taken. Raises TransportError.
+        """
         try:
             return self._socket.send(data)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -103,12 +76,14 @@ class ByteStream:
             raise self._broken(error, "writing") from error
 
     def limit_silence(self) -> None:
+        """Let TCP find out within two minutes that the peer is gone, as far as the platform can."""
         for name, value in _SILENCE_LIMITS:
             if hasattr(socket, name):
                 with contextlib.suppress(OSError):
                     self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def close(self) -> None:
+        """Close the socket; closing twice is fine."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
@@ -118,10 +93,10 @@ class ByteStream:
         # In TLS 1.3 a server checks our certificate only after the handshake has ended for us.
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or "") and is_refusal(error):
             return TlsRefused(
-                f"{self._peer} ended TLS with an alert: {error.reason}; if it asks for a client certificate, "
+                f"{self.peer} ended TLS with an alert: {error.reason}; if it asks for a client certificate, "
                 "give one in tlsCertFile and tlsKeyFile"
             )
-        return ConnectionLost(f"the connection to {self._peer} broke while {doing}: {reason(error)}")
+        return ConnectionLost(f"the connection to {self.peer} broke while {doing}: {reason(error)}")
 
 
 def reason(error: OSError | UnicodeError) -> str:

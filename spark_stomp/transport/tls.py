@@ -121,19 +121,13 @@ def _as_file(value: str | None) -> Iterator[str | None]:
     """A path that OpenSSL, which loads certificates and keys from files alone, can read ``value`` from.
 
     PEM text lies in memory, if the platform has such files: a process that is killed leaves no key behind.
-    Else it lies in a temporary file that only this user can open.
+    Else it lies in a temporary file that only this user can open (0600).
     """
     if value is None or not is_pem(value):
         yield value
-    elif hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("pem"), "w") as file:
-            file.write(value)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        # Both the directory (0700) and the file (0600) are made for this user alone.
-        with tempfile.TemporaryDirectory() as folder:
-            descriptor, path = tempfile.mkstemp(dir=folder, text=True)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(value)
-            yield path
+        return
+    in_memory = hasattr(os, "memfd_create")
+    with os.fdopen(os.memfd_create("pem"), "w") if in_memory else tempfile.NamedTemporaryFile("w") as file:
+        file.write(value)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}" if in_memory else file.name

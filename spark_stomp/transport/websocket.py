@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, NotStompServer, UnsupportedError
 from spark_stomp.quoting import shown
 from spark_stomp.transport.broker_errors import without_secrets
-from spark_stomp.transport.stream import READ_SIZE, ByteStream
-from spark_stomp.transport.tls import TlsSession
+from spark_stomp.transport.stream import READ_SIZE, Stream
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
@@ -69,7 +68,7 @@ def upgrade(
     if protocol.handshake_exc is not None:
         said = without_secrets(str(protocol.handshake_exc), endpoint.secrets)
         raise NotStompServer(f"{endpoint} is no WebSocket for STOMP: {shown(said)}")
-    return WebSocketStream(ByteStream(sock, peer), protocol, early)
+    return WebSocketStream(sock, peer, protocol, early)
 
 
 def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -> list[Event]:
@@ -105,12 +104,14 @@ def _protocol(endpoint: Endpoint, versions: Sequence[str], max_frame: int) -> Cl
     )
 
 
-class WebSocketStream:
-    """The bytes of a WebSocket's messages, over a stream."""
+class WebSocketStream(Stream):
+    """The bytes of a WebSocket's messages."""
 
-    def __init__(self, stream: ByteStream, protocol: ClientProtocol, early: Sequence[Event] = ()) -> None:
+    def __init__(
+        self, sock: socket.socket, peer: str, protocol: ClientProtocol, early: Sequence[Event]
+    ) -> None:
         """``early``: events that came together with the answer to the handshake."""
-        self._stream = stream
+        super().__init__(sock, peer)
         self._protocol = protocol
         self._early = _payload(early)
         self._unread = memoryview(b"")
@@ -118,26 +119,15 @@ class WebSocketStream:
         self._most_out = _MOST_ANSWERS
         self._accepted = False
 
-    @property
-    def peer(self) -> str:
-        return self._stream.peer
-
-    @property
-    def tls(self) -> TlsSession | None:
-        return self._stream.tls
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
     def buffered(self) -> bool:
-        return bool(self._early or self._unread) or self._stream.buffered()
+        return bool(self._early or self._unread) or super().buffered()
 
     def read(self, most: int = READ_SIZE) -> bytes | None:
         if self._early:
             early, self._early = self._early, b""
             return early
         if not self._unread:
-            data = self._stream.read(most)
+            data = super().read(most)
             if not data:
                 return data
             self._unread = memoryview(data)
@@ -170,12 +160,6 @@ class WebSocketStream:
         self._accepted, self._most_out = False, _MOST_ANSWERS
         return len(data)
 
-    def limit_silence(self) -> None:
-        self._stream.limit_silence()
-
-    def close(self) -> None:
-        self._stream.close()
-
     def _end(self) -> bytes:
         """The end of the stream. Raises ConnectionLost if the WebSocket broke."""
         error = self._protocol.parser_exc
@@ -197,7 +181,7 @@ class WebSocketStream:
             self._out += data
         while self._out:
             with memoryview(self._out) as waiting:
-                sent = self._stream.write(waiting)
+                sent = super().write(waiting)
             if not sent:
                 return
             del self._out[:sent]

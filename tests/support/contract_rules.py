@@ -971,7 +971,7 @@ RULES = [
     Broken(
         "7.1",
         "a pump that fails unexpectedly fails its task",
-        "transport.pump:Pump._run",
+        "transport.connection:Pump._run",
         "self.failure = DeliveryError(f'{self._thread.name} failed unexpectedly: {error!r}')",
         "pass",
         "faults/test_threads.py::test_the_pump_of_a_task_that_sends",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from support.waiting import PATIENCE
 
-__all__ = ["tcp_server", "unused_port"]
+__all__ = ["says", "tcp_server", "unused_port"]
 
 
 def unused_port() -> int:
@@ -18,6 +18,19 @@ def unused_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
+
+
+def says(*answers: bytes) -> Callable[[socket.socket], None]:
+    """Answers each read with the next of these, and then nothing, until the client leaves."""
+
+    def serve(connection: socket.socket) -> None:
+        for answer in answers:
+            connection.recv(1 << 16)
+            connection.sendall(answer)
+        while connection.recv(1 << 16):
+            pass
+
+    return serve
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from spark_stomp.locations import resolve
 from spark_stomp.receiver.spill import SpillFile
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.status_files import StatusFile
-from spark_stomp.transport import tls
 
 KEYS = [MessageKey("/queue/a", b"ID:1", b"d" * 16)]
 PRECIOUS = b"nothing of ours"
@@ -114,17 +113,6 @@ class TestModes:
         status = os.fstat(spill._segments[0].file.descriptor)
         spill.close()
         assert (stat.S_IMODE(status.st_mode) & 0o077, status.st_nlink, list(tmp_path.iterdir())) == (0, 0, [])
-
-    def test_a_key_that_needs_a_file_for_a_moment(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delattr("os.memfd_create", raising=False)
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        with tls._as_file("-----BEGIN PRIVATE KEY-----") as path:
-            assert path is not None
-            found = modes(tmp_path)
-        assert set(found.values()) == {0o600, 0o700}
-        assert list(tmp_path.iterdir()) == []
 
 
 class TestPlantedLinks:

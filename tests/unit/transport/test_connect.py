@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 import time
 import traceback
 
 import pytest
 from support.fronts import websocket_front
 from support.options import source_options
-from support.tcp import tcp_server, unused_port
+from support.tcp import says, tcp_server, unused_port
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -112,12 +111,7 @@ def test_a_broker_that_quotes_connect_does_not_give_its_secrets_away(answer: byt
     secret, token = "s3cret\\:word", "t0ken value"
     shown = {b"raw": secret.encode(), b"escaped": rb"s3cret\\\cword", b"token": token.encode()}
 
-    def serve(connection: socket.socket) -> None:
-        connection.recv(1000)
-        connection.sendall(answer % shown)
-        connection.recv(1000)
-
-    with tcp_server(serve) as port, pytest.raises(StompError) as refused:
+    with tcp_server(says(answer % shown)) as port, pytest.raises(StompError) as refused:
         connect(
             f"stomp://127.0.0.1:{port}",
             login="ada",
@@ -142,12 +136,7 @@ def test_a_broker_that_quotes_connect_does_not_give_its_secrets_away(answer: byt
     ],
 )
 def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
-    def serve(connection: socket.socket) -> None:
-        connection.recv(1000)
-        connection.sendall(answer % {b"secret": b"s3cretword"})
-        connection.recv(1000)
-
-    with tcp_server(serve) as port, pytest.raises(StompError) as refused:
+    with tcp_server(says(answer % {b"secret": b"s3cretword"})) as port, pytest.raises(StompError) as refused:
         options = source_options(f"stomp://127.0.0.1:{port}", login="ada", password="s3cretword")
         with open_connection(options.connection) as connection:
             connection.await_receipt("r", PATIENCE, "SUBSCRIBE")
@@ -157,12 +146,9 @@ def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
 
 
 def test_a_client_id_in_use_is_known_whatever_the_password() -> None:
-    def serve(connection: socket.socket) -> None:
-        connection.recv(1000)
-        connection.sendall(b"ERROR\nmessage:Client: c already connected\n\n\0")
-        connection.recv(1000)
-
-    with tcp_server(serve) as port, pytest.raises(ClientIdInUse, match=r"clientId c .*: \*\*\*: c already"):
+    used = b"ERROR\nmessage:Client: c already connected\n\n\0"
+    told = pytest.raises(ClientIdInUse, match=r"clientId c .*: \*\*\*: c already")
+    with tcp_server(says(used)) as port, told:
         connect(f"stomp://127.0.0.1:{port}", clientId="c", login="ada", password="Client")
 
 
@@ -171,21 +157,11 @@ def test_no_common_version() -> None:
         connect(broker.url, acceptVersions="1.2")
 
 
-def test_nobody_there() -> None:
-    with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1"):
-        connect(f"stomp://127.0.0.1:{unused_port()}")
-
-
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"220 mail ready\r\n", b"\x16\x03\x01\n", b"-ERR\r\n"]
 )
 def test_a_server_of_another_kind(answer: bytes) -> None:
-    def serve(connection: socket.socket) -> None:
-        connection.recv(1000)
-        connection.sendall(answer)
-        connection.recv(1000)
-
-    with tcp_server(serve) as port, pytest.raises(NotStompServer, match=f"127.0.0.1:{port}"):
+    with tcp_server(says(answer)) as port, pytest.raises(NotStompServer, match=f"127.0.0.1:{port}"):
         connect(f"stomp://127.0.0.1:{port}", connectTimeout="5s")
 
 
@@ -195,12 +171,9 @@ def test_a_server_that_hangs_up_at_once() -> None:
 
 
 def test_a_server_that_says_nothing_costs_the_timeout_and_no_more() -> None:
-    over = threading.Event()
     begun = time.monotonic()
-    with tcp_server(lambda connection: over.wait(20) and None) as port:
-        with pytest.raises(ConnectTimeout, match=r"connectTimeout \(0.5s\)"):
-            connect(f"stomp://127.0.0.1:{port}", connectTimeout="500ms")
-        over.set()
+    with tcp_server(says()) as port, pytest.raises(ConnectTimeout, match=r"connectTimeout \(0.5s\)"):
+        connect(f"stomp://127.0.0.1:{port}", connectTimeout="500ms")
     assert 0.5 <= time.monotonic() - begun < 5
 
 
@@ -225,12 +198,8 @@ class TestClientIdInUse:
     WORDS = b"Broker: b - Client: ada already connected from tcp://127.0.0.1:5"
 
     def refused(self, words: bytes, **options: object) -> LoginRefused:
-        def serve(connection: socket.socket) -> None:
-            connection.recv(1000)
-            connection.sendall(b"ERROR\nmessage:" + words.replace(b":", b"\\c") + b"\n\n\0")
-            connection.recv(1000)
-
-        with tcp_server(serve) as port, pytest.raises(LoginRefused) as refusal:
+        answer = b"ERROR\nmessage:" + words.replace(b":", b"\\c") + b"\n\n\0"
+        with tcp_server(says(answer)) as port, pytest.raises(LoginRefused) as refusal:
             connect(f"stomp://127.0.0.1:{port}", **options)
         return refusal.value
 

@@ -8,16 +8,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support.certificates import Authority
 from support.fronts import websocket_front
 from support.hostile.broker import hostile_broker
 from support.hostile.websockets import connects_at_once
 from support.options import source_options
-from support.tcp import tcp_server
+from support.tcp import says, tcp_server
 from support.waiting import PATIENCE, wait_until
 from websockets.sync.server import ServerConnection
 from websockets.sync.server import serve as websocket_server
@@ -29,6 +27,7 @@ from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.websocket import split_frames
 
 QUEUE = "/queue/a"
+CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
 BODIES = [b"", b"text", b"\0\1\2", b"caf\xe9", b"\n\n", b"x" * 1_000_000]
 
 
@@ -72,15 +71,6 @@ def test_messages_of_every_sort(devbroker: DevBroker, url: str) -> None:
     wait_until(lambda: devbroker.queue(QUEUE).acked == len(BODIES), what="the ACKs")
 
 
-def test_over_tls(devbroker: DevBroker, tmp_path: Path) -> None:
-    authority = Authority(tmp_path, "good")
-    with (
-        websocket_front(devbroker.port, authority.issue().server_context()) as port,
-        connected(f"wss://127.0.0.1:{port}/ws", tlsCaFile=authority.ca_file) as connection,
-    ):
-        round_trip(connection)
-
-
 def test_every_frame_and_heartbeat_is_a_message_of_its_own(
     devbroker: DevBroker, url: str, received: list[str | bytes]
 ) -> None:
@@ -108,13 +98,13 @@ def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> Non
 
 def test_heartbeats_in_both_directions() -> None:
     with (
-        DevBroker(heartbeat=(1000, 1000)) as broker,
+        DevBroker(heartbeat=(300, 300)) as broker,
         websocket_front(broker.port) as port,
-        connected(f"ws://127.0.0.1:{port}/ws", heartbeat="1s,1s") as connection,
+        connected(f"ws://127.0.0.1:{port}/ws", heartbeat="300ms,300ms") as connection,
     ):
-        deadline = time.monotonic() + 4
+        deadline = time.monotonic() + 1.5
         while time.monotonic() < deadline:
-            connection.poll(0.5)
+            connection.poll(0.1)
         assert broker.connections == 1
 
 
@@ -134,30 +124,17 @@ def test_the_end_of_the_connection_is_noticed(devbroker: DevBroker, url: str) ->
 
 
 def test_a_refused_upgrade_says_what_the_server_said() -> None:
-    def serve(connection: socket.socket) -> None:
-        connection.recv(4096)
-        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-        connection.recv(4096)
-
-    with tcp_server(serve) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
+    with tcp_server(refuses) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
         connected(f"ws://127.0.0.1:{port}")
 
 
 def test_a_server_of_another_kind() -> None:
-    def serve(connection: socket.socket) -> None:
-        connection.recv(4096)
-        connection.sendall(b"CONNECTED\nversion:1.2\n\n\0")
-
-    with tcp_server(serve) as port, pytest.raises(NotStompServer):
+    with tcp_server(says(CONNECTED)) as port, pytest.raises(NotStompServer):
         connected(f"ws://127.0.0.1:{port}", connectTimeout="3s")
 
 
 def test_a_silent_server_costs_the_timeout() -> None:
-    def serve(connection: socket.socket) -> None:
-        while connection.recv(4096):
-            pass
-
-    with tcp_server(serve) as port, pytest.raises(ConnectTimeout, match="WebSocket"):
+    with tcp_server(says()) as port, pytest.raises(ConnectTimeout, match="WebSocket"):
         connected(f"ws://127.0.0.1:{port}", connectTimeout="500ms")
 
 
@@ -208,13 +185,9 @@ def test_frames_are_split_where_they_end() -> None:
 
 
 def test_what_the_server_says_is_quoted_in_short() -> None:
-    def serve(connection: socket.socket) -> None:
-        connection.recv(4096)
-        said = b"x" * 5_000
-        connection.sendall(b"HTTP/1.1 101 ok\r\nConnection: Upgrade\r\nUpgrade: %b\r\n\r\n" % said)
-        connection.recv(4096)
-
-    with tcp_server(serve) as port, pytest.raises(NotStompServer, match="no WebSocket for STOMP") as refused:
+    answer = b"HTTP/1.1 101 ok\r\nConnection: Upgrade\r\nUpgrade: %b\r\n\r\n" % (b"x" * 5_000)
+    said = pytest.raises(NotStompServer, match="no WebSocket for STOMP")
+    with tcp_server(says(answer)) as port, said as refused:
         connected(f"ws://127.0.0.1:{port}/")
     assert len(str(refused.value)) < 400
 
@@ -223,9 +196,7 @@ TOKEN = "tops3cret/token"
 QUERY = "?region=x&token=tops3cret%2Ftoken"
 
 
-def refuses(connection: socket.socket) -> None:
-    connection.recv(4096)
-    connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+refuses = says(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
 
 
 def quotes(connection: socket.socket) -> None:
@@ -236,12 +207,7 @@ def quotes(connection: socket.socket) -> None:
     connection.recv(4096)
 
 
-def says_nothing(connection: socket.socket) -> None:
-    while connection.recv(4096):
-        pass
-
-
-@pytest.mark.parametrize("serve", [refuses, quotes, says_nothing, lambda connection: connection.close()])
+@pytest.mark.parametrize("serve", [refuses, quotes, says(), lambda connection: connection.close()])
 def test_a_token_in_the_address_is_sent_and_not_shown(serve: Callable[[socket.socket], None]) -> None:
     with tcp_server(serve) as port, pytest.raises(StompError, match=r"127\.0\.0\.1") as refused:
         connected(f"ws://127.0.0.1:{port}/ws{QUERY}", connectTimeout="500ms")
@@ -260,7 +226,7 @@ def test_one_large_message_is_not_held() -> None:
 
     def serve(peer: ServerConnection) -> None:
         peer.recv()
-        peer.send(b"CONNECTED\nversion:1.2\n\n\0")
+        peer.send(CONNECTED)
         peer.recv()
         peer.send(b"ERROR\nmessage:no\n\n%b\0" % (b"x" * (4 << 20)))
 
