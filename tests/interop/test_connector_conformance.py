@@ -169,14 +169,6 @@ class TestLooking:
         broker.wait_for(queue, ready=30, unacked=0)
         drain(broker, queue, 30)
 
-    def test_shows_more_than_a_broker_sends_un_acked_by_itself(self, broker: Broker, queue: str) -> None:
-        many = [b"%d" % number for number in range(1200)]
-        send(broker, queue, many)
-        assert look(broker, queue, maxMessages=1200) == many
-        assert look(broker, queue, maxMessages=1100) == many[:1100]
-        broker.wait_for(queue, ready=1200, unacked=0)
-        drain(broker, queue, 1200)
-
     def test_shows_all_of_many_or_fails(self, broker: Broker, queue: str) -> None:
         many = [b"%d" % number for number in range(2500)]
         send(broker, queue, many)

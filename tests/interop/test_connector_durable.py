@@ -204,14 +204,3 @@ def test_a_topic_without_a_name_is_refused(broker: Broker, topic: str) -> None:
         assert bodies(query.gather(len(BODIES))) == BODIES
         query.commit()
         broker.wait_for(topic, ready=0, unacked=0)
-
-
-@on_every_broker
-def test_it_is_gone_once_it_is_deleted(broker: Broker, topic: str, client: str) -> None:
-    made(broker, topic, client)
-    send(broker, topic, BODIES)
-    broker.wait_for(topic, ready=len(BODIES))
-    broker.delete_durable(topic, client, "sub")
-    broker.wait_for(topic, ready=0)
-    send(broker, topic, BODIES)
-    made(broker, topic, client)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from support.spark import Recorder, Running, classic_only, drains, single_batch, stomp_stream
+from support.spark import Recorder, Running, classic_only, single_batch, stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -33,17 +33,6 @@ def test_default_trigger_acks_an_idle_queues_only_batch(
         running.wait(lambda: running.committed(0), what="the commit of batch 0")
         wait_until(lambda: everything_acked(devbroker), what="the ACK of the only batch")
     assert sorted(seen.bodies) == sorted(BODIES)
-
-
-@drains
-def test_available_now_acks_its_last_batch(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    seen = Recorder()
-    frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=20)
-    with Running(frame, tmp_path, seen, availableNow=True) as running:
-        running.finish()
-        wait_until(lambda: everything_acked(devbroker), what="the ACK of the last batch")
-    assert [len(batch) for batch in seen.batches.values()] == [20, 20, 10]
 
 
 @pytest.mark.rule("1.5", "5.1")

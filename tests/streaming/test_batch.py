@@ -44,19 +44,6 @@ def test_a_look_without_browsing_gives_everything_back(spark: SparkSession, devb
     assert devbroker.queue(QUEUE).acked == 0
 
 
-@pytest.mark.parametrize("broker", ["auto", "generic"])
-def test_a_look_takes_at_most_max_messages(spark: SparkSession, devbroker: DevBroker, broker: str) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    reader = spark.read.format("stomp").option("url", devbroker.url).option("broker", broker)
-    frame = reader.option("maxMessages", 7).load(QUEUE).select(COLUMNS)
-    assert_df_equality(frame, orders(spark, QUEUE, BODIES[:7]), ignore_nullable=True)
-
-
-def test_an_empty_queue_is_an_empty_frame(spark: SparkSession, devbroker: DevBroker) -> None:
-    reader = spark.read.format("stomp").option("url", devbroker.url).option("idleTimeout", "500ms")
-    assert reader.load("/queue/empty").count() == 0
-
-
 def test_every_column_arrives_at_the_broker(spark: SparkSession, devbroker: DevBroker) -> None:
     rows = [
         (b"\x00binary\xff", "/queue/a", "application/octet-stream", {"colour": "blue:green\n"}),
@@ -106,33 +93,9 @@ class TestFailures:
         with pytest.raises(Exception, match=r"\[STOMP_RECEIPT_TIMEOUT\].*/queue/orders"):
             writer.options(receiptTimeout="1s", blockedTimeout="1s").mode("append").save()
 
-    def test_a_refused_destination(self, spark: SparkSession) -> None:
-        frame = spark.createDataFrame([(b"one",)], "body binary")
-        with DevBroker(refuse=("/queue/forbidden",)) as broker:
-            writer = frame.write.format("stomp").option("url", broker.url)
-            with pytest.raises(Exception, match=r"\[STOMP_DESTINATION_REFUSED\].*/queue/forbidden"):
-                writer.option("destination", "/queue/forbidden").mode("append").save()
-
-    def test_overwrite(self, spark: SparkSession, devbroker: DevBroker) -> None:
-        frame = spark.createDataFrame([(b"one",)], "body binary")
-        writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", QUEUE)
-        with pytest.raises(Exception, match=r"\[STOMP_UNSUPPORTED\].*append"):
-            writer.mode("overwrite").save()
-
     def test_complete_mode(self, spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
         counts = stomp_stream(spark, devbroker.url, QUEUE).groupBy("body").count().select("body")
         writer = counts.writeStream.format("stomp").option("url", devbroker.url).outputMode("complete")
         query = writer.option("destination", QUEUE).option("checkpointLocation", str(tmp_path)).start()
         with pytest.raises(Exception, match=r"\[STOMP_UNSUPPORTED\].*update"):
             query.awaitTermination(int(PATIENCE))
-
-    def test_a_column_that_the_sink_does_not_have(self, spark: SparkSession, devbroker: DevBroker) -> None:
-        frame = spark.createDataFrame([(b"one", 5)], "body binary, colour int")
-        writer = frame.write.format("stomp").option("url", devbroker.url).option("destination", QUEUE)
-        with pytest.raises(Exception, match=r"\[STOMP_SCHEMA_INVALID\].*colour"):
-            writer.mode("append").save()
-
-    def test_a_row_without_destination(self, spark: SparkSession, devbroker: DevBroker) -> None:
-        frame = spark.createDataFrame([(b"one", None)], "body binary, destination string")
-        with pytest.raises(Exception, match=r"\[STOMP_SINK_ROW_INVALID\]"):
-            frame.write.format("stomp").option("url", devbroker.url).mode("append").save()

@@ -69,14 +69,3 @@ def test_the_recipe_routes_them_to_a_dead_letter_queue(
     assert bytes(dead.body).endswith(b"\n\nbad\0") and NUL in bytes(dead.body)
     assert dead.headers["x-from"] == QUEUE and dead.headers["x-message-id"].startswith("ID:")
     assert dead.headers["x-reason"].startswith("[STOMP_FRAME_MALFORMED] a NUL")
-
-
-@pytest.mark.rule("7.8")
-@pytest.mark.parametrize("key", ["onMalformed", "bodyDecodeErrors"])
-def test_the_schema_must_name_the_column(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, key: str
-) -> None:
-    frame = stomp_stream(spark, devbroker.url, QUEUE, schema="body string", **{key: "column"})
-    with Running(frame, tmp_path, Recorder()) as running:
-        text = running.failure()
-    assert "[STOMP_OPTIONS_INVALID]" in text and "malformed" in text

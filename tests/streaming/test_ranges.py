@@ -42,30 +42,6 @@ def test_two_actions_in_one_batch_see_identical_rows(
 
 
 @pytest.mark.rule("2.1")
-def test_a_task_that_fails_once_gives_each_message_once(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, BODIES)
-    seen = Recorder()
-    attempts = spark.sparkContext.accumulator(0)
-
-    @udf("binary")
-    def failing_once(body):  # type: ignore[no-untyped-def]  # Spark reads annotations as pandas types
-        context = TaskContext.get()
-        if context is not None and context.attemptNumber() == 0 and body == BODIES[150]:
-            attempts.add(1)
-            raise RuntimeError("this task fails the first time")
-        return body
-
-    frame = stomp_stream(spark, devbroker.url, QUEUE)
-    with Running(frame.select(failing_once("body").alias("body")), tmp_path, seen) as running:
-        running.wait(lambda: len(seen.bodies) >= len(BODIES), what="the backlog")
-        running.wait(lambda: devbroker.queue(QUEUE).depth == 0, what="its ACKs")
-    assert seen.bodies == BODIES
-    assert devbroker.queue(QUEUE).delivered == len(BODIES)
-
-
-@pytest.mark.rule("2.1")
 def test_tasks_side_by_side_give_each_message_once_and_in_order(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from support.spark import Recorder, Running, drains, stomp_stream
-from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -18,11 +17,8 @@ QUEUE = "/queue/orders"
 BODIES = [b"order %d" % number for number in range(3_000)]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_connections_that_break_at_random(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, seed: int
-) -> None:
-    chance = random.Random(seed)
+def test_connections_that_break_at_random(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
+    chance = random.Random(1)
     devbroker.publish_many(QUEUE, BODIES[:1_000])
     seen = Recorder()
     frame = stomp_stream(spark, devbroker.url, QUEUE, receivers=2, maxMessagesPerTrigger=200)
@@ -45,28 +41,6 @@ def test_connections_that_break_at_random(
 def _reached(broker: DevBroker, delivered: int) -> bool:
     view = broker.queue(QUEUE)
     return view.delivered >= delivered or view.depth == 0
-
-
-def test_a_batch_in_flight_survives_its_connection(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, BODIES[:50])
-    seen = Recorder()
-    broken: list[int] = []
-
-    def write(batch, batch_id: int) -> None:  # type: ignore[no-untyped-def]
-        seen(batch, batch_id)
-        if not broken:
-            broken.append(batch_id)
-            devbroker.drop_connections()
-            wait_until(lambda: devbroker.queue(QUEUE).redelivered == 50, what="the redelivery")
-            # A second look at the same range, from a window whose connection is gone.
-            assert batch.count() == 50
-
-    with Running(stomp_stream(spark, devbroker.url, QUEUE), tmp_path, write) as running:
-        running.wait(lambda: devbroker.queue(QUEUE).acked == 50, what="the ACKs")
-    assert sorted(seen.bodies) == sorted(BODIES[:50])
-    assert devbroker.queue(QUEUE).depth == 0
 
 
 @drains

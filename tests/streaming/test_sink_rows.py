@@ -68,19 +68,6 @@ def test_a_batch_with_a_row_that_cannot_be_sent_is_not_tried_again(
     assert len(devbroker.bodies(QUEUE)) == 200
 
 
-def test_a_stream_with_such_a_row_fails_and_its_batch_is_not_committed(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, [b"1", b"2"])
-    rows = stomp_stream(spark, devbroker.url, QUEUE).selectExpr(
-        "body", "IF(body = '2', '', '/queue/b') AS destination"
-    )
-    with pytest.raises(Exception, match=r"\[STOMP_SINK_ROW_INVALID\].*it has no destination"):
-        stream(rows, tmp_path, url=devbroker.url)
-    assert devbroker.bodies(OTHER) == []
-    assert list((tmp_path / "commits").glob("[0-9]*")) == []
-
-
 def test_columns_that_options_name(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
     """On Spark 4.0 rows come one by one, and their types are made into Arrow here."""
     devbroker.publish_many(QUEUE, [b"1"])

@@ -18,7 +18,7 @@ QUEUE = "/queue/orders"
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("rounds", [8, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(20, marks=pytest.mark.soak)])
 def test_stops_right_after_a_batch(
     spark: SparkSession, devbroker: DevBroker, tmp_path: Path, rounds: int
 ) -> None:

@@ -22,68 +22,6 @@ def bodies(count: int, size: int = 0) -> list[bytes]:
     return [b"%06d" % number + b"x" * size for number in range(count)]
 
 
-@pytest.mark.core
-def test_a_prefetch_smaller_than_the_backlog_is_no_standstill(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, bodies(1_000))
-    seen = Recorder()
-    frame = stomp_stream(spark, devbroker.url, QUEUE, prefetch=100)
-    with Running(frame, tmp_path, seen) as running:
-        running.wait(lambda: len(seen.bodies) >= 1_000, what="the whole backlog")
-        running.wait(lambda: devbroker.queue(QUEUE).depth == 0, what="its ACKs")
-    assert sorted(seen.bodies) == bodies(1_000)
-    assert max(map(len, seen.batches.values())) <= 100
-
-
-@drains
-def test_messages_and_bytes_limit_together(spark: SparkSession, devbroker: DevBroker, tmp_path: Path) -> None:
-    devbroker.publish_many(QUEUE, bodies(60, size=2_000))
-    devbroker.publish_many(QUEUE, bodies(60))
-    seen = Recorder()
-    frame = stomp_stream(
-        spark, devbroker.url, QUEUE, maxMessagesPerTrigger=30, maxBytesPerTrigger="50k", prefetch=200
-    )
-    with Running(frame, tmp_path, seen, availableNow=True) as running:
-        running.finish()
-    batches = list(seen.batches.values())
-    assert len(seen.bodies) == 120
-    # Frames are counted with their headers, so a batch of large messages is a little below the limit.
-    assert all(sum(map(len, batch)) <= 50 * 1024 for batch in batches)
-    assert 20 <= len(batches[0]) < 30
-    assert max(map(len, batches)) == 30
-
-
-@drains
-def test_a_minimum_holds_back_and_the_delay_lets_go(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    seen = Recorder()
-    frame = stomp_stream(spark, devbroker.url, QUEUE, minMessagesPerTrigger=50, maxTriggerDelay="3s")
-    with Running(frame, tmp_path, seen) as running:
-        running.wait(lambda: devbroker.connections == 1, what="the subscription")
-        begun = time.monotonic()
-        devbroker.publish_many(QUEUE, bodies(10))
-        running.wait(lambda: seen.bodies, what="the batch after the delay")
-        assert time.monotonic() - begun >= 3
-        assert seen.bodies == bodies(10)
-        devbroker.publish_many(QUEUE, bodies(50))
-        running.wait(lambda: len(seen.bodies) == 60, what="the batch at the minimum")
-
-
-@pytest.mark.rule("5.2")
-def test_a_minimum_above_the_window_is_met_by_the_full_window(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, bodies(100))
-    seen = Recorder()
-    frame = stomp_stream(
-        spark, devbroker.url, QUEUE, prefetch=25, minMessagesPerTrigger=60, maxTriggerDelay="10m"
-    )
-    with Running(frame, tmp_path, seen) as running:
-        running.wait(lambda: len(seen.bodies) == 100, what="the backlog, window by window")
-
-
 @pytest.mark.rule("5.6")
 @drains
 def test_available_now_ends_while_producers_keep_sending(
@@ -98,12 +36,12 @@ def test_available_now_ends_while_producers_keep_sending(
     producer = threading.Thread(target=produce)
     producer.start()
     seen = Recorder()
-    frame = stomp_stream(spark, devbroker.url, QUEUE, maxDrainTime="6s", idleTimeout="2s")
+    frame = stomp_stream(spark, devbroker.url, QUEUE, maxDrainTime="3s", idleTimeout="1s")
     try:
         begun = time.monotonic()
         with Running(frame, tmp_path, seen, availableNow=True) as running:
             running.finish()
-        assert time.monotonic() - begun >= 5
+        assert time.monotonic() - begun >= 2
     finally:
         done.set()
         producer.join()

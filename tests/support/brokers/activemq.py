@@ -97,9 +97,6 @@ class ActiveMQ(Broker):
         (queue,) = self._jolokia.read_all(bean, "QueueSize", "InFlightCount") or [_NO_QUEUE]
         return Standing(queue["QueueSize"] - queue["InFlightCount"], queue["InFlightCount"])
 
-    def delete_durable(self, topic: str, client: str, name: str) -> None:
-        self._jolokia.call(_BEAN, "destroyDurableSubscriber(java.lang.String,java.lang.String)", client, name)
-
     def _configure(self) -> None:
         self.port, self.tls_port, jolokia = free_ports(3)
         self._jolokia = Jolokia(jolokia)

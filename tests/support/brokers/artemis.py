@@ -76,10 +76,6 @@ class Artemis(Broker):
         bean = 'org.apache.activemq.artemis:broker="localhost"'
         self._jolokia.call(bean, "createQueue(java.lang.String)", json.dumps(settings))
 
-    def delete_durable(self, topic: str, client: str, name: str) -> None:
-        bean = 'org.apache.activemq.artemis:broker="localhost"'
-        self._jolokia.call(bean, "destroyQueue(java.lang.String)", f"{client}.{name}@{topic}")
-
     # Addresses of one kind only, below which nothing is created.
     multicast, anycast = "fixed.multicast", "fixed.anycast"
 

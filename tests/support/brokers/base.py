@@ -109,10 +109,6 @@ class Broker(ABC):
         Of a topic: what its subscriptions hold, all together.
         """
 
-    @abstractmethod
-    def delete_durable(self, topic: str, client: str, name: str) -> None:
-        """Delete the durable subscription by the broker's own means, as docs/brokers.md tells."""
-
     @property
     def crash_safe(self) -> dict[str, str]:
         """SEND and SUBSCRIBE headers by which a queue keeps what was confirmed when the broker is killed."""

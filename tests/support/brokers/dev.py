@@ -6,13 +6,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.options import parse_source_options
 from spark_stomp.protocol import Limits
-from spark_stomp.transport import open_connection
 from support.brokers.base import HOST, Broker, Standing
 from support.certificates import Authority
 from support.fronts import tls_front, websocket_front
-from support.waiting import PATIENCE
 
 __all__ = ["DevelopmentBroker"]
 
@@ -81,12 +78,3 @@ class DevelopmentBroker(Broker):
         views = of_topic if destination.startswith("/topic/") else [self._broker.queue(destination)]
         unacked = sum(view.unacked for view in views)
         return Standing(sum(view.depth for view in views) - unacked, unacked)
-
-    def delete_durable(self, topic: str, client: str, name: str) -> None:
-        named = (("durable-subscription-name", name),)
-        options = parse_source_options(self.options(destination=topic, clientId=client)).connection
-        with open_connection(options) as connection:
-            connection.session.subscribe("0", topic, headers=named)
-            connection.session.unsubscribe("0", headers=named, receipt="gone")
-            connection.await_receipt("gone", PATIENCE, "UNSUBSCRIBE")
-            connection.disconnect(5)

@@ -114,13 +114,6 @@ class RabbitMQ(Broker):
             return Standing(-1, -1)
         return Standing(int(ready), int(unacked))
 
-    def delete_durable(self, topic: str, client: str, name: str) -> None:
-        columns = ("source_name", "routing_key", "destination_name")
-        listed = self._control("list_bindings", "--quiet", *columns)
-        key = topic.removeprefix("/topic/")
-        (queue,) = re.findall(rf"^amq\.topic\t{re.escape(key)}\t(\S+)$", listed, re.MULTILINE)
-        self._control("delete_queue", queue)
-
     def change_password(self, login: str, password: str) -> None:
         self.evaluate(
             f'rabbit_auth_backend_internal:change_password(<<"{login}">>, <<"{password}">>, <<"test">>).'
