@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from support.waiting import wait_until
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
     JournalDamaged,
-    JournalInUse,
     JournalMismatch,
     JournalMissing,
     JournalTrimmed,
@@ -135,14 +133,6 @@ class TestReplay:
         assert bodies(rows) == texts(0, 30)
         query.run.commit()  # type: ignore[union-attr]
         emptied(devbroker)
-
-    @pytest.mark.rule("J.2")
-    def test_two_actions_see_the_same(self, query: Query, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 30))
-        run = query.begin()
-        rows = run.gather(30)
-        devbroker.drop_connections()
-        assert run.read() == rows
 
 
 class TestRestartedOtherwise:
@@ -272,6 +262,13 @@ class TestRefused:
         assert devbroker.connects == connects
 
     @pytest.mark.rule("J.13")
+    def test_the_option_that_was_left_out_with_nothing_planned(self, begun: Query) -> None:
+        begun.planned = None
+        run = begun.begin(journal=None, ackAfter=None)
+        with pytest.raises(JournalMissing, match="the option journal is not set"):
+            run.reader.latestOffset(run.start, None)
+
+    @pytest.mark.rule("J.13")
     def test_a_first_batch_whose_journal_is_gone_after_another_call(self, orphan: Query) -> None:
         run = orphan.begin()
         run.reader.latestOffset(run.reader.initialOffset(), None)
@@ -289,13 +286,6 @@ class TestRefused:
         run = begun.begin(failOnDataLoss="false")
         assert texts(10, 10)[2] not in bodies(run.read())
         assert "lost" in caplog.text
-
-    @pytest.mark.rule("J.13")
-    def test_the_option_that_was_left_out_with_nothing_planned(self, begun: Query) -> None:
-        begun.planned = None
-        run = begun.begin(journal=None, ackAfter=None)
-        with pytest.raises(JournalMissing, match="the option journal is not set"):
-            run.reader.latestOffset(run.start, None)
 
     @pytest.mark.rule("J.13")
     def test_the_journal_of_another_query(self, begun: Query, devbroker: DevBroker, tmp_path: Path) -> None:
@@ -383,17 +373,6 @@ class TestRefused:
         with pytest.raises(JournalTrimmed, match="the checkpoint is an older copy"):
             run.reader.latestOffset(run.start, None)
 
-    @pytest.mark.rule("J.15")
-    def test_a_second_query_on_the_same_journal(
-        self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("spark_stomp.journal.local.journal.LocalJournal.__init__.__defaults__", (0.2,))
-        devbroker.publish_many(QUEUE, texts(0, 3))
-        query.begin().gather(3)
-        rival = Run({"url": devbroker.url, "destination": OTHER}, **query.options)
-        with pytest.raises(JournalInUse):
-            rival.reader.latestOffset(rival.start, None)
-
     def test_a_place_that_takes_nothing(self, devbroker: DevBroker, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         devbroker.publish_many(QUEUE, texts(0, 3))
@@ -427,18 +406,6 @@ class TestBeyondTheUnackedWindow:
         assert sum(path.stat().st_size for path in query.journal.glob("*.segment")) < 12_000
 
 
-def test_a_connection_cut_gives_no_second_row(query: Query, devbroker: DevBroker) -> None:
-    devbroker.publish_many(QUEUE, texts(0, 40))
-    run = query.begin()
-    run.gather(40)
-    devbroker.drop_connections()
-    devbroker.publish_many(QUEUE, texts(40, 5))
-    run.commit()
-    assert bodies(run.take(5)) == texts(40, 5)
-    run.commit()
-    emptied(devbroker)
-
-
 @pytest.mark.rule("J.10")
 def test_acks_that_the_broker_never_saw_need_no_further_batch(devbroker: DevBroker, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
@@ -460,17 +427,6 @@ def test_acks_that_the_broker_never_saw_need_no_further_batch(devbroker: DevBrok
     run = query.begin()
     assert run.reader.latestOffset(run.start, None) == run.start
     emptied(devbroker)
-    query.end()
-
-
-def test_where_ids_are_not_stable_the_risk_of_second_rows_is_said(
-    devbroker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    query = Query(devbroker, tmp_path)
-    devbroker.publish_many(QUEUE, texts(0, 3))
-    query.begin(broker="rabbitmq").gather(3)
-    assert "idHeader" in caplog.text
     query.end()
 
 

@@ -67,12 +67,6 @@ def test_poison(mode: str, broker_pool: BrokerPool, engine: Engine, tmp_path: Pa
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("cell", cells(), ids=str)
-def test_all_with_poison(cell: Cell, broker_pool: BrokerPool, engine: Engine, tmp_path: Path) -> None:
-    check(cell, run_cell(cell, broker_pool.get("devbroker"), engine, tmp_path, poison=True))
-
-
-@pytest.mark.soak
 @pytest.mark.broker
 @pytest.mark.parametrize("name", ["activemq", "rabbitmq"])
 @pytest.mark.parametrize("cell", sample(), ids=str)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -94,16 +93,6 @@ def test_without_a_fault_bytes_pass_both_ways(client: socket.socket, server: Ech
     assert (proxy.passed(Way.TO_BROKER), proxy.passed(Way.TO_CLIENT)) == (4, 4)
 
 
-def test_cut_ends_what_stands_and_lets_new_ones_in(client: socket.socket, proxy: FaultProxy) -> None:
-    proxy.cut()
-    assert ended(client)
-    wait_until(lambda: proxy.connections == 0, what="the end")
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as again:
-        again.sendall(b"ping")
-        assert again.recv(10) == b"pong"
-    assert proxy.accepted == 2
-
-
 def test_refuse_lets_nobody_in_until_it_is_healed(client: socket.socket, proxy: FaultProxy) -> None:
     proxy.refuse()
     assert ended(client)
@@ -113,36 +102,6 @@ def test_refuse_lets_nobody_in_until_it_is_healed(client: socket.socket, proxy: 
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as again:
         again.sendall(b"ping")
         assert again.recv(10) == b"pong"
-
-
-def test_a_target_that_is_away_ends_the_connection(proxy: FaultProxy, server: Echo) -> None:
-    server.close()
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as refused:
-        assert ended(refused)
-
-
-def test_the_end_of_one_side_ends_the_other(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
-    client.sendall(b"ping")
-    assert client.recv(10) == b"pong"
-    server.close()
-    assert ended(client)
-    wait_until(lambda: proxy.connections == 0, what="the end")
-
-
-def test_delay_holds_every_answer_back(client: socket.socket, proxy: FaultProxy) -> None:
-    proxy.delay(0.1)
-    begun = time.monotonic()
-    client.sendall(b"ping")
-    assert client.recv(10) == b"pong"
-    assert time.monotonic() - begun >= 0.2
-
-
-def test_throttle_bounds_the_rate(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
-    proxy.throttle(10_000)
-    begun = time.monotonic()
-    client.sendall(b"x" * 3_000)
-    wait_until(lambda: len(server.got) == 3_000, what="all bytes")
-    assert time.monotonic() - begun >= 0.2
 
 
 def test_deaf_takes_everything_and_passes_nothing(
@@ -158,15 +117,6 @@ def test_deaf_takes_everything_and_passes_nothing(
         assert client.recv(10) == late.recv(10) == b"pong"
 
 
-def test_one_way_can_be_held(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
-    proxy.hold(Way.TO_CLIENT)
-    client.sendall(b"ping")
-    wait_until(lambda: server.got == b"ping", what="the bytes")
-    assert is_silent(client)
-    proxy.release()
-    assert client.recv(10) == b"pong"
-
-
 @pytest.mark.parametrize("count", [0, 1, 7, 10])
 def test_cut_after_passes_exactly_so_many_bytes(
     client: socket.socket, server: Echo, proxy: FaultProxy, count: int
@@ -176,21 +126,6 @@ def test_cut_after_passes_exactly_so_many_bytes(
     assert ended(client)
     proxy.wait_tripped()
     wait_until(lambda: server.got == b"0123456789"[:count], what="the bytes before the cut")
-
-
-def test_cut_after_counts_over_several_writes(client: socket.socket, server: Echo, proxy: FaultProxy) -> None:
-    proxy.cut_after(6, *Way)
-    client.sendall(b"ping")
-    assert client.recv(4) == b"pong"
-    assert not proxy.tripped
-    client.sendall(b"ping")
-    assert ended(client)
-    wait_until(lambda: server.got == b"pingpi", what="the bytes before the cut")
-    # Once only.
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE) as again:
-        for _ in range(5):
-            again.sendall(b"ping")
-            assert again.recv(4) == b"pong"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ No Spark: this thread offers, reads and commits as Spark would, in no particular
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -90,7 +89,7 @@ def drain(running: Driver, broker: DevBroker, count: int) -> None:
     wait_until(done, what="the ACKs of everything")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_nothing_is_lost_and_nothing_comes_twice(devbroker: DevBroker, seed: int) -> None:
     chance = random.Random(seed)
     bodies = [b"m%d" % number for number in range(2_000)]
@@ -110,9 +109,8 @@ def test_nothing_is_lost_and_nothing_comes_twice(devbroker: DevBroker, seed: int
     assert sum(count.redelivered for count in counts) >= sum(count.reattached for count in counts)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_without_stable_ids_nothing_is_lost(devbroker: DevBroker, seed: int) -> None:
-    chance = random.Random(seed)
+def test_without_stable_ids_nothing_is_lost(devbroker: DevBroker) -> None:
+    chance = random.Random(0)
     bodies = [b"m%d" % number for number in range(500)]
     with driver(devbroker.url, broker="generic") as running:
         for begin in range(0, len(bodies), 100):
@@ -123,40 +121,6 @@ def test_without_stable_ids_nothing_is_lost(devbroker: DevBroker, seed: int) -> 
         drain(running, devbroker, len(bodies))
     assert set(running.rows) == set(bodies)
     assert devbroker.queue(QUEUE).depth == 0
-
-
-def test_a_server_that_goes_silent_is_left_for_another_connection() -> None:
-    with (
-        DevBroker(heartbeat=(200, 200)) as broker,
-        driver(broker.url, heartbeat="200ms,200ms", connectTimeout="500ms") as running,
-    ):
-        broker.publish(QUEUE, b"one")
-        wait_until(lambda: running.group.statuses()[0].received == 1, what="the message")
-        running.batch(10)
-        broker.faults.answer_nothing = True
-        wait_until(lambda: not running.group.statuses()[0].subscribed, what="the loss")
-        broker.faults.answer_nothing = False
-        # The connections that were not answered hold their messages until they are gone for the broker too.
-        broker.drop_connections()
-        running.commit()
-        wait_until(lambda: broker.queue(QUEUE).acked == 1, what="the ACK")
-    assert running.rows == [b"one"]
-
-
-def test_a_batch_longer_than_the_heartbeats_costs_no_connection() -> None:
-    with (
-        DevBroker(heartbeat=(1000, 1000)) as broker,
-        driver(broker.url, heartbeat="1s,1s", prefetch=5) as running,
-    ):
-        broker.publish_many(QUEUE, [b"m"] * 20)
-        wait_until(lambda: running.group.statuses()[0].window_full, what="a full window")
-        running.batch(5)
-        # The batch takes longer than either side waits for a sign of life.
-        over = time.monotonic() + 4
-        wait_until(lambda: time.monotonic() >= over, what="the end of the batch")
-        drain(running, broker, 20)
-        assert running.group.statuses()[0].connection.reconnects == 0
-    assert broker.connects == 1
 
 
 @pytest.mark.parametrize("scheme", ["stomp+ssl", "ws", "wss"])
@@ -180,39 +144,3 @@ def test_over_every_transport(
         wait_until(lambda: running.group.statuses()[0].counts.reattached == 700, what="the redelivery")
         drain(running, devbroker, len(bodies))
     assert running.rows == bodies
-
-
-def test_the_first_of_two_brokers_is_killed(devbroker: DevBroker) -> None:
-    with DevBroker() as first, driver(f"{first.url},{devbroker.url}") as running:
-        first.publish_many(QUEUE, [b"first"] * 10)
-        devbroker.publish_many(QUEUE, [b"second"] * 10)
-        wait_until(lambda: running.group.statuses()[0].received == 10, what="the messages of the first")
-        running.batch(10)
-        first.stop()
-        drain(running, devbroker, 10)
-    assert running.rows == [b"first"] * 10 + [b"second"] * 10
-
-
-def test_the_exchange_tells_the_counts(devbroker: DevBroker) -> None:
-    devbroker.publish_many(QUEUE, [b"m"] * 3)
-    with driver(devbroker.url) as running:
-        wait_until(lambda: running.group.statuses()[0].received == 3, what="the messages")
-        running.batch(2)
-        devbroker.drop_connections()
-        wait_until(lambda: running.group.statuses()[0].received == 3, what="the redelivery")
-        figures = {
-            "received": 3,
-            "committed": 0,
-            "acked": 0,
-            "reconnects": 1,
-            "redelivered": 3,
-            "reattached": 2,
-            "dropped": 0,
-            "other_body": 0,
-            "doubled": 0,
-        }
-
-        def told() -> bool:
-            return figures.items() <= running.group.figures()[f"{QUEUE}#0"].items()
-
-        wait_until(told, what=f"{figures}")

@@ -147,35 +147,6 @@ def test_a_reader_that_dies_between_two_halves_of_a_batch(
     assert len(query.rows()) - len(set(query.rows())) <= (20 if mode == "plain" else 0)
 
 
-@in_every_mode
-def test_fewer_receivers(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
-    send(broker, queue, bodies())
-    killed(query_of(mode, queue, KILLED, receivers=3))
-    after = query_of(mode, queue, receivers=1)
-    after.start()
-    finish(after, broker, queue, bodies())
-
-
-@in_every_mode
-def test_another_destination(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
-    """What was received from the old one is served where it was ACKed; the rest stays there."""
-    other = broker.new_queue()
-    send(broker, queue, bodies())
-    send(broker, other, bodies(COUNT))
-    killed(query_of(mode, queue, KILLED))
-    after = query_of(mode, other)
-    after.start()
-    wait_until(lambda: set(bodies(COUNT)) <= set(after.rows()), what="the rows of the new destination")
-    wait_until(lambda: broker.depth(other) == 0, what="all ACKs")
-    after.stop()
-    # Back to the old one: nothing of it was lost meanwhile.
-    back = query_of(mode, queue)
-    back.start()
-    finish(back, broker, queue, bodies(0, 2 * COUNT))
-    if mode != "plain":
-        assert len(back.rows()) == 2 * COUNT
-
-
 @with_a_journal
 def test_a_journal_that_was_moved_away_is_refused_and_moved_back_goes_on(
     mode: str, query_of: Any, broker: Broker, queue: str
@@ -193,44 +164,6 @@ def test_a_journal_that_was_moved_away_is_refused_and_moved_back_goes_on(
     query.start()
     finish(query, broker, queue, bodies())
     assert len(query.rows()) == COUNT
-
-
-@with_a_journal
-def test_another_querys_journal_is_refused(mode: str, query_of: Any, broker: Broker, queue: str) -> None:
-    queries = [query_of(mode, one, folder=one.rpartition("/")[2]) for one in (queue, broker.new_queue())]
-    for query in queries:
-        send(broker, query.options["destination"], bodies())
-        query.start()
-        finish(query, broker, query.options["destination"], bodies())
-    query_of(mode, queue)
-    queries[0].options["journal"] = queries[1].options["journal"]
-    queries[0].start()
-    assert "[STOMP_JOURNAL_MISMATCH]" in queries[0].wait_failed()
-
-
-@with_a_journal
-def test_a_journal_that_the_options_no_longer_name_is_refused(
-    mode: str, query_of: Any, broker: Broker, queue: str
-) -> None:
-    send(broker, queue, bodies())
-    query = killed(query_of(mode, queue, KILLED))
-    without = query_of("plain", queue)
-    without.start()
-    assert "[STOMP_JOURNAL_MISSING]" in without.wait_failed()
-    query.start()
-    finish(query, broker, queue, bodies())
-    assert len(query.rows()) == COUNT
-
-
-@with_a_journal
-def test_a_journal_can_be_given_to_a_query_that_had_none(
-    mode: str, query_of: Any, broker: Broker, queue: str
-) -> None:
-    send(broker, queue, bodies())
-    killed(query_of("plain", queue, KILLED))
-    query = query_of(mode, queue)
-    query.start()
-    finish(query, broker, queue, bodies())
 
 
 def copied(query: Query, copy: Query) -> None:
@@ -270,25 +203,3 @@ def test_a_copied_checkpoint_loses_nothing_that_is_not_in_its_sink(
     shutil.copytree(query.folder / "output", copy.folder / "output", dirs_exist_ok=True)
     copy.start()
     finish(copy, broker, queue, bodies())
-
-
-@with_a_journal
-def test_an_older_copy_of_the_checkpoint_is_served_or_refused(
-    mode: str, query_of: Any, broker: Broker, queue: str
-) -> None:
-    send(broker, queue, bodies())
-    query = query_of(mode, queue, HELD)
-    copy = query_of(mode, queue, folder="copy", journal=query.options["journal"])
-    query.start()
-    query.points.wait_reached()
-    copied(query, copy)
-    query.points.release()
-    finish(query, broker, queue, bodies())
-    copy.start()
-
-    def served_or_refused() -> bool:
-        # The copy's first batch went to the sink of the original.
-        return not copy.running or set(bodies(20, 40)) <= set(copy.rows())
-
-    wait_until(served_or_refused, what="the rows")
-    assert copy.running or "[STOMP_JOURNAL_TRIMMED]" in copy.failure

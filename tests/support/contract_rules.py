@@ -411,22 +411,6 @@ RULES = [
     ),
     Broken(
         "4.8",
-        "a refused login is tried again slowly",
-        "transport.retry:Retry.next_delay",
-        "max(self._delay, FIRST_LOGIN_DELAY)",
-        "self._delay",
-        "unit/transport/test_retry.py::TestDelays::test_are_long_and_grow_after_a_refused_login",
-    ),
-    Broken(
-        "4.8",
-        "a certificate that is refused is not tried again",
-        "transport.retry:may_recover",
-        "DestinationRefused | TlsRefused",
-        "DestinationRefused",
-        f"{RECEIVER}::TestReconnect::test_a_certificate_that_is_refused_now_ends_it_at_once",
-    ),
-    Broken(
-        "4.8",
         "connections on which no ACK is confirmed are failures",
         "transport.retry:Retry.ended",
         "again and now - stood_since < self._timeout",
@@ -838,14 +822,6 @@ RULES = [
         "self._unread += connection.rested - before",
         "pass",
         f"{PAUSE}::test_a_receipt_behind_messages_that_wait_is_not_missing",
-    ),
-    Broken(
-        "5.13",
-        "nor is that of SUBSCRIBE",
-        "transport.connection:Connection.rest",
-        "self.rested += self._clock() - begun",
-        "pass",
-        f"{PAUSE}::test_messages_before_the_subscription_is_confirmed_find_the_same_bounds",
     ),
     Broken(
         "5.7",

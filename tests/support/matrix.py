@@ -178,8 +178,7 @@ def run_cell(
             exchangeHost="127.0.0.1",
             maxMessagesPerTrigger=BATCH,
             subscribeHeaders=json.dumps(broker.crash_safe),
-            **MODES[cell.mode](folder),
-            **further,
+            **{**MODES[cell.mode](folder), **further},
         )
         query = Query(engine, folder, options, points)
         scene = Scene(broker, proxy, query)
