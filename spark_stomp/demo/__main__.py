@@ -1,8 +1,157 @@
-"""``python -m spark_stomp.demo``."""
+"""``python -m spark_stomp.demo``: publishes the flights, runs both queries, and proves that nothing was lost.
 
+Exit status: 0 the proof holds, 1 it does not, 2 it could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from spark_stomp.demo.app import main
+from pyspark.errors import PySparkException
+
+from spark_stomp.demo.flights import Expected, airline_names, flights, messages
+from spark_stomp.demo.queries import (
+    ALERTS,
+    ARCHIVE,
+    FLIGHTS,
+    Statistics,
+    start_archive,
+    start_session,
+    start_statistics,
+)
+from spark_stomp.demo.report import Sample, checks, progress_line, result_table, save_plot
+from spark_stomp.devbroker import DevBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQueryManager
+
+ALL_ROWS: Final = 336_776
+PROOF_HOLDS, PROOF_FAILS, CANNOT_RUN = 0, 1, 2
+LEAST_JAVA: Final = 17
+_STALLED: Final = 120.0
+_SAMPLE_EVERY: Final = 1
+HOW_TO_INSTALL: Final = f"""\
+Spark needs Java {LEAST_JAVA} or later. To install it:
+  Debian, Ubuntu    sudo apt-get install openjdk-17-jre-headless
+  Fedora, RHEL      sudo dnf install java-17-openjdk-headless
+  macOS             brew install openjdk@17
+  elsewhere         https://adoptium.net
+Or set JAVA_HOME to the folder of one that is installed already."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demonstration; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m spark_stomp.demo", description=__doc__)
+    parser.add_argument(
+        "--rows", type=_rows, default=ALL_ROWS, help=f"how many flights, up to {ALL_ROWS:,} (%(default)s)"
+    )
+    parser.add_argument(
+        "--plot", type=Path, default=Path("artifacts/flights.png"), help="file of the plot (%(default)s)"
+    )
+    arguments = parser.parse_args(argv)
+    if not has_java():
+        print(HOW_TO_INSTALL, file=sys.stderr)
+        return CANNOT_RUN
+    # The workers that Spark starts must be of the Python that has the package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory(prefix="spark-stomp-demo-") as folder:
+        return PROOF_HOLDS if _run(arguments.rows, arguments.plot, Path(folder)) else PROOF_FAILS
+
+
+def has_java() -> bool:
+    """Whether Spark will find a Java that it can run on: in JAVA_HOME or, without that, on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    try:
+        # -version prints to stderr.
+        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    match = re.search(r'version "(?:1\.)?(\d+)', run.stderr)
+    return match is not None and int(match[1]) >= LEAST_JAVA
+
+
+def _rows(text: str) -> int:
+    rows = int(text)
+    if not 1 <= rows <= ALL_ROWS:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {ALL_ROWS}")
+    return rows
+
+
+def _run(rows: int, plot: Path, folder: Path) -> bool:
+    """Publish, query, prove; whether the proof holds."""
+    expected, results = Expected(), Statistics()
+    with DevBroker() as broker:
+        print(f"Dev broker at {broker.url}; publishing {rows:,} flights to {FLIGHTS} ...", flush=True)
+        headers = [("content-type", "application/json")]
+        broker.publish_many(FLIGHTS, messages(flights(rows), expected), headers)
+        print("Starting Java and Spark ...", flush=True)
+        spark = start_session()
+        try:
+            print("Starting the two queries; the first batch takes some seconds ...", flush=True)
+            start_statistics(spark, broker.url, folder / "statistics", results)
+            start_archive(spark, broker.url, folder / "archive")
+            samples = _watch(spark.streams, broker, results, expected)
+            for query in spark.streams.active:
+                query.stop()
+        except PySparkException as failure:
+            print(f"The demonstration failed: {failure}", file=sys.stderr)
+            return False
+        finally:
+            spark.stop()
+        archive = broker.bodies(ARCHIVE)
+    print(f"\n{result_table(results.totals(), airline_names())}\n")
+    save_plot(plot, results.totals(), samples)
+    print(f"Plot: {plot}\nProof:")
+    proof = checks(samples[-1], results, expected, archive)
+    print("\n".join(map(str, proof)), flush=True)
+    return all(check.holds for check in proof)
+
+
+def _watch(
+    queries: StreamingQueryManager, broker: DevBroker, results: Statistics, expected: Expected
+) -> list[Sample]:
+    """A sample a second until everything has arrived, or nothing has moved for two minutes.
+
+    Raises:
+        StreamingQueryException: one of the ``queries`` has failed.
+    """
+    begun = time.monotonic()
+    shown = moved = _sample(broker, results, 0.0)
+    samples = [moved]
+    while not samples[-1].complete(expected) and samples[-1].seconds - moved.seconds < _STALLED:
+        # Waits; raises what ended a query, if something did.
+        if queries.awaitAnyTermination(_SAMPLE_EVERY):
+            break
+        sample = _sample(broker, results, time.monotonic() - begun)
+        samples.append(sample)
+        if not sample.same_state(moved):
+            moved = sample
+        if sample.batches > shown.batches:
+            print(progress_line(sample, shown, expected.flights), flush=True)
+            shown = sample
+    return samples
+
+
+def _sample(broker: DevBroker, results: Statistics, seconds: float) -> Sample:
+    return Sample(
+        seconds,
+        results.rows,
+        len(results.batches),
+        broker.queue(FLIGHTS),
+        broker.queue(ALERTS),
+        broker.queue(ARCHIVE).enqueued,
+    )
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from spark_stomp.demo.flights import BADLY_DELAYED, LATE
-from spark_stomp.demo.results import BatchResult, Statistics
+from spark_stomp.demo.flights import BADLY_DELAYED, LATE, Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,10 +21,48 @@ FLIGHTS: Final = "/queue/flights"
 ALERTS: Final = "/queue/alerts"
 ARCHIVE: Final = "/queue/archive"
 
-_MAX_MESSAGES: Final = "40000"
 _FLIGHT: Final = (
     "id long, carrier string, flight int, origin string, dest string, dep_delay int, time_hour string"
 )
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """One batch: the ids of its flights, and its totals per (carrier, origin)."""
+
+    ids: list[int]
+    totals: Mapping[tuple[str, str], Mapping[str, int]]
+
+
+@dataclass
+class Statistics:
+    """What the first query found, by batch id: a batch that Spark repeats replaces its first try.
+
+    The query's thread replaces ``batches`` as a whole, so that others may read it at any time.
+    """
+
+    batches: Mapping[int, BatchResult] = field(default_factory=dict)
+
+    def put(self, batch_id: int, result: BatchResult) -> None:
+        """Keep the result of a batch."""
+        self.batches = {**self.batches, batch_id: result}
+
+    @property
+    def rows(self) -> int:
+        """How many rows there were."""
+        return sum(len(result.ids) for result in self.batches.values())
+
+    def distinct_ids(self) -> int:
+        """How many different flights there were."""
+        return len({number for result in self.batches.values() for number in result.ids})
+
+    def totals(self) -> Totals:
+        """The totals of all batches together."""
+        summed: Totals = {}
+        for result in self.batches.values():
+            for key, counts in result.totals.items():
+                summed.setdefault(key, Counter()).update(counts)
+        return summed
 
 
 def start_session() -> SparkSession:
@@ -37,14 +76,28 @@ def start_statistics(spark: SparkSession, url: str, checkpoint: Path, results: S
         spark.readStream.format("stomp")
         .schema("body string")
         .option("url", url)
-        .option("maxMessagesPerTrigger", _MAX_MESSAGES)
+        .option("maxMessagesPerTrigger", 40_000)
         .option("checkpointLocation", str(checkpoint))
         .load(FLIGHTS)
+        .select(f.from_json("body", _FLIGHT).alias("flight"))
+        .select("flight.*")
     )
+
+    def update(batch: DataFrame, batch_id: int) -> None:
+        # A batch can be read as often as one likes; parsing the JSON once is merely cheaper.
+        batch.persist()
+        try:
+            _alerts(batch).write.format("stomp").mode("append").option("url", url).option(
+                "destination", ALERTS
+            ).save()
+            results.put(batch_id, _result(batch))
+        finally:
+            batch.unpersist()
+
     return (
         flights.writeStream.queryName("statistics")
         .option("checkpointLocation", str(checkpoint))
-        .foreachBatch(_batch_function(url, results))
+        .foreachBatch(update)
         .start()
     )
 
@@ -68,22 +121,6 @@ def start_archive(spark: SparkSession, url: str, checkpoint: Path) -> StreamingQ
     )
 
 
-def _batch_function(url: str, results: Statistics) -> Callable[[DataFrame, int], None]:
-    def update(batch: DataFrame, batch_id: int) -> None:
-        # The range of a batch can be read as often as one likes; parsing the JSON once is merely cheaper.
-        flights = batch.select(f.from_json("body", _FLIGHT).alias("flight")).select("flight.*").persist()
-        try:
-            alerts = _alerts(flights)
-            alerts.write.format("stomp").mode("append").option("url", url).option(
-                "destination", ALERTS
-            ).save()
-            results.put(batch_id, _result(flights))
-        finally:
-            flights.unpersist()
-
-    return update
-
-
 def _alerts(flights: DataFrame) -> DataFrame:
     """One message for each badly delayed flight, the flight in its body."""
     urgent = f.when(f.col("dep_delay") >= 2 * BADLY_DELAYED, "9").otherwise("4")
@@ -103,14 +140,11 @@ def _result(flights: DataFrame) -> BatchResult:
             f.count(delay).alias("departures"),
             f.coalesce(f.sum(delay), f.lit(0)).alias("minutes"),
             f.count_if(delay > LATE).alias("late"),
-            f.count_if(delay >= BADLY_DELAYED).alias("alerts"),
         )
         .collect()
     )
-    ids = flights.select("id").toArrow().column("id").to_numpy()
-    totals = {(row["carrier"], row["origin"]): _counts(row.asDict()) for row in groups}
-    return BatchResult(ids, totals, sum(row["alerts"] for row in groups))
-
-
-def _counts(row: dict[str, Any]) -> dict[str, int]:
-    return {name: row[name] for name in ("flights", "departures", "minutes", "late")}
+    totals = {}
+    for row in groups:
+        counts = row.asDict()
+        totals[counts.pop("carrier"), counts.pop("origin")] = counts
+    return BatchResult(flights.select("id").toArrow().column("id").to_pylist(), totals)

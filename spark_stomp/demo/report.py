@@ -1,66 +1,49 @@
-"""What the demonstration prints: progress, the result, the proof."""
+"""What the demonstration shows: progress lines, the result, the proof, the plot."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from spark_stomp.demo.flights import LATE, Expected
-from spark_stomp.demo.queries import ALERTS, FLIGHTS
-from spark_stomp.demo.results import Statistics, Totals
-from spark_stomp.demo.watch import Sample
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from spark_stomp.demo.flights import LATE, Expected, Totals
+from spark_stomp.demo.queries import ALERTS, FLIGHTS, Statistics
+from spark_stomp.devbroker import QueueView
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 AIRPORTS: Final = ("EWR", "JFK", "LGA")
+_COLOURS: Final = ("#1b6ca8", "#e07a1f", "#3d8b53")
 
 
-def progress_line(sample: Sample, before: Sample | None, rows: int) -> str:
-    """One line about a running demonstration; the rate is that since the line ``before``."""
-    elapsed = sample.seconds - (before.seconds if before else 0.0)
-    rate = (sample.rows - (before.rows if before else 0)) / elapsed if elapsed > 0 else 0.0
-    flights = sample.flights_queue
-    parts = (
-        f"{sample.seconds:6.1f} s",
-        f"sent {flights.enqueued:>7,}",
-        f"rows {sample.rows:>7,} ({sample.rows / rows:4.0%})",
-        f"batches {sample.batches:>3}",
-        f"un-acked {flights.unacked:>6,}",
-        f"ACKed {flights.acked:>7,}",
-        f"{rate:>7,.0f} rows/s",
-        f"alerts {sample.alerts:>6,}",
-        f"archived {sample.archived:>6,}",
-    )
-    return "   ".join(parts)
+@dataclass(frozen=True)
+class Sample:
+    """How far everything was ``seconds`` after the start."""
 
+    seconds: float
+    rows: int
+    batches: int
+    flights: QueueView
+    alerts: QueueView
+    archived: int
 
-def result_table(totals: Totals, names: Mapping[str, str]) -> str:
-    """Flights, mean delay per airport and share of late departures of each airline, the busiest first."""
-    head = (
-        f"{'airline':<30}{'flights':>9}" + "".join(f"{airport:>8}" for airport in AIRPORTS) + f"{'late':>10}"
-    )
-    note = f"{'':<39}{'mean delay in minutes':>24}{f'> {LATE} min':>10}"
-    carriers = sorted(
-        {carrier for carrier, _ in totals}, key=lambda carrier: -_all(totals, carrier)["flights"]
-    )
-    rows = (_row(totals, carrier, names.get(carrier, carrier)) for carrier in carriers)
-    return "\n".join([head, note, "-" * len(head), *rows])
+    def same_state(self, other: Sample) -> bool:
+        """Whether nothing has moved between the two."""
+        return replace(self, seconds=0.0) == replace(other, seconds=0.0)
 
-
-def _row(totals: Totals, carrier: str, name: str) -> str:
-    whole = _all(totals, carrier)
-    means = (_mean(totals.get((carrier, airport), Counter())) for airport in AIRPORTS)
-    late = f"{whole['late'] / whole['departures']:.0%}" if whole["departures"] else "-"
-    return f"{name:<30}{whole['flights']:>9,}" + "".join(f"{mean:>8}" for mean in means) + f"{late:>10}"
-
-
-def _mean(counts: Mapping[str, int]) -> str:
-    return f"{counts['minutes'] / counts['departures']:.1f}" if counts.get("departures") else "-"
-
-
-def _all(totals: Totals, carrier: str) -> Counter[str]:
-    return sum((counts for (code, _), counts in totals.items() if code == carrier), Counter())
+    def complete(self, expected: Expected) -> bool:
+        """Whether everything has arrived everywhere and was acknowledged."""
+        due = len(expected.alerts)
+        return (
+            self.flights.acked == self.rows == expected.flights and self.alerts.acked == self.archived == due
+        )
 
 
 @dataclass(frozen=True)
@@ -74,9 +57,20 @@ class Check:
         return f"  [{'ok' if self.holds else 'FAILED'}] {self.text}"
 
 
+def progress_line(sample: Sample, before: Sample, rows: int) -> str:
+    """One line about a running demonstration; the rate is that since the line ``before``."""
+    elapsed = sample.seconds - before.seconds
+    rate = (sample.rows - before.rows) / elapsed if elapsed > 0 else 0.0
+    return (
+        f"{sample.seconds:6.1f} s   batches {sample.batches:>3}   rows {sample.rows:>7,} "
+        f"({sample.rows / rows:4.0%})   {rate:>7,.0f} rows/s   un-acked {sample.flights.unacked:>6,}   "
+        f"ACKed {sample.flights.acked:>7,}   alerts archived {sample.archived:>6,}"
+    )
+
+
 def checks(end: Sample, results: Statistics, expected: Expected, archive: Iterable[bytes]) -> list[Check]:
     """The proof: what was sent, seen and acknowledged, compared with what the file says."""
-    flights, alerts = end.flights_queue, end.alerts_queue
+    flights, alerts = end.flights, end.alerts
     archived = [json.loads(body)["id"] for body in archive]
     distinct = results.distinct_ids()
     return [
@@ -99,3 +93,67 @@ def checks(end: Sample, results: Statistics, expected: Expected, archive: Iterab
             flights.depth == alerts.depth == flights.unacked == alerts.unacked == 0,
         ),
     ]
+
+
+def result_table(totals: Totals, names: Mapping[str, str]) -> str:
+    """Flights, mean delay per airport and share of late departures of each airline, the busiest first."""
+    head = f"{'airline':<30}{'flights':>9}" + "".join(f"{one:>8}" for one in AIRPORTS) + f"{'late':>10}"
+    note = f"{'':<39}{'mean delay in minutes':>24}{f'> {LATE} min':>10}"
+    whole: dict[str, Counter[str]] = {}
+    for (carrier, _), counts in totals.items():
+        whole.setdefault(carrier, Counter()).update(counts)
+    rows = []
+    for carrier, counts in sorted(whole.items(), key=lambda item: -item[1]["flights"]):
+        means = "".join(f"{_mean(totals.get((carrier, one), Counter())):>8}" for one in AIRPORTS)
+        late = f"{counts['late'] / counts['departures']:.0%}" if counts["departures"] else "-"
+        rows.append(f"{names.get(carrier, carrier):<30}{counts['flights']:>9,}{means}{late:>10}")
+    return "\n".join([head, note, "-" * len(head), *rows])
+
+
+def _mean(counts: Mapping[str, int]) -> str:
+    return f"{counts['minutes'] / counts['departures']:.1f}" if counts.get("departures") else "-"
+
+
+def save_plot(path: Path, totals: Totals, samples: Sequence[Sample]) -> None:
+    """Write the PNG; its folder is made if it is missing."""
+    figure = Figure(figsize=(13, 5.5), layout="constrained")
+    FigureCanvasAgg(figure)  # draws without a display, whatever backend is configured
+    delays, progress = figure.subplots(1, 2)
+    _draw_delays(delays, totals)
+    _draw_progress(progress, samples)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def _draw_delays(axes: Axes, totals: Totals) -> None:
+    """Mean departure delay per carrier, one bar for each airport."""
+    carriers = sorted({carrier for carrier, _ in totals})
+    for place, (airport, colour) in enumerate(zip(AIRPORTS, _COLOURS, strict=True)):
+        bars = [
+            (number + 0.27 * (place - 1), counts["minutes"] / counts["departures"])
+            for number, carrier in enumerate(carriers)
+            if (counts := totals.get((carrier, airport))) and counts["departures"]
+        ]
+        axes.bar([x for x, _ in bars], [mean for _, mean in bars], width=0.27, color=colour, label=airport)
+    axes.set_xticks(range(len(carriers)), carriers)
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set(title="Mean departure delay by airline and airport", ylabel="minutes", xlabel="airline")
+    axes.margins(y=0.15)  # room for the legend above the bars
+    axes.legend(frameon=False, loc="upper center", ncols=len(AIRPORTS))
+
+
+def _draw_progress(axes: Axes, samples: Sequence[Sample]) -> None:
+    """Messages sent, seen and acknowledged over time: the ACKs follow the commits."""
+    seconds = [sample.seconds for sample in samples]
+    lines = {
+        "sent": [sample.flights.enqueued for sample in samples],
+        "rows": [sample.rows for sample in samples],
+        "ACKed": [sample.flights.acked for sample in samples],
+    }
+    for (label, values), colour in zip(lines.items(), _COLOURS, strict=True):
+        axes.step(seconds, values, where="post", color=colour, label=label)
+    unacked = [sample.flights.unacked for sample in samples]
+    axes.fill_between(seconds, unacked, step="post", color="#999999", alpha=0.5, label="un-acked")
+    axes.set(title="Messages through the queue", xlabel="seconds", ylabel="messages", ylim=(0, None))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.legend(frameon=False)

@@ -24,7 +24,7 @@ from spark_stomp import locations
 __all__ = ["LockWatch"]
 
 # The broker beside the connector, and tasks of the sink, which have a connection of their own.
-_OTHERS = ("spark_stomp.devbroker", "spark_stomp.sink", "spark_stomp.demo")
+_OTHERS = ("spark_stomp.devbroker", "spark_stomp.sink")
 _FILES = [
     *("close", "fdatasync", "fsync", "ftruncate", "listdir", "mkdir", "open", "posix_fadvise"),
     *(
