@@ -3,12 +3,11 @@
 As JSON, which Spark writes to its checkpoint and compares as text::
 
     {"receivers": {"/queue/a#0": {"epoch": "5f0c...", "sequence": 1200}}, "version": 1}
-    {"journal": {"id": "77ab...", "sequence": 5000}, "receivers": {}, "version": 2}
+    {"journal": {"id": "77ab...", "sequence": 5000}, "receivers": {}, "version": 1}
 
 An epoch is the life of one receiver, random and never reused; sequence numbers are exclusive ends and start
 at 0 in every epoch. A query starts at the offset without receivers. A journal counts like a receiver
-whose epoch does not end; if the first batch from it did not begin at 0, ``"base"`` says where. Version 1
-is written as long as no journal is involved, so that releases without journals can read it.
+whose epoch does not end; if the first batch from it did not begin at 0, ``"base"`` says where.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from spark_stomp.errors import OffsetError
 JOURNAL = "journal"
 """The name under which an offset holds the position in the journal; receivers' names have a ``#``."""
 
-_PLAIN, _WITH_JOURNAL = 1, 2
+_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +48,14 @@ class Offset:
         """Read what :meth:`to_dict` wrote; OffsetError for anything else, with the version it names."""
         if not isinstance(raw, dict) or "version" not in raw:
             raise OffsetError(f"this is not an offset of spark_stomp: {raw!r}")
-        if raw["version"] not in (_PLAIN, _WITH_JOURNAL):
+        if raw["version"] != _VERSION:
             raise OffsetError(
-                f"the checkpoint's offset has version {raw['version']!r}; this release reads versions "
-                f"{_PLAIN} and {_WITH_JOURNAL}. Use the release that wrote the checkpoint, or start with a "
-                "new one"
+                f"the checkpoint's offset has version {raw['version']!r}; this release reads version "
+                f"{_VERSION}. Use the release that wrote the checkpoint, or start with a new one"
             )
         try:
             positions = {str(name): _position(entry) for name, entry in raw["receivers"].items()}
-            if raw["version"] == _WITH_JOURNAL:
+            if JOURNAL in raw:
                 positions[JOURNAL] = _journal_position(raw["journal"])
             return cls(positions)
         except (KeyError, TypeError, AttributeError) as error:
@@ -70,12 +68,13 @@ class Offset:
             for name, position in self
             if name != JOURNAL
         }
+        text: dict[str, Any] = {"receivers": receivers, "version": _VERSION}
         journal = self.get(JOURNAL)
         if journal is None:
-            return {"receivers": receivers, "version": _PLAIN}
+            return text
         place: dict[str, Any] = {"base": journal.base} if journal.base else {}
         place |= {"id": journal.epoch, "sequence": journal.sequence}
-        return {"journal": place, "receivers": receivers, "version": _WITH_JOURNAL}
+        return {JOURNAL: place, **text}
 
     def to_json(self) -> str:
         """The text as Spark's Python runner writes it into the offset log."""

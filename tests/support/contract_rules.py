@@ -908,8 +908,8 @@ RULES = [
         "6.4",
         "the text of an offset never changes",
         "source.offsets:Offset.to_dict",
-        "{'receivers': receivers, 'version': _PLAIN}",
-        "{'version': _PLAIN, 'receivers': receivers}",
+        "{'receivers': receivers, 'version': _VERSION}",
+        "{'version': _VERSION, 'receivers': receivers}",
         f"{SOURCE}/test_offsets.py::test_the_text_of_this_format_never_changes",
     ),
     Broken(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -27,6 +29,8 @@ from spark_stomp.errors import SchemaError
 from spark_stomp.schema import (
     DEFAULT_COLUMNS,
     ON_DEMAND_COLUMNS,
+    SINK_COLUMNS,
+    SOURCE_COLUMNS,
     Projection,
     projection,
     sink_columns,
@@ -49,6 +53,13 @@ class TestSource:
             "redelivered:boolean,timestamp:timestamp,received_at:timestamp,headers:map<string,string>,"
             "body:binary>"
         )
+
+    def test_columns_and_types_are_those_of_every_release(self) -> None:
+        """New columns may come."""
+        golden = Path(__file__).parents[1] / "data" / "golden" / "0.3" / "columns.json"
+        for kind, columns in (("source", SOURCE_COLUMNS), ("sink", SINK_COLUMNS)):
+            now = {column.name: [list(column.types), column.nullable] for column in columns}
+            assert json.loads(golden.read_text())[kind].items() <= now.items()
 
     def test_only_what_cannot_be_missing_is_not_null(self) -> None:
         required = {field.name for field in source_struct() if not field.nullable}
