@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import Offset, Position
 from spark_stomp.source.ranges import Sizes
-from spark_stomp.source.recent_batches import LastBatch
 
 QUIET_PERIOD = 0.2
 """A single batch or a drain is cut after this many seconds without a further message."""
@@ -25,6 +24,9 @@ QUIET_PERIOD = 0.2
 QUIET_PERIOD_MAX = 1.0
 """... and after this many at the latest if messages never stop coming."""
 
+REFILL_PART, REFILL_MAX = 0.5, 0.5
+"""How long a streaming batch waits for half as many messages as the last one had: this part of the time that
+the last one took, but no more seconds than this."""
 
 SMALL_BATCH = 1_000
 SMALL_BYTES = 1 << 20
@@ -43,6 +45,28 @@ class Limits:
     min_messages: int | None = None
     max_delay: float = 0.0
     halves: bool = False
+
+
+@dataclass(frozen=True)
+class LastBatch:
+    """The batch that was cut last, at the monotonic time ``cut``. Its commit made room in the window.
+
+    ``done`` is when Spark asked for the next one; None while it works on this one.
+    """
+
+    messages: int
+    cut: float
+    done: float | None = None
+
+    def asked_again(self, now: float) -> LastBatch:
+        """Spark asks for the next batch, so that it is done with this one."""
+        return self if self.done is not None else replace(self, done=now)
+
+    def next_waits_until(self) -> float:
+        """How long the next batch may wait for more messages."""
+        if self.done is None:
+            return self.cut
+        return self.done + min((self.done - self.cut) * REFILL_PART, REFILL_MAX)
 
 
 @dataclass(frozen=True)
@@ -199,7 +223,7 @@ class Situation:
     drain_until: float
     idle_timeout: float
     has_unwritten: bool = False
-    last: LastBatch = field(default_factory=LastBatch)
+    last: LastBatch | None = None
 
     @property
     def new(self) -> int:
@@ -221,19 +245,12 @@ class Situation:
             one.acks_pending or not one.subscribed or one.pause.since is not None for one in self.statuses
         ):
             return 0.0
-        return self.now - self.last_active
-
-    @property
-    def last_active(self) -> float:
-        """When the last message came, or when something happened that could bring one."""
-        return max(status.last_active for status in self.statuses)
+        return self.now - max(status.last_active for status in self.statuses)
 
     @property
     def refill_left(self) -> float:
         """Seconds for which the window may still be waited for."""
-        acking = any(map(_may_be_confirmed, self.statuses))
-        until = self.last.refill_until(self.new, self.pending_since, self.last_active, acking=acking)
-        return max(0.0, until - self.now)
+        return 0.0 if self.last is None else max(0.0, self.last.next_waits_until() - self.now)
 
     @property
     def waited(self) -> float:
@@ -263,24 +280,12 @@ def awaits_refill(limits: Limits, situation: Situation) -> bool:
     """Whether a streaming batch is put off until the window that the last one emptied has filled again.
 
     The first messages that come would make a batch of their own that costs as much as a large one, while the
-    others stand on the broker. What the last batch brought says what to expect: half as much is enough.
+    others stand on the broker. Half as many as in the last batch are enough; a minimum says itself what is.
     """
-    last = situation.last
-    if not situation.refill_left or not _more_may_come(situation):
+    if situation.last is None or limits.min_messages is not None:
         return False
-    if situation.new == 0:
-        return True
-    if limits.min_messages is not None or last.is_slow:
-        return False
-    enough = last.left_many or not last.is_busy or _fills_a_batch(limits, situation)
-    return 2 * situation.new < last.messages or not enough
-
-
-def _fills_a_batch(limits: Limits, situation: Situation) -> bool:
-    """Whether there is as much as a batch takes: half of a receiver's window, or as much as it may have."""
-    if limits.max_messages is not None and situation.new >= limits.max_messages:
-        return True
-    return any(one.window is None or 2 * one.new >= one.window for one in situation.available)
+    waits = situation.refill_left > 0 and _more_may_come(situation)
+    return waits and 2 * situation.new < situation.last.messages
 
 
 def _more_may_come(situation: Situation) -> bool:

@@ -23,6 +23,7 @@ from spark_stomp.source.parent_watch import ParentWatch
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     Decision,
+    LastBatch,
     Limits,
     Mode,
     Situation,
@@ -34,7 +35,6 @@ from spark_stomp.source.planning import (
 )
 from spark_stomp.source.ranges import Range, plan, split, task_bytes
 from spark_stomp.source.receivers import ReceiverGroup
-from spark_stomp.source.recent_batches import RecentBatches
 from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.status import RunIdentity, document, query_name
 from spark_stomp.source.status_file import StatusWriter, opened
@@ -105,7 +105,7 @@ class QueryRuntime:
             min_messages=options.min_messages_per_trigger,
             max_delay=options.max_trigger_delay,
         )
-        self._recent = RecentBatches()
+        self._last: LastBatch | None = None
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
         file = opened(options)
         self._status = None if file is None else StatusWriter(file, self._document)
@@ -216,7 +216,8 @@ class QueryRuntime:
         If that ends the run (ONCE, DRAIN), it first waits for the receipts of all ACKs: the process is told
         to end right after.
         """
-        self._recent.asked_again(time.monotonic())
+        if self._last is not None:
+            self._last = self._last.asked_again(time.monotonic())
         if mode is Mode.STREAMING and self._still_nothing_after(start):
             return start
         # One batch of a one-time trigger may be all of its run.
@@ -260,7 +261,7 @@ class QueryRuntime:
         self._more_waiting = leaves_more(mode, situation, end)
         self._tell_what_is_left(mode, situation)
         messages = sum(part.high - part.low for part in plan(start, end))
-        self._recent.cut(messages, situation.new - messages, time.monotonic())
+        self._last = LastBatch(messages, cut=time.monotonic())
         self._pending_since = None
         self._turn += 1
 
@@ -304,7 +305,7 @@ class QueryRuntime:
             drain_until=self._drain_until,
             idle_timeout=self._options.idle_timeout,
             has_unwritten=has_unwritten,
-            last=self._recent.expected,
+            last=self._last,
         )
 
     def _finish_run(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,21 +11,16 @@ from hypothesis import strategies as st
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import (
+    REFILL_MAX,
+    REFILL_PART,
     Available,
     Decision,
+    LastBatch,
     Limits,
     Mode,
     Situation,
     choose_end,
     decide,
-)
-from spark_stomp.source.recent_batches import (
-    REFILL_MAX,
-    REFILL_PART,
-    STALL_GAP,
-    STALL_MAX,
-    LastBatch,
-    RecentBatches,
 )
 
 STEP = 0.002
@@ -59,12 +53,11 @@ class Query:
     acked: int = 0
     credit: float = 0.0
     receipt_at: float | None = None
-    recent: RecentBatches = field(default_factory=RecentBatches)
-    silent_until: float = 0.0
+    last: LastBatch | None = None
     pending_since: float | None = None
     batches: list[int] = field(default_factory=list)
-    waits: list[tuple[float, LastBatch]] = field(default_factory=list)
-    """Of each batch: how long it was waited for, and the one that says what to expect."""
+    waits: list[tuple[float, LastBatch | None]] = field(default_factory=list)
+    """Of each batch: how long it was waited for, and the one before it."""
 
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
@@ -72,8 +65,6 @@ class Query:
             self.now += STEP
             if self.receipt_at is not None and self.now >= self.receipt_at:
                 self.acked, self.receipt_at = self.committed, None
-            if self.now < self.silent_until:
-                continue
             room = self.window - (self.received - self.acked)
             self.credit = min(self.credit + self.rate * STEP, max(room, 0))
             self.received += int(self.credit)
@@ -90,22 +81,22 @@ class Query:
         )
         if self.pending_since is None and seen.new:
             self.pending_since = self.now
-        return Situation([status], [seen], self.now, self.pending_since, 1e9, 2.0, last=self.recent.expected)
+        return Situation([status], [seen], self.now, self.pending_since, 1e9, 2.0, last=self.last)
 
     def batch(self) -> None:
         """Spark asks, and asks again, until there is a batch; works on it, and commits it."""
         asked = self.now
-        self.recent.asked_again(asked)
+        self.last = None if self.last is None else self.last.asked_again(asked)
         while (decision := decide(Mode.STREAMING, self.limits, self.situation())) is not Decision.CUT:
             self.pass_time(STEP if decision is Decision.WAIT else 0.01)
-        self.waits.append((self.now - asked, self.recent.expected))
+        self.waits.append((self.now - asked, self.last))
         start = Offset({}) if not self.offered else INITIAL
         end = choose_end(start, self.situation().available, self.limits, Sizes()).get("r")
         assert end is not None
         taken = end.sequence - self.offered
         self.offered = end.sequence
         self.pending_since = None
-        self.recent.cut(taken, self.received - self.offered, self.now)
+        self.last = LastBatch(taken, cut=self.now)
         seconds = self.fixed + taken / self.rows
         self.pass_time(seconds)
         self.batches.append(taken)
@@ -114,11 +105,6 @@ class Query:
     def run(self, seconds: float) -> None:
         while self.now < seconds:
             self.batch()
-
-    @property
-    def steady(self) -> list[int]:
-        """The last ones: if rows cost Spark about as much as they take to come, batches grow for long."""
-        return self.batches[-13:-1]
 
     def delivered(self, since: int) -> float:
         return float(sum(self.batches[since:]))
@@ -131,31 +117,6 @@ durations = st.floats(0.06, 1.0)
 
 
 @pytest.mark.rule("5.10")
-@given(rates, windows, durations, st.floats(50_000.0, 300_000.0), st.floats(0.0, 0.02))
-def test_no_batch_of_the_steady_part_is_tiny(
-    rate: float, window: int, fixed: float, rows: float, receipt: float
-) -> None:
-    query = Query(rate, window, fixed, rows, receipt)
-    while len(query.batches) < 40 and query.now < 60:
-        query.batch()
-    if len(query.batches) >= 25 and statistics.median(query.steady) >= 20:
-        assert min(query.steady) >= statistics.median(query.steady) / 3, query.batches
-
-
-@pytest.mark.rule("5.10")
-@pytest.mark.parametrize("silence", [0.6, 0.9, 1.2])
-@pytest.mark.parametrize("rate", [12_000.0, 20_000.0])
-def test_a_broker_that_is_silent_once_causes_no_small_batch(rate: float, silence: float) -> None:
-    """It reads ACKs meanwhile."""
-    query = Query(rate, window=40_000)
-    query.run(10.0)
-    since, median = len(query.batches), statistics.median(query.steady)
-    query.silent_until = query.now + silence
-    query.run(query.now + 10.0)
-    assert not [batch for batch in query.batches[since:-1] if batch < median / 3], query.batches[since:]
-
-
-@pytest.mark.rule("5.10")
 @given(rates, windows, durations)
 def test_a_batch_waits_for_the_window_a_bounded_part_of_the_last_one(
     rate: float, window: int, fixed: float
@@ -165,10 +126,8 @@ def test_a_batch_waits_for_the_window_a_bounded_part_of_the_last_one(
         query.batch()
     between = 2 / rate
     for waited, last in query.waits[1:]:
-        longest = min(REFILL_MAX, last.seconds * REFILL_PART)
-        if last.is_busy:
-            # After a moment in which nothing came.
-            longest = STALL_GAP + STALL_MAX
+        assert last is not None and last.done is not None
+        longest = min(REFILL_MAX, (last.done - last.cut) * REFILL_PART)
         assert waited <= max(longest, between) + 0.02
 
 
