@@ -45,13 +45,7 @@ from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.stream_check import StreamCheck
-from spark_stomp.receiver.subscription import (
-    choose_subscription,
-    page_limit_detector,
-    page_limit_warning,
-    risks,
-    unmarked_warning,
-)
+from spark_stomp.receiver.subscription import choose_subscription, may_stop_early, risks, unmarked_warning
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.broker_errors import says_stop
 from spark_stomp.transport.retry import Retry, may_recover
@@ -68,6 +62,9 @@ _ACK_GROUPS = 4
 _MOST_REFUSED_ACKS = 3
 # What a broker may quote: all but blanks, quotation marks, brackets, and what ends a sentence.
 _WORDS = re.compile(r"[^\s'\"\[\](){}<>]*[^\s'\"\[\](){}<>.,:;]")
+# Where a broker may stop before the prefetch is reached, silence of so many seconds with un-acked messages is
+# taken for that. A queue that has exactly so many messages looks the same.
+_STOPPED_AFTER = 2.0
 # So many messages that were taken for redelivered ones, and not marked so, are worth a warning.
 _MANY_UNMARKED = 100
 
@@ -96,7 +93,7 @@ class Receiver:
         self._on_news = on_news
         self._prefetch = self._options.prefetch
         self._window_bytes: int | None = None
-        self._page_limit = page_limit_detector(self._dialect, settings, self._prefetch)
+        self._may_stop_early = False
         self._warned: set[str] = set()
         self._history = ConnectionHistory(time.time())
         self._let_in: float | None = None
@@ -139,7 +136,6 @@ class Receiver:
             unacked=deliveries.unacked,
             connection=connection,
             counts=deliveries.counts,
-            page_limit=self._page_limit.limit,
             window=self._prefetch,
             window_bytes=self._window_bytes or self._settings.max_buffered_bytes,
             # Read last: if it is set, the connection of these numbers still stood.
@@ -153,10 +149,9 @@ class Receiver:
         paused = self._reader.status.since is not None and self._options.journal is None
         if paused or deliveries.unacked >= self._prefetch:
             return True
-        if self._page_limit.holds_back(
-            deliveries.unacked, self._quiet(), acks_pending=deliveries.acks_pending
-        ):
-            return True
+        if self._may_stop_early and deliveries.unacked and self._quiet() >= _STOPPED_AFTER:
+            # ACKs that are due are about to make room.
+            return not deliveries.acks_pending
         window = self._window_bytes
         return window is not None and deliveries.frames.bytes_between(acked, received) >= window
 
@@ -275,7 +270,7 @@ class Receiver:
         id_header = options.id_header or self._dialect.id_header
         session.collect(id_header=id_header, ack_header=self._dialect.ack_header)
         headers = self._prefetch_headers() + self._subscription.headers
-        self._page_limit = page_limit_detector(self._dialect, self._settings, self._prefetch)
+        self._may_stop_early = may_stop_early(self._dialect, self._settings)
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(self._subscription.id, destination, ack=mode, headers=headers, receipt=receipt)
@@ -316,7 +311,6 @@ class Receiver:
             self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else _POLL))
             # A message that is on the wire is no silence, however long it takes.
             self._last_active = max(self._last_active, connection.last_frame_byte)
-            self._page_limit.watch(self._deliveries.unacked, self._quiet(), time.monotonic())
             more_acks = self._send_acks(connection)
             self._reader.check_receipts(connection, counted=self._window_bytes is None)
             self._tell_if_connected_again()
@@ -360,7 +354,6 @@ class Receiver:
                 self._acks_confirmed = True
                 self._last_active = time.monotonic()
                 self._reader.receipt_came()
-                self._page_limit.acks_confirmed(self._last_active)
             elif isinstance(event, MessageReceived):
                 self._warn_once("stray", event.stray)
             elif isinstance(event, ErrorReceived):
@@ -415,9 +408,6 @@ class Receiver:
         self._last_active = time.monotonic()
         if self._dialect.marks_redelivered and self._deliveries.unmarked >= _MANY_UNMARKED:
             self._warn_once("unmarked", unmarked_warning(self._dialect, self._settings))
-        if self._page_limit.delivered(len(block.ends), self._last_active):
-            limit = self._page_limit.limit
-            self._warn_once("page limit", page_limit_warning(self._dialect, self._settings, limit))
 
     def _with_stable_ids(self, block: MessageBlock) -> MessageBlock:
         """The block with stable ids: the dialect knows what of its own headers is stable."""
@@ -436,5 +426,4 @@ class Receiver:
         connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
         deadline = self._reader.clock() + self._options.ack_receipt_timeout
         self._deliveries.sent(AckGroup(acks, receipt, deadline))
-        self._page_limit.acks_sent()
         return True

@@ -121,11 +121,10 @@ class ReceiverStatus:
 
     While a lost connection is tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
     often frames were discarded; ``received`` goes back then. ``unacked`` is how many deliveries of the living
-    connection the broker has no confirmed ACK of. ``page_limit`` is the number of un-acked
-    messages at which the broker was seen to stop, below the prefetch; None if it did not. ``refused`` is the
-    error of a malformed message, if this connection met one: the receiver takes no more messages from it, and
-    the query fails once everything received before is committed (contract 7). So many messages and bytes as
-    ``window`` and ``window_bytes`` say may be held un-acked; more bytes than these wait in a temporary file.
+    connection the broker has no confirmed ACK of. ``refused`` is the error of a malformed message, if this
+    connection met one: the receiver takes no more messages from it, and the query fails once everything
+    received before is committed (contract 7). So many messages and bytes as ``window`` and ``window_bytes``
+    say may be held un-acked.
     """
 
     name: str
@@ -143,7 +142,6 @@ class ReceiverStatus:
     unacked: int = 0
     connection: ConnectionStatus = field(default_factory=ConnectionStatus)
     counts: Counts = field(default_factory=Counts)
-    page_limit: int | None = None
     refused: StompError | None = None
     window: int | None = None
     window_bytes: int | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spark_stomp.brokers import Dialect, Subscription
-from spark_stomp.receiver.page_limit import PageLimitDetector
 from spark_stomp.receiver.settings import ReceiverSettings
 
 
@@ -65,21 +64,13 @@ def unmarked_warning(dialect: Dialect, settings: ReceiverSettings) -> str:
     )
 
 
-def page_limit_detector(dialect: Dialect, settings: ReceiverSettings, prefetch: int) -> PageLimitDetector:
-    """What is to be learned of a page limit on one connection with this ``prefetch``."""
+def may_stop_early(dialect: Dialect, settings: ReceiverSettings) -> bool:
+    """Whether the broker may stop at fewer un-acked messages than the prefetch allows.
+
+    ActiveMQ pages the messages of a queue in. How many it delivers un-acked depends on ``maxPageSize``, on
+    other consumers of the queue, and on ACKs that came meanwhile. What is ACKed from the journal does not
+    wait for a batch, so that a limit holds nothing back.
+    """
     options = settings.options
-    paged = dialect.page_size is not None and dialect.is_queue(
-        settings.destination, options.subscribe_headers
-    )
-    # What is ACKed from the journal does not wait for a batch, so that a limit holds nothing back.
-    return PageLimitDetector(has_limit=paged and options.ack_after == "commit", prefetch=prefetch)
-
-
-def page_limit_warning(dialect: Dialect, settings: ReceiverSettings, limit: int | None) -> str:
-    """What to do if the broker held messages back at ``limit`` un-acked ones."""
-    return (
-        f"{dialect.name} stopped at {limit} un-acked messages of {settings.destination} and held more back, "
-        f"though prefetch is {settings.options.prefetch}: this looks like its maxPageSize, which bounds "
-        "batches. Raise it in the destination policy to twice the largest batch, or acknowledge from a "
-        "journal (ackAfter = journal)"
-    )
+    is_queue = dialect.is_queue(settings.destination, options.subscribe_headers)
+    return dialect.page_size is not None and is_queue and options.ack_after == "commit"

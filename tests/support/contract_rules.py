@@ -476,21 +476,10 @@ RULES = [
     Broken(
         "5.3",
         "a broker that stops below the prefetch counts as full",
-        "receiver.page_limit:PageLimitDetector.holds_back",
-        "waits and quiet >= self._silence",
+        "receiver.receiver:Receiver._is_full",
+        "self._may_stop_early and deliveries.unacked and self._quiet() >= _STOPPED_AFTER",
         "False",
-        "unit/receiver/test_page_limit.py::TestSilence::test_any_number_may_be_the_limit",
-    ),
-    Broken(
-        "5.3",
-        "where messages only trickle, silence has to last longer and longer",
-        "receiver.page_limit:PageLimitDetector._conclude",
-        "min(self._silence * 2, _LONGEST_STALL)",
-        "_STALL",
-        (
-            "unit/receiver/test_page_limit.py"
-            "::TestATrickle::test_each_time_the_silence_has_to_last_twice_as_long"
-        ),
+        f"{RECEIVER}::TestABrokerThatStopsEarly::test_counts_as_full_after_silence",
     ),
     Broken(
         "5.2",

@@ -16,7 +16,7 @@ CLASS_NAMES = frozenset(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)*)`", TEXT))
 
 # Classes that carry the words of receiver/, exchange/, journal/ and source/.
 CARRIERS = {
-    "receiver": {"AckLedger", "DedupIndex", "FrameStore", "HeldAt", "PageLimitDetector", "Receiver"},
+    "receiver": {"AckLedger", "DedupIndex", "FrameStore", "HeldAt", "Receiver"},
     "exchange": {"ExchangeServer", "Pair", "RangeTicket"},
     "journal": {"DedupLog", "Journal", "ListingState", "Manifest", "WriterFence"},
     "source": {"Backlog", "JournalBacklog", "MemoryBacklog", "Offset", "ReceiverGroup"},

@@ -16,6 +16,7 @@ from support.receivers import LoneReceiver, running
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
+from spark_stomp.brokers import dialect_named
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
     ClientIdInUse,
@@ -27,7 +28,8 @@ from spark_stomp.errors import (
     RangeUnavailable,
     TlsRefused,
 )
-from spark_stomp.receiver import DedupIndex, ReceiverStatus
+from spark_stomp.receiver import DedupIndex, ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.subscription import may_stop_early
 
 QUEUE = "/queue/a"
 
@@ -200,6 +202,37 @@ def test_a_full_window_opens_with_the_acks(devbroker: DevBroker) -> None:
         assert receiver.status().window_full
         receiver.acknowledge(30)
         received(receiver, 60)
+
+
+@pytest.mark.rule("5.3")
+class TestABrokerThatStopsEarly:
+    """ActiveMQ, at a page that is smaller than the prefetch."""
+
+    def test_counts_as_full_after_silence(
+        self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.receiver.receiver._STOPPED_AFTER", 0.3)
+        devbroker.publish_many(QUEUE, [b"m"] * 3)
+        with receiving(devbroker.url, broker="activemq") as receiver:
+            received(receiver, 3)
+            wait_until(lambda: receiver.status().window_full, what="a full window")
+            receiver.acknowledge(3)
+            wait_until(lambda: receiver.status().unacked == 0, what="the receipt")
+            assert not receiver.status().window_full
+
+    @pytest.mark.parametrize(
+        ("destination", "options"),
+        [
+            (QUEUE, {"broker": "rabbitmq"}),
+            (QUEUE, {"broker": "activemq", "journal": "j", "ackAfter": "journal"}),
+            ("/topic/a", {"broker": "activemq", "allowLoss": "true"}),
+        ],
+    )
+    def test_others_do_not(self, destination: str, options: dict[str, object], tmp_path: Path) -> None:
+        if "journal" in options:
+            options = {**options, "journal": str(tmp_path / "j")}
+        settings = ReceiverSettings.of(source_options("stomp://127.0.0.1", destination, **options))[0]
+        assert not may_stop_early(dialect_named(str(options["broker"])), settings)
 
 
 def test_the_end_acks_what_is_committed_and_says_goodbye(devbroker: DevBroker) -> None:
