@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Literal
 
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
 from spark_stomp.brokers.subscriptions import PLAIN, DurableTopics, Subscription, refuse_stream
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.framebatch import ID_TIME, NO_TIME, Ends, Ids
+from spark_stomp.framebatch import ID_TIME, NO_TIME, Ids
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import shown
 
@@ -26,7 +25,6 @@ _ASSUMED_FRAME_BYTES = 4096
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"
-_LF = 0x0A
 _DELETING = (("auto-delete", "true"), ("exclusive", "true"), ("durable", "false"), ("x-expires", None))
 _KINDS: dict[str, Kind] = {"ANYCAST": "queue", "MULTICAST": "topic"}
 
@@ -167,22 +165,22 @@ class Dialect:
             "no subscription is there to get it, and drops it"
         )
 
-    def stable_ids(self, ids: Ids, data: bytes, ends: Ends) -> list[bytes | None]:
+    def stable_ids(self, ids: Ids, times: Ids) -> list[bytes | None]:
         """What stays the same of each frame's raw ``id_header`` if the message is redelivered.
 
-        ``data`` and ``ends`` are the frames, as in :class:`FrameBatch`. An empty id, or one that lacks the
-        time that completes it, names nothing.
+        ``times`` are the raw values of ``id_time_header``, if the dialect has one. An empty id, or one that
+        lacks the time that completes it, names nothing.
         """
         stable = [raw or None for raw in ids]
         if self.id_separator is not None:
             separator = self.id_separator.encode()
             stable = [raw and raw.rpartition(separator)[2] for raw in stable]
         if self.id_time_header is not None:
-            line = f"\n{self.id_time_header}:".encode()
-            frames = pairwise((0, *map(int, ends)))
-            times = [_value(data, line, begin, end) for begin, end in frames]
             pairs = zip(stable, times, strict=True)
-            stable = [raw + ID_TIME + time if raw and time not in NO_TIME else None for raw, time in pairs]
+            stable = [
+                raw + ID_TIME + time if raw and time is not None and time not in NO_TIME else None
+                for raw, time in pairs
+            ]
         return stable
 
     def _queue_headers(self, destination: str) -> HeaderPairs:
@@ -458,15 +456,6 @@ DIALECTS: tuple[Dialect, ...] = (
     # RabbitMQ, if it hides its name.
     Dialect(name="generic", deleting_headers=_DELETING),
 )
-
-
-def _value(data: bytes, line: bytes, begin: int, end: int) -> bytes:
-    """The value of the first header of the frame [begin, end) that begins with ``line``, or nothing."""
-    while data[begin] == _LF:
-        begin += 1
-    blank = data.find(b"\n\n", begin, end)
-    at = data.find(line, begin, end if blank < 0 else blank + 1)
-    return b"" if at < 0 else data[at + len(line) : data.find(b"\n", at + 1, end)]
 
 
 def dialect_named(name: str) -> Dialect:

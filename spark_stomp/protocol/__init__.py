@@ -4,10 +4,10 @@
 ``grammar``    how each version is read and written  ``heartbeat``  its header and its deadlines
 ``encoder``    frames to octets; a client's frames   ``ids``        ids in use on a client connection
 
-``buffer``     octets received and not read yet      ``layouts``    known header layouts; many frames at once
-``reader``     the exact reading of one frame        ``decoder``    octets to frames
-``scanner``    octets to blocks of raw MESSAGE frames  ``malformed``  messages that break a rule
-``receipts``   numbered RECEIPT frames, many at once
+``buffer``     octets received and not read yet      ``reader``     the exact reading of one frame
+``decoder``    octets to frames, and to receipts     ``scanner``    octets to blocks of raw MESSAGE frames
+``layouts``    known header layouts, for the scanner  ``malformed``  messages that break a rule
+``raw``        headers and bodies of complete raw frames
 
 ``handshake``  CONNECT, and the first frame          ``states``     the transition tables of both halves
 ``client``, ``server``  the two halves of a session  ``session``    what they share
@@ -35,7 +35,8 @@ from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
 from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
 from spark_stomp.protocol.handshake import ClientConfig
 from spark_stomp.protocol.heartbeat import negotiate_heartbeat, parse_heartbeat
-from spark_stomp.protocol.malformed import MalformedMessage, malformed_content, read_malformed
+from spark_stomp.protocol.malformed import MalformedMessage, read_malformed
+from spark_stomp.protocol.raw import frame_content
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.server import ServerConfig, ServerConnection
 from spark_stomp.protocol.states import ClientState, ServerState
@@ -70,7 +71,7 @@ __all__ = [
     "ServerState",
     "encode_frame",
     "escape",
-    "malformed_content",
+    "frame_content",
     "negotiate_heartbeat",
     "parse_heartbeat",
     "read_malformed",

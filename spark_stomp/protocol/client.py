@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
-from spark_stomp.protocol.decoder import FrameDecoder
+from spark_stomp.protocol.decoder import FrameDecoder, ReceiptRun, ReceiptScanner
 from spark_stomp.protocol.encoder import (
     Headers,
     ack_headers,
@@ -46,7 +46,6 @@ from spark_stomp.protocol.handshake import ClientConfig, HandshakeDecoder, encod
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer, negotiate_heartbeat, parse_heartbeat
 from spark_stomp.protocol.ids import ClientIds, OpenSubscription
 from spark_stomp.protocol.malformed import MalformedMessage
-from spark_stomp.protocol.receipts import ReceiptRun, ReceiptScanner
 from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.session import Session
 from spark_stomp.protocol.states import CLIENT_TABLE, ClientState, Local, Machine, Remote
@@ -88,8 +87,10 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         """An id that no other receipt of this connection has."""
         return self._ids.new_receipt()
 
-    def collect(self, *, id_header: str | None, ack_header: str | None = None) -> None:
-        """Collect the raw values of these headers as stable id and as handle of an ACK.
+    def collect(
+        self, *, id_header: str | None, ack_header: str | None = None, time_header: str | None = None
+    ) -> None:
+        """Collect the raw values of these headers as stable id, as handle of an ACK and as time of the id.
 
         Which header survives redelivery, and which a producer cannot set, depends on the broker, and
         CONNECTED names the broker. Call this before the first SUBSCRIBE. ``ack_header`` None: what the
@@ -100,7 +101,7 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         """
         if not isinstance(self._source, FrameScanner):
             raise LocalProtocolError("only a connected session that leaves messages as bytes collects ids")
-        self._source.collect(id_header=id_header, ack_header=ack_header)
+        self._source.collect(id_header=id_header, ack_header=ack_header, time_header=time_header)
 
     # --- what we send
 

@@ -7,6 +7,7 @@ STOMP 1.2, "Size Limits".
 from __future__ import annotations
 
 import enum
+import sys
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal, NamedTuple, TypeAlias, overload
 
@@ -90,6 +91,11 @@ class Limits:
     def before_connected(cls) -> Limits:
         """For a peer that is not logged in yet: enough for CONNECT, CONNECTED and a first ERROR."""
         return cls(max_header_line=8 * _KIB, max_headers=100, max_body=64 * _KIB, max_frame=256 * _KIB)
+
+    @classmethod
+    def none(cls) -> Limits:
+        """For frames that were checked when they came."""
+        return cls(*[sys.maxsize] * len(fields(cls)))
 
     def without_messages(self) -> Limits:
         """For a broker that is asked for no MESSAGE: enough for RECEIPT and ERROR, and no more than these."""

@@ -19,9 +19,10 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import accumulate, repeat
 from operator import add
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from spark_stomp.protocol.frames import HeaderPairs
+from spark_stomp.protocol.raw import RawNames
 
 LENGTH: Final = "content-length"
 SUBSCRIPTION: Final = "subscription"
@@ -35,7 +36,6 @@ ANY_NUMBER: Final = "*+" if sys.version_info >= (3, 11) else "*"
 _PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 """Printable ASCII without a colon or a backslash: the same in every version, escaped or not."""
 
-T = TypeVar("T")
 FIRST_RUN: Final = 16
 LONGEST_RUN: Final = 512
 SWEEP_SIZE: Final = 128 << 10
@@ -57,26 +57,22 @@ class Layout(NamedTuple):
         """The index of the first header called ``name``, the one that counts; None if there is none."""
         return self.names.index(name) if name in self.names else None
 
-    def pattern(self, captured: frozenset[int], subscriptions: Sequence[str] = ()) -> str:
-        """An expression for a head of this layout, blank line included; ``captured`` values are groups.
 
-        The first content-length must be a number that ``int`` can take, and the first subscription one of
-        ``subscriptions``, raw as on the wire, if there are any. Other values may be anything without LF, so a
-        match must still be checked for NUL, CR, escapes and character set.
-        """
-        expressions = {self.position(LENGTH): "[0-9]{1,18}"}
-        if subscriptions:
-            expressions[self.position(SUBSCRIPTION)] = f"(?:{'|'.join(map(re.escape, subscriptions))})"
-        lines = [f"{self.command}\n"]
-        for position, name in enumerate(self.names):
-            value = expressions.get(position, f".{ANY_NUMBER}")
-            lines.append(
-                f"{re.escape(name)}:({value})\n" if position in captured else f"{re.escape(name)}:{value}\n"
-            )
-        return "".join(lines) + "\n"
+class RunLayout(NamedTuple):
+    """How to find the frames of a layout; ``*_at`` are group numbers, None if it has no such header."""
+
+    layout: Layout
+    head: re.Pattern[bytes]
+    """EOLs and a head, with the groups that ``*_at`` number."""
+    boundary: re.Pattern[bytes]
+    """The NUL of the frame before, then ``head`` as the first group; or the whole rest."""
+    length_at: int | None
+    ack_at: int | None
+    id_at: int | None
+    time_at: int | None
 
 
-class LayoutCache(Generic[T]):
+class LayoutCache:
     """The few layouts in use, the last used first, each compiled by ``compile_layout``.
 
     A layout enters when it is seen for the second time. A peer that varies its headers cannot make us compile
@@ -84,9 +80,8 @@ class LayoutCache(Generic[T]):
     unknown layout before it.
     """
 
-    def __init__(self, compile_layout: Callable[[Layout], T]) -> None:
-        self.known: list[T] = []
-        self._layouts: list[Layout] = []
+    def __init__(self, compile_layout: Callable[[Layout], RunLayout]) -> None:
+        self.known: list[RunLayout] = []
         self._compile = compile_layout
         self._candidates: set[Layout] = set()
         self._credit = 0
@@ -95,18 +90,16 @@ class LayoutCache(Generic[T]):
         """Move ``known[rank]`` to the front."""
         if rank:
             self.known.insert(0, self.known.pop(rank))
-            self._layouts.insert(0, self._layouts.pop(rank))
 
     def clear(self) -> None:
         """Forget everything: the version or the limits changed."""
         self.known.clear()
-        self._layouts.clear()
         self._candidates.clear()
 
     def saw(self, command: str, headers: HeaderPairs) -> None:
         """The exact reader accepted a frame with these headers."""
         layout = Layout(command, tuple([name for name, _ in headers]))
-        if layout in self._layouts or len(headers) > MAX_NAMES:
+        if len(headers) > MAX_NAMES or any(known.layout == layout for known in self.known):
             return
         self._credit += 1
         if layout not in self._candidates:
@@ -121,55 +114,50 @@ class LayoutCache(Generic[T]):
             if self._credit < COMPILE_EVERY:
                 return
             self.known.pop()
-            self._layouts.pop()
         self._credit = 0
         self._candidates.discard(layout)
         self.known.insert(0, self._compile(layout))
-        self._layouts.insert(0, layout)
-
-
-class RunLayout(NamedTuple):
-    """How to find the frames of a layout; ``*_at`` are group numbers, None if it has no such header."""
-
-    head: re.Pattern[bytes]
-    """EOLs and a head, with the groups that ``*_at`` number."""
-    boundary: re.Pattern[bytes]
-    """The NUL of the frame before, then ``head`` as the first group; or the whole rest."""
-    length_at: int | None
-    ack_at: int | None
-    id_at: int | None
 
 
 class Run(NamedTuple):
-    """Consecutive frames as columns; ``acks`` and ``ids`` are empty if the layout has no such header.
+    """Consecutive frames as columns; a column of headers that the layout does not have is empty.
 
     ``heads`` include the EOLs before them; ``ends`` are offsets in the buffer's data.
     """
 
     heads: Sequence[bytes]
     ends: list[int]
-    acks: Sequence[bytes]
-    ids: Sequence[bytes]
+    acks: Sequence[bytes] = ()
+    ids: Sequence[bytes] = ()
+    times: Sequence[bytes] = ()
 
 
-def compile_run(
-    layout: Layout, ack_headers: tuple[str, ...], id_header: str | None, subscriptions: Sequence[str] = ()
-) -> RunLayout:
-    """Compile ``layout``; an ACK names the first of ``ack_headers`` that it has.
+def compile_run(layout: Layout, collected: RawNames, subscriptions: Sequence[str] = ()) -> RunLayout:
+    """Compile ``layout``, whose names are plain: the same on the wire.
 
-    ``subscriptions`` as in :meth:`Layout.pattern`.
+    The first content-length must be a number that ``int`` can take, and the first subscription one of
+    ``subscriptions``, raw as on the wire, if there are any. Other values may be anything without LF, so a
+    match must still be checked for NUL, CR, escapes and character set.
     """
-    ack_at = next((position for name in ack_headers if (position := layout.position(name)) is not None), None)
-    id_at = None if id_header is None else layout.position(id_header)
-    length_at = layout.position(LENGTH)
-    positions = sorted({position for position in (ack_at, id_at, length_at) if position is not None})
-    head = rf"\n{ANY_NUMBER}{layout.pattern(frozenset(positions), subscriptions)}".encode()
+    position = layout.position
+    ack_at = next((at for name in collected.acks if (at := position(name.decode())) is not None), None)
+    id_at, time_at = (None if name is None else position(name.decode()) for name in collected[1:])
+    wanted = (position(LENGTH), ack_at, id_at, time_at)
+    captured = sorted({at for at in wanted if at is not None})
+    values = {position(LENGTH): "[0-9]{1,18}"}
+    if subscriptions:
+        values[position(SUBSCRIPTION)] = f"(?:{'|'.join(map(re.escape, subscriptions))})"
+    lines = [rf"\n{ANY_NUMBER}" + f"{layout.command}\n"]
+    for at, name in enumerate(layout.names):
+        value = values.get(at, f".{ANY_NUMBER}")
+        lines.append(f"{re.escape(name)}:" + (f"({value})\n" if at in captured else f"{value}\n"))
+    head = "".join([*lines, "\n"]).encode()
     # It begins with one fixed octet, which ``re`` finds quickly. If a frame does not match, the second branch
     # takes the whole rest, so no later frame matches.
     boundary = rb"\0(?:(%b)|(?s:.*))" % head
-    group = {position: number for number, position in enumerate(positions, start=1)}
-    numbers = (None if at is None else group[at] for at in (length_at, ack_at, id_at))
-    return RunLayout(re.compile(head), re.compile(boundary), *numbers)
+    group = {at: number for number, at in enumerate(captured, start=1)}
+    numbers = (None if at is None else group[at] for at in wanted)
+    return RunLayout(layout, re.compile(head), re.compile(boundary), *numbers)
 
 
 class RunFinder:
@@ -227,10 +215,8 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
         del heads[agreed:], sizes[agreed:]
     ends = list(accumulate(map(add, map(len, heads), sizes), initial=start))
     del ends[0]
-    acks, ids = (
-        [] if at is None else found[at + 1 :: width][: len(ends)] for at in (layout.ack_at, layout.id_at)
-    )
-    return Run(heads, ends, acks, ids)
+    at_groups = (layout.ack_at, layout.id_at, layout.time_at)
+    return Run(heads, ends, *([] if at is None else found[at + 1 :: width][: len(ends)] for at in at_groups))
 
 
 class Numbers(dict[bytes, int]):
@@ -252,13 +238,10 @@ def _agreed(expected: list[int], sizes: list[int]) -> int:
 
 def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int) -> Run:
     """Up to ``longest`` complete frames from ``start`` on, each of at most ``largest`` octets."""
-    pattern, _, length_at, ack_at, id_at = layout
-    match_head = pattern.match
-    heads: list[bytes] = []
+    match_head, length_at = layout.head.match, layout.length_at
+    columns = (layout.ack_at, layout.id_at, layout.time_at)
+    heads: list[re.Match[bytes]] = []
     ends: list[int] = []
-    acks: list[bytes] = []
-    ids: list[bytes] = []
-    add_head, add_end, add_ack, add_id = heads.append, ends.append, acks.append, ids.append
     position, size = start, len(data)
     for _ in repeat(None, longest):
         match = match_head(data, position)
@@ -269,10 +252,7 @@ def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int)
         if not body <= end < size or data[end] or end - position >= largest:
             break
         position = end + 1
-        add_head(match[0])
-        add_end(position)
-        if ack_at is not None:
-            add_ack(match[ack_at])
-        if id_at is not None:
-            add_id(match[id_at])
-    return Run(heads, ends, acks, ids)
+        heads.append(match)
+        ends.append(position)
+    values = ([] if at is None else [match[at] for match in heads] for at in columns)
+    return Run([match[0] for match in heads], ends, *values)

@@ -19,24 +19,13 @@ from typing import Final, NamedTuple
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError, RemoteProtocolError
 from spark_stomp.protocol.buffer import ReceiveBuffer
 from spark_stomp.protocol.frames import HeaderPairs, Limits
-from spark_stomp.protocol.grammar import (
-    Grammar,
-    Head,
-    grammar_of,
-    parse_header,
-    unescape,
-    without_line_end,
-)
+from spark_stomp.protocol.grammar import Head, grammar_of, parse_header, without_line_end
+from spark_stomp.protocol.raw import BLANK_LINE, RawNames, parted, raw_value, raw_values, text_of
 from spark_stomp.quoting import quoted, shown
 
 # In the lenient dialect blanks may stand in the blank line; more than these are taken for a header line.
 _MOST_BLANKS: Final = 64
-_BLANK_LINE: Final = {
-    "1.0": re.compile(rb"\n\n"),
-    "1.1": re.compile(rb"\n\n"),
-    "1.2": re.compile(rb"\n\r?\n"),
-    "lenient": re.compile(rb"\n[ \r]{0,%d}\n" % _MOST_BLANKS),
-}
+_BLANK_LINE: Final = BLANK_LINE | {"lenient": re.compile(rb"\n[ \r]{0,%d}\n" % _MOST_BLANKS)}
 _LOOK_BACK: Final = _MOST_BLANKS + 1
 _SECOND_FRAME: Final = re.compile(rb"\0[\r\n]*(?:MESSAGE|RECEIPT|ERROR|CONNECTED)[ \r]*\n", re.IGNORECASE)
 _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
@@ -48,15 +37,16 @@ _COLUMNS: Final = frozenset({"destination", "message-id", "content-type", "redel
 class MalformedMessage:
     """A MESSAGE frame that breaks a rule or a limit, and whose end is known.
 
-    ``data`` is the frame from its command to its NUL. ``error`` says what is wrong. ``ack`` and ``id`` are as
-    in :class:`~spark_stomp.protocol.scanner.MessageBlock`: ``b""`` and None if they cannot be read either.
-    ``destination`` and ``message_id`` are None then.
+    ``data`` is the frame from its command to its NUL. ``error`` says what is wrong. ``ack``, ``id`` and
+    ``time`` are as in :class:`~spark_stomp.protocol.scanner.MessageBlock`: ``b""`` and None if they cannot be
+    read either. ``destination`` and ``message_id`` are None then.
     """
 
     data: bytes
     error: RemoteProtocolError
     ack: bytes
     id: bytes | None
+    time: bytes | None
     destination: str | None
     message_id: str | None
 
@@ -147,60 +137,15 @@ class BadFrame:
             raise self.error
         return None
 
-    def message(
-        self, data: bytes, ack_headers: tuple[bytes, ...], id_header: bytes | None
-    ) -> MalformedMessage:
-        """The frame, once its end is known.
-
-        Args:
-            data: all of it.
-            ack_headers: the raw names of the headers that an ACK may name, the preferred one first.
-            id_header: the raw name of the one with the stable id, or None.
-        """
+    def message(self, data: bytes, names: RawNames) -> MalformedMessage:
+        """The frame, once its end is known; ``data`` is all of it."""
         head, grammar = data[: self._body], self._grammar
-        handles = (raw_value(head, name, grammar) for name in ack_headers)
-        ack = next((handle for handle in handles if handle is not None), b"")
-        stable = None if id_header is None else raw_value(head, id_header, grammar)
-        destination = raw_value(head, b"destination", grammar)
-        message_id = raw_value(head, b"message-id", grammar)
-        return MalformedMessage(
-            data,
-            self.error,
-            b"" if _text(ack, grammar) is None else ack,
-            None if _text(stable, grammar) is None else stable,
-            _text(destination, grammar),
-            _text(message_id, grammar),
+        collected = raw_values(head, names, grammar)
+        ack, stable, time = (None if text_of(raw, grammar) is None else raw for raw in collected)
+        destination, message_id = (
+            text_of(raw_value(head, name, grammar), grammar) for name in (b"destination", b"message-id")
         )
-
-
-def _text(raw: bytes | None, grammar: Grammar) -> str | None:
-    """What a raw value means; None if it breaks the rules."""
-    if raw is None or b"\0" in raw or (grammar.crlf and b"\r" in raw):
-        return None
-    try:
-        return unescape(raw, grammar.version)
-    except FrameSyntaxError:
-        return None
-
-
-def raw_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
-    """The value of the first header called ``wanted``, both as on the wire; None if there is none."""
-    if grammar.lenient:
-        return _raw_folded_value(head, wanted, grammar)
-    begin = head.find(b"\n%b:" % wanted)
-    if begin < 0:
-        return None
-    begin += len(wanted) + 2
-    return without_line_end(head[begin : head.index(b"\n", begin)], grammar)
-
-
-def _raw_folded_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
-    """The same in the lenient dialect, which ignores the case of names."""
-    for line in head.split(b"\n"):
-        key, colon, value = without_line_end(line, grammar).partition(b":")
-        if colon and key.decode(errors="replace").lower().encode() == wanted:
-            return value.lstrip(b" ")
-    return None
+        return MalformedMessage(data, self.error, ack or b"", stable, time, destination, message_id)
 
 
 # --- what is readable
@@ -224,7 +169,7 @@ def read_malformed(frame: bytes, version: str) -> Readable:
         version: one of ``VERSIONS``.
     """
     grammar = grammar_of(version)
-    lines, body = _parted(frame, version)
+    lines, body = parted(frame, version)
     head = Head("MESSAGE", grammar, Limits())
     headers: list[tuple[str, str]] = []
     for line in lines.split(b"\n")[1:]:
@@ -238,20 +183,3 @@ def read_malformed(frame: bytes, version: str) -> Readable:
         if len(headers) < _MOST_HEADERS or header[0] in _COLUMNS:
             headers.append(header)
     return Readable(tuple(headers), body)
-
-
-def malformed_content(frame: bytes, version: str) -> tuple[str, bytes]:
-    """Destination and body, to recognise a malformed message that comes again.
-
-    The destination as on the wire, whatever is wrong with it; empty if there is none.
-    """
-    head, body = _parted(frame, version)
-    return (raw_value(head, b"destination", grammar_of(version)) or b"").decode(errors="replace"), body
-
-
-def _parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
-    """The head, with its blank line, and the body."""
-    frame = frame.lstrip(b"\r\n\0 ")
-    blank = _BLANK_LINE[version].search(frame)
-    assert blank is not None, "a frame whose end is known has a blank line"
-    return frame[: blank.end()], frame[blank.end() : -1]

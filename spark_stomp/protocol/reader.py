@@ -1,7 +1,7 @@
 """The exact reading of one frame: line by line, resumable at any octet, limits checked as early as possible.
 
-Only this module decides what is a frame. The decoder and the scanner have quicker paths for plain frames and
-use this one for all others, so they cannot disagree about what is refused.
+Only this module decides what is a frame. The scanners have quicker paths for plain frames and use this one
+for all others, so they cannot disagree with the decoder about what is refused.
 
 The result does not depend on how the input was split: an error is raised at the first octet that proves it,
 after everything before it was read. Sections: STOMP 1.2 "Augmented BNF", "Size Limits",
@@ -24,7 +24,7 @@ from spark_stomp.errors import (
     TooManyHeaders,
 )
 from spark_stomp.protocol.buffer import ReceiveBuffer
-from spark_stomp.protocol.frames import HEARTBEAT, HeaderPairs, Limits, Signal
+from spark_stomp.protocol.frames import HEARTBEAT, Frame, HeaderPairs, Limits, Signal
 from spark_stomp.protocol.grammar import (
     Head,
     content_length,
@@ -36,9 +36,9 @@ from spark_stomp.protocol.grammar import (
 )
 from spark_stomp.quoting import quoted
 
-LF: Final = 0x0A
-CR: Final = 0x0D
-LFS: Final = re.compile(rb"\n*")
+_LF: Final = 0x0A
+_CR: Final = 0x0D
+_LFS: Final = re.compile(rb"\n*")
 _CRS_AND_LFS: Final = re.compile(rb"[\r\n]*")
 _LONE_CR: Final = re.compile(rb"\r(?!\n)")
 _NULS: Final = re.compile(rb"\0*")
@@ -129,6 +129,12 @@ class FrameReader:
         self._forget_progress()
         self._buffer.consume(count)
 
+    def _take_frame(self, span: Span) -> Frame:
+        """Remove the frame that was read."""
+        body = self._buffer.peek(span.body_start, span.body_end)
+        self._consume(span.body_end + 1)
+        return Frame(span.command, span.headers, body)
+
     def _still_stalled(self) -> bool:
         """Whether the answer is still NEED_DATA, because too little has come since."""
         if not self._pull():
@@ -154,9 +160,9 @@ class FrameReader:
             self._forget_progress()
         return True
 
-    def _enter_body(self, command: str, headers: HeaderPairs, length: int | None, body_start: int) -> None:
-        """Go on with the body of a frame whose head a quicker path has read and accepted."""
-        self._head = Head(command, self._grammar, self._limits, False, list(headers), True, length)
+    def _enter_body(self, command: str, length: int | None, body_start: int) -> None:
+        """Go on with the body of a frame whose head a quicker path has accepted, without reading it."""
+        self._head = Head(command, self._grammar, self._limits, complete=True, length=length)
         self._cursor = self._searched = body_start
 
     def _read_span(self) -> Span | Literal[Signal.HEARTBEAT] | None:
@@ -187,23 +193,23 @@ class FrameReader:
         while buffer.start < len(buffer.data):
             data, start = buffer.data, buffer.start
             first = data[start]
-            if first in (LF, CR) and (end := self._end_of_eols()) > start:
+            if first in (_LF, _CR) and (end := self._end_of_eols()) > start:
                 self._consume(end - start)
                 return HEARTBEAT
-            if first == CR and grammar.crlf:
+            if first == _CR and grammar.crlf:
                 return self._read_crlf()
             if first or not grammar.lenient:
                 return self._read_command()
             # RabbitMQ, stomp-php and stompman ignore NULs between frames, so lenient peers may send them.
-            self._consume(run_end(_NULS, data, start) - start)
+            self._consume(_run_end(_NULS, data, start) - start)
         return None
 
     def _end_of_eols(self) -> int:
         """Where the complete EOLs end with which the buffer begins: some peer may send millions."""
         data, start = self._buffer.data, self._buffer.start
         if not (self._grammar.crlf or self._grammar.lenient):
-            return run_end(LFS, data, start)
-        end = run_end(_CRS_AND_LFS, data, start)
+            return _run_end(_LFS, data, start)
+        end = _run_end(_CRS_AND_LFS, data, start)
         lone = _LONE_CR.search(data, start, end)
         return end if lone is None else lone.start()
 
@@ -211,7 +217,7 @@ class FrameReader:
         data, start = self._buffer.data, self._buffer.start
         if len(data) < start + 2:
             return None
-        if data[start + 1] != LF:
+        if data[start + 1] != _LF:
             raise FrameSyntaxError("a CR that no LF follows stands between two frames")
         self._consume(2)
         return HEARTBEAT
@@ -326,7 +332,7 @@ class FrameReader:
         return None
 
 
-def run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:
+def _run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:
     """Where a run of octets ends that begins at ``start``; it may be empty."""
     match = run.match(data, start)
     return start if match is None else match.end()

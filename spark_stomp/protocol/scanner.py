@@ -22,7 +22,8 @@ from spark_stomp.protocol.layouts import (
     RunLayout,
     compile_run,
 )
-from spark_stomp.protocol.malformed import BadFrame, MalformedMessage, raw_value, read_malformed
+from spark_stomp.protocol.malformed import BadFrame, MalformedMessage, read_malformed
+from spark_stomp.protocol.raw import RawNames, raw_values
 from spark_stomp.protocol.reader import FrameReader, Span
 
 
@@ -41,6 +42,8 @@ class MessageBlock:
     broker sends none), ``message-id`` before that; ``b""`` if it is missing."""
     ids: list[bytes | None]
     """The raw value of the stable id header; None if it is absent or none was asked for."""
+    times: list[bytes | None] = field(default_factory=list)
+    """The same of the header with the time that completes the id; no entries if none was asked for."""
     malformed: str | None = None
     """Why all of these frames are malformed; None if they are good."""
 
@@ -48,7 +51,7 @@ class MessageBlock:
     def of_malformed(cls, message: MalformedMessage) -> MessageBlock:
         """A malformed message as a block of its own."""
         data = message.data
-        return cls(data, [len(data)], [message.ack], [message.id], str(message.error))
+        return cls(data, [len(data)], [message.ack], [message.id], [message.time], str(message.error))
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class _BlockBuilder:
     ends: list[int] = field(default_factory=list)
     acks: list[bytes] = field(default_factory=list)
     ids: list[bytes | None] = field(default_factory=list)
+    times: list[bytes | None] = field(default_factory=list)
 
     def extend(self, source: bytes | bytearray, begin: int, ends: list[int]) -> None:
         """Add frames of ``source``: the first begins at ``begin``, and each ends at one of ``ends``.
@@ -94,7 +98,7 @@ class _BlockBuilder:
     def block(self) -> MessageBlock:
         self._finish_part()
         data = bytes(self.parts[0]) if len(self.parts) == 1 else b"".join(self.parts)
-        return MessageBlock(data, self.ends, self.acks, self.ids)
+        return MessageBlock(data, self.ends, self.acks, self.ids, self.times)
 
 
 class FrameScanner(FrameReader):
@@ -120,28 +124,34 @@ class FrameScanner(FrameReader):
         super().__init__(version, limits)
         self._id_header = id_header
         self._ack_header: str | None = None
+        self._time_header: str | None = None
         self._subscriptions: tuple[str, ...] = ()
-        self._layouts: LayoutCache[RunLayout] = LayoutCache(self._compile)
+        self._layouts: LayoutCache = LayoutCache(self._compile)
         self._runs = RunFinder()
         self._settings_changed()
 
     def _settings_changed(self) -> None:
         """Derive from the version what an ACK names and how the names of headers are escaped."""
-        version, id_header = self.version, self._id_header
+        version = self.version
         self._layouts.clear()
         # STOMP 1.2 "ACK": by ack. 1.1 and 1.0 "ACK": by message-id.
         own = () if self._ack_header is None else (self._ack_header,)
-        self._ack_headers = own or (("ack", "message-id") if version == "1.2" else ("message-id",))
+        acks = own or (("ack", "message-id") if version == "1.2" else ("message-id",))
+        stable, time = (
+            None if name is None else escape(name, version).encode()
+            for name in (self._id_header, self._time_header)
+        )
+        self._collected = RawNames(tuple(name.encode() for name in acks), stable, time)
         self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
-        self._raw_ack_headers = tuple([name.encode() for name in self._ack_headers])
-        self._raw_id_header = None if id_header is None else escape(id_header, version).encode()
 
-    def collect(self, *, id_header: str | None, ack_header: str | None = None) -> None:
-        """Collect stable ids and ack handles from these headers, from the next block on.
+    def collect(
+        self, *, id_header: str | None, ack_header: str | None = None, time_header: str | None = None
+    ) -> None:
+        """Collect stable ids, ack handles and times from these headers, from the next block on.
 
         ``ack_header`` None: from those that the version names.
         """
-        self._id_header, self._ack_header = id_header, ack_header
+        self._id_header, self._ack_header, self._time_header = id_header, ack_header, time_header
         self._settings_changed()
 
     def collect_from(self, subscription: str) -> None:
@@ -219,22 +229,16 @@ class FrameScanner(FrameReader):
 
     # -- the exact path
 
-    def _take_frame(self, span: Span) -> Frame:
-        body = self._buffer.peek(span.body_start, span.body_end)
-        self._consume(span.body_end + 1)
-        return Frame(span.command, span.headers, body)
-
     def _take_message(self, span: Span, builder: _BlockBuilder) -> None:
         buffer, grammar = self._buffer, self._grammar
         head = buffer.peek(0, span.body_start)
         builder.extend(buffer.data, buffer.start, [buffer.start + span.body_end + 1])
         self._consume(span.body_end + 1)
-        handles = (raw_value(head, name, grammar) for name in self._raw_ack_headers)
-        ack = next((handle for handle in handles if handle is not None), b"")
-        builder.acks.append(ack)
-        builder.ids.append(
-            None if self._raw_id_header is None else raw_value(head, self._raw_id_header, grammar)
-        )
+        values = raw_values(head, self._collected, grammar)
+        builder.acks.append(values.ack)
+        builder.ids.append(values.id)
+        if self._time_header is not None:
+            builder.times.append(values.time)
         if span.headers and b"\r" not in head and not grammar.lenient:
             self._layouts.saw(span.command, span.headers)
 
@@ -266,7 +270,7 @@ class FrameScanner(FrameReader):
         readable = read_malformed(data, self.version)
         if not self._collects(readable.headers):
             return Frame("MESSAGE", *readable)
-        return bad.message(data, self._raw_ack_headers, self._raw_id_header)
+        return bad.message(data, self._collected)
 
     # -- the quick path
 
@@ -287,7 +291,7 @@ class FrameScanner(FrameReader):
                 size = len(head) + (length or 0)
                 if self._count_plain([head]) and size < min(limits.max_frame, limits.max_body):
                     self._buffer.start = match.end() - len(head)
-                    self._enter_body("MESSAGE", (), length, len(head))
+                    self._enter_body("MESSAGE", length, len(head))
                 return
 
     def _scan_run(self, rank: int, builder: _BlockBuilder) -> bool:
@@ -304,6 +308,8 @@ class FrameScanner(FrameReader):
         builder.extend(data, start, run.ends[:count])
         builder.acks += [b""] * count if layout.ack_at is None else run.acks[:count]
         builder.ids += [None] * count if layout.id_at is None else run.ids[:count]
+        if self._time_header is not None:
+            builder.times += [None] * count if layout.time_at is None else run.times[:count]
         self._buffer.start = run.ends[count - 1]
         self._layouts.used(rank)
         return True
@@ -341,4 +347,4 @@ class FrameScanner(FrameReader):
 
     def _compile(self, layout: Layout) -> RunLayout:
         subscriptions = [escape(name, self.version) for name in self._subscriptions]
-        return compile_run(layout, self._ack_headers, self._id_header, subscriptions)
+        return compile_run(layout, self._collected, subscriptions)

@@ -11,7 +11,6 @@ compared.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
@@ -19,20 +18,11 @@ from hashlib import blake2b
 from itertools import pairwise, repeat
 from typing import NamedTuple, Protocol
 
-from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.framebatch import FrameBatch, Ids, MessageKey
-from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, Limits, malformed_content
+from spark_stomp.protocol import frame_content
 
 MAX_REMEMBERED = 250_000
 """How many keys of committed messages are remembered."""
-
-_ANY = sys.maxsize
-# In these a header of ASCII without backslash and CR needs no decoding.
-_STRICT = frozenset({"1.1", "1.2"})
-_DESTINATION = b"\ndestination:"
-_LF = 0x0A
-NO_LIMITS = Limits(max_command=_ANY, max_header_line=_ANY, max_headers=_ANY, max_body=_ANY, max_frame=_ANY)
-"""For frames that were checked against the limits when they came."""
 
 _SHIFT = 48
 _MASK = (1 << _SHIFT) - 1
@@ -309,54 +299,13 @@ def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
 
 def frame_keys(batch: FrameBatch, ids: Ids) -> list[MessageKey | None]:
     """The keys of the frames of ``batch``, whose stable ids are ``ids``; None for a frame without one."""
-    raw, version, entry = bytes(batch.data), batch.version, batch.entry
-    strict = version in _STRICT
-    plain = raw.isascii() and b"\\" not in raw and b"\r" not in raw
+    data, version, entry = bytes(batch.data), batch.version, batch.entry
     keys: list[MessageKey | None] = []
-    find, value, destination = raw.find, b"", ""
-    # Every message of a query with a journal passes here once, so that most are not decoded.
     for (begin, end), name in zip(pairwise((0, *batch.ends)), ids, strict=True):
         if not name:
             keys.append(None)
             continue
-        first = begin
-        while raw[first] == _LF:
-            first += 1
-        blank = find(b"\n\n", first, end)
-        body = blank + 2
-        at = find(_DESTINATION, first, body)
-        found = raw[at + len(_DESTINATION) : find(b"\n", at + 1, body)] if at >= 0 else b""
-        if not strict or blank < 0 or not (plain or _is_plain(raw[first:blank], found)):
-            keys.append(_decoded_key(raw[first:end], name, version, entry))
-            continue
-        if found != value:
-            value, destination = found, found.decode()
-        digest = blake2b(raw[body : end - 1], digest_size=16).digest()
-        keys.append(MessageKey(destination, name, digest, entry))
+        # Every message of a query with a journal passes here once, so no frame is decoded.
+        destination, body = frame_content(data[begin:end], version)
+        keys.append(MessageKey(destination, name, blake2b(body, digest_size=16).digest(), entry))
     return keys
-
-
-def _is_plain(head: bytes, destination: bytes) -> bool:
-    """Whether the destination is as it stands there, and the body begins behind this head.
-
-    Other headers may have escapes, as the ids of ActiveMQ do, and bodies may have anything.
-    """
-    return head.isascii() and b"\r" not in head and b"\\" not in destination
-
-
-def _decoded_key(data: bytes, name: bytes, version: str, entry: str) -> MessageKey:
-    destination, body = _content(data, version)
-    return MessageKey(destination, name, blake2b(body, digest_size=16).digest(), entry)
-
-
-def _content(data: bytes, version: str) -> tuple[str, bytes]:
-    """The destination and the body of a frame, also of a malformed one."""
-    decoder = FrameDecoder(version, NO_LIMITS)
-    decoder.receive_data(data)
-    try:
-        while not isinstance(frame := decoder.next_event(), Frame):
-            # EOLs may come before it.
-            assert frame is not NEED_DATA
-    except RemoteProtocolError:
-        return malformed_content(data, version)
-    return frame.get("destination") or "", frame.body

@@ -268,7 +268,11 @@ class Receiver:
         # turn would break that order, so under 1.0 every message counts as new.
         individual = "client-individual" in ack_modes(session.version or "1.0")
         id_header = options.id_header or self._dialect.id_header
-        session.collect(id_header=id_header, ack_header=self._dialect.ack_header)
+        session.collect(
+            id_header=id_header,
+            ack_header=self._dialect.ack_header,
+            time_header=self._dialect.id_time_header,
+        )
         headers = self._prefetch_headers() + self._subscription.headers
         self._may_stop_early = may_stop_early(self._dialect, self._settings)
         receipt = session.new_receipt()
@@ -413,7 +417,7 @@ class Receiver:
         """The block with stable ids: the dialect knows what of its own headers is stable."""
         if self._dialect.id_separator is None or self._options.id_header is not None:
             return block
-        return replace(block, ids=self._dialect.stable_ids(block.ids, block.data, block.ends))
+        return replace(block, ids=self._dialect.stable_ids(block.ids, block.times))
 
     def _send_acks(self, connection: Connection) -> bool:
         """Send a group of the ACKs that are due, if there is room for one; whether to come again at once."""

@@ -6,16 +6,16 @@ ACKs, and may deliver them again. Such a delivery is attached to the held frame,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from spark_stomp.brokers import dialect_named
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
-from spark_stomp.protocol import NEED_DATA, FrameScanner, MalformedMessage, MessageBlock
+from spark_stomp.protocol import NEED_DATA, FrameScanner, Limits, MalformedMessage, MessageBlock
 from spark_stomp.quoting import counted
 from spark_stomp.receiver import DedupIndex, Deliveries
-from spark_stomp.receiver.dedup import NO_LIMITS
 
 log = get_log(__name__)
 
@@ -49,32 +49,32 @@ def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | Non
     name = id_header or dialect.id_header
     if name is None:
         return [None] * len(batch.ends)
-    ids = _raw_ids(batch, name)
-    if id_header is None:
-        return dialect.stable_ids(ids, bytes(batch.data), batch.ends)
-    return [raw or None for raw in ids]
+    time = None if id_header else dialect.id_time_header
+    ids: list[bytes | None] = []
+    times: list[bytes | None] = []
+    for data in _scannable(batch):
+        block = _scanned(data, batch.version, name, time)
+        ids += block.ids
+        times += block.times
+    return dialect.stable_ids(ids, times) if id_header is None else [raw or None for raw in ids]
 
 
-def _raw_ids(batch: FrameBatch, name: str) -> list[bytes | None]:
-    """The values of the header ``name``, one for each frame."""
+def _scannable(batch: FrameBatch) -> Iterator[bytes]:
+    """The frames together; malformed ones each by itself, so that no other can get its id."""
     if batch.malformed is None:
-        return _scanned_ids(bytes(batch.data), batch.version, name)
-    ids: list[bytes | None] = []
-    begin = 0
-    for end in map(int, batch.ends):
-        # Each by itself, so that no other can get its id.
-        ids += _scanned_ids(bytes(batch.data[begin:end]), batch.version, name)
-        begin = end
-    return ids
+        yield bytes(batch.data)
+    else:
+        for begin, end in pairwise((0, *map(int, batch.ends))):
+            yield bytes(batch.data[begin:end])
 
 
-def _scanned_ids(data: bytes, version: str, name: str) -> list[bytes | None]:
-    ids: list[bytes | None] = []
-    scanner = FrameScanner(version, NO_LIMITS, id_header=name, tolerant=True)
+def _scanned(data: bytes, version: str, id_header: str, time_header: str | None) -> MessageBlock:
+    """The first block in ``data``, which are frames that were scanned before."""
+    scanner = FrameScanner(version, Limits.none(), tolerant=True)
+    scanner.collect(id_header=id_header, time_header=time_header)
     scanner.receive_data(data)
-    while (event := scanner.next_event()) is not NEED_DATA:
-        if isinstance(event, MessageBlock):
-            ids += event.ids
-        elif isinstance(event, MalformedMessage):
-            ids.append(event.id)
-    return ids
+    while not isinstance(event := scanner.next_event(), MessageBlock):
+        if isinstance(event, MalformedMessage):
+            return MessageBlock.of_malformed(event)
+        assert event is not NEED_DATA, "EOLs may come before the frames, and nothing else"
+    return event

@@ -127,13 +127,14 @@ def cut_off_with_unacked(broker: Broker, queue: str, dialect: Dialect, count: in
     with open_connection(options, scan=True, id_header="message-id") as connection:
         headers = dialect.subscribe_headers(queue, count)
         receipt = connection.session.new_receipt()
+        connection.session.collect(id_header="message-id", time_header=dialect.id_time_header)
         connection.session.subscribe("0", queue, headers=headers, receipt=receipt)
         events: list[Event] = []
         connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE", events.extend)
         ids: list[bytes] = []
         while True:
             blocks = [event.block for event in events if isinstance(event, MessagesScanned)]
-            stable = (dialect.stable_ids(block.ids, block.data, block.ends) for block in blocks)
+            stable = (dialect.stable_ids(block.ids, block.times) for block in blocks)
             ids += [name for names in stable for name in names if name is not None]
             if len(ids) >= count:
                 return ids

@@ -135,8 +135,8 @@ def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, diale
 
 
 def stable_id(dialect: Dialect, frame: Frame, header: str) -> bytes | None:
-    data = encode_frame(frame, "1.2")
-    return dialect.stable_ids([(frame.get(header) or "").encode()], data, [len(data)])[0]
+    raw, time = (None if name is None else frame.get(name) for name in (header, dialect.id_time_header))
+    return dialect.stable_ids([(raw or "").encode()], [None if time is None else time.encode()])[0]
 
 
 @on_real_brokers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from support.codec import decode, splits
@@ -26,9 +26,7 @@ from spark_stomp.protocol import (
     FrameDecoder,
     FrameScanner,
     Limits,
-    encode_frame,
 )
-from spark_stomp.protocol.frames import Signal
 from spark_stomp.protocol.grammar import Head
 from spark_stomp.protocol.reader import FrameReader
 
@@ -38,13 +36,11 @@ ESCAPING = pytest.mark.parametrize("version", ["1.1", "1.2"])
 
 
 def one(version: str, octets: bytes) -> Frame:
-    """The one frame that the octets are, however split, and also as one of a layout that has come before."""
+    """The one frame that the octets are, however split."""
     for pieces in splits(octets):
         outcome = decode(version, pieces)
         assert outcome.error is None
         assert len(outcome.frames) == 1
-    again = decode(version, [octets * 4])
-    assert again.frames == outcome.frames * 4
     return outcome.frames[0]
 
 
@@ -302,309 +298,6 @@ class TestErrors:
         assert decoder.take_buffer() == b""
 
 
-class TestKnownLayouts:
-    """What is odd about a frame is found also when its header layout has come before."""
-
-    BEFORE = b"MESSAGE\na:1\ncontent-length:2\n\nab\0" * 3
-
-    @pytest.mark.parametrize(
-        "odd",
-        [
-            b"MESSAGE\na:1\0\ncontent-length:2\n\nab\0",
-            b"MESSAGE\na:1\ncontent-length:2\n\nabc\0",
-            b"MESSAGE\na:1\ncontent-length:-2\n\nab\0",
-            b"MESSAGE\na:\xff\ncontent-length:2\n\nab\0",
-            b"MESSAGE\na:\\x\ncontent-length:2\n\nab\0",
-            b"MESSAGE\na:1\rx\ncontent-length:2\n\nab\0",
-            b"MESSAGE\nb\ncontent-length:2\n\nab\0",
-            b"MESSAGE\na:1\ncontent-length:9999999999999999\n\n",
-        ],
-    )
-    def test_errors(self, odd: bytes) -> None:
-        before = decode("1.2", [self.BEFORE])
-        for pieces in splits(odd):
-            outcome = decode("1.2", [self.BEFORE, *pieces])
-            assert outcome.frames == before.frames
-            assert outcome.error in (FrameSyntaxError, BodyTooLarge)
-        assert decode("1.2", [self.BEFORE + odd]) == outcome
-
-    @pytest.mark.parametrize("value", ["é", "a:b", "\r", "\\", "\n", "x" * 9000])
-    @ESCAPING
-    def test_other_values(self, version: str, value: str) -> None:
-        if version == "1.1":
-            value = value.replace("\r", "")
-        frame = Frame("MESSAGE", (("a", value), ("content-length", "2")), b"ab")
-        octets = encode_frame(frame, version)
-        assert decode(version, [self.BEFORE + octets * 2]).frames[3:] == [frame] * 2
-        for pieces in splits(octets)[:50]:
-            assert decode(version, [self.BEFORE, *pieces]).frames[3:] == [frame]
-
-    def test_the_body_may_be_of_any_octets(self) -> None:
-        octets = b"MESSAGE\na:1\ncontent-length:2\n\n\r\\\0"
-        assert [frame.body for frame in decode("1.2", [self.BEFORE + octets * 2]).frames[3:]] == [b"\r\\"] * 2
-
-    def test_a_body_where_none_may_be(self) -> None:
-        plain = b"RECEIPT\nreceipt-id:1\n\n\0"
-        assert decode("1.2", [plain * 3 + b"RECEIPT\nreceipt-id:2\n\nx\0"]).error is FrameSyntaxError
-        assert len(decode("1.2", [plain * 3 + b"RECEIPT\nreceipt-id:2\n\nx\0"]).frames) == 3
-        declared = b"RECEIPT\ncontent-length:0\n\n\0"
-        for rest in (b"", b"x", b"x\0"):
-            outcome = decode("1.2", [declared * 3 + b"RECEIPT\ncontent-length:1\n\n" + rest])
-            assert (len(outcome.frames), outcome.error) == (3, FrameSyntaxError)
-
-    def test_heads_and_bodies_across_windows(self) -> None:
-        """Frames of every size from a few octets to more than the text window."""
-        frames = [
-            Frame("MESSAGE", (("a", "x" * (size % 3000)), ("content-length", str(size))), b"y" * size)
-            for size in (*range(0, 300, 7), *range(0, 30_000, 977), *range(0, 300, 7))
-        ]
-        octets = b"".join(encode_frame(frame, "1.2") for frame in frames)
-        assert decode("1.2", [octets]).frames == frames
-        pieces = [octets[place : place + 5000] for place in range(0, len(octets), 5000)]
-        assert decode("1.2", pieces).frames == frames
-
-    def test_many_layouts_in_turn(self) -> None:
-        frames = [Frame("SEND", tuple((f"h{k}", "v") for k in range(n % 12))) for n in range(200)]
-        octets = b"".join(encode_frame(frame, "1.2") for frame in frames)
-        assert decode("1.2", [octets]).frames == frames
-
-
-class Watched(FrameDecoder):
-    """Counts the frames and EOLs that the quick path leaves to the exact one."""
-
-    exact = 0
-
-    def _exact_event(self) -> Frame | Literal[Signal.HEARTBEAT] | None:
-        event = super()._exact_event()
-        self.exact += event is not None
-        return event
-
-
-class TestQuickPath:
-    """Frames of a layout that has come twice are not read line by line, for that is six times slower."""
-
-    @pytest.mark.parametrize(
-        "frame",
-        [
-            Frame("MESSAGE", (("a", "1"), ("content-length", "2")), b"ab"),
-            Frame("MESSAGE", (("a", "1"),), b"ab"),
-            Frame("MESSAGE", (("a", "é"), ("b", "x:y"), ("c", "€")), b"ab"),
-            Frame("SEND", (("a", "x" * 3000),), b"y" * 100),
-            Frame("SEND", (("a", "x" * 8000),), b"y" * 10_000),
-            Frame("RECEIPT", (("receipt-id", "1"),)),
-        ],
-    )
-    @pytest.mark.parametrize("between", [b"", b"\n"])
-    @STRICT
-    def test_takes_what_is_plain(self, version: str, between: bytes, frame: Frame) -> None:
-        if version == "1.0":
-            frame = frame._replace(headers=tuple([h for h in frame.headers if ":" not in h[1]]))
-        decoder = Watched(version)
-        decoder.receive_data((encode_frame(frame, version) + between) * 50)
-        events = [decoder.next_event() for _ in range(50 * (1 + len(between)))]
-        assert [event for event in events if event is not HEARTBEAT] == [frame] * 50
-        assert decoder.next_event() is NEED_DATA
-        assert decoder.exact == 2 + len(between)
-
-    @pytest.mark.parametrize("version", ["1.1", "1.2"])
-    def test_learns_nothing_from_frames_with_a_cr(self, version: str) -> None:
-        """They are read exactly in any case, and would push out layouts that are of use."""
-        decoder, end = Watched(version), b"\r\n" if version == "1.2" else b"\n"
-        for number in range(20):
-            decoder.receive_data(b"SEND%bh%d:x\r\n%b\0" % (end, number, end) * 3)
-        decoder.receive_data(b"SEND\na:b\n\n\0" * 10)
-        while decoder.next_event() is not NEED_DATA:
-            pass
-        assert decoder.exact == 20 * 3 + 2
-
-    def test_takes_a_frame_that_was_cut_in_its_head(self) -> None:
-        octets = b"MESSAGE\na:1\ncontent-length:2\n\nab\0"
-        for cut in range(1, octets.index(b"ab")):
-            decoder = Watched("1.2")
-            for piece in (octets * 9 + octets[:cut], octets[cut:] + octets * 9):
-                decoder.receive_data(piece)
-                while decoder.next_event() is not NEED_DATA:
-                    pass
-            assert decoder.exact == 2
-
-    def test_takes_many_small_frames_and_small_ones_after_large_ones(self) -> None:
-        sizes = [*range(300), 20_000, 30_000, *range(300)]
-        decoder = Watched("1.2")
-        for size in sizes:
-            body = b"y" * size
-            decoder.receive_data(b"MESSAGE\na:1\ncontent-length:%d\n\n%b\0" % (size, body))
-        assert [len(decoder.next_event().body) for _ in sizes] == sizes  # type: ignore[union-attr]
-        assert decoder.exact == 2
-
-
-class TestReadAhead:
-    """Small frames are decoded together; no event shows it."""
-
-    FRAMES = tuple(
-        Frame("MESSAGE", (("id", str(n)), ("content-length", str(n % 7))), b"x" * (n % 7)) for n in range(60)
-    )
-
-    def started(self, octets: bytes, events: int) -> FrameDecoder:
-        """A decoder that has given so many events of these octets, after two frames that it learned from."""
-        decoder = FrameDecoder("1.1")
-        decoder.receive_data(encode_frame(self.FRAMES[0], "1.1") * 2 + octets)
-        for _ in range(2 + events):
-            assert decoder.next_event() is not NEED_DATA
-        return decoder
-
-    def octets(self, between: bytes) -> bytes:
-        return b"".join(encode_frame(frame, "1.1") + between for frame in self.FRAMES)
-
-    @pytest.mark.parametrize("between", [b"", b"\n", b"\n\n\n"])
-    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-    def test_gives_the_same_events(self, version: str, between: bytes) -> None:
-        octets = self.octets(between)
-        beats = bool(between) * len(self.FRAMES)
-        for size in (len(octets), 1000, 37):
-            pieces = [octets[place : place + size] for place in range(0, len(octets), size)]
-            assert decode(version, pieces) == (list(self.FRAMES), beats, None)
-
-    @pytest.mark.parametrize("eol", [b"\n", b"\r\n"])
-    @pytest.mark.parametrize("begun", [b"", b"MESSAGE\n\n\0" * 3])
-    def test_makes_few_events_of_many_eols(self, eol: bytes, begun: bytes) -> None:
-        decoder = FrameDecoder("1.2")
-        decoder.receive_data(begun + eol * 1_000_000 + b"MESSAGE\n\n\0")
-        events = [*iter(decoder.next_event, NEED_DATA)]
-        assert len([event for event in events if event is not HEARTBEAT]) == begun.count(b"M") + 1
-        assert len(events) < 10 + begun.count(b"M")
-
-    @pytest.mark.parametrize("events", range(12))
-    def test_hands_over_what_no_event_was_given_for(self, events: int) -> None:
-        octets = self.octets(b"\n\n")
-        frames = [encode_frame(frame, "1.1") for frame in self.FRAMES]
-        given = b"".join(octets for frame in frames for octets in (frame, b"\n\n"))
-        read = b"".join([octets for frame in frames for octets in (frame, b"\n\n")][:events])
-        assert given == octets
-        decoder = self.started(octets, events)
-        assert decoder.take_buffer() == octets[len(read) :]
-        assert decoder.next_event() is NEED_DATA
-
-    @pytest.mark.parametrize("events", range(12))
-    def test_new_settings_hold_from_the_next_frame_on(self, events: int) -> None:
-        frames = [b"MESSAGE\nid:%d\ncontent-length:0\n\n\0" % n for n in range(10)]
-        decoder = self.started(b"\n".join(frames).replace(b"id:6", b"id:6\\r"), events)
-        assert decoder._ready or not events
-        decoder.version = "1.2"
-        rest = [event for event in iter(decoder.next_event, NEED_DATA) if event is not HEARTBEAT]
-        assert [event.get("id") for event in rest][-4:] == ["6\r", "7", "8", "9"]  # type: ignore[union-attr]
-        assert len(rest) == 10 - (events + 1) // 2
-
-    def test_new_limits_hold_from_the_next_frame_on(self) -> None:
-        decoder = self.started(self.octets(b""), 5)
-        decoder.limits = Limits(max_body=4)
-        with pytest.raises(BodyTooLarge):
-            decoder.next_event()
-
-    @pytest.mark.parametrize(
-        "odd",
-        [
-            b"MESSAGE\nid:a\0b\ncontent-length:0\n\n\0",
-            b"MESSAGE\nid:\\t\ncontent-length:0\n\n\0",
-            b"MESSAGE\nid:\\\ncontent-length:0\n\n\0",
-            b"MESSAGE\nid:\xff\ncontent-length:0\n\n\0",
-            b"MESSAGE\nid:a\ncontent-length:1\n\n\0",
-            b"MESSAGE\nid:a\ncontent-length:1\n\nxx\0",
-            b"MESSAGE\nid\ncontent-length:0\n\n\0",
-        ],
-    )
-    @pytest.mark.parametrize("between", [b"", b"\n"])
-    def test_gives_all_in_front_of_an_error(self, odd: bytes, between: bytes) -> None:
-        octets = self.octets(between)
-        outcome = decode("1.1", [octets + odd + octets])
-        assert outcome == (list(self.FRAMES), len(between) * 60, FrameSyntaxError)
-
-    @pytest.mark.parametrize("value", ["é", ":", "\\", "€:\n"])
-    def test_reads_escapes_and_utf_8(self, value: str) -> None:
-        frames = [Frame("MESSAGE", (("id", str(n)), ("x", value * (n % 3))), b"\xff\\") for n in range(50)]
-        decoder = Watched("1.1")
-        decoder.receive_data(b"".join(encode_frame(frame, "1.1") for frame in frames))
-        assert list(iter(decoder.next_event, NEED_DATA)) == frames
-        assert decoder.exact == 2
-
-    def test_is_not_led_astray_by_frames_in_a_body(self) -> None:
-        inner = b"".join(encode_frame(frame, "1.1") for frame in self.FRAMES[:5])
-        frames = [Frame("MESSAGE", (("id", "1"), ("content-length", str(len(inner)))), inner)] * 9
-        assert decode("1.1", [b"".join(encode_frame(frame, "1.1") for frame in frames)]).frames == frames
-
-    @pytest.mark.parametrize(
-        "odd", [b"MESSAGE\nid:\r\n\nbody\0", b"MESSAGE\nid:1\n\nbody\0MESSAGE\nid:\r\n\n\0"]
-    )
-    def test_looks_at_little_in_vain(self, odd: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where each frame, or every other one, needs a closer look."""
-        taken, found = FrameDecoder._take_swept, [0]
-
-        def take(decoder: FrameDecoder, layout: Any, groups: Any) -> int:
-            found[0] += len(groups)
-            return taken(decoder, layout, groups)
-
-        monkeypatch.setattr(FrameDecoder, "_take_swept", take)
-        frames = decode("1.1", [b"MESSAGE\nid:1\n\n\0" * 3 + odd * 400]).frames
-        assert len(frames) == 3 + 400 * odd.count(b"\0")
-        assert found[0] < 15 * len(frames)
-
-    def test_pauses_where_bodies_hold_nuls(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        sweep, counts = FrameDecoder._sweep, [0]
-
-        def swept(decoder: FrameDecoder, place: int, stop: int) -> bool:
-            counts[0] += 1
-            return sweep(decoder, place, stop)
-
-        monkeypatch.setattr(FrameDecoder, "_sweep", swept)
-        assert len(decode("1.1", [b"MESSAGE\nid:1\ncontent-length:1\n\n\0\0" * (2 + 17 * 10)]).frames) == 172
-        assert counts == [10]
-
-    def test_sweeps_up_to_a_frame_of_another_layout(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        quick_frame, calls = FrameDecoder._quick_frame, []
-
-        def counted(*arguments: Any) -> Any:
-            calls.append(1)
-            return quick_frame(*arguments)
-
-        monkeypatch.setattr(FrameDecoder, "_quick_frame", counted)
-        one, other = b"MESSAGE\nid:1\n\nbody\0", b"MESSAGE\nid:1\nx:y\n\nbody\0"
-        assert len(decode("1.1", [(one * 10 + other * 10) * 5]).frames) == 100
-        assert len(calls) < 3 * 10
-
-    def test_takes_wide_windows_of_small_frames_and_narrow_ones_of_large_ones(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        move, sizes = FrameDecoder._decode_text, []
-
-        def moved(decoder: FrameDecoder, size: int) -> None:
-            sizes.append(size)
-            move(decoder, size)
-
-        monkeypatch.setattr(FrameDecoder, "_decode_text", moved)
-        for body, size in ((b"x" * 200, 8192), (b"x" * 50_000, 1024)):
-            decode("1.1", [b"MESSAGE\nid:1\n\n%b\0" % body * 300])
-            assert len(sizes) > 5
-            assert set(sizes[1:]) == {size}
-            sizes.clear()
-
-    def test_looks_far_again_where_that_is_worth_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        sweep, counts = FrameDecoder._sweep, [0]
-
-        def swept(decoder: FrameDecoder, place: int, stop: int) -> bool:
-            counts[-1] += 1
-            return sweep(decoder, place, stop)
-
-        monkeypatch.setattr(FrameDecoder, "_sweep", swept)
-        plain, odd = b"MESSAGE\nid:1\n\n%b\0", b"MESSAGE\nid:\r\n\nbody\0"
-        decoder = FrameDecoder("1.1")
-        for octets in (odd * 9, plain % b"body" * 2000, odd * 9, plain % (b"x" * 700) * 100):
-            counts.append(0)
-            decoder.receive_data(plain % b"" * 3 + octets)
-            while decoder.next_event() is not NEED_DATA:
-                pass
-        assert counts[2] < 20
-        assert counts[4] < 30
-
-
 @pytest.mark.parametrize("kind", [FrameDecoder, FrameScanner])
 class TestWaiting:
     """What was looked at once is not looked at again before something comes that could matter."""
@@ -726,27 +419,6 @@ class TestLimits:
         assert decode(version, [b"SEND\ncontent-length:2\n\nxx\0"], limits).error is None
         assert refusal(version, b"SEND\ncontent-length:3\n\n", limits) is FrameTooLarge
 
-    @pytest.mark.parametrize(
-        ("limits", "odd", "error"),
-        [
-            (Limits(max_body=4), b"SEND\ncontent-length:5\na:b\n\nxxxxx\0", BodyTooLarge),
-            (Limits(max_frame=30), b"SEND\ncontent-length:3\na:b\n\nxxx\0", FrameTooLarge),
-            (Limits(max_frame=30), b"SEND\ncontent-length:2\na:bb\n\nxx\0", FrameTooLarge),
-            (
-                Limits(max_header_line=16),
-                b"SEND\ncontent-length:2\na:%b\n\nxx\0" % (b"b" * 15),
-                HeaderLineTooLong,
-            ),
-        ],
-    )
-    def test_of_a_frame_whose_layout_is_known(
-        self, limits: Limits, odd: bytes, error: type[ProtocolError]
-    ) -> None:
-        fine = b"SEND\ncontent-length:2\na:b\n\nxx\0"
-        for pieces in splits(odd):
-            outcome = decode("1.2", [fine * 4, *pieces], limits)
-            assert (len(outcome.frames), outcome.error) == (4, error)
-
     @ALL
     def test_are_named(self, version: str) -> None:
         assert message(version, b"SEND\n\nabcd", Limits(max_body=3)).endswith("more than 3 octets")
@@ -785,15 +457,6 @@ class TestSettings:
         decoder.version = "1.2"
         decoder.receive_data(b"2\n\n\0" + b"\n" * 100)
         assert decoder.next_event() == Frame("MESSAGE", (("a", "\\x"), ("b", "2")))
-
-    def test_layouts_learned_under_other_settings_are_forgotten(self) -> None:
-        decoder = FrameDecoder("1.2")
-        decoder.receive_data(b"NACK\nid:1\n\n\0" * 5)
-        for _ in range(4):
-            assert decoder.next_event() == Frame("NACK", (("id", "1"),))
-        decoder.version = "1.0"
-        with pytest.raises(FrameSyntaxError, match="unknown command 'NACK'"):
-            decoder.next_event()
 
     def test_limits(self) -> None:
         decoder = FrameDecoder("1.2", Limits(max_body=1))

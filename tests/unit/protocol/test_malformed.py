@@ -23,7 +23,6 @@ from spark_stomp.protocol import (
     Limits,
     MalformedMessage,
     MessageBlock,
-    malformed_content,
     read_malformed,
 )
 from spark_stomp.protocol.buffer import ReceiveBuffer
@@ -288,11 +287,6 @@ class TestReading:
             ("id", "s"),
             ("content-length", "4"),
         )
-
-    def test_for_recognising_it_whatever_is_wrong_with_the_destination(self) -> None:
-        frame = b"\nMESSAGE\ndestination:\xff\0\ncontent-length:1\n\nb\0"
-        assert malformed_content(frame, "1.2") == ("\N{REPLACEMENT CHARACTER}\0", b"b")
-        assert malformed_content(b"MESSAGE\nx:\xff\n\nb\0", "1.2") == ("", b"b")
 
     @pytest.mark.parametrize("line", [b"x:\xff", b"x:\0", b"x"])
     def test_what_follows_a_bad_line(self, line: bytes) -> None:

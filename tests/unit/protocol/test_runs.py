@@ -8,14 +8,16 @@ import pytest
 
 from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock, layouts
 from spark_stomp.protocol.layouts import Layout, Numbers, Run, RunLayout, compile_run, sweep, walk
+from spark_stomp.protocol.raw import RawNames
 
-NAMES = ("message-id", "ack", "id", "content-length")
+NAMES = ("message-id", "ack", "id", "timestamp", "content-length")
 ANY = 1 << 20
+COLLECTED = RawNames((b"ack", b"message-id"), b"id", b"timestamp")
 
 
 def frame(number: int, body: bytes = b"body", length: bytes | None = None) -> bytes:
-    return b"MESSAGE\nmessage-id:m%d\nack:a%d\nid:s%d\ncontent-length:%b\n\n%b\0" % (
-        *(number, number, number),
+    return b"MESSAGE\nmessage-id:m%d\nack:a%d\nid:s%d\ntimestamp:%d\ncontent-length:%b\n\n%b\0" % (
+        *(number, number, number, number),
         b"%d" % len(body) if length is None else length,
         body,
     )
@@ -23,7 +25,7 @@ def frame(number: int, body: bytes = b"body", length: bytes | None = None) -> by
 
 @pytest.fixture
 def layout() -> RunLayout:
-    return compile_run(Layout("MESSAGE", NAMES), ("ack", "message-id"), "id")
+    return compile_run(Layout("MESSAGE", NAMES), COLLECTED)
 
 
 def swept(layout: RunLayout, data: bytes, start: int = 0, stop: int = ANY) -> Run:
@@ -49,6 +51,7 @@ class TestBothWays:
         assert list(run.heads) == [octets[: octets.index(b"\n\n") + 2] for octets in frames]
         assert list(run.acks) == [b"a%d" % n for n in range(30)]
         assert list(run.ids) == [b"s%d" % n for n in range(30)]
+        assert list(run.times) == [b"%d" % n for n in range(30)]
 
     def test_start_where_they_are_told(self, find: Any, layout: RunLayout) -> None:
         frames = [frame(n) for n in range(3)]
@@ -69,7 +72,7 @@ class TestBothWays:
         assert run.ends == ends_of(frames)
         assert len(run.heads) == len(run.acks) == len(run.ids) == 4
 
-    @pytest.mark.parametrize("length", [b"3", b"5", b"0", b"9" * 18])
+    @pytest.mark.parametrize("length", [b"3", b"5", b"0", b"9" * 18, b"", b"x", b"-4", b"4 ", b"9" * 19])
     def test_end_at_a_body_of_another_length(self, find: Any, layout: RunLayout, length: bytes) -> None:
         frames = [frame(n) for n in range(4)]
         run = find(layout, b"".join(frames) + frame(5, length=length) + frame(6))
@@ -81,17 +84,17 @@ class TestBothWays:
         assert find(layout, b"".join(frames)).ends == ends_of(frames)
 
     def test_find_nothing_in_nothing(self, find: Any, layout: RunLayout) -> None:
-        assert [list(column) for column in find(layout, b"")] == [[]] * 4
+        assert [list(column) for column in find(layout, b"")] == [[]] * 5
 
     def test_frames_without_length_end_at_the_first_nul(self, find: Any) -> None:
-        layout = compile_run(Layout("MESSAGE", ("message-id",)), ("ack", "message-id"), None)
+        layout = compile_run(Layout("MESSAGE", ("message-id",)), RawNames((b"ack", b"message-id")))
         frames = [b"MESSAGE\nmessage-id:%d\n\n%b\0" % (n, b"b" * n) for n in range(5)]
         run = find(layout, b"".join(frames))
         assert run.ends == ends_of(frames)
         assert (list(run.acks), list(run.ids)) == ([b"%d" % n for n in range(5)], [])
 
     def test_without_a_handle(self, find: Any) -> None:
-        layout = compile_run(Layout("MESSAGE", ("x", "id")), ("ack", "message-id"), "id")
+        layout = compile_run(Layout("MESSAGE", ("x", "id")), COLLECTED)
         run = find(layout, b"MESSAGE\nx:1\nid:2\n\n\0" * 3)
         assert (list(run.acks), list(run.ids)) == ([], [b"2"] * 3)
 
@@ -149,7 +152,7 @@ def test_a_run_grows_where_the_last_one_was_at_least_half_as_long_as_it_might(
 ) -> None:
     finder = layouts.RunFinder()
     assert finder._length == 16
-    finder.learn(Run([b"head"] * found, [100 * n for n in range(1, found + 1)], [], []), 0, found)
+    finder.learn(Run([b"head"] * found, [100 * n for n in range(1, found + 1)]), 0, found)
     assert finder._length == length
 
 
