@@ -38,7 +38,7 @@ def plainly(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def plain_iterator(call: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """The same for a function whose errors come while its iterator is read."""
+    """As :func:`plainly`, for a function whose errors come while its iterator is read."""
 
     @functools.wraps(call)
     def called_by_spark(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:

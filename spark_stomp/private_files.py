@@ -1,8 +1,8 @@
 """Files and folders of this machine for the process's user alone, whatever the umask.
 
-They hold messages, or tell of them. Somebody else may be allowed to write to the folder. So no link is
-followed if the connector names the file itself: a link that was put there could make it write into another
-file of the user's. The folders above are the user's business, and may be links.
+They hold messages, or figures and keys of messages. Somebody else may be allowed to write to the folder. So
+no link is followed if the connector names the file itself: a link that was put there could make it write into
+another file of the user's. The folders above are the user's business, and may be links.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def open_file(path: Path, flags: int) -> int:
     OSError, which names the path, if there is a link, or anything else that is no regular file.
     """
     try:
-        # Without O_NONBLOCK, to open a pipe could wait for ever. For regular files it means nothing.
+        # Without O_NONBLOCK, to open a pipe could block without end. For regular files it means nothing.
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE_FILE)
     except OSError:
         refuse_link(path)

@@ -1,5 +1,5 @@
-"""What a stranger said, as it may stand in an error or a log line: printable, one line, and short; plurals;
-numbers that somebody else wrote.
+"""Makes text of a stranger printable, one line and short, for errors and log lines; plurals; numbers that
+somebody else wrote.
 
 A broker, or whoever wrote a message, a row or a file, must not forge lines of a log, drive a terminal or fill
 a disk. Three places see to that for all texts of the package, with :func:`line`: ``Log`` of
@@ -22,7 +22,7 @@ def shown(text: str, most: int = 100) -> str:
 
 
 def quoted(text: str | None, most: int = 100) -> str:
-    """The same between quotation marks; ``(none)`` without a text."""
+    """As :func:`shown`, between quotation marks; ``(none)`` without a text."""
     return "(none)" if text is None else f"'{shown(text, most)}'"
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path, PurePath
 from zipimport import zipimporter
 
-# The collector looks at all objects only after it has looked so often at the middle one of its generations.
+# Collections of the middle generation before the collector looks at all objects; Python's default is 10.
 _RARELY = 1_000
 _OF_SPARK = "pyspark.zip"
 _OPEN_FILES = Path("/proc/self/fd")

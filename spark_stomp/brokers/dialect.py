@@ -39,7 +39,7 @@ class Dialect:
     server_prefix : the beginning of CONNECTED's ``server`` header, in lower case; None matches no server.
     prefetch_header : SUBSCRIBE header that limits the un-acked messages; None if there is none.
     window_header : SUBSCRIBE header that limits the bytes of un-acked MESSAGE frames; None if there is none.
-    page_size : by default the broker may stop at so many un-acked messages, whatever the prefetch;
+    page_size : un-acked messages at which the broker may stop by default, whatever the prefetch;
         None if it has no such limit.
     id_header : MESSAGE header that names a message and stays the same when it is delivered again; None if
         there is none.
@@ -56,7 +56,7 @@ class Dialect:
     timestamp_unit : unit of the ``timestamp`` header of a MESSAGE.
     selectors : False if the broker ignores the ``selector`` header.
     browse_headers : SUBSCRIBE headers that show a queue without consuming it; None if it cannot be browsed.
-    browse_limit : by default a browse ends after so many messages, as if there were no more; None if it shows
+    browse_limit : messages after which a browse ends by default, as if there were no more; None if it shows
         all.
     queue_prefixes : destinations that are queues: several consumers share the messages.
     queue_subscribe_headers, queue_send_headers : headers of SUBSCRIBE and SEND without which the broker does
@@ -67,9 +67,9 @@ class Dialect:
         for a topic; None if there is none.
     durable_topics : how the broker keeps a topic's messages for an absent consumer; None if unknown.
     one_connection_per_client : True if only one connection at a time may have a ``client-id``.
-    redelivery_limit : by default the broker drops or dead-letters a message after so many deliveries; None if
+    redelivery_limit : deliveries after which the broker drops or dead-letters a message by default; None if
         it has no such limit.
-    marks_redelivered : False if ``redelivered:true`` stands only on some of the messages that a lost
+    marks_redelivered : False if ``redelivered:true`` is only on some of the messages that a lost
         connection had.
     unsubscribe_returns : True if messages returned by UNSUBSCRIBE do not count as delivered.
     outgoing : what it makes of a SEND.
@@ -332,11 +332,11 @@ class Dialect:
                 )
 
     def check_client_id(self, client_id: str | None, connections: int) -> None:
-        """Raise UnsupportedError if so many connections of one query may not share ``client_id``."""
+        """Raise UnsupportedError if ``connections`` of one query may not share ``client_id``."""
         if client_id is not None and connections > 1 and self.one_connection_per_client:
             raise UnsupportedError(
                 f"clientId = {client_id} is given, and this query has {connections} connections (receivers "
-                f"times destinations), but this broker ({self.name}) lets only one connection at a time bear "
+                f"times destinations), but this broker ({self.name}) lets only one connection at a time have "
                 "it. Leave clientId out, or read with one receiver from one destination"
             )
 

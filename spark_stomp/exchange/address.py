@@ -62,7 +62,7 @@ def _outward_address() -> str:
 def is_loopback(host: str) -> bool:
     """Whether ``host`` is surely this machine alone: a loopback address, or ``localhost`` (RFC 6761).
 
-    Another name may stand for loopback here and for this machine's address elsewhere.
+    Another name may mean loopback here and for this machine's address elsewhere.
     """
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -73,7 +73,7 @@ def is_loopback(host: str) -> bool:
 def await_free(host: str, port: int, timeout: float) -> None:
     """Return once a server could listen there, after ``timeout`` seconds at the latest.
 
-    Raises OSError with the reason if it cannot, which gRPC does not tell. Port 0 stands for any free port.
+    Raises OSError with the reason if it cannot, which gRPC does not say. Port 0 means any free port.
     """
     family, kind, protocol, _, at = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     deadline = time.monotonic() + timeout

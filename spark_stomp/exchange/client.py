@@ -16,7 +16,7 @@ from spark_stomp.exchange.wire import AUTHORIZATION, NAME, ExchangeAddress, Rang
 from spark_stomp.framebatch import FrameBatch
 
 MOST_CONNECTIONS = 4
-"""So many are kept, of those of several queries; one is made within 2 ms, and with TLS it takes longer."""
+"""Connections a worker keeps, over all queries. A new one takes 2 ms, with TLS more."""
 
 IDLE = 60.0
 """Seconds after which a connection that nobody uses ends; the next read makes it anew."""
@@ -81,7 +81,7 @@ class _Connections:
 
     def leave_to_the_parent(self) -> None:
         """This process is a fork: gRPC's threads are in the parent only. So the clients can neither be used
-        here nor be closed, which would wait for ever, at the latest when this process ends."""
+        here nor be closed, which would never return, at the latest when this process ends."""
         for client in self._clients.values():
             # A reference that nothing gives back.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))

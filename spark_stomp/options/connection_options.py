@@ -99,7 +99,11 @@ class ConnectionOptions:
         "connectHeaders", HEADERS, "{}", "More headers of CONNECT. Shown in plans: put no secrets here."
     )
     secret_connect_headers: HeaderPairs = EVERYWHERE.option(
-        "secretConnectHeaders", HEADERS, "{}", "The same, redacted by Spark.", secret=True
+        "secretConnectHeaders",
+        HEADERS,
+        "{}",
+        "More headers of CONNECT, which Spark redacts in plans and logs.",
+        secret=True,
     )
     client_id: str | None = EVERYWHERE.optional(
         "clientId", NAME, "The `client-id` header of CONNECT (durable topic subscriptions)."

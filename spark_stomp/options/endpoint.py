@@ -100,7 +100,7 @@ def _endpoints(raw: str) -> tuple[Endpoint, ...]:
 
 
 def _endpoint(raw: str) -> Endpoint:
-    # This is checked first. An @ may stand only after the host of a WebSocket address.
+    # This is checked first. An @ is allowed only after the host of a WebSocket address.
     websocket = _WEBSOCKET.match(raw)
     if "@" in (websocket[0] if websocket else raw):
         raise ValueError("must hold no credentials; use the options login and password")

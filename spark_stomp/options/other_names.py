@@ -27,7 +27,7 @@ _EVERYWHERE: Final = {
     "use heartbeat, as in 10s,10s": "heartbeats keepAlive",
     "use connectTimeout": "connectionTimeout",
     "there are several, for what is waited for: connectTimeout, reconnectTimeout and others": "timeout",
-    "use reconnectTimeout: a lost connection is tried again for so long": (
+    "use reconnectTimeout: it bounds how long a lost connection is tried again": (
         "retries maxRetries reconnectAttempts reconnectAttemptsMax failover"
     ),
     "use acceptVersions": "version protocolVersion",

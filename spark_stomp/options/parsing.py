@@ -196,7 +196,7 @@ def _shown(option: Option, raw: str) -> str:
 
 
 def _safe(raw: str) -> str:
-    """``raw`` without credentials, if it may be an address that stands in the wrong place."""
+    """``raw`` without credentials, if it may be an address in the wrong place."""
     return redacted(raw) if "@" in raw or "://" in raw else raw
 
 

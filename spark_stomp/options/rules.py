@@ -106,7 +106,7 @@ def _connect_headers(connection: ConnectionOptions) -> Iterator[str]:
     names = {name for name, _ in plain}
     for name, _ in secret:
         if name in names:
-            yield f"the header {name} stands in both connectHeaders and secretConnectHeaders"
+            yield f"the header {name} is in both connectHeaders and secretConnectHeaders"
 
 
 def _owned(key: str, headers: Iterable[tuple[str, str]], owned: frozenset[str]) -> Iterator[str]:
@@ -155,8 +155,8 @@ def _reads(given: Set[str], options: SourceOptions) -> Iterator[str]:
 def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
     if options.drain and ("journal" not in given or options.ack_after != "journal"):
         yield (
-            "drain = true needs journal and ackAfter = journal: a broker sends only so many messages "
-            "un-acknowledged, and only the journal lets them be acknowledged before the batch is done"
+            "drain = true needs journal and ackAfter = journal: a broker limits the un-acked messages, "
+            "and only the journal lets them be acknowledged before the batch is done"
         )
     if "journal" in given:
         return
@@ -199,6 +199,6 @@ def _unreachable(options: SourceOptions) -> Iterator[str]:
     for key, limit in limits:
         if limit is not None and limit > window:
             yield (
-                f"{key} ({limit}) cannot be reached: prefetch lets at most {window} messages stand "
-                f"un-acknowledged; raise prefetch ({2 * limit} lets the next batch arrive meanwhile)"
+                f"{key} ({limit}) cannot be reached: prefetch lets at most {window} messages be "
+                f"un-acked; raise prefetch ({2 * limit} lets the next batch arrive meanwhile)"
             )

@@ -43,7 +43,7 @@ class MessageOptions:
         TIMEOUT,
         "How long a message is worth delivering, from when it is sent; then the broker discards it. The "
         "column `ttl` wins.",
-        note="for ever",
+        note="unlimited",
     )
     correlation_id: str | None = SINK.optional(
         "correlationId", NAME, "The `correlation-id` of every message. The column `correlation_id` wins."
@@ -113,8 +113,7 @@ class SinkOptions:
         "receiptTimeout",
         TIMEOUT,
         "30s",
-        "After so long without a receipt, and without taking bytes, the broker counts as blocked. The log "
-        "says so.",
+        "A broker that sends no receipt and takes no bytes for this time counts as blocked. The log says so.",
     )
     blocked_timeout: float = SINK.option(
         "blockedTimeout",

@@ -50,7 +50,7 @@ class SourceOptions:
         "prefetch",
         integer(1),
         "40000",
-        "Most messages that a receiver holds un-acknowledged, as the broker is told.",
+        "Most messages that a receiver holds un-acked, as the broker is told.",
         note="2 × `maxMessagesPerTrigger`, else `40000`",
     )
     selector: str | None = READS.optional(
@@ -131,7 +131,7 @@ class SourceOptions:
         "journalMaxBytes",
         SIZE,
         "4g",
-        "What the journal may take up. At the bound messages wait, un-acknowledged, for Spark's commits.",
+        "What the journal may take up. At the bound messages wait, un-acked, for Spark's commits.",
     )
     checkpoint_location: str | None = SOURCE.optional(
         "checkpointLocation",
