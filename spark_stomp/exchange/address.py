@@ -7,7 +7,6 @@ the command line of that is the master that ``spark-submit``, ``pyspark`` or a P
 from __future__ import annotations
 
 import errno
-import ipaddress
 import os
 import re
 import socket
@@ -57,17 +56,6 @@ def _outward_address() -> str:
     except OSError:
         return _LOOPBACK
     return address
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` is surely this machine alone: a loopback address, or ``localhost`` (RFC 6761).
-
-    Another name may mean loopback here and for this machine's address elsewhere.
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def await_free(host: str, port: int, timeout: float) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import OptionError, StompError
-from spark_stomp.exchange.address import await_free, exchange_host, is_loopback
+from spark_stomp.exchange.address import await_free, exchange_host
 from spark_stomp.exchange.wire import (
     AUTHORIZATION,
     SCHEMA,
@@ -31,6 +31,7 @@ from spark_stomp.exchange.wire import (
 from spark_stomp.framebatch import FrameBatch, joined
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
+from spark_stomp.options.endpoint import is_loopback
 
 log = get_log(__name__)
 

@@ -47,10 +47,7 @@ class Endpoint:
     @property
     def loopback(self) -> bool:
         """Whether it is on this machine, by its name or address."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
     @property
     def uri(self) -> str:
@@ -68,6 +65,17 @@ class Endpoint:
     def __str__(self) -> str:
         address, query, _ = self.uri.partition("?")
         return address + query + (_HIDDEN if query else "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is surely this machine alone: a loopback address, or ``localhost`` (RFC 6761).
+
+    Another name may mean loopback here and for this machine's address elsewhere.
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def redacted(text: str) -> str:

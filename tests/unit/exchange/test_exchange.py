@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from support.waiting import wait_until
 
 from spark_stomp.errors import ExchangeError, RangeUnavailable
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, client, fetch
-from spark_stomp.exchange.address import exchange_host
 from spark_stomp.exchange.wire import new_token
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.receiver.frame_store import FrameStore
@@ -72,12 +69,6 @@ def test_a_range_arrives_as_it_was_received(exchange: Exchange, high: int) -> No
     assert (bytes(batch.data), list(batch.ends)) == (bytes(expected.data), list(expected.ends))
     assert np.array_equal(batch.received_at, expected.received_at)
     assert (batch.first_sequence, batch.origin) == (3, expected.origin)
-
-
-def test_a_wrong_token_gets_nothing(exchange: Exchange) -> None:
-    address = ExchangeAddress("127.0.0.1", exchange.server.address.port, new_token())
-    with pytest.raises(ExchangeError, match="token is missing or wrong"):
-        list(fetch(address, RangeTicket("e", 0, 1)))
 
 
 def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(exchange: Exchange) -> None:
@@ -187,44 +178,3 @@ class TestConnections:
                 address, _ = stack.enter_context(another_address(exchange))
                 list(fetch(address, RangeTicket("e", 0, 1)))
             assert len(begun.ends) + sum_of(reading) == 40
-
-
-class TestAddress:
-    def test_the_option_wins(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.2")
-        assert exchange_host("10.1.2.3") == "10.1.2.3"
-        assert exchange_host(None) == "127.0.0.2"
-
-    def test_a_machine_without_a_known_name_uses_loopback(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def unknown(name: str) -> str:
-            raise OSError("unknown")
-
-        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
-        monkeypatch.setattr("socket.gethostbyname", unknown)
-        assert exchange_host(None) == "127.0.0.1"
-
-    def test_the_address_of_the_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
-        monkeypatch.setattr("socket.gethostbyname", lambda name: "10.9.8.7")
-        assert exchange_host(None) == "10.9.8.7"
-
-    @pytest.mark.parametrize(("reachable", "expected"), [(True, "10.1.2.3"), (False, "127.0.0.1")])
-    def test_a_name_for_loopback_is_passed_over(
-        self, monkeypatch: pytest.MonkeyPatch, reachable: bool, expected: str
-    ) -> None:
-        class Probe(socket.socket):
-            def connect(self, address: Any) -> None:
-                assert self.type == socket.SOCK_DGRAM
-                if not reachable:
-                    raise OSError("no route")
-
-            def getsockname(self) -> tuple[str, int]:
-                return "10.1.2.3", 4711
-
-        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
-        monkeypatch.setattr("socket.gethostbyname", lambda name: "127.0.1.1")
-        monkeypatch.setattr("socket.socket", Probe)
-        assert exchange_host(None) == expected
-
-    def test_ipv6_is_bracketed(self) -> None:
-        assert ExchangeAddress("::1", 5, "t").location == "grpc+tcp://[::1]:5"

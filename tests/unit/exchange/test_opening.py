@@ -11,8 +11,8 @@ import pytest
 
 from spark_stomp.errors import OptionError
 from spark_stomp.exchange import ExchangeServer, open_exchange, server
-from spark_stomp.exchange.address import is_loopback
 from spark_stomp.options import parse_source_options
+from spark_stomp.options.endpoint import is_loopback
 
 
 @pytest.fixture

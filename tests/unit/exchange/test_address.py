@@ -1,12 +1,17 @@
-"""Whether a command line of Spark's JVM shows a local master; streaming/test_master.py has a real one."""
+"""Where the exchange listens, and whether a command line of Spark's JVM shows a local master.
+
+streaming/test_master.py has a real one.
+"""
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spark_stomp.exchange import address
+from spark_stomp.exchange import ExchangeAddress, address
 from spark_stomp.exchange.address import exchange_host
 
 JAVA = ["/usr/bin/java", "-cp", "/spark/jars/*", "-Xmx1g"]
@@ -78,3 +83,34 @@ def test_the_exchange_is_on_loopback_then_unless_it_is_told_where(monkeypatch: p
     monkeypatch.setenv("SPARK_LOCAL_IP", "10.1.2.4")
     monkeypatch.setattr(address, "master_is_local", lambda: True)
     assert exchange_host(None) == "10.1.2.4"
+
+
+class TestAddress:
+    def test_a_machine_without_a_known_name_uses_loopback(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def unknown(name: str) -> str:
+            raise OSError("unknown")
+
+        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+        monkeypatch.setattr("socket.gethostbyname", unknown)
+        assert exchange_host(None) == "127.0.0.1"
+
+    @pytest.mark.parametrize(("reachable", "expected"), [(True, "10.1.2.3"), (False, "127.0.0.1")])
+    def test_a_name_for_loopback_is_passed_over(
+        self, monkeypatch: pytest.MonkeyPatch, reachable: bool, expected: str
+    ) -> None:
+        class Probe(socket.socket):
+            def connect(self, address: Any) -> None:
+                assert self.type == socket.SOCK_DGRAM
+                if not reachable:
+                    raise OSError("no route")
+
+            def getsockname(self) -> tuple[str, int]:
+                return "10.1.2.3", 4711
+
+        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+        monkeypatch.setattr("socket.gethostbyname", lambda name: "127.0.1.1")
+        monkeypatch.setattr("socket.socket", Probe)
+        assert exchange_host(None) == expected
+
+    def test_ipv6_is_bracketed(self) -> None:
+        assert ExchangeAddress("::1", 5, "t").location == "grpc+tcp://[::1]:5"
