@@ -30,9 +30,8 @@ class Option:
             ``writeStream``).
         default: text as a user would write it, or None.
         note: replaces the default in the documentation if it depends on other options.
-        required: must be given; has no default.
+        missing: what to do if it is absent and must be given; empty if it need not.
         secret: its value appears in no error and no ``repr``.
-        missing: what to do if it is required and absent.
         in_repr: False keeps the value out of the ``repr`` only.
     """
 
@@ -42,15 +41,14 @@ class Option:
     default: str | None
     meaning: str
     note: str = ""
-    required: bool = False
     missing: str = ""
     secret: bool = False
     in_repr: bool = True
 
     @property
     def default_value(self) -> Any:
-        """The parsed default, or None; of a required option an empty tuple, as all of these are lists."""
-        if self.required:
+        """The parsed default, or None; an empty tuple if it must be given, as all such are lists."""
+        if self.missing:
             return ()
         return None if self.default is None else self.kind.parse(self.default)
 
@@ -63,9 +61,7 @@ class Takers:
 
     def required(self, key: str, kind: Kind[T], meaning: str, missing: str) -> T:
         """A field whose option must be given."""
-        return cast(
-            "T", self._field(key, kind, None, meaning, note="required", required=True, missing=missing)
-        )
+        return cast("T", self._field(key, kind, None, meaning, note="required", missing=missing))
 
     def option(self, key: str, kind: Kind[T], default: str, meaning: str, **more: Any) -> T:
         """A field that always has a value."""

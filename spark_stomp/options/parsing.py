@@ -165,7 +165,7 @@ class _Texts:
 
     def _read(self, option: Option, raw: str | None) -> object:
         if raw is None:
-            if option.required:
+            if option.missing:
                 self.problems.append(f"{option.key} is required: {option.missing}")
             return option.default_value
         try:

@@ -662,7 +662,7 @@ class TestDeclarations:
     def test_complete(self, option: Option) -> None:
         assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", option.key)
         assert option.scopes and option.kind.allowed and option.meaning.endswith(".")
-        assert not (option.required and option.default)
+        assert not (option.missing and option.default)
         if option.default is not None:
             assert option.kind.parse(option.default) == option.default_value
 
