@@ -79,6 +79,8 @@ _READS: Final = {
 _WRITES: Final = {
     "use destination, as in /queue/orders, or the column destination": "queue queueName topic topicName",
     "use sendHeaders, or the column headers": "headers includeHeaders properties",
+    'use sendHeaders, as in {"correlation-id": "..."}, or the column correlation_id': "correlationId",
+    'use sendHeaders, as in {"reply-to": "..."}, or the column reply_to': "replyTo",
     "use persistent": "deliveryMode durable",
     "use ttl": "expiration expires timeToLive",
     "use dedupKey, which makes an id of columns": "id messageId key",

@@ -45,12 +45,6 @@ class MessageOptions:
         "column `ttl` wins.",
         note="unlimited",
     )
-    correlation_id: str | None = SINK.optional(
-        "correlationId", NAME, "The `correlation-id` of every message. The column `correlation_id` wins."
-    )
-    reply_to: str | None = SINK.optional(
-        "replyTo", NAME, "The `reply-to` of every message. The column `reply_to` wins."
-    )
     message_type: Literal["auto", "bytes", "text"] = SINK.option(
         "messageType",
         choice("auto", "bytes", "text"),

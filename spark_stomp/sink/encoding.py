@@ -71,8 +71,6 @@ def _same_for_all(message: MessageOptions) -> dict[str, str]:
     headers = {
         "persistent": "true" if message.persistent else "false",
         "priority": None if message.priority is None else str(message.priority),
-        "correlation-id": message.correlation_id,
-        "reply-to": message.reply_to,
     }
     return {name: value for name, value in headers.items() if value is not None}
 

@@ -110,7 +110,8 @@ def test_a_hundred_thousand_mixed_rows(broker: Broker) -> None:
 
 @on_real_brokers
 def test_what_a_message_is_like(broker: Broker, queue: str) -> None:
-    options = {"priority": 7, "ttl": "10m", "correlationId": "c:1", "replyTo": "/queue/replies"}
+    headers = '{"correlation-id": "c:1", "reply-to": "/queue/replies"}'
+    options = {"priority": 7, "ttl": "10m", "sendHeaders": headers}
     before = time.time() * 1000
     send(broker, {"body": [b"a", b"b"], "priority": [None, 2]}, destination=queue, **options)
     found = {row["body"]: row["headers"] for row in taken(broker, queue, 2)}

@@ -23,7 +23,7 @@ CONNECTION = {
 USED = {
     "sink": {
         *("sendHeaders", "receiptWindow", "receiptWindowBytes", "receiptTimeout", "blockedTimeout"),
-        *("reconnectTimeout", "persistent", "priority", "ttl", "correlationId", "replyTo", "messageType"),
+        *("reconnectTimeout", "persistent", "priority", "ttl", "messageType"),
         *("onError", "deadLetterDestination"),
     },
     "batch": {"selector", "subscribeHeaders", "idleTimeout", "maxDrainTime", "allowLoss", "onMalformed"},

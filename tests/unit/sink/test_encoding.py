@@ -51,7 +51,8 @@ class TestOnEveryBroker:
 
     def test_options_and_columns_of_the_same_meaning(self, broker: str) -> None:
         names = ("priority", "correlation-id", "reply-to")
-        options = {"priority": 7, "correlationId": "c", "replyTo": "/queue/r"}
+        given = '{"correlation-id": "c", "reply-to": "/queue/r"}'
+        options = {"priority": 7, "sendHeaders": given}
         sent = frame(broker, {"body": b""}, **options)
         assert [sent.get(name) for name in names] == ["7", "c", "/queue/r"]
         sent = frame(
