@@ -1016,14 +1016,6 @@ RULES = [
     ),
     Broken(
         "7.9",
-        "and at the start if the queue is only named",
-        "receiver.receiver:Receiver._subscribe",
-        "self._streams.at_start(self._dialect, connection.peer)",
-        "pass",
-        f"{HOSTILE}::TestStreams::test_are_refused_before_if_the_queue_is_only_named",
-    ),
-    Broken(
-        "7.9",
         "a producer's header makes no stream",
         "receiver.stream_check:_is_stream",
         'value == "stream"',
