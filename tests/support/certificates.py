@@ -11,9 +11,13 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
-__all__ = ["Authority", "Identity"]
+__all__ = ["STORE_PASSWORD", "Authority", "Identity"]
+
+# Of key stores; key files have none, unless they are given one.
+STORE_PASSWORD = "changeit"
 
 _NOW = datetime.datetime.now(datetime.timezone.utc)
 _DAY = datetime.timedelta(days=1)
@@ -38,6 +42,17 @@ class Identity:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(client_authority)
         return context
+
+    def store(self) -> Path:
+        """Both once more as a PKCS #12 store, for Java."""
+        key = serialization.load_pem_private_key(self.key_file.read_bytes(), None)
+        certificate = x509.load_pem_x509_certificate(self.cert_file.read_bytes())
+        encryption = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+        store = self.cert_file.with_suffix(".p12")
+        store.write_bytes(
+            pkcs12.serialize_key_and_certificates(b"broker", key, certificate, None, encryption)  # type: ignore[arg-type]
+        )
+        return store
 
 
 class Authority:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from support.brokers.base import CONF, Broker, Standing, free_ports, is_listening
 from support.brokers.cache import cached, debian_packages, java, maven_libraries
-from support.brokers.certificates import PASSWORD
 from support.brokers.jolokia import Jolokia
 from support.brokers.process import Process
+from support.certificates import STORE_PASSWORD
 
 __all__ = ["JAVA_OPTIONS", "PAGE_SIZES", "ActiveMQ", "DebianActiveMQ", "stomp_properties", "with_tls"]
 
@@ -126,8 +126,8 @@ def stomp_properties(broker: Broker) -> dict[str, str]:
     return {
         "stomp.port": str(broker.port),
         "stomp.tls.port": str(broker.tls_port),
-        "stomp.tls.keyStore": str(broker.certificates.store),
-        "stomp.tls.password": PASSWORD,
+        "stomp.tls.keyStore": str(broker.identity.store()),
+        "stomp.tls.password": STORE_PASSWORD,
     }
 
 

@@ -7,11 +7,12 @@ import secrets
 import socket
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from support.brokers.certificates import Certificates, make_certificates
 from support.brokers.unavailable import Unavailable
+from support.certificates import Authority, Identity
 from support.waiting import PATIENCE, wait_until
 
 __all__ = ["CONF", "Broker", "Standing", "Unavailable", "free_ports", "is_listening"]
@@ -49,7 +50,6 @@ class Broker(ABC):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = self.tls_port = 0
-        self._certificates: Certificates | None = None
 
     @property
     def dialect(self) -> str:
@@ -74,14 +74,19 @@ class Broker(ABC):
     @property
     def ca(self) -> Path:
         """The certificate of the authority that signed the broker's."""
-        return self.certificates.ca
+        return self.authority.ca_file
 
-    @property
-    def certificates(self) -> Certificates:
-        """The broker's certificate and key, made when first asked for."""
-        if self._certificates is None:
-            self._certificates = make_certificates(self.folder / "tls")
-        return self._certificates
+    @cached_property
+    def authority(self) -> Authority:
+        """Made when first asked for, as the certificate is."""
+        folder = self.folder / "tls"
+        folder.mkdir()
+        return Authority(folder, "ca")
+
+    @cached_property
+    def identity(self) -> Identity:
+        """The broker's certificate and key."""
+        return self.authority.issue("localhost")
 
     @property
     def credentials(self) -> dict[str, str]:

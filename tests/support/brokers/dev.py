@@ -8,7 +8,6 @@ from pathlib import Path
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.protocol import Limits
 from support.brokers.base import HOST, Broker, Standing
-from support.certificates import Authority
 from support.fronts import tls_front, websocket_front
 
 __all__ = ["DevelopmentBroker"]
@@ -29,12 +28,11 @@ class DevelopmentBroker(Broker):
         self._broker: DevBroker | None = None
         self._fronts = ExitStack()
         self._websocket_port = 0
-        self._authority: Authority | None = None
 
     @property
     def tls_url(self) -> str:
         if not self.tls_port:
-            context = self._signer.issue("localhost").server_context()
+            context = self.identity.server_context()
             self.tls_port = self._fronts.enter_context(tls_front(self.port, context))
         return super().tls_url
 
@@ -43,15 +41,6 @@ class DevelopmentBroker(Broker):
         if not self._websocket_port:
             self._websocket_port = self._fronts.enter_context(websocket_front(self.port))
         return f"ws://{HOST}:{self._websocket_port}"
-
-    @property
-    def ca(self) -> Path:
-        return self._signer.ca_file
-
-    @property
-    def _signer(self) -> Authority:
-        self._authority = self._authority or Authority(self.folder, "dev")
-        return self._authority
 
     def start(self) -> None:
         self._broker = DevBroker(host=HOST, port=self.port, limits=Limits(max_body=self.largest_body))

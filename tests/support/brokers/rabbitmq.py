@@ -160,8 +160,14 @@ class RabbitMQ(Broker):
         fragments = self.folder / "etc/conf.d"
         fragments.mkdir()
         tls = (self.folder / "etc/tls.conf").read_text()
-        folder = self.certificates.ca.parent
-        (fragments / "tls.conf").write_text(tls.replace("/etc/rabbitmq/tls", str(folder)))
+        files = {
+            "ca.pem": self.ca,
+            "broker.pem": self.identity.cert_file,
+            "broker.key": self.identity.key_file,
+        }
+        for name, path in files.items():
+            tls = tls.replace(f"/etc/rabbitmq/tls/{name}", str(path))
+        (fragments / "tls.conf").write_text(tls)
         # Read after it, since files are read in the order of their names.
         (fragments / "zz-ports.conf").write_text(
             f"listeners.tcp.1 = {HOST}:{self._amqp_port}\n"
