@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.drivers import START
+from support.drivers import START, application
 from support.proxy import FaultProxy
 
 from spark_stomp.devbroker import DevBroker
@@ -62,14 +59,6 @@ def test_tls_is_the_default_of_a_network_and_hides_all(devbroker: DevBroker, tmp
 
 def run(url: str, folder: Path, cases: list[Any]) -> dict[str, Any]:
     """What the application saw of each queue."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
-    }
-    command = [sys.executable, str(APPLICATION), url, str(folder), json.dumps(cases)]
-    with (folder / "log").open("wb") as log:
-        done = subprocess.run(
-            command, env=environment, stdout=log, stderr=log, timeout=2 * START, check=False
-        )
-    assert done.returncode == 0, (folder / "log").read_text()[-3000:]
+    with application(APPLICATION, folder, url, str(folder), json.dumps(cases)) as process:
+        assert process.wait(2 * START) == 0, (folder / "log").read_text()[-3000:]
     return {queue: json.loads((folder / f"{queue}.json").read_text()) for queue, _, _ in cases}

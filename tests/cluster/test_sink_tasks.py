@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,12 @@ import psutil
 import pytest
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
-from support.drivers import START
-from support.points import Point, Points, session_members
+from support.drivers import START, application
+from support.points import Point, Points
 from support.processes import executors, kill
 from support.relay import drained_once
 from support.standalone import StandaloneCluster
-from support.waiting import PATIENCE, wait_until
+from support.waiting import wait_until
 
 from spark_stomp.sink.sender import Sender
 
@@ -62,25 +61,14 @@ class Write:
         assert self.process.wait(START) == 0, self.log
 
 
-def environment_of(points: Points) -> dict[str, str]:
-    return {**os.environ, **points.environment()}
-
-
 @contextmanager
 def writing(broker: Broker, folder: Path, master: str, points: Points, queue: str) -> Iterator[Write]:
     options = broker.options(
         destination=queue, dedupKey="id", receiptWindow=WINDOW, sendHeaders=json.dumps(broker.crash_safe)
     )
-    command = [sys.executable, str(APPLICATION), master, str(folder), str(COUNT), json.dumps(options)]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, env=environment_of(points), stdout=log, stderr=log, start_new_session=True
-        )
-    try:
+    given = (master, str(folder), str(COUNT), json.dumps(options))
+    with application(APPLICATION, folder, *given, points=points) as process:
         yield Write(folder, process, points)
-    finally:
-        kill(*session_members(process.pid))
-        process.wait(PATIENCE)
 
 
 def check(broker: Broker, queue: str, folder: Path) -> None:
@@ -123,7 +111,7 @@ def test_a_speculative_attempt_wins(broker_pool: BrokerPool, name: str, tmp_path
     broker = broker_pool.get(name)
     queue, points = broker.new_queue(), held_in_the_middle(tmp_path)
     with (
-        StandaloneCluster(tmp_path, environment_of(points)) as cluster,
+        StandaloneCluster(tmp_path, {**os.environ, **points.environment()}) as cluster,
         writing(broker, tmp_path, cluster.url, points, queue) as write,
     ):
         write.wait_held()

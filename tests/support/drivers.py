@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -19,14 +20,46 @@ from support.points import Points, session_members
 from support.processes import kill, lives, stream_readers, task_workers
 from support.waiting import wait_until
 
-__all__ = ["START", "SparkDriver"]
+__all__ = ["START", "SparkDriver", "application"]
 
 # A driver starts a JVM, which takes its time on a busy machine.
 START = 180.0
-_DRIVER = Path(__file__).parents[1] / "streaming" / "driver.py"
+_TESTS = Path(__file__).parents[1]
+_DRIVER = _TESTS / "streaming" / "driver.py"
 _GOODBYE = 120.0
 # On a machine that is too busy Spark itself gives up on its workers now and then.
 _FAILURES_AT_MOST = 20
+
+
+def _started(script: Path, log: Path, given: Sequence[str], points: Points | None) -> subprocess.Popen[bytes]:
+    """``script`` in a session of its own; its output goes to the end of ``log``."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(_TESTS), *filter(None, sys.path)]),
+        **(points.environment() if points is not None else {}),
+    }
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, str(script), *given],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+@contextmanager
+def application(
+    script: Path, folder: Path, *given: str, points: Points | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """``script`` while the block runs, with all that it starts; its output is ``folder/log``."""
+    process = _started(script, folder / "log", given, points)
+    with process:
+        try:
+            yield process
+        finally:
+            kill(*session_members(process.pid))
 
 
 class SparkDriver:
@@ -70,24 +103,9 @@ class SparkDriver:
     def start(self) -> None:
         """Start it, in a session of its own, on the checkpoint that it has; an earlier one has ended."""
         self._reap()
-        support = str(_DRIVER.parents[1])
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([support, *filter(None, sys.path)]),
-        }
-        if self.points is not None:
-            environment.update(self.points.environment())
         given = (str(self.folder), self.mode, self.queue, json.dumps(self.options))
         self.starts += 1
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(_DRIVER), *given],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process = _started(_DRIVER, self.folder / "log", given, self.points)
 
     def supervise(self) -> None:
         """Start it again where it ended by itself, as whoever runs a query would; not for ever."""
