@@ -77,13 +77,6 @@ def test_it_fires_once_over_all_restarts(tmp_path: Path) -> None:
     assert run(points, 9) == (0, 9)
 
 
-def test_points_of_one_function_share_a_count(tmp_path: Path) -> None:
-    points = Points(tmp_path, *(Point.before(json.dumps, nth, "kill") for nth in (1, 2, 3)))
-    for _ in range(3):
-        assert run(points, 9) == (-signal.SIGKILL, 1)
-    assert run(points, 9) == (0, 9)
-
-
 def test_whoever_holds_goes_on_when_released(tmp_path: Path) -> None:
     points = Points(tmp_path, *(Point.before(json.dumps, nth, "hold") for nth in (2, 3)))
     with program(points, 4) as process:
@@ -119,31 +112,6 @@ def test_kill_driver_spares_other_groups_of_the_session(tmp_path: Path) -> None:
     assert child != process.pid
     # The child does its work to the end.
     wait_until(lambda: not lives(child), what="the end of the child")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "json:dumps@during#1=kill",
-        "json:dumps@before#0=kill",
-        "json@before#1=kill",
-        "json:dumps@before#1=sing",
-    ],
-)
-def test_other_spellings_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not a point"):
-        Point.parse(text)
-
-
-def test_a_point_reads_as_it_is_written() -> None:
-    point = Point.after(JSONDecoder.decode, 3, "kill")
-    assert str(point) == "json.decoder:JSONDecoder.decode@after#3=kill"
-    assert Point.parse(str(point)) == point
-
-
-def test_a_function_that_nobody_can_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="does not name"):
-        Point.before(lambda: None, 1, "kill")
 
 
 TESTS = Path(__file__).parents[1]

@@ -147,25 +147,6 @@ def test_a_reader_that_dies_between_two_halves_of_a_batch(
     assert len(query.rows()) - len(set(query.rows())) <= (20 if mode == "plain" else 0)
 
 
-@with_a_journal
-def test_a_journal_that_was_moved_away_is_refused_and_moved_back_goes_on(
-    mode: str, query_of: Any, broker: Broker, queue: str
-) -> None:
-    send(broker, queue, bodies())
-    query = killed(query_of(mode, queue, KILLED))
-    journal, away = query.folder / "journal", query.folder / "away"
-    journal.rename(away)
-    left = broker.depth(queue)
-    query.start()
-    assert "[STOMP_JOURNAL_MISSING]" in query.wait_failed()
-    assert broker.depth(queue) == left
-    shutil.rmtree(journal)
-    away.rename(journal)
-    query.start()
-    finish(query, broker, queue, bodies())
-    assert len(query.rows()) == COUNT
-
-
 def copied(query: Query, copy: Query) -> None:
     """Give ``copy`` the checkpoint that ``query`` has now."""
     shutil.copytree(query.folder / "checkpoint", copy.folder / "checkpoint", dirs_exist_ok=True)

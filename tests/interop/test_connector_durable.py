@@ -74,19 +74,6 @@ def test_a_query_finds_what_came_while_it_was_stopped(broker: Broker, topic: str
         broker.wait_for(topic, ready=0, unacked=0)
 
 
-@on_every_release
-def test_it_outlives_the_broker(broker: Broker, topic: str, client: str) -> None:
-    if isinstance(broker, DevelopmentBroker):
-        return  # which keeps everything in memory
-    made(broker, topic, client)
-    send(broker, topic, BODIES)
-    broker.restart()
-    broker.wait_for(topic, ready=len(BODIES))
-    with run(broker, topic, client) as query:
-        assert bodies(query.gather(len(BODIES))) == BODIES
-        query.commit()
-
-
 @on_every_broker
 def test_a_connection_that_breaks_costs_no_message(broker: Broker, topic: str, client: str) -> None:
     if isinstance(broker, DevelopmentBroker):

@@ -17,11 +17,11 @@ import pytest
 from support.certificates import Authority, Identity
 from support.fronts import tls_front
 from support.options import source_options
-from support.tcp import says, tcp_server, unused_port
+from support.tcp import tcp_server, unused_port
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectFailed, ConnectionLost, ConnectTimeout, TlsRefused
+from spark_stomp.errors import ConnectFailed, ConnectionLost, TlsRefused
 from spark_stomp.transport import open_connection
 from spark_stomp.transport.stream import Stream
 
@@ -326,8 +326,3 @@ def test_only_alerts_about_who_one_is_are_refusals(reason: str | None, refused: 
     stream = Stream(cast("Any", Ending()), "broker:1")
     with pytest.raises(TlsRefused if refused else ConnectionLost):
         stream.read()
-
-
-def test_a_server_that_never_shakes_hands_costs_the_timeout(authority: Authority) -> None:
-    with tcp_server(says()) as port, pytest.raises(ConnectTimeout, match="TLS handshake"):
-        open_connection(source_options(f"stomp+ssl://127.0.0.1:{port}", connectTimeout="500ms").connection)

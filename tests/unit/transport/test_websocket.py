@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 from support.fronts import websocket_front
-from support.hostile.broker import hostile_broker
-from support.hostile.websockets import connects_at_once
 from support.options import source_options
 from support.tcp import says, tcp_server
 from support.waiting import PATIENCE, wait_until
@@ -136,24 +134,6 @@ def test_a_server_of_another_kind() -> None:
 def test_a_silent_server_costs_the_timeout() -> None:
     with tcp_server(says()) as port, pytest.raises(ConnectTimeout, match="WebSocket"):
         connected(f"ws://127.0.0.1:{port}", connectTimeout="500ms")
-
-
-def test_a_server_that_drips_bytes_does_not_stretch_it() -> None:
-    def serve(connection: socket.socket) -> None:
-        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n")
-        while True:
-            connection.sendall(b"x: y\r\n")
-            time.sleep(0.05)
-
-    begun = time.monotonic()
-    with tcp_server(serve) as port, pytest.raises(ConnectTimeout):
-        connected(f"ws://127.0.0.1:{port}", connectTimeout="500ms")
-    assert time.monotonic() - begun < 5
-
-
-def test_frames_that_come_with_the_answer_to_the_handshake_are_read() -> None:
-    with hostile_broker(connects_at_once, deaf=True) as broker:
-        connected(f"ws://127.0.0.1:{broker.port}", connectTimeout="3s").close()
 
 
 def test_without_the_package_the_error_names_the_extra(
