@@ -125,49 +125,26 @@ def _tls(connection: Connection, options: ConnectionOptions) -> str:
 
 def _treatment(dialect: Dialect) -> Facts:
     """What follows from the dialect for a query."""
-    yield "window", _window(dialect)
+    window = dialect.window_header or dialect.prefetch_header
+    yield "window", f"asked for by {window}" if window else "unlimited: no header for prefetch is known"
     if dialect.id_header is None:
         yield "stable ids", "none: a redelivered message is a row again, unless idHeader names an id of yours"
     else:
         yield "stable ids", f"from {dialect.id_header}: a redelivered message is recognised"
-    yield "batch reads", _batch_reads(dialect)
+    if dialect.browse_headers is not None:
+        yield "batch reads", "browse the queue, at no cost"
+    else:
+        cost = "" if dialect.unsubscribe_returns else ": one delivery for each"
+        yield "batch reads", f"take the messages and give them back{cost}"
     yield "selectors", "work" if dialect.selectors else "are refused: this broker ignores them"
-    yield "durable topics", _durable(dialect)
+    durable = dialect.durable_topics
+    if durable is None:
+        yield "durable topics", "are not known of this broker"
+    else:
+        yield "durable topics", "by durableName" + (" and clientId" if durable.needs_client_id else "")
     if dialect.redelivery_limit is not None:
         limit = dialect.redelivery_limit
         yield "redelivery", f"a message is gone or dead-lettered after {limit} deliveries, unless configured"
-
-
-def _window(dialect: Dialect) -> str:
-    if dialect.window_header is not None:
-        return f"prefetch is asked for in bytes, by {dialect.window_header}"
-    if dialect.prefetch_header is None:
-        return "unlimited: no header for prefetch is known"
-    limit = (
-        ""
-        if dialect.page_size is None
-        else f"; batches end at maxPageSize ({dialect.page_size}) unless it is raised"
-    )
-    return f"prefetch is asked for by {dialect.prefetch_header}{limit}"
-
-
-def _batch_reads(dialect: Dialect) -> str:
-    if dialect.browse_headers is not None:
-        limit = (
-            ""
-            if dialect.browse_limit is None
-            else f", up to {dialect.browse_limit} messages unless configured"
-        )
-        return f"browse the queue, at no cost{limit}"
-    cost = "" if dialect.unsubscribe_returns else ": one delivery for each"
-    return f"take the messages and give them back{cost}"
-
-
-def _durable(dialect: Dialect) -> str:
-    durable = dialect.durable_topics
-    if durable is None:
-        return "are not known of this broker"
-    return "by durableName" + (" and clientId" if durable.needs_client_id else "")
 
 
 def _destination(dialect: Dialect, source: SourceOptions) -> Facts:

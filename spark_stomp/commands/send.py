@@ -34,7 +34,7 @@ examples:
   echo hello | spark-stomp send stomp://localhost:61613 /queue/orders
   spark-stomp send stomp://broker:61613 /queue/orders orders.jsonl --header content-type=application/json
   spark-stomp send stomp://broker:61613 /queue/scans --whole *.png -o messageType=bytes -o ttl=1h
-  tail -f app.log | spark-stomp send stomp+ssl://broker:61614 /topic/log --not-persistent --login ada
+  tail -f app.log | spark-stomp send stomp+ssl://broker:61614 /topic/log -o persistent=false --login ada
 
 {ALL}
 If it fails or is ended, it says how many messages were confirmed."""
@@ -66,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="of every message; may be repeated",
     )
-    parser.add_argument("--not-persistent", action="store_true", help="the broker need not keep them on disk")
     parser.add_argument("--whole", action="store_true", help="each FILE is one message, as it is")
     parser.add_argument("--quiet", action="store_true", help="do not say how many messages were confirmed")
 
@@ -90,9 +89,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _options(arguments: argparse.Namespace) -> SinkOptions:
     more, refused = {"destination": arguments.destination}, dict(_REFUSED)
-    if arguments.not_persistent:
-        more["persistent"] = "false"
-        refused["persistent"] = "--not-persistent is given"
     headers = dict(_header(text) for text in arguments.header)
     if headers:
         more["sendHeaders"] = json.dumps(headers)

@@ -112,34 +112,27 @@ class Broker:
         else:
             self._put(self._queue(destination), message)
 
-    def send(
-        self, member: Member, destination: str, body: bytes, headers: Headers, transaction: str | None = None
-    ) -> None:
-        """A client's SEND, at once or with its transaction's COMMIT."""
-        if transaction is None:
-            self.publish(destination, body, headers)
-        else:
-            member.transaction(transaction).append(lambda: self.publish(destination, body, headers))
-
-    def acknowledge(
-        self, member: Member, subscription: Subscription, handle: str, transaction: str | None = None
-    ) -> None:
+    def acknowledge(self, subscription: Subscription, handle: str) -> None:
         """A client's ACK: the message is gone (with ``ack:client`` all delivered before it, too)."""
-        if transaction is None:
-            self._acknowledge(subscription, handle)
-        else:
-            member.transaction(transaction).append(lambda: self._acknowledge(subscription, handle))
+        acked = len(subscription.pop_unacked(subscription.covered(handle)))
+        queue = subscription.queue
+        queue.unacked -= acked
+        queue.acked += acked
+        self._touch(queue)
 
-    def reject(
-        self, member: Member, subscription: Subscription, handle: str, transaction: str | None = None
-    ) -> None:
+    def reject(self, subscription: Subscription, handle: str) -> None:
         """A client's NACK: back to the head of the queue, to be delivered again."""
-        if transaction is None:
-            self._reject(subscription, handle)
-        else:
-            member.transaction(transaction).append(lambda: self._reject(subscription, handle))
+        subscription.queue.put_back(subscription.pop_unacked(subscription.covered(handle)))
+        self._touch(subscription.queue)
 
     # --- transactions
+
+    def do(self, member: Member, step: Callable[[], None], transaction: str | None) -> None:
+        """What a SEND, ACK or NACK asks for: at once, or with its transaction's COMMIT."""
+        if transaction is None:
+            step()
+        else:
+            member.transaction(transaction).append(step)
 
     def begin(self, member: Member, transaction: str) -> None:
         """Open a transaction."""
@@ -287,14 +280,3 @@ class Broker:
         queue.consumers.remove(subscription)
         queue.put_back(subscription.pop_unacked(list(subscription.unacked)))
         self._touch(queue)
-
-    def _acknowledge(self, subscription: Subscription, handle: str) -> None:
-        acked = len(subscription.pop_unacked(subscription.covered(handle)))
-        queue = subscription.queue
-        queue.unacked -= acked
-        queue.acked += acked
-        self._touch(queue)
-
-    def _reject(self, subscription: Subscription, handle: str) -> None:
-        subscription.queue.put_back(subscription.pop_unacked(subscription.covered(handle)))
-        self._touch(subscription.queue)

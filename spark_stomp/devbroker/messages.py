@@ -6,6 +6,7 @@ of the memory, and a delivery in 1.2 is only a join.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import cast
 
 from spark_stomp.errors import FrameEncodeError
@@ -67,11 +68,9 @@ class Message:
 
     def copy(self) -> Message:
         """The same message for another subscriber, not delivered yet."""
-        copy = object.__new__(Message)
-        copy.sequence, copy.message_id = self.sequence, self.message_id
-        copy.head, copy.body, copy.raw = self.head, self.body, self.raw
-        copy.deliveries = 0
-        return copy
+        other = copy(self)
+        other.deliveries = 0
+        return other
 
 
 def passed_on(headers: Headers) -> Headers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from spark_stomp.devbroker.core import Broker, Member, Refused
 from spark_stomp.devbroker.queues import Subscription
@@ -42,21 +43,13 @@ class Faults:
         refuse: destinations whose SUBSCRIBE and SEND are answered with ERROR.
         withhold_receipts: commands ("SEND", "ACK", ...) that are obeyed, but get no receipt.
         answer_nothing: read everything, obey nothing, send nothing, no heart-beats either.
-        drop_after_frames: close a connection without a word once it sent so many frames after CONNECT.
-        drop_after_deliveries: close a connection without a word once it was sent so many messages.
+        drop_after_frames: close a connection without a word once it sent this many frames after CONNECT.
     """
 
     refuse: Container[str] = ()
     withhold_receipts: Container[str] = ()
     answer_nothing: bool = False
     drop_after_frames: int | None = None
-    drop_after_deliveries: int | None = None
-
-    def drops(self, frames: int, deliveries: int) -> bool:
-        """Whether a connection with these counts is to be dropped."""
-        return (self.drop_after_frames is not None and frames >= self.drop_after_frames) or (
-            self.drop_after_deliveries is not None and deliveries >= self.drop_after_deliveries
-        )
 
 
 @dataclass
@@ -85,7 +78,6 @@ class Peer:
     finished: bool = False
     dropped: bool = False
     _frames: int = 0
-    _deliveries: int = 0
     _member: Member | None = None
     _client_id: str | None = None
     _sent_to: set[str] = field(default_factory=set)
@@ -103,9 +95,6 @@ class Peer:
         """Queue one encoded MESSAGE frame (called by the broker)."""
         self.connection.message_raw(data)
         self.room -= len(data)
-        self._deliveries += 1
-        if self.faults.drop_after_deliveries is not None:
-            self._check_drop()
 
     def has_room(self) -> None:
         """Output went out: deliver more if deliveries waited for that."""
@@ -162,7 +151,8 @@ class Peer:
     def _admit(self, request: ConnectRequested, now: float) -> None:
         if not self._known(request):
             log.info("%s: refused; its login is %s", self.session, quoted(request.login))
-            self.connection.error("Access refused", detail=_refusal(request.login))
+            detail = f"this broker knows no login {quoted(request.login)} with this password (passcode)"
+            self.connection.error("Access refused", detail=detail)
             self._leave()
             return
         self.connection.accept(now, session=self.session)
@@ -193,13 +183,9 @@ class Peer:
         if frame.command == "DISCONNECT":
             self._leave()
         self._frames += 1
-        if self.faults.drop_after_frames is not None:
-            self._check_drop()
-
-    def _check_drop(self) -> None:
-        # Not at once: the broker may be in the middle of handing out messages to this very client.
-        self.dropped = self.dropped or self.faults.drops(self._frames, self._deliveries)
-        if self.dropped:
+        if self.faults.drop_after_frames is not None and self._frames >= self.faults.drop_after_frames:
+            # Not at once: the frames that came with this one are obeyed, but nothing is delivered any more.
+            self.dropped = True
             self.room = 0
 
     def _send(self, member: Member, fields: _Fields, frame: Frame) -> None:
@@ -207,7 +193,8 @@ class Peer:
         if destination not in self._sent_to and len(self._sent_to) < _MOST_SAID:
             self._sent_to.add(destination)
             log.info("%s: sends to %s", self.session, quoted(destination))
-        self.broker.send(member, destination, frame.body, frame.headers, fields.get("transaction"))
+        publish = partial(self.broker.publish, destination, frame.body, frame.headers)
+        self.broker.do(member, publish, fields.get("transaction"))
 
     def _subscribe(self, member: Member, fields: _Fields, frame: Frame) -> None:
         destination = self._allowed(fields["destination"])
@@ -244,10 +231,12 @@ class Peer:
         return name if name is None or self._client_id is None else f"{self._client_id}.{name}"
 
     def _ack(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        self.broker.acknowledge(member, *self._named(member, fields), fields.get("transaction"))
+        ack = partial(self.broker.acknowledge, *self._named(member, fields))
+        self.broker.do(member, ack, fields.get("transaction"))
 
     def _nack(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        self.broker.reject(member, *self._named(member, fields), fields.get("transaction"))
+        reject = partial(self.broker.reject, *self._named(member, fields))
+        self.broker.do(member, reject, fields.get("transaction"))
 
     def _named(self, member: Member, fields: _Fields) -> tuple[Subscription, str]:
         """What an ACK or NACK names: by id in 1.2, else by message-id and, if given, subscription."""
@@ -290,13 +279,6 @@ _HANDLERS: Mapping[str, Callable[[Peer, Member, _Fields, Frame], None]] = {
     "ABORT": Peer._abort,
     "DISCONNECT": Peer._disconnect,
 }
-
-
-def _refusal(login: str | None) -> str:
-    """What an ERROR frame says to who is not let in; the client knows its own login."""
-    if login is None:
-        return "this broker was started with --user: connect with that login and its password (passcode)"
-    return f"no user {quoted(login)} with this password (passcode); this broker was started with other users"
 
 
 def _window(fields: _Fields) -> int | None:

@@ -7,7 +7,6 @@ is no TLS. With it, demos and tests need no installed broker, and tests can caus
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import selectors
 import socket
 import threading
@@ -16,6 +15,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
 
+from spark_stomp import __version__
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.devbroker.link import Link
 from spark_stomp.devbroker.peer import Counters, Faults, Peer
@@ -45,7 +45,6 @@ class DevBroker:
         heartbeat: (what it can send, what it would like to receive) in ms; 0 = none.
         refuse: destinations answered with ERROR.
         versions: protocol versions to speak.
-        receive_margin: tolerance for clients' heart-beats, as a part of the interval.
     """
 
     def __init__(
@@ -58,11 +57,10 @@ class DevBroker:
         heartbeat: tuple[int, int] = (0, 0),
         refuse: Container[str] = (),
         versions: tuple[str, ...] = _VERSIONS,
-        receive_margin: float = 1.0,
     ) -> None:
         self.faults = Faults(refuse=refuse)
         self._config = ServerConfig(
-            versions, _server_header(), heartbeat, limits or Limits(), receive_margin=receive_margin
+            versions, f"spark-stomp-devbroker/{__version__}", heartbeat, limits or Limits()
         )
         self._host = host
         self._port = port
@@ -70,7 +68,6 @@ class DevBroker:
         self._broker = Broker()
         self._counters = Counters()
         self._changed = threading.Condition(threading.RLock())
-        self._waiting = 0
         self._sessions = 0
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -204,9 +201,7 @@ class DevBroker:
             if time.monotonic() >= deadline:
                 raise TimeoutError(f"waited {timeout:g} s in vain for {what}")
             with self._changed:
-                self._waiting += 1
                 self._changed.wait(_POLL_SECONDS)
-                self._waiting -= 1
 
     # --- the thread
 
@@ -232,8 +227,7 @@ class DevBroker:
                 ready = self._selector.select(timeout)
                 with self._changed:
                     timeout = self._round(ready, time.monotonic())
-                    if self._waiting:
-                        self._changed.notify_all()
+                    self._changed.notify_all()
         finally:
             self._close_all()
 
@@ -300,11 +294,3 @@ class DevBroker:
             self._wakened.close()
             self._selector.close()
             self._changed.notify_all()
-
-
-def _server_header() -> str:
-    try:
-        version = importlib.metadata.version("spark-stomp")
-    except importlib.metadata.PackageNotFoundError:
-        version = "0"
-    return f"spark-stomp-devbroker/{version}"

@@ -61,11 +61,11 @@ class QueueMachine(RuleBasedStateMachine):
         subscription = member.subscriptions["0"]
         handle = data.draw(st.sampled_from(list(subscription.unacked)))
         if reject:
-            self.broker.reject(member, subscription, handle)
+            self.broker.reject(subscription, handle)
         else:
             for covered in subscription.covered(handle):
                 self.standing.remove(subscription.unacked[covered].body)
-            self.broker.acknowledge(member, subscription, handle)
+            self.broker.acknowledge(subscription, handle)
         self.broker.dispatch()
 
     def holders(self) -> list[Member]:

@@ -69,17 +69,11 @@ def test_one_that_has_no_use_is_refused(
     assert devbroker.connects == 0
 
 
-@pytest.mark.parametrize(
-    ("argument", "option"),
-    [("--header=a=b", 'sendHeaders={"c": "d"}'), ("--not-persistent", "persistent=true")],
-)
-def test_the_same_in_two_ways_is_refused(
-    devbroker: DevBroker, argument: str, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_in_two_ways_is_refused(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
     """One of the two would be ignored."""
     with pytest.raises(SystemExit) as left:
-        main(["send", devbroker.url, QUEUE, argument, "-o", option])
-    assert left.value.code == 2 and argument.partition("=")[0] in capsys.readouterr().err
+        main(["send", devbroker.url, QUEUE, "--header=a=b", "-o", 'sendHeaders={"c": "d"}'])
+    assert left.value.code == 2 and "--header" in capsys.readouterr().err
 
 
 def test_lines_that_cannot_be_sent_are_counted(

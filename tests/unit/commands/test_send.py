@@ -58,7 +58,7 @@ def test_headers_and_options(
 ) -> None:
     (tmp_path / "a").write_text("x")
     more = ["--header", "colour=blue=green", "--header", "content-type=text/plain", "-o", "priority=9"]
-    assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a"), "--not-persistent", *more]) == 0
+    assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a"), "-o", "persistent=false", *more]) == 0
     capsys.readouterr()
     assert main(["tail", devbroker.url, QUEUE, "--json"]) == 0
     out = capsys.readouterr().out

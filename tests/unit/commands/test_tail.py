@@ -73,7 +73,7 @@ def test_nor_does_its_json(devbroker: DevBroker, capsys: pytest.CaptureFixture[s
     devbroker.publish(QUEUE, body.encode())
     assert main(["tail", devbroker.url, QUEUE, "--json"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.isprintable() and "Zoë" in line
+    assert line.isprintable() and line.isascii()
     assert json.loads(line)["body"] == body
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -41,11 +42,19 @@ class Client:
 
     def ack(self, handle: str | None, transaction: str | None = None) -> None:
         assert handle is not None
-        self.broker.acknowledge(self.member, self.member.holding(handle), handle, transaction)
+        self.broker.do(
+            self.member,
+            partial(self.broker.acknowledge, self.member.holding(handle), handle),
+            transaction,
+        )
 
     def nack(self, handle: str | None, transaction: str | None = None) -> None:
         assert handle is not None
-        self.broker.reject(self.member, self.member.holding(handle), handle, transaction)
+        self.broker.do(
+            self.member,
+            partial(self.broker.reject, self.member.holding(handle), handle),
+            transaction,
+        )
 
 
 @pytest.fixture
@@ -316,7 +325,7 @@ class TestTransactions:
         fill(broker, b"1", b"2")
         (frame,) = client.frames()
         broker.begin(client.member, "t")
-        broker.send(client.member, "/queue/b", b"x", (("k", "v"),), "t")
+        broker.do(client.member, partial(broker.publish, "/queue/b", b"x", (("k", "v"),)), "t")
         client.ack(frame.get("ack"), "t")
         assert client.frames() == []
         assert broker.view("/queue/b").enqueued == 0
@@ -330,7 +339,7 @@ class TestTransactions:
         fill(broker, b"1")
         (frame,) = client.frames()
         broker.begin(client.member, "t")
-        broker.send(client.member, "/queue/b", b"x", (), "t")
+        broker.do(client.member, partial(broker.publish, "/queue/b", b"x"), "t")
         client.nack(frame.get("ack"), "t")
         broker.abort(client.member, "t")
         assert broker.view("/queue/b").enqueued == 0
@@ -341,7 +350,7 @@ class TestTransactions:
     def test_leaving_aborts(self, broker: Broker) -> None:
         client = Client(broker)
         broker.begin(client.member, "t")
-        broker.send(client.member, "/queue/b", b"x", (), "t")
+        broker.do(client.member, partial(broker.publish, "/queue/b", b"x"), "t")
         broker.leave(client.member)
         assert broker.view("/queue/b").enqueued == 0
 
@@ -373,7 +382,7 @@ class TestTransactions:
         (lambda b, m: b.begin(m, "open"), "open already"),
         (lambda b, m: b.commit(m, "none"), "no open transaction 'none'"),
         (lambda b, m: b.abort(m, "none"), "no open transaction"),
-        (lambda b, m: b.send(m, "/queue/a", b"", (), "none"), "no open transaction"),
+        (lambda b, m: b.do(m, partial(b.publish, "/queue/a", b""), "none"), "no open transaction"),
         (lambda b, m: b.subscribe(m, "0", "/queue/a"), "'0' exists already"),
         (lambda b, m: m.holding("x"), "no un-acknowledged message is called 'x'"),
         (lambda b, m: m.subscription("9"), "no subscription '9'"),

@@ -311,15 +311,6 @@ class TestFaults:
         pair.exchange()
         assert pair.peer.dropped
 
-    def test_dropped_after_deliveries(self) -> None:
-        pair = Pair(faults=Faults(drop_after_deliveries=2))
-        for number in range(3):
-            pair.broker.publish("/queue/a", b"%d" % number)
-        pair.client.subscribe("0", "/queue/a")
-        pair.exchange()
-        assert pair.peer.dropped
-        assert pair.broker.view("/queue/a").unacked == 2
-
 
 class TestRoom:
     def test_shrinks_with_every_delivery_and_stops_them(self) -> None:
