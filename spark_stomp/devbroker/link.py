@@ -11,8 +11,6 @@ from spark_stomp.devbroker.peer import HIGH_WATER, Peer
 _READ_SIZE = 1 << 18
 # Deliveries begin again when no more than this is waiting.
 _LOW_WATER = HIGH_WATER // 2
-# Deliveries stop at the high-water mark. Here nothing more is read from a client that reads no answers.
-_STOP_READING = 2 * HIGH_WATER
 # How long a client may take to read its ERROR or last RECEIPT and close, in seconds.
 _LINGER = 2.0
 
@@ -129,8 +127,7 @@ class Link:
     def _set_interest(self) -> None:
         if self.closed:
             return
-        reads = self.waiting < _STOP_READING
-        interest = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if self._outgoing else 0)
+        interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
         if interest != self._interest:
             self._interest = interest
             self._selector.modify(self.socket, interest, self)

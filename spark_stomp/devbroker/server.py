@@ -28,8 +28,6 @@ log = get_log(__name__)
 _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
 _PUBLISH_CHUNK = 500
 _POLL_SECONDS = 0.05
-# How long a client waits that could not be accepted, in seconds.
-_ACCEPT_AGAIN = 0.1
 
 
 class DevBroker:
@@ -71,7 +69,6 @@ class DevBroker:
         self._sessions = 0
         self._thread: threading.Thread | None = None
         self._stopping = False
-        self._listen_again: float | None = None
         self._links: dict[socket.socket, Link] = {}
 
     # --- life
@@ -233,44 +230,26 @@ class DevBroker:
 
     def _round(self, ready: list[tuple[selectors.SelectorKey, int]], now: float) -> float | None:
         """Read, obey, deliver, write; returns the longest wait for the next round (seconds)."""
-        if self._listen_again is not None and now >= self._listen_again:
-            self._selector.register(self._listener, selectors.EVENT_READ)
-            self._listen_again = None
         for key, events in ready:
             if key.fileobj is self._listener:
-                self._accept(now)
+                self._accept()
             elif key.fileobj is self._wakened:
                 self._wakened.recv(4096)
             elif events & selectors.EVENT_READ:
-                self._serve_link(key.data, key.data.read, now)
-        try:
-            self._broker.dispatch()
-        except Exception:
-            log.exception("handing out messages failed")
+                key.data.read(now)
+        self._broker.dispatch()
         for link in list(self._links.values()):
-            self._serve_link(link, link.tick, now)
-            self._serve_link(link, link.write, now)
+            link.tick(now)
+            link.write(now)
             if link.closed:
                 del self._links[link.socket]
         if self._broker.pending:
             return 0.0
-        deadlines = [link.deadline(now) for link in self._links.values()] + [self._listen_again]
+        deadlines = (link.deadline(now) for link in self._links.values())
         soonest = min((deadline for deadline in deadlines if deadline is not None), default=None)
         return None if soonest is None else max(0.0, soonest - now)
 
-    def _serve_link(self, link: Link, step: Callable[[float], None], now: float) -> None:
-        """Do ``step`` for one client; what goes wrong with it must not cost the others their broker."""
-        try:
-            step(now)
-        except Exception:
-            log.exception("a client could not be served: its connection is closed")
-            link.close()
-            try:
-                link.peer.drop()
-            except Exception:
-                log.exception("its subscriptions could not be ended")
-
-    def _accept(self, now: float) -> None:
+    def _accept(self) -> None:
         try:
             accepted, address = self._listener.accept()
             self._sessions += 1
@@ -279,10 +258,8 @@ class DevBroker:
             peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
             self._links[accepted] = Link(accepted, peer, self._selector)
         except OSError:
-            # It was gone before it was accepted. Or there is no file descriptor for it: then it stays where
-            # the selector sees it, and this thread would do nothing else.
-            self._selector.unregister(self._listener)
-            self._listen_again = now + _ACCEPT_AGAIN
+            # It was gone before it was accepted, or there is no file descriptor for it.
+            return
 
     def _close_all(self) -> None:
         with self._changed:

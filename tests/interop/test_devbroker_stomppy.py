@@ -143,6 +143,15 @@ def test_transactions(devbroker: DevBroker, connect: Connect, version: str) -> N
         assert devbroker.bodies("/queue/a") == standing
 
 
+def test_topics(devbroker: DevBroker, connect: Connect) -> None:
+    clients = [connect(devbroker) for _ in range(2)]
+    for client in clients:
+        client.connection.subscribe("/topic/t", id="1", headers={"receipt": "subscribed"})
+        client.heard.take("receipt")
+    clients[0].connection.send("/topic/t", "news")
+    assert [client.heard.take("message").body for client in clients] == ["news", "news"]
+
+
 def test_heartbeats_keep_both_sides_content(connect: Connect) -> None:
     with DevBroker(heartbeat=(1000, 1000)) as broker:
         client = connect(broker, heartbeats=(1000, 1000), heart_beat_receive_scale=2.5)

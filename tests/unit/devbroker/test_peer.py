@@ -129,26 +129,6 @@ class TestFrames:
         assert pair.exchange() == []
         assert pair.broker.view("/queue/a").acked == 1
 
-    def test_nack(self) -> None:
-        pair = Pair()
-        pair.broker.publish("/queue/a", b"1")
-        pair.client.subscribe("0", "/queue/a")
-        (message,) = pair.exchange()
-        assert isinstance(message, MessageReceived)
-        pair.client.nack("0", message.frame.get("ack") or "")
-        (again,) = pair.exchange()
-        assert isinstance(again, MessageReceived)
-        assert again.frame.get("redelivered") == "true"
-
-    def test_transactions(self) -> None:
-        pair = Pair()
-        for ending, standing in ((pair.client.abort, []), (pair.client.commit, [b"1"])):
-            pair.client.begin("t")
-            pair.client.send("/queue/a", b"1", transaction="t")
-            ending("t", receipt="done")
-            assert pair.exchange() == [ReceiptReceived("done")]
-            assert pair.broker.bodies("/queue/a") == standing
-
     def test_unsubscribe(self) -> None:
         pair = Pair()
         pair.client.subscribe("0", "/queue/a")
@@ -286,15 +266,6 @@ class TestFaults:
         receipt, message = pair.exchange()
         assert receipt == ReceiptReceived("2")
         assert isinstance(message, MessageReceived)
-
-    def test_nothing_answered(self) -> None:
-        pair = Pair(
-            faults=Faults(answer_nothing=True), heartbeat=(1000, 0), config=ClientConfig(heartbeat=(0, 1000))
-        )
-        assert pair.first == []
-        pair.faults.answer_nothing = False
-        pair.peer.tick(5.0)
-        assert pair.exchange() == []
 
     def test_no_beats_from_a_dumb_broker(self) -> None:
         pair = Pair(heartbeat=(1000, 0), config=ClientConfig(heartbeat=(0, 1000)))

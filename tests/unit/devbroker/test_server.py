@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import socket
 import threading
 import time
@@ -116,12 +115,6 @@ class TestLife:
         broker.publish("/queue/a", b"1")
         assert broker.bodies("/queue/a") == [b"1"]
 
-    def test_what_is_published_before_the_start_waits(self) -> None:
-        broker = DevBroker()
-        broker.publish("/queue/a", b"1")
-        with broker:
-            assert broker.bodies("/queue/a") == [b"1"]
-
 
 class TestSessions:
     def test_says_what_it_is(self, broker: DevBroker) -> None:
@@ -170,24 +163,6 @@ class TestSessions:
         broker.wait_until(lambda: broker._links == {}, PATIENCE, "the broker to lose patience")
         client.close()
 
-    def test_one_that_cannot_be_accepted_does_not_make_the_broker_spin(
-        self, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Without a file descriptor for it, it stays where the selector sees it."""
-        tries: list[float] = []
-
-        def refuse(listener: socket.socket) -> None:
-            tries.append(time.monotonic())
-            raise OSError(errno.EMFILE, "Too many open files")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(socket.socket, "accept", refuse)
-            waiting = Client(broker)
-            broker.wait_until(lambda: len(tries) >= 4, PATIENCE, "some tries")
-        assert tries[3] - tries[0] >= 0.2
-        assert isinstance(waiting.next(), Connected)
-        waiting.close()
-
     def test_something_that_is_not_stomp(self, broker: DevBroker) -> None:
         with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE) as other:
             other.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -197,70 +172,7 @@ class TestSessions:
         assert answer.startswith(b"ERROR\n")
 
 
-class TestADefect:
-    """What goes wrong with one client ends that client's connection, and nobody else's."""
-
-    @pytest.mark.parametrize("where", ["core:Broker.subscribe", "core:Broker.leave"])
-    def test_of_one_client_costs_no_other_one_its_connection(
-        self,
-        broker: DevBroker,
-        connect: Connect,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-        where: str,
-    ) -> None:
-        other, unlucky = connect(), connect()
-        reached = failing(monkeypatch, where)
-        unlucky.session.subscribe("0", "/queue/a", receipt="r")
-        unlucky.flush()
-        unlucky.socket.shutdown(socket.SHUT_WR)
-        assert reached.wait(PATIENCE)
-        monkeypatch.undo()
-        other.session.send("/queue/b", b"one", receipt="sent")
-        other.flush()
-        assert other.next() == ReceiptReceived("sent")
-        assert "its connection is closed" in caplog.text
-
-    def test_in_handing_out_messages_ends_nothing(
-        self, broker: DevBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        client = connect()
-        reached = failing(monkeypatch, "core:Broker.dispatch")
-        broker.publish("/queue/a", b"one")
-        assert reached.wait(PATIENCE)
-        monkeypatch.undo()
-        client.session.subscribe("0", "/queue/a", receipt="r")
-        client.flush()
-        assert {type(client.next()), type(client.next())} == {ReceiptReceived, MessageReceived}
-
-
-def failing(monkeypatch: pytest.MonkeyPatch, where: str) -> threading.Event:
-    """Let this method fail; the event is set when it was called."""
-    reached = threading.Event()
-
-    def fail(*_: object, **__: object) -> None:
-        reached.set()
-        raise KeyError("defect")
-
-    monkeypatch.setattr(f"spark_stomp.devbroker.{where.replace(':', '.')}", fail)
-    return reached
-
-
 class TestMessages:
-    def test_go_through(self, broker: DevBroker, connect: Connect) -> None:
-        producer, consumer = connect(), connect()
-        consumer.session.subscribe("0", "/queue/a")
-        consumer.flush()
-        producer.session.send("/queue/a", b"hi", receipt="r")
-        producer.flush()
-        assert producer.next() == ReceiptReceived("r")
-        message = consumer.next()
-        assert isinstance(message, MessageReceived)
-        assert message.frame.body == b"hi"
-        consumer.session.ack("0", message.frame.get("ack") or "")
-        consumer.flush()
-        broker.wait_until(lambda: broker.queue("/queue/a").acked == 1, PATIENCE)
-
     def test_published_from_another_thread_arrive(self, broker: DevBroker, connect: Connect) -> None:
         consumer = connect()
         consumer.session.subscribe("0", "/queue/a", ack="auto", receipt="r")
@@ -317,21 +229,6 @@ class TestMessages:
         for _ in range(count):
             assert isinstance(consumer.next(), MessageReceived)
 
-    def test_a_client_that_asks_and_does_not_read_is_not_listened_to(
-        self, broker: DevBroker, connect: Connect
-    ) -> None:
-        client = connect()
-        client.socket.setblocking(False)
-        request = b"SEND\ndestination:/queue/a\nreceipt:" + b"r" * 8000 + b"\n\n\0"
-        deadline = time.monotonic() + PATIENCE
-        with pytest.raises(BlockingIOError):
-            while time.monotonic() < deadline:
-                sent = client.socket.send(request)
-                while sent < len(request):
-                    sent += client.socket.send(request[sent:])
-        (link,) = broker._links.values()
-        assert steady(lambda: link.waiting) < 4 * HIGH_WATER
-
 
 class TestHeartbeats:
     def test_keep_a_quiet_connection_alive(self) -> None:
@@ -347,17 +244,6 @@ class TestHeartbeats:
             client = Client(broker, ClientConfig(heartbeat=(50, 0)))
             assert isinstance(client.next(), Connected)
             assert client.next() == Disconnected(confirmed=False)
-            client.close()
-
-    def test_a_dumb_broker_sends_none(self) -> None:
-        with DevBroker(heartbeat=(20, 0)) as broker:
-            client = Client(broker, ClientConfig(heartbeat=(0, 20)))
-            assert isinstance(client.next(), Connected)
-            broker.faults.answer_nothing = True
-            client.socket.settimeout(0.3)
-            with pytest.raises(TimeoutError):
-                while True:
-                    client.read()
             client.close()
 
 
