@@ -25,7 +25,6 @@ _LONG = {
     # Together, since one test moves from one to the other.
     "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)|" + _KILLED + "(activemq|artemis)",
     # Only in soak, where these compute while the brokers' tests wait.
-    "the mutation run": r"mutation/test_mutation\.py::test_every_survivor",
     "the fuzz target": r"fuzz/",
     "the property tests": r"property/",
     "RabbitMQ": r"interop/.*\[.*rabbitmq|" + _KILLED + "rabbitmq",

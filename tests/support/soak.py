@@ -10,11 +10,11 @@ from typing import Any
 
 from pytest import TestReport
 
-__all__ = ["EXAMPLES", "FUZZ_SECONDS", "MUTANTS", "ROUNDS", "SECONDS", "SEED", "USUAL", "outcomes"]
+__all__ = ["EXAMPLES", "FUZZ_SECONDS", "ROUNDS", "SECONDS", "SEED", "USUAL", "outcomes"]
 
 # Environment variable without its SPARK_STOMP_SOAK_ -> what it is if nobody sets it. With these, everything
 # takes about two hours on two cores. What is generated is new in every run, so that runs add up.
-USUAL = {"SECONDS": 900, "ROUNDS": 20, "EXAMPLES": 4_000, "FUZZ_SECONDS": 300, "MUTANTS": 300}
+USUAL = {"SECONDS": 900, "ROUNDS": 20, "EXAMPLES": 4_000, "FUZZ_SECONDS": 300}
 
 
 def _length(name: str) -> int:
@@ -28,7 +28,6 @@ ROUNDS = _length("ROUNDS")
 EXAMPLES = _length("EXAMPLES")
 """Of one property test."""
 FUZZ_SECONDS = _length("FUZZ_SECONDS")
-MUTANTS = _length("MUTANTS")
 SEED = os.environ.get("SPARK_STOMP_SOAK_SEED") or secrets.token_hex(4)
 """Of the moments and faults that are chosen at random."""
 

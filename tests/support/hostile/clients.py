@@ -1,7 +1,6 @@
-"""Clients that mean harm: of the exchange, and of the dev broker.
+"""Clients of the exchange that mean harm.
 
-The other side runs in a process of its own. When the attack is over, it must serve as before: the exchange
-the range that it held, the dev broker a message.
+It runs in a process of its own. When the attack is over, it must serve the range that it held as before.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ def client_hello() -> bytes:
 _HTTP = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 _HELLO = client_hello()
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
-_SUBSCRIBE = b"SUBSCRIBE\nid:0\ndestination:/queue/held\nack:client-individual\n\n\0"
 
 Attack = Callable[[Besieged], str]
 
@@ -168,32 +165,6 @@ def without_the_pair(ticket: bytes) -> Attack:
     return attack
 
 
-# --- the dev broker
-
-
-def reads_nothing(victim: Besieged) -> str:
-    """Subscribes to 40 MB and takes none of it."""
-    publish({"url": f"stomp://127.0.0.1:{victim.port}"}, "/queue/held", [bytes(1_000_000)] * 40)
-    with connected(victim.port) as (one,):
-        one.sendall(_CONNECT + _SUBSCRIBE)
-        victim.serves()
-    return "served meanwhile"
-
-
-def asks_for_receipts_and_reads_none(victim: Besieged) -> str:
-    asking = b"SEND\ndestination:/queue/r\nreceipt:%b\n\nx\0" % (b"r" * 4_000)
-    with connected(victim.port) as (one,):
-        one.settimeout(1)
-        one.sendall(_CONNECT)
-        sent = 0
-        with contextlib.suppress(TimeoutError):
-            while sent < 64 << 20:
-                one.sendall(asking)
-                sent += len(asking)
-        victim.serves()
-    return "not read any more" if sent < 64 << 20 else "read on"
-
-
 def drips(whole: bytes) -> Attack:
     """Twenty connections that say all but its last byte, one at a time."""
 
@@ -210,7 +181,7 @@ def drips(whole: bytes) -> Attack:
 
 @dataclass(frozen=True)
 class ClientCase:
-    """``attack`` on ``whom`` ("exchange", the same " with TLS", or "devbroker"); ``expect``: what it sees."""
+    """``attack`` on ``whom`` ("exchange" or "exchange with TLS"); ``expect``: what it sees."""
 
     name: str
     whom: str
@@ -271,34 +242,5 @@ CLIENTS: tuple[ClientCase, ...] = (
             ("the token, but not the pair", without_the_pair(b"0" * 16 + b" 0 3"), "no connection", 3),
             ("tickets of 64 MiB without the pair", without_the_pair(bytes(64 << 20)), "no connection", 6),
         )
-    ),
-    ClientCase("dev broker: junk", "devbroker", sends(bytes(range(256)) * 256, 500), "closed"),
-    ClientCase("dev broker: 16 MB of EOLs", "devbroker", sends(b"\n" * 65_536, 250), "ignored"),
-    ClientCase("dev broker: HTTP", "devbroker", sends(_HTTP), "closed"),
-    ClientCase("dev broker: 200 connections that say nothing", "devbroker", holds(b""), "served meanwhile"),
-    ClientCase(
-        "dev broker: 200 half CONNECTs held open", "devbroker", holds(_CONNECT[:20]), "served meanwhile"
-    ),
-    ClientCase("dev broker: closes at every byte", "devbroker", cut_off(_CONNECT + _SUBSCRIBE), "ignored"),
-    ClientCase("dev broker: CONNECT byte by byte", "devbroker", drips(_CONNECT), "served meanwhile"),
-    ClientCase(
-        "dev broker: header line without end",
-        "devbroker",
-        sends(b"CONNECT\nx:" + b"x" * 65_536, 500),
-        "closed",
-    ),
-    ClientCase(
-        "dev broker: subscribes to 40 MB and reads nothing",
-        "devbroker",
-        reads_nothing,
-        "served meanwhile",
-        memory=160,
-    ),
-    ClientCase(
-        "dev broker: wants receipts and reads none",
-        "devbroker",
-        asks_for_receipts_and_reads_none,
-        "not read any more",
-        memory=96,
     ),
 )

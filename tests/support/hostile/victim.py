@@ -24,7 +24,7 @@ from spark_stomp.sink.task import send_batches
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.transport import open_connection
-from support.driven import Run, publish
+from support.driven import Run
 from support.options import sink_options, source_options
 from support.receivers import LoneReceiver
 
@@ -104,7 +104,7 @@ def _run(order: Order, answer: Connection) -> None:
 
 
 class Besieged:
-    """An exchange, that or "exchange with TLS", or a dev broker in a process of its own, to be attacked.
+    """An "exchange" or "exchange with TLS" in a process of its own, to be attacked.
 
     ``address`` and ``ticket`` are those of a task of the exchange's query, as bytes.
     """
@@ -116,11 +116,8 @@ class Besieged:
 
     def serves(self) -> None:
         """Asserts that it does what it is for."""
-        if self._whom == "devbroker":
-            assert publish({"url": f"stomp://127.0.0.1:{self.port}"}, "/queue/served", [b"x"]) == 1
-        else:
-            self._ours.send("serve")
-            assert self._answer() == 3
+        self._ours.send("serve")
+        assert self._answer() == 3
 
     def peak(self) -> int:
         """How far its memory rose above what it was at the beginning, in bytes."""
@@ -152,8 +149,7 @@ def _serve(whom: str, orders: Connection) -> None:
         task = run.reader.partitions(run.start, run.end)[0]
         assert isinstance(task, FrameRanges)
         begin = _memory("VmRSS")
-        port = broker.port if whom == "devbroker" else task.address.port
-        orders.send((port, task.address, task.tickets[0].to_bytes()))
+        orders.send((task.address.port, task.address, task.tickets[0].to_bytes()))
         while True:
             asked = orders.recv()
             orders.send(len(run.read()) if asked == "serve" else _memory("VmHWM") - begin)

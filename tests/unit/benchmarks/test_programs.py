@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from benchmarks import costs, latency, memory, plots, real, streams, usage
+from benchmarks import latency, memory, plots, real, streams, usage
 from benchmarks.bare import Peer
 from benchmarks.brokers import BenchmarkBroker
 from benchmarks.results import Case, Results
@@ -58,12 +58,6 @@ def test_processor_time_is_a_difference() -> None:
         "worker s": 1.0,
     }
     assert "foreachBatch" in usage.Processes().by_role()
-
-
-def test_costs_double_what_they_name() -> None:
-    for what, sizes in costs.doubled(1_000).items():
-        numbers = [int(name.split()[0].replace(",", "")) for name in sizes]
-        assert [numbers[0] * 2**n for n in range(len(numbers))] == numbers, what
 
 
 def test_loads_are_bounded_in_bytes_and_named_by_what_they_are() -> None:
