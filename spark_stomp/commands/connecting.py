@@ -68,12 +68,7 @@ def option_texts(
 
 def first_line(file: str) -> str:
     """The first line of a file without its end, - for standard input. Raises UsageError."""
-    try:
-        # Not by the text layer, which would read on: what follows may be messages.
-        content = sys.stdin.buffer.readline() if file == "-" else Path(file).read_bytes()
-        return content.decode().partition("\n")[0].removesuffix("\r")
-    except (OSError, UnicodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}") from error
+    return _content(file).partition("\n")[0].removesuffix("\r")
 
 
 def _given(pairs: Iterable[str]) -> dict[str, str]:
@@ -102,7 +97,9 @@ def _given(pairs: Iterable[str]) -> dict[str, str]:
 
 def _content(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+        # Not by the text layer, which would read on: what follows the line may be messages.
+        content = sys.stdin.buffer.readline() if file == "-" else Path(file).read_bytes()
+        return content.decode().rstrip("\r\n")
     except (OSError, UnicodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
 

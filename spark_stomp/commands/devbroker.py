@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose",
         action="store_true",
-        help="say who connects, subscribes and sends; and each second, what became of each queue that moved",
+        help="say who connects and subscribes; and each second, what became of each queue that moved",
     )
 
 

@@ -29,7 +29,7 @@ HIGH_WATER = 1 << 20
 _UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
 _DURABLE = "durable-subscription-name"
 _Fields = Mapping[str, str]
-# Destinations of one client whose first SEND is a log line, and characters of a line.
+# Characters of a log line that come from a client.
 _MOST_SAID = 200
 
 
@@ -80,7 +80,6 @@ class Peer:
     _frames: int = 0
     _member: Member | None = None
     _client_id: str | None = None
-    _sent_to: set[str] = field(default_factory=set)
     connection: ServerConnection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -190,9 +189,6 @@ class Peer:
 
     def _send(self, member: Member, fields: _Fields, frame: Frame) -> None:
         destination = self._allowed(fields["destination"])
-        if destination not in self._sent_to and len(self._sent_to) < _MOST_SAID:
-            self._sent_to.add(destination)
-            log.info("%s: sends to %s", self.session, quoted(destination))
         publish = partial(self.broker.publish, destination, frame.body, frame.headers)
         self.broker.do(member, publish, fields.get("transaction"))
 
