@@ -149,8 +149,9 @@ class Peer:
 
     def _admit(self, request: ConnectRequested, now: float) -> None:
         if not self._known(request):
-            log.info("%s: refused; its login is %s", self.session, quoted(request.login))
-            detail = f"this broker knows no login {quoted(request.login)} with this password (passcode)"
+            user = quoted(request.login)
+            log.info("%s: refused; its login is %s", self.session, user)
+            detail = f"no user {user} with this password (passcode); this broker was started with other users"
             self.connection.error("Access refused", detail=detail)
             self._leave()
             return
