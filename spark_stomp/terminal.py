@@ -1,4 +1,4 @@
-"""What is shown in a terminal: its size, colours, a line or a screen that is drawn again and again.
+"""What is shown in a terminal: its size, colours, a screen that is drawn again and again.
 
 Only ANSI escapes that every terminal of today knows. What is no terminal gets plain text. Nothing within a
 line drives the terminal, whoever said it.
@@ -35,7 +35,6 @@ class Terminal:
         self.interactive = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         # https://no-color.org
         self._coloured = self.interactive and not os.environ.get("NO_COLOR")
-        self._drawn = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -65,19 +64,6 @@ class Terminal:
         columns, rows = self.size
         shown = [self._text(fitted(line, columns)) + _CLEAR_LINE for line in lines[:rows]]
         self._put(_HOME + "\r\n".join(shown) + _CLEAR_BELOW)
-
-    def draw_line(self, line: Line) -> None:
-        """Put this in the place of the last line that this method drew."""
-        # The last column stays free: some terminals go to the next line after it.
-        # The cursor goes back: what others write meanwhile stands in place of the line, not behind it.
-        self._put(self._text(fitted(line, self.size[0] - 1)) + _CLEAR_LINE + "\r")
-        self._drawn = True
-
-    def end_line(self, *, keep: bool) -> None:
-        """The next output begins on a new line, or in the place of the last one that was drawn."""
-        if self._drawn:
-            self._put("\n" if keep else _CLEAR_LINE)
-        self._drawn = False
 
     def _text(self, line: Line) -> str:
         return "".join(self._painted(text, colour) for text, colour in line)
@@ -120,12 +106,6 @@ def fitted(line: Line, columns: int) -> list[Span]:
 
 def _printable(line: Line) -> list[Span]:
     return [(printable(text), colour) for text, colour in line]
-
-
-def bar(share: float, columns: int) -> str:
-    """A bar of so many columns, of which ``share`` (0 to 1) is full."""
-    full = int(min(1.0, max(0.0, share)) * columns)
-    return "█" * full + "░" * (columns - full)
 
 
 def duration(seconds: float) -> str:

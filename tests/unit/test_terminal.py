@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pty
-import re
 
 import pytest
 
-from spark_stomp.terminal import Terminal, bar, duration, fitted, size
+from spark_stomp.terminal import Terminal, duration, fitted, size
 
 LINE = [("one ", "good"), ("two", "")]
 
@@ -61,18 +60,6 @@ def test_a_screen_of_its_own_that_goes_away_again(screen: Screen) -> None:
     assert screen.getvalue().endswith("\x1b[?25h\x1b[?1049l")
 
 
-def test_a_line_that_is_drawn_again(screen: Screen) -> None:
-    terminal = Terminal(screen)
-    terminal.end_line(keep=True)
-    terminal.draw_line([("a" * 300, "")])
-    terminal.draw_line([("b", "")])
-    terminal.end_line(keep=True)
-    terminal.draw_line([("c", "")])
-    terminal.end_line(keep=False)
-    plain = re.sub(r"\x1b\[\d*m", "", screen.getvalue())
-    assert plain == "a" * 98 + "…\x1b[K\rb\x1b[K\r\nc\x1b[K\r\x1b[K"
-
-
 def test_the_size_is_that_of_the_terminal() -> None:
     leader, follower = pty.openpty()
     try:
@@ -93,13 +80,6 @@ def test_the_size_is_that_of_the_terminal() -> None:
 )
 def test_what_does_not_fit_is_cut(columns: int, text: str) -> None:
     assert "".join(part for part, _ in fitted(LINE, columns)) == text
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(0, "░░░░"), (0.5, "██░░"), (0.999, "███░"), (1, "████"), (9, "████")]
-)
-def test_bar(share: float, text: str) -> None:
-    assert bar(share, 4) == text
 
 
 @pytest.mark.parametrize(
