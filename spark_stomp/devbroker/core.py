@@ -22,15 +22,13 @@ class Refused(Exception):
 
 
 class Member:
-    """One connected client: its subscriptions and its open transactions."""
-
-    __slots__ = ("outlet", "subscribed", "subscriptions", "transactions")
+    """One connected client: its subscriptions and its open transactions, each with what it will do."""
 
     def __init__(self, outlet: Outlet) -> None:
         self.outlet = outlet
         self.subscriptions: dict[str, Subscription] = {}
         self.subscribed = 0
-        self.transactions: dict[str, list[Callable[[], None]]] = {}
+        self._transactions: dict[str, list[Callable[[], None]]] = {}
 
     def subscription(self, name: str) -> Subscription:
         """The subscription of this id (or, in 1.0, destination)."""
@@ -46,12 +44,32 @@ class Member:
                 return subscription
         raise Refused(f"no un-acknowledged message is called {handle!r} on this connection")
 
-    def transaction(self, name: str) -> list[Callable[[], None]]:
-        """What the open transaction of this id will do."""
-        found = self.transactions.get(name)
-        if found is None:
-            raise Refused(f"there is no open transaction {name!r}")
-        return found
+    def do(self, step: Callable[[], None], transaction: str | None) -> None:
+        """What a SEND, ACK or NACK asks for: at once, or with its transaction's COMMIT."""
+        if transaction is None:
+            step()
+        elif transaction in self._transactions:
+            self._transactions[transaction].append(step)
+        else:
+            raise Refused(f"there is no open transaction {transaction!r}")
+
+    def begin(self, transaction: str) -> None:
+        """Open a transaction."""
+        if transaction in self._transactions:
+            raise Refused(f"the transaction {transaction!r} is open already")
+        self._transactions[transaction] = []
+
+    def commit(self, transaction: str) -> None:
+        """Do what the transaction holds, in order."""
+        for step in self.abort(transaction):
+            step()
+
+    def abort(self, transaction: str) -> list[Callable[[], None]]:
+        """End a transaction; returns what it held. Messages that it was to acknowledge stay un-acked."""
+        steps = self._transactions.pop(transaction, None)
+        if steps is None:
+            raise Refused(f"there is no open transaction {transaction!r}")
+        return steps
 
 
 class Broker:
@@ -125,33 +143,6 @@ class Broker:
         subscription.queue.put_back(subscription.pop_unacked(subscription.covered(handle)))
         self._touch(subscription.queue)
 
-    # --- transactions
-
-    def do(self, member: Member, step: Callable[[], None], transaction: str | None) -> None:
-        """What a SEND, ACK or NACK asks for: at once, or with its transaction's COMMIT."""
-        if transaction is None:
-            step()
-        else:
-            member.transaction(transaction).append(step)
-
-    def begin(self, member: Member, transaction: str) -> None:
-        """Open a transaction."""
-        if transaction in member.transactions:
-            raise Refused(f"the transaction {transaction!r} is open already")
-        member.transactions[transaction] = []
-
-    def commit(self, member: Member, transaction: str) -> None:
-        """Do what the transaction holds, in order."""
-        steps = member.transaction(transaction)
-        del member.transactions[transaction]
-        for step in steps:
-            step()
-
-    def abort(self, member: Member, transaction: str) -> None:
-        """Forget what the transaction holds; messages that it acknowledged stay un-acked."""
-        member.transaction(transaction)
-        del member.transactions[transaction]
-
     # --- subscriptions
 
     def subscribe(
@@ -203,8 +194,7 @@ class Broker:
         self._drop(subscription)
 
     def leave(self, member: Member) -> None:
-        """The client is gone, in whatever way: open transactions are aborted, un-acked messages go back."""
-        member.transactions.clear()
+        """The client is gone, in whatever way, with its transactions: un-acked messages go back."""
         for subscription in member.subscriptions.values():
             self._drop(subscription)
         member.subscriptions.clear()

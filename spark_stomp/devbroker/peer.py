@@ -191,7 +191,7 @@ class Peer:
     def _send(self, member: Member, fields: _Fields, frame: Frame) -> None:
         destination = self._allowed(fields["destination"])
         publish = partial(self.broker.publish, destination, frame.body, frame.headers)
-        self.broker.do(member, publish, fields.get("transaction"))
+        member.do(publish, fields.get("transaction"))
 
     def _subscribe(self, member: Member, fields: _Fields, frame: Frame) -> None:
         destination = self._allowed(fields["destination"])
@@ -229,11 +229,11 @@ class Peer:
 
     def _ack(self, member: Member, fields: _Fields, frame: Frame) -> None:
         ack = partial(self.broker.acknowledge, *self._named(member, fields))
-        self.broker.do(member, ack, fields.get("transaction"))
+        member.do(ack, fields.get("transaction"))
 
     def _nack(self, member: Member, fields: _Fields, frame: Frame) -> None:
         reject = partial(self.broker.reject, *self._named(member, fields))
-        self.broker.do(member, reject, fields.get("transaction"))
+        member.do(reject, fields.get("transaction"))
 
     def _named(self, member: Member, fields: _Fields) -> tuple[Subscription, str]:
         """What an ACK or NACK names: by id in 1.2, else by message-id and, if given, subscription."""
@@ -248,13 +248,13 @@ class Peer:
         return subscription, handle
 
     def _begin(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        self.broker.begin(member, fields["transaction"])
+        member.begin(fields["transaction"])
 
     def _commit(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        self.broker.commit(member, fields["transaction"])
+        member.commit(fields["transaction"])
 
     def _abort(self, member: Member, fields: _Fields, frame: Frame) -> None:
-        self.broker.abort(member, fields["transaction"])
+        member.abort(fields["transaction"])
 
     def _disconnect(self, member: Member, fields: _Fields, frame: Frame) -> None:
         self.counters.disconnects += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Protocol
 
@@ -40,19 +40,17 @@ class QueueView:
     acked: int
 
 
+@dataclass(slots=True, eq=False)
 class Queue:
     """Messages in order and the subscriptions that take them in turn."""
 
-    __slots__ = ("acked", "consumers", "delivered", "enqueued", "ready", "redelivered", "unacked")
-
-    def __init__(self) -> None:
-        self.ready: deque[Message] = deque()
-        self.consumers: deque[Subscription] = deque()
-        self.unacked = 0
-        self.enqueued = 0
-        self.delivered = 0
-        self.redelivered = 0
-        self.acked = 0
+    ready: deque[Message] = field(default_factory=deque)
+    consumers: deque[Subscription] = field(default_factory=deque)
+    unacked: int = 0
+    enqueued: int = 0
+    delivered: int = 0
+    redelivered: int = 0
+    acked: int = 0
 
     def view(self) -> QueueView:
         """The figures now."""
@@ -106,19 +104,6 @@ class Subscription:
         window: how many un-acked messages it takes; None = unlimited.
         topic: the topic whose messages this subscription's own queue collects.
     """
-
-    __slots__ = (
-        "_handles",
-        "_head",
-        "_prefix",
-        "ack",
-        "name",
-        "outlet",
-        "queue",
-        "topic",
-        "unacked",
-        "window",
-    )
 
     def __init__(
         self,

@@ -42,16 +42,14 @@ class Client:
 
     def ack(self, handle: str | None, transaction: str | None = None) -> None:
         assert handle is not None
-        self.broker.do(
-            self.member,
+        self.member.do(
             partial(self.broker.acknowledge, self.member.holding(handle), handle),
             transaction,
         )
 
     def nack(self, handle: str | None, transaction: str | None = None) -> None:
         assert handle is not None
-        self.broker.do(
-            self.member,
+        self.member.do(
             partial(self.broker.reject, self.member.holding(handle), handle),
             transaction,
         )
@@ -262,10 +260,10 @@ class TestCumulative:
         client.subscribe(ack="client")
         fill(broker, b"1", b"2", b"3")
         frames = client.frames()
-        broker.begin(client.member, "t")
+        client.member.begin("t")
         client.ack(frames[0].get("ack"), "t")
         client.ack(frames[0].get("ack"))
-        broker.commit(client.member, "t")
+        client.member.commit("t")
         assert broker.bodies("/queue/a") == [b"2", b"3"]
 
 
@@ -324,12 +322,12 @@ class TestTransactions:
         client.subscribe(window=1)
         fill(broker, b"1", b"2")
         (frame,) = client.frames()
-        broker.begin(client.member, "t")
-        broker.do(client.member, partial(broker.publish, "/queue/b", b"x", (("k", "v"),)), "t")
+        client.member.begin("t")
+        client.member.do(partial(broker.publish, "/queue/b", b"x", (("k", "v"),)), "t")
         client.ack(frame.get("ack"), "t")
         assert client.frames() == []
         assert broker.view("/queue/b").enqueued == 0
-        broker.commit(client.member, "t")
+        client.member.commit("t")
         assert broker.bodies("/queue/b") == [b"x"]
         assert client.bodies() == [b"2"]
 
@@ -338,10 +336,10 @@ class TestTransactions:
         client.subscribe()
         fill(broker, b"1")
         (frame,) = client.frames()
-        broker.begin(client.member, "t")
-        broker.do(client.member, partial(broker.publish, "/queue/b", b"x"), "t")
+        client.member.begin("t")
+        client.member.do(partial(broker.publish, "/queue/b", b"x"), "t")
         client.nack(frame.get("ack"), "t")
-        broker.abort(client.member, "t")
+        client.member.abort("t")
         assert broker.view("/queue/b").enqueued == 0
         assert broker.view("/queue/a").unacked == 1
         client.ack(frame.get("ack"))
@@ -349,8 +347,8 @@ class TestTransactions:
 
     def test_leaving_aborts(self, broker: Broker) -> None:
         client = Client(broker)
-        broker.begin(client.member, "t")
-        broker.do(client.member, partial(broker.publish, "/queue/b", b"x"), "t")
+        client.member.begin("t")
+        client.member.do(partial(broker.publish, "/queue/b", b"x"), "t")
         broker.leave(client.member)
         assert broker.view("/queue/b").enqueued == 0
 
@@ -359,9 +357,9 @@ class TestTransactions:
         client.subscribe()
         fill(broker, b"1")
         (frame,) = client.frames()
-        broker.begin(client.member, "t")
+        client.member.begin("t")
         client.nack(frame.get("ack"), "t")
-        broker.commit(client.member, "t")
+        client.member.commit("t")
         assert client.bodies() == [b"1"]
 
     def test_a_message_acked_twice_in_a_transaction_counts_once(self, broker: Broker) -> None:
@@ -369,20 +367,20 @@ class TestTransactions:
         client.subscribe()
         fill(broker, b"1")
         (frame,) = client.frames()
-        broker.begin(client.member, "t")
+        client.member.begin("t")
         client.ack(frame.get("ack"), "t")
         client.ack(frame.get("ack"), "t")
-        broker.commit(client.member, "t")
+        client.member.commit("t")
         assert broker.view("/queue/a") == QueueView(0, 0, 1, 1, 0, 1)
 
 
 @pytest.mark.parametrize(
     ("act", "why"),
     [
-        (lambda b, m: b.begin(m, "open"), "open already"),
-        (lambda b, m: b.commit(m, "none"), "no open transaction 'none'"),
-        (lambda b, m: b.abort(m, "none"), "no open transaction"),
-        (lambda b, m: b.do(m, partial(b.publish, "/queue/a", b""), "none"), "no open transaction"),
+        (lambda b, m: m.begin("open"), "open already"),
+        (lambda b, m: m.commit("none"), "no open transaction 'none'"),
+        (lambda b, m: m.abort("none"), "no open transaction"),
+        (lambda b, m: m.do(partial(b.publish, "/queue/a", b""), "none"), "no open transaction"),
         (lambda b, m: b.subscribe(m, "0", "/queue/a"), "'0' exists already"),
         (lambda b, m: m.holding("x"), "no un-acknowledged message is called 'x'"),
         (lambda b, m: m.subscription("9"), "no subscription '9'"),
@@ -391,7 +389,7 @@ class TestTransactions:
 def test_what_is_refused(broker: Broker, act: Callable[[Broker, Member], None], why: str) -> None:
     client = Client(broker)
     client.subscribe()
-    broker.begin(client.member, "open")
+    client.member.begin("open")
     with pytest.raises(Refused, match=why):
         act(broker, client.member)
 
