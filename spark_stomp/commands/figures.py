@@ -157,7 +157,7 @@ _COLUMNS: Final = (
     _Column("UN-ACKED", 1, lambda one: _count(one, "unacked")),
     _Column("OLDEST", 5, lambda one: duration(one["oldest_unacked_seconds"]) if one.get("unacked") else "-"),
     _Column("AGAIN", 7, lambda one: _count(one, "redelivered")),
-    _Column("HELD", 6, lambda one: size(one.get("buffered_bytes", 0) + one.get("spilled_bytes", 0))),
+    _Column("HELD", 6, lambda one: size(one.get("buffered_bytes", 0))),
 )
 
 

@@ -71,6 +71,7 @@ _READS: Final = {
     "messages are acknowledged once Spark has committed their batch, see ackAfter": (
         "ack acks ackMode acknowledge acknowledgeMode autoAck autoCommit transacted"
     ),
+    "receivers pause at maxBufferedBytes, and there are no temporary files": "maxSpillBytes",
     "who sends decides on it. To keep messages of a topic while no query runs, use durableName": (
         "persistent deliveryMode"
     ),

@@ -163,14 +163,8 @@ class SourceOptions:
         "maxBufferedBytes",
         SIZE,
         "256m",
-        "Messages that the receivers keep in memory, all together; more go to temporary files.",
-    )
-    max_spill_bytes: int = SOURCE.option(
-        "maxSpillBytes",
-        SIZE,
-        "1g",
-        "What these temporary files may take up, all together. Beyond both bounds the receivers read no more "
-        "until Spark commits, or until the journal has taken what waits for it.",
+        "Messages that the receivers keep in memory, all together. At the bound they read no more until "
+        "Spark commits, or until the journal has taken what waits for it.",
     )
     body_decode_errors: Literal["error", "null", "column"] = READS.option(
         "bodyDecodeErrors",

@@ -1,9 +1,8 @@
 """The receiver: one subscription over connections that come and go, its raw frames, and their ACKs."""
 
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries
+from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
 from spark_stomp.receiver.frame_store import FrameStore
-from spark_stomp.receiver.offer import Offer, offer
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.settings import Counts, ReceiverSettings, ReceiverStatus
 

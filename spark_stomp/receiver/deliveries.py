@@ -14,17 +14,15 @@ whether a delivery is new, repeats a held frame, or was already committed, and w
 from __future__ import annotations
 
 import secrets
-import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from spark_stomp.framebatch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.dedup import DedupIndex, HeldAt
-from spark_stomp.receiver.frame_store import FrameStore
-from spark_stomp.receiver.held import Held
+from spark_stomp.receiver.frame_store import FrameStore, Held
 from spark_stomp.receiver.settings import Counts
 
 _REDELIVERED = b"\nredelivered:true\n"
@@ -39,19 +37,16 @@ def new_epoch() -> str:
 
 
 class Deliveries:
-    """Thread-safe; no lock is held while a file is used. ``frames`` holds the frames, for reading. The
-    receivers of one query share ``index``; ``max_bytes``, ``name`` and ``max_spilled`` are as in
-    :class:`~spark_stomp.receiver.frame_store.FrameStore`.
+    """Thread-safe. ``frames`` holds the frames, for reading. The receivers of one query share ``index``;
+    ``max_bytes`` and ``name`` are as in :class:`~spark_stomp.receiver.frame_store.FrameStore`.
 
     With a journal, :meth:`take` passes frames to its writer and marks them as kept, and :meth:`journaled`
     notes that they are durable.
     """
 
-    def __init__(
-        self, max_bytes: int, index: DedupIndex | None = None, name: str = "", max_spilled: int = sys.maxsize
-    ) -> None:
+    def __init__(self, max_bytes: int, index: DedupIndex | None = None, name: str = "") -> None:
         self.epoch = new_epoch()
-        self.frames = FrameStore(max_bytes, name, max_spilled)
+        self.frames = FrameStore(max_bytes, name)
         self._marks = self.frames.marks
         self._index = DedupIndex() if index is None else index
         self._owner = self._index.register(self)
@@ -121,11 +116,10 @@ class Deliveries:
         marked = block.data.count(_REDELIVERED)
         origin = version, dialect, self.frames.name, block.malformed
         batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
-        held = self.frames.prepare(batch, block.ids if self._keyed else None)
+        held = Held(batch, block.ids if self._keyed else None)
         with self._index.lock:
             if self._ledger is None:
                 # Closed meanwhile. The block is un-acked, so it stays on the broker.
-                self.frames.abandon(held)
                 return
             count = len(block.ends)
             malformed = 0 if block.malformed is None else count
@@ -133,8 +127,6 @@ class Deliveries:
             acks, repeats = self._sort_out(held, block.acks, marked)
             if held.batch.ends:
                 self._ledger.add(self.frames.append(held), acks, received_at)
-            else:
-                self.frames.abandon(held)
             for repeat in repeats:
                 self._attach(*repeat, received_at)
             self.unmarked += max(0, len(repeats) - marked)
@@ -142,12 +134,11 @@ class Deliveries:
     def room(self) -> int:
         """How many bytes there is room for; 0 or less if there is none. For the receiver's thread.
 
-        If there is none, or none in memory, committed frames leave only their keys here, before their
-        receipts come, and a journal is let trim them: it may have no room itself (contract 5.14).
+        If there is none, committed frames leave only their keys here, before their receipts come, and a
+        journal is let trim them: it may have no room itself (contract 5.14).
         """
-        if self.frames.room <= 0 or self.frames.memory_is_full:
+        if self.frames.room <= 0:
             self.frames.shed()
-            self.frames.reclaim()
             if self._index.journaled:
                 with self._index.lock:
                     self._remember_committed(self._marks.committed)
@@ -215,9 +206,7 @@ class Deliveries:
                 return None
             acks = self._ledger.take(self._marks.committed, self._index.committed, most)
             self._free(self._ledger.confirmed)
-        # Here, since the receiver's thread comes by often and holds no lock.
-        self.frames.reclaim()
-        return acks
+            return acks
 
     def sent(self, group: AckGroup) -> None:
         """What :meth:`due` gave was handed to the connection."""
@@ -252,7 +241,6 @@ class Deliveries:
             self._ledger = None
             self._remove(self._marks.unindexed, self._marks.received)
             self.frames.close()
-        self.frames.reclaim()
 
     # --- the journal
 
@@ -262,10 +250,10 @@ class Deliveries:
         Call :meth:`journaled` for them before taking more.
         """
         with self._index.lock:
-            taken = self.frames.next_held(self._marks.durable, max_bytes)
+            taken = self.frames.next_batches(self._marks.durable, max_bytes)
             if taken:
-                self._marks.advance(kept=taken[-1].batch.end)
-        return [held.load() for held in taken]
+                self._marks.advance(kept=taken[-1].end)
+            return taken
 
     def journaled(self, batch: FrameBatch, position: int) -> None:
         """A batch that was taken is durable in the journal, from ``position`` on."""
@@ -406,3 +394,27 @@ class Deliveries:
     def _count(self, **more: int) -> None:
         for name, count in more.items():
             setattr(self._counts, name, getattr(self._counts, name) + count)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Frames of one receiver, up to ``upto``, that were chosen when it had discarded ``discards`` times."""
+
+    deliveries: Deliveries
+    upto: int
+    discards: int
+
+
+def offer(offers: Sequence[Offer]) -> bool:
+    """Keep these frames, of receivers of one query, from now on: Spark is about to be told of them.
+
+    False, and nothing is kept, if one of the receivers discarded frames since the choice: choose again.
+    """
+    if not offers:
+        return True
+    with offers[0].deliveries.lock:
+        if any(one.deliveries.discards != one.discards for one in offers):
+            return False
+        for one in offers:
+            one.deliveries.pin(one.upto - 1)
+        return True

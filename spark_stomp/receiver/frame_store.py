@@ -11,21 +11,17 @@ Invariants (contract 2 and 3):
 With a journal, frames wait here until they are written there. When a batch is durable, its data leaves the
 memory; its ends and its position in the journal stay until it is freed.
 
-``max_bytes`` and ``max_spilled`` are bounds that the receiver keeps: it appends only as much as there is
-``room`` for, and at least one frame, however large.
-
-No file is used under a lock: the receiver's thread spills frames before it appends them, and what is spilled
-is read back after the lock was released. The keys of frames are made while their data is in memory, so that
-nothing needs to be read to recognise a message that comes again.
+``max_bytes`` is a bound that the receiver keeps: it reads only as much as there is ``room`` for, and at least
+one frame, however large.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.framebatch import (
@@ -38,31 +34,84 @@ from spark_stomp.framebatch import (
     end_within,
 )
 from spark_stomp.receiver.dedup import frame_keys
-from spark_stomp.receiver.held import Held, Keys
 from spark_stomp.receiver.marks import Marks
-from spark_stomp.receiver.spill import SpillFile, segment_bytes
+
+Keys = list[MessageKey | None]
+
+# Frames of several reads that are held together, if the journal has them.
+_JOINED = 256
+
+
+@dataclass(slots=True)
+class Held:
+    """The frames of one read. Their data is in ``batch`` until the journal has them at ``position``, or until
+    they are shed.
+
+    ``ids`` are their stable ids; None if the connection that brought them collected none. ``made`` are their
+    keys, which are made before their data leaves the memory.
+    """
+
+    batch: FrameBatch
+    ids: Ids | None
+    position: int | None = None
+    made: Keys | None = None
+
+    @property
+    def frames(self) -> FrameBatch:
+        """The frames with their data, as long as it is in memory."""
+        data, size = self.batch.data, self.batch.ends[-1]
+        # If a part of the batch was discarded, its bytes are still there.
+        return replace(self.batch, data=data if len(data) == size else memoryview(data)[:size])
+
+    def keys(self, start: int, stop: int) -> Keys:
+        """The keys of the frames [start, stop) of this batch, which has ids."""
+        assert self.ids is not None
+        if self.made is not None:
+            return self.made[start:stop]
+        first = self.batch.first_sequence
+        return frame_keys(self.batch.part(first + start, first + stop), self.ids[start:stop])
+
+    def joined(self, other: Held) -> Held | None:
+        """This with the frames of ``other``, which follow, if the journal has both: where messages trickle, a
+        Held for each read would be most of what they cost."""
+        ends, keys = self.batch.ends, self.made
+        if keys is None or other.made is None or self.ids is None or other.ids is None:
+            return None
+        if self.position is None or other.position != self.position + len(ends) or len(ends) >= _JOINED:
+            return None
+        together = ends[:] if isinstance(ends, array) else array("q", ends)
+        together.extend([int(end) + int(ends[-1]) for end in other.batch.ends])
+        batch = replace(self.batch, ends=together)
+        return Held(batch, [*self.ids, *other.ids], self.position, [*keys, *other.made])
+
+    def cut(self, count: int) -> None:
+        """Keep the first ``count`` frames."""
+        self.batch = replace(self.batch, ends=self.batch.ends[:count])
+        self.ids = None if self.ids is None else self.ids[:count]
+
+    def select(self, indices: Sequence[int]) -> None:
+        """Keep the frames at ``indices``."""
+        data, old = self.batch.data, self.batch.ends
+        parts = [data[int(old[index - 1]) if index else 0 : int(old[index])] for index in indices]
+        ends = list(accumulate(map(len, parts)))
+        self.batch = replace(self.batch, data=b"".join(parts), ends=ends)
+        self.ids = None if self.ids is None else [self.ids[index] for index in indices]
 
 
 class FrameStore:
     """The frames of one receiver. Thread-safe. ``marks`` say how far they are received, released, freed.
 
-    ``max_bytes`` bounds the bytes in memory; batches beyond it go to unlinked temporary files, which
-    ``max_spilled`` bounds. ``name`` is the receiver's.
+    ``max_bytes`` bounds the bytes in memory. ``name`` is the receiver's.
     """
 
-    def __init__(self, max_bytes: int, name: str = "", max_spilled: int = sys.maxsize) -> None:
+    def __init__(self, max_bytes: int, name: str = "") -> None:
         self.marks = Marks()
         self._max_bytes = max_bytes
-        self._max_spilled = max_spilled
         self.name = name
         self._lock = threading.Lock()
-        self._spill = SpillFile(segment_bytes=segment_bytes(max_spilled))
         self._index: FrameIndex[Held] = FrameIndex(lambda held: held.batch.ends, Held.joined)
         self._memory_bytes = 0
-        self._missed = 0
         self._shed = 0
-        # Whether the disk had no room at the last try, and whether memory has had room since.
-        self._disk_is_full = self._disk_may_be_tried = False
 
     @property
     def received(self) -> int:
@@ -86,88 +135,17 @@ class FrameStore:
         return self._memory_bytes
 
     @property
-    def memory_is_full(self) -> bool:
-        """Whether the frames of some read did not fit into memory, and would not now."""
-        return self._memory_bytes > 0 and self._missed > self._memory_room
-
-    @property
-    def spilled_bytes(self) -> int:
-        """Bytes of raw frames held in temporary files."""
-        return self._spill.in_use
-
-    @property
-    def disk_bytes(self) -> int:
-        """Bytes that these files take up, with what was freed in them."""
-        return self._spill.on_disk
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that they take up in memory and on disk."""
-        return self._memory_bytes + self.disk_bytes
-
-    @property
     def room(self) -> int:
-        """How many bytes there is room for; 0 or less if the bounds are reached.
-
-        A disk that was full at the last try has none until memory has had some.
-        """
-        if self._disk_is_full and not self._disk_may_be_tried:
-            return self._memory_room
-        return self._max_bytes + self._max_spilled - self.held_bytes
-
-    @property
-    def full_disk(self) -> str | None:
-        """The folder of the temporary files if its disk had no room at the last try."""
-        return self._spill.directory if self._disk_is_full else None
-
-    @property
-    def read_size(self) -> int:
-        """How many bytes may be read at once: what memory has room for, so that they need no file.
-
-        If memory is full, and the disk is not, all that there is ``room`` for. Temporary files that take up
-        more than their share leave less for memory.
-        """
-        if self.memory_is_full and not self._disk_is_full:
-            return self.room
-        return min(self.room, self._memory_room)
-
-    @property
-    def _memory_room(self) -> int:
+        """How many bytes there is room for; 0 or less if the bound is reached."""
         return self._max_bytes - self._memory_bytes
 
     # --- frames come
 
-    def prepare(self, batch: FrameBatch, ids: Ids | None = None) -> Held:
-        """Find room for the frames of one read, before they are numbered and appended, or abandoned.
-
-        For the one thread that appends, without a lock: beyond ``max_bytes`` they are spilled here, unless
-        nothing is in memory. If the disk is full they stay in memory, and there is no more room.
-        """
-        size = len(batch.data)
-        held = Held(batch, ids)
-        if not self.memory_is_full:
-            self._missed, self._disk_may_be_tried = 0, True
-        if self._memory_bytes and size > self._memory_room:
-            # What is larger than memory would never fit.
-            self._missed = min(max(self._missed, size), self._max_bytes // 2)
-            held.spilled = self._spill.put(bytes(batch.data))
-            self._disk_is_full, self._disk_may_be_tried = held.spilled is None, False
-            if held.spilled is None:
-                return held
-            held.made = None if ids is None else frame_keys(batch, ids)
-            held.batch = replace(batch, data=b"")
-        return held
-
     def append(self, held: Held) -> int:
-        """Take frames that were prepared; returns the sequence number of the first."""
+        """Take the frames of one read; returns the sequence number of the first."""
         with self._lock:
             self._memory_bytes += len(held.batch.data)
             return self._add(held)
-
-    def abandon(self, held: Held) -> None:
-        """Frames that were prepared are not needed."""
-        if held.spilled is not None:
-            held.spilled.free()
 
     def recover(self, batch: FrameBatch, ids: Ids) -> int:
         """Take frames that the journal has already; returns the number of the first here."""
@@ -187,7 +165,7 @@ class FrameStore:
     # --- frames are read
 
     def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
-        """The frames [low, high), in order; spilled ones are read back one batch at a time.
+        """The frames [low, high), in order.
 
         Raises RangeUnavailable if part of the range was released or has not been received.
         """
@@ -200,8 +178,8 @@ class FrameStore:
         for piece in pieces:
             with self._lock:
                 self._require_readable(max(low, piece.first), high)
-                held = replace(piece.item)
-            yield held.load().part(low, high)
+                frames = piece.item.frames
+            yield frames.part(low, high)
 
     def _require_readable(self, low: int, high: int) -> None:
         released, received = self.marks.released, self.marks.received
@@ -213,7 +191,7 @@ class FrameStore:
 
     def keys(self, low: int, high: int) -> Keys:
         """The keys of the frames [low, high), as far as they are held and came with ids; None for a frame
-        without one. Nothing is read for them."""
+        without one."""
         with self._lock:
             return [
                 key
@@ -256,17 +234,14 @@ class FrameStore:
 
     # --- frames go to the journal
 
-    def next_held(self, low: int, max_bytes: int) -> list[Held]:
-        """What is held from frame ``low`` on, where a batch begins: about ``max_bytes``, but one at least.
-
-        To be loaded without a lock.
-        """
-        found: list[Held] = []
+    def next_batches(self, low: int, max_bytes: int) -> list[FrameBatch]:
+        """What is held from frame ``low`` on, where a batch begins: about ``max_bytes``, but one at least."""
+        found: list[FrameBatch] = []
         with self._lock:
             for piece in self._index.overlapping(low, self.marks.received):
                 if found and (max_bytes := max_bytes - piece.size) < 0:
                     break
-                found.append(replace(piece.item))
+                found.append(piece.item.frames)
         return found
 
     def make_keys(self, batch: FrameBatch) -> None:
@@ -347,21 +322,13 @@ class FrameStore:
                     self._drop_data(held)
             self._shed = piece.end
 
-    def reclaim(self) -> None:
-        """Close what was spilled and is not needed any more; without a lock."""
-        self._spill.reclaim()
-
     def close(self) -> None:
-        """Give up the spill file and the ids."""
+        """Give up the ids."""
         with self._lock:
-            self._spill.close()
             for piece in self._index:
                 piece.item.ids = None
 
     def _drop_data(self, held: Held) -> None:
-        if held.spilled is not None:
-            held.spilled.free()
-            held.spilled = None
-        elif held.batch.data:
+        if held.batch.data:
             self._memory_bytes -= len(held.batch.data)
             held.batch = replace(held.batch, data=b"")

@@ -49,14 +49,6 @@ class Marks:
     received: int = 0
     discards: int = 0
 
-    @property
-    def commit_is_near(self) -> bool:
-        """Whether Spark works on a batch, and at least half as many frames are there for the next one.
-
-        If there are fewer, the next one needs what is still to come.
-        """
-        return 0 < self.kept - self.released <= 2 * (self.received - self.kept)
-
     def advance(self, **marks: int) -> None:
         """Raise marks to these numbers; one that is higher already stays.
 

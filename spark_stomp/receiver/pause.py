@@ -1,9 +1,8 @@
 """Reading no more than there is room for, and what that means for the receipts of ACKs.
 
-A receiver that has no room leaves its socket unread: it is paused. It also does so for a moment before it
-uses temporary files, which are slower than to wait for a commit that is near. What comes meanwhile waits in
-the socket and at the broker, and the broker's answers wait behind it. So no deadline for an answer runs out
-before that was read (contract 5.13). Times are monotonic seconds, but ``since``.
+A receiver that has no room leaves its socket unread: it is paused. What comes meanwhile waits in the socket
+and at the broker, and the broker's answers wait behind it. So no deadline for an answer runs out before that
+was read (contract 5.13). Times are monotonic seconds, but ``since``.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ log = get_log(__name__)
 # The least that is read at once while there is room, in bytes.
 _LEAST_READ = 64 << 10
 _MOST_READ = 4 << 20
-# Memory may be full for so long before temporary files are used; most batches are committed within this time.
-_BEFORE_SPILL = 1.0
-# A receiver may pause many times a second. Of one pause in so many seconds the log tells.
+# A receiver may pause many times a second. Of one pause in so many seconds the log tells, if it lasts so
+# long: most batches are committed within that time.
 _TOLD_EVERY = 60.0
+_TOLD_AFTER = 1.0
 
 
 class BoundedReader:
@@ -50,7 +49,6 @@ class BoundedReader:
         self._changed = changed
         self._since: float | None = None
         self._released = 0
-        self._full_since: float | None = None
         self._told_at: float | None = None
         self._resting = False
         self._rested = 0.0
@@ -64,21 +62,16 @@ class BoundedReader:
         frames = self._deliveries.frames
         # A commit has made room, perhaps enough; the receiver's thread has yet to look.
         since = self._since if frames.released == self._released else None
-        return PauseStatus(since, frames.memory_bytes, frames.disk_bytes)
+        return PauseStatus(since, frames.memory_bytes)
 
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
         """One round of the connection, which reads as much as there is room for."""
         self._released = self._deliveries.frames.released
-        must_read = connection.ended or self._stopping.is_set()
-        if self._deliveries.room() <= 0 and not must_read:
+        if self._deliveries.room() <= 0 and not (connection.ended or self._stopping.is_set()):
             self._pause()
             return self._rest(connection, timeout)
         self.resume()
-        before_spill = self._time_before_spill()
-        if before_spill > 0 and not must_read:
-            return self._rest(connection, min(timeout, before_spill))
-        most = self._deliveries.frames.read_size
-        return connection.poll(timeout, min(max(most, _LEAST_READ), _MOST_READ))
+        return connection.poll(timeout, min(max(self._deliveries.frames.room, _LEAST_READ), _MOST_READ))
 
     def _rest(self, connection: Connection, timeout: float) -> list[Event]:
         self._changed()
@@ -96,18 +89,6 @@ class BoundedReader:
         By this clock are the deadlines for what a broker has to send.
         """
         return (time.monotonic() if at is None else at) - self._unread
-
-    def _time_before_spill(self) -> float:
-        """For how many seconds to wait for room in memory; 0 if there is some, or if it is not worth it."""
-        if not self._deliveries.frames.memory_is_full:
-            self._full_since = None
-            return 0.0
-        now = time.monotonic()
-        if self._full_since is None:
-            self._full_since = now
-        # A journal takes more by itself.
-        room_is_near = self._options.journal is not None or self._deliveries.frames.marks.commit_is_near
-        return self._full_since + _BEFORE_SPILL - now if room_is_near else 0.0
 
     def active_at(self, heard: float) -> float:
         """When silence began if something came at ``heard`` last: not while the connection is left unread.
@@ -141,24 +122,21 @@ class BoundedReader:
             )
 
     def _pause(self) -> None:
-        if self._since is not None:
+        now = time.time()
+        if self._since is None:
+            self._since = now
+        is_news = self._told_at is None or now >= self._told_at + _TOLD_EVERY
+        if not is_news or now < self._since + _TOLD_AFTER:
             return
-        self._since, now = time.time(), time.monotonic()
-        if self._told_at is None or now >= self._told_at + _TOLD_EVERY:
-            self._told_at = now
-            journaled, disk = self._options.journal is not None, self._deliveries.frames.full_disk
-            bounds, remedy = "maxBufferedBytes and maxSpillBytes allow this receiver", "raise maxSpillBytes"
-            if disk is not None:
-                bounds = f"maxBufferedBytes allows this receiver, and the disk of {disk} is full"
-                remedy = "free space there, or set TMPDIR to another folder"
-            log.warning(
-                "paused: %d bytes are held, all that %s. More messages wait at the broker until %s. To hold "
-                "more, %s",
-                self._deliveries.frames.held_bytes,
-                bounds,
-                "the journal has taken these (see journalMaxBytes)" if journaled else "Spark commits",
-                remedy,
-            )
+        self._told_at = now
+        log.warning(
+            "paused: %d bytes are held, all that maxBufferedBytes allows this receiver. More messages wait "
+            "at the broker until %s. To hold more, raise maxBufferedBytes",
+            self._deliveries.frames.memory_bytes,
+            "Spark commits"
+            if self._options.journal is None
+            else "the journal has taken these (see journalMaxBytes)",
+        )
 
     def resume(self) -> None:
         """There is room, or the connection has ended."""

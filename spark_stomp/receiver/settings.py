@@ -35,11 +35,6 @@ class ReceiverSettings:
         """This receiver's share of the query's bytes in memory."""
         return self.options.max_buffered_bytes // self.connections
 
-    @property
-    def max_spill_bytes(self) -> int:
-        """This receiver's share of the query's bytes in temporary files."""
-        return self.options.max_spill_bytes // self.connections
-
     def prefetch_for(self, mean_bytes: float | None) -> int:
         """The prefetch to ask for: no more than this receiver has room for if messages have ``mean_bytes``.
 
@@ -49,7 +44,7 @@ class ReceiverSettings:
         prefetch = self.options.prefetch
         if mean_bytes is None or self.options.journal is not None:
             return prefetch
-        return min(prefetch, max(1, int((self.max_buffered_bytes + self.max_spill_bytes) / mean_bytes)))
+        return min(prefetch, max(1, int(self.max_buffered_bytes / mean_bytes)))
 
     @property
     def durable(self) -> bool:
@@ -100,14 +95,11 @@ class ConnectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class PauseStatus:
-    """What a receiver holds against its bounds: bytes in memory and in temporary files.
-
-    ``since`` is when it began to leave its socket unread, in seconds since 1970; None if it reads.
-    """
+    """How many bytes a receiver holds in memory, and since when it leaves its socket unread, in seconds since
+    1970; None if it reads."""
 
     since: float | None = None
     buffered: int = 0
-    spilled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

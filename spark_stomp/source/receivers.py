@@ -182,4 +182,4 @@ class ReceiverGroup:
 
 
 def _deliveries(settings: ReceiverSettings, index: DedupIndex) -> Deliveries:
-    return Deliveries(settings.max_buffered_bytes, index, settings.name, settings.max_spill_bytes)
+    return Deliveries(settings.max_buffered_bytes, index, settings.name)

@@ -78,7 +78,6 @@ def receiver_figures(status: ReceiverStatus, oldest_unacked: int | None) -> Figu
         "paused": status.pause.since is not None,
         "paused_since": None if status.pause.since is None else _shown(status.pause.since),
         "buffered_bytes": status.pause.buffered,
-        "spilled_bytes": status.pause.spilled,
         **asdict(status.counts),
     }
 

@@ -31,7 +31,6 @@ WINDOW = 4 * BATCH
 LARGE_BODY = 4 << 20
 SLOW = 1.0
 SHOWN = (READER, "worker", "JVM")
-ON_DISK = "spilled to disk"
 POINTS = 150
 
 Measured = tuple[dict[str, Figures], Series]
@@ -48,7 +47,7 @@ class Samples:
     def __call__(self, sink: Count) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + 1.0
-            found = {**self._processes.resident(), ON_DISK: self._processes.spilled()}
+            found = self._processes.resident()
             self.taken.append((sink.total, found))
 
     def between(self, role: str, low: float, high: float) -> list[float]:
@@ -88,7 +87,7 @@ def large_messages(spark: SparkSession, messages: int) -> Measured:
     with wire_broker(messages, messages, Frames(body=LARGE_BODY)) as port:
         options = {"maxBytesPerTrigger": "128m", **_where(port)}
         run(spark, options, messages, sink=Count(SLOW), meanwhile=samples)
-    return {role: samples.figures(role) for role in (*SHOWN, ON_DISK)}, {}
+    return {role: samples.figures(role) for role in SHOWN}, {}
 
 
 def _where(port: int) -> dict[str, str]:

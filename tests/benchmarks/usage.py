@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import stat
 from collections.abc import Iterable
-from pathlib import Path
 
 import psutil
 from support.processes import stream_readers, task_workers
@@ -44,10 +41,6 @@ class Processes:
         """MiB of memory by role."""
         return {role: _sum(_resident, those) for role, those in self.by_role().items()}
 
-    def spilled(self) -> float:
-        """MiB on disk of files without a name that the driver's Python process has open."""
-        return sum(map(_unnamed, (one.pid for one in stream_readers()))) / _MIB
-
 
 def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, float]:
     """What was taken since ``before``, by role; nothing of those that took nothing."""
@@ -76,13 +69,3 @@ def _name(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.Error):
         return str(process.name())
     return ""
-
-
-def _unnamed(pid: int) -> int:
-    total = 0
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            found = os.stat(entry)  # noqa: PTH116 - of what it is open on, not of the link's name
-            if stat.S_ISREG(found.st_mode) and not found.st_nlink:
-                total += found.st_blocks * 512
-    return total

@@ -16,9 +16,7 @@ class LoneReceiver(Receiver):
 
     def __init__(self, options: SourceOptions, index: DedupIndex | None = None) -> None:
         settings = ReceiverSettings.of(options)[0]
-        self.deliveries = Deliveries(
-            settings.max_buffered_bytes, index, settings.name, settings.max_spill_bytes
-        )
+        self.deliveries = Deliveries(settings.max_buffered_bytes, index, settings.name)
         self.frames = self.deliveries.frames
         super().__init__(settings, self.deliveries)
 

@@ -16,7 +16,6 @@ from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.records import pack_keys
 from spark_stomp.locations import resolve
-from spark_stomp.receiver.spill import SpillFile
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.status_files import StatusFile
 
@@ -106,13 +105,6 @@ class TestModes:
         journal.close()
         found = modes(tmp_path)
         assert (found["00000000000000000000.segment"], found["settled.keys"]) == (0o600, 0o600)
-
-    def test_the_spill_has_no_name_and_is_for_nobody_else(self, tmp_path: Path) -> None:
-        spill = SpillFile(str(tmp_path))
-        spill.put(b"messages")
-        status = os.fstat(spill._segments[0].file.descriptor)
-        spill.close()
-        assert (stat.S_IMODE(status.st_mode) & 0o077, status.st_nlink, list(tmp_path.iterdir())) == (0, 0, [])
 
 
 class TestPlantedLinks:

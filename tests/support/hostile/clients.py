@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.exchange.wire import NAME, new_pair
-from support.driven import publish
 from support.hostile.case import SLACK, Result
 from support.hostile.victim import Besieged, besiege
 

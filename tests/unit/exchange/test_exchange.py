@@ -17,7 +17,7 @@ from spark_stomp.errors import ExchangeError, RangeUnavailable
 from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, client, fetch
 from spark_stomp.exchange.wire import new_token
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.receiver.frame_store import FrameStore
+from spark_stomp.receiver.frame_store import FrameStore, Held
 
 FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"
 
@@ -27,7 +27,7 @@ def frame_store() -> FrameStore:
     for number in range(20):
         frame = FRAME % number
         two = FrameBatch(frame * 2, [len(frame), 2 * len(frame)], 0, number, "1.2", "generic")
-        made.append(made.prepare(two))
+        made.append(Held(two, None))
     return made
 
 

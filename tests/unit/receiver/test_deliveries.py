@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from support.keys import key
 
-from spark_stomp.errors import DeliveryError
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.offer import Offer, offer
+from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
 from spark_stomp.receiver.settings import Counts
 
 
@@ -263,26 +260,8 @@ def test_keys_are_found_across_reads(query: Query) -> None:
     assert query.second.counts.reattached == 4
 
 
-def test_what_could_not_be_kept_is_new_elsewhere(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken_disk(*_: object) -> int:
-        raise OSError(errno.EIO, "Input/output error")
-
-    query.deliver(query.first, "a")
-    with monkeypatch.context() as broken:
-        broken.setattr(query.first.frames, "_max_bytes", 0)
-        broken.setattr("os.pwrite", broken_disk)
-        for ids in ("bc", "ab", "b"):
-            with pytest.raises(DeliveryError, match="Input/output error"):
-                query.deliver(query.first, *ids)
-    query.first.disconnected(redelivers=True)
-    query.deliver(query.second, "a", "b", "c", again=True)
-    assert rows(query.second) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("max_bytes", [1 << 20, 0], ids=["in memory", "spilled"])
-def test_only_what_is_new_in_a_read_becomes_rows(query: Query, max_bytes: int) -> None:
+def test_only_what_is_new_in_a_read_becomes_rows(query: Query) -> None:
     query.deliver(query.first, "a", "b")
-    query.second.frames._max_bytes = max_bytes
     query.deliver(query.second, "x")
     query.deliver(query.second, "c", "a", "d", "b", "e")
     query.deliver(query.second, "b", "a")
@@ -293,7 +272,7 @@ def test_only_what_is_new_in_a_read_becomes_rows(query: Query, max_bytes: int) -
     query.second.commit(4)
     query.acks(query.second)
     query.second.confirm("r")
-    assert (query.second.frames.memory_bytes, query.second.frames.spilled_bytes) == (0, 0)
+    assert query.second.frames.memory_bytes == 0
 
 
 def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:

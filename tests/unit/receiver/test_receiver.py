@@ -250,16 +250,6 @@ def test_every_life_has_an_epoch_of_its_own(devbroker: DevBroker) -> None:
     assert len({LoneReceiver(options).deliveries.epoch for _ in range(100)}) == 100
 
 
-@pytest.mark.rule("5.7")
-def test_beyond_the_memory_bound_frames_are_spilled_and_the_socket_is_read(devbroker: DevBroker) -> None:
-    devbroker.publish_many(QUEUE, [b"x" * 1_000] * 9_000)
-    with receiving(devbroker.url, maxBufferedBytes="100k") as receiver:
-        received(receiver, 9_000)
-        # One read, of at most 4 MiB and what was left of the read before, is kept however small the bound.
-        assert receiver.frames.memory_bytes <= 6 << 20
-        assert sum(len(batch.ends) for batch in receiver.frames.batches(0, 9_000)) == 9_000
-
-
 @pytest.mark.rule("4.7")
 def test_missing_receipts_of_acks_mean_a_dead_connection(devbroker: DevBroker) -> None:
     devbroker.publish_many(QUEUE, [b"m"] * 5)

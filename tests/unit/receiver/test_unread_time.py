@@ -36,8 +36,8 @@ def never_confirming(connection: socket.socket) -> None:
 
 @pytest.mark.rule("4.7", "5.13")
 def test_what_is_left_unread_again_and_again_does_not_put_off_a_missing_receipt() -> None:
-    """After each batch, memory fills before Spark is done with the next one, in less than the timeout."""
-    options = {"maxBufferedBytes": "2m", "prefetch": 5, "heartbeat": "0,0", "ackReceiptTimeout": "1s"}
+    """What counts is the time in which the receiver reads: little of it between two pauses."""
+    options = {"maxBufferedBytes": "2m", "prefetch": 5, "heartbeat": "0,0", "ackReceiptTimeout": "100ms"}
     with (
         tcp_server(never_confirming) as port,
         running(source_options(f"stomp://127.0.0.1:{port}", QUEUE, **options)) as receiver,
@@ -50,10 +50,10 @@ def test_what_is_left_unread_again_and_again_does_not_put_off_a_missing_receipt(
         receiver.offer(20)
         offered, rests = 20, 0
         while not given_up():
-            wait_until(lambda: given_up() or receiver.frames.memory_is_full, what="full memory")
+            wait_until(lambda: given_up() or receiver.status().pause.since is not None, what="a pause")
             pause(0.3)
             rests += 1
-            assert rests < 30, "the broker is not given up"
+            assert rests < 60, "the broker is not given up"
             receiver.acknowledge(offered)
             status = receiver.status()
             offered += (status.received - offered) * 2 // 3
@@ -64,10 +64,10 @@ def test_what_is_left_unread_again_and_again_does_not_put_off_a_missing_receipt(
 
 @pytest.mark.rule("4.8", "5.13")
 def test_the_time_for_which_a_connection_waits_for_room_is_no_time_without_a_connection() -> None:
-    """What Spark was told of fills both bounds, so that the next connection waits before it is subscribed."""
+    """What Spark was told of fills the bound, so that the next connection waits before it is subscribed."""
     with DevBroker(heartbeat=(100, 100)) as broker:
         broker.publish_many(QUEUE, [b"x" * 10_000] * 300)
-        options = {"maxBufferedBytes": "128k", "maxSpillBytes": "128k", "reconnectTimeout": "2s"}
+        options = {"maxBufferedBytes": "256k", "reconnectTimeout": "2s"}
         with running(source_options(broker.url, QUEUE, heartbeat="100ms,100ms", **options)) as receiver:
             wait_until(lambda: receiver.status().pause.since is not None, what="a pause")
             receiver.offer(receiver.status().received)
@@ -94,7 +94,7 @@ def test_nor_does_it_count_before_the_first_subscription() -> None:
             connection.sendall(b"".join(message(number, b"x" * 10_000) for number in range(300)))
             swallow(connection)
 
-    bounds = {"maxBufferedBytes": "128k", "maxSpillBytes": "128k"}
+    bounds = {"maxBufferedBytes": "256k"}
     options = {**bounds, "connectTimeout": "2s", "heartbeat": "100ms,100ms"}
     with (
         tcp_server(never_subscribed) as port,

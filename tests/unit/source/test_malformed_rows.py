@@ -102,12 +102,6 @@ def test_one_that_comes_again_is_no_second_row(devbroker: DevBroker) -> None:
         wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="the ACKs")
 
 
-def test_beyond_the_memory_bound_they_are_spilled(devbroker: DevBroker) -> None:
-    good_bad_good(devbroker)
-    with Column(devbroker, maxBufferedBytes="1k") as run:
-        assert numbers(run.gather(6)) == list(range(6))
-
-
 @pytest.mark.rule("7.8")
 def test_a_journal_of_them_is_not_read_without_the_column(devbroker: DevBroker, tmp_path: Path) -> None:
     """They would look like good ones."""
