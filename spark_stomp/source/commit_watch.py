@@ -7,31 +7,34 @@ query waits for a moment only.
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from spark_stomp.errors import DeliveryError, StompError
 from spark_stomp.logs import get_log, in_context
 
 log = get_log(__name__)
 
+# Seconds between two looks.
 _PAUSE = 0.1
 
 
 class CommitWatch:
     """Calls ``check`` in a thread of its own: now and then, at once when asked, and once more at the end.
 
-    The pause between two looks is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. No
-    lock is held during a look. The first exception of ``check`` ends the thread and becomes ``failure``.
+    The pause between two looks is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. The
+    first exception of ``check`` ends the thread and becomes ``failure``. The thread is a daemon, which an
+    executor's is not: a look that hangs must not keep the process alive.
     """
 
     def __init__(self, check: Callable[[], None], *, longest_pause: float = 0.0) -> None:
         self._check = check
         self._longest_pause = max(_PAUSE, longest_pause)
-        self._pause = _PAUSE
-        self._news = threading.Condition()
-        self._asked = self._answered = 0
-        self._stopping = self._over = False
+        self._asked: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._over = False
         self.failure: StompError | None = None
         self._thread = threading.Thread(
             target=in_context(self._run), name="stomp-commit-watcher", daemon=True
@@ -40,38 +43,26 @@ class CommitWatch:
     def start(self) -> None:
         self._thread.start()
 
-    @property
-    def stopping(self) -> bool:
-        """Whether it was told to end."""
-        return self._stopping
-
-    def ask(self) -> int:
-        """Look at once, and often for a while; the number of this request."""
-        with self._news:
-            self._asked += 1
-            self._pause = _PAUSE
-            self._news.notify_all()
-            return self._asked
+    def ask(self) -> threading.Event:
+        """Look at once, and often for a while. The event is set after a look that begins after this call."""
+        looked = threading.Event()
+        self._asked.put(looked)
+        return looked
 
     def look_now(self, timeout: float) -> bool:
         """Wait for a look that begins after this call. False if it did not end within ``timeout`` seconds;
         True also if there are no more looks."""
-        asked = self.ask()
-        with self._news:
-            return self._news.wait_for(
-                lambda: self._answered >= asked or self._stopping or self._over, timeout
-            )
+        looked = self.ask()
+        return self._over or self._stopping.is_set() or looked.wait(timeout)
 
     def pause(self, seconds: float) -> None:
         """Wait so long, or until the end."""
-        with self._news:
-            self._news.wait_for(lambda: self._stopping, seconds)
+        self._stopping.wait(seconds)
 
     def stop(self, timeout: float) -> bool:
         """Look once more, and end. False if the thread did not end within ``timeout`` seconds."""
-        with self._news:
-            self._stopping = True
-            self._news.notify_all()
+        self._stopping.set()
+        self.ask()
         if self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
@@ -79,12 +70,15 @@ class CommitWatch:
     # Everything below runs in the thread.
 
     def _run(self) -> None:
+        pause, stopping = _PAUSE, False
+        asked: list[threading.Event] = []
         try:
-            more = True
-            while more:
-                asked, more = self._await_turn()
+            while not stopping:
+                asked = self._await_turn(pause)
+                pause = _PAUSE if asked else min(pause * 2, self._longest_pause)
+                stopping = self._stopping.is_set()
                 self._check()
-                self._answer(asked)
+                _answer(asked)
         except StompError as error:
             self.failure = error
         except Exception as error:
@@ -92,18 +86,20 @@ class CommitWatch:
             self.failure = DeliveryError(f"watching for commits failed unexpectedly: {error!r}")
             log.exception("watching for commits failed unexpectedly")
         finally:
-            with self._news:
-                self._over = True
-                self._news.notify_all()
+            # In this order: who asks later sees that it is over.
+            self._over = True
+            _answer([*asked, *self._await_turn(0.0)])
 
-    def _await_turn(self) -> tuple[int, bool]:
-        """Wait for the next look: the last request before it, and whether more looks follow."""
-        with self._news:
-            self._news.wait_for(lambda: self._asked > self._answered or self._stopping, self._pause)
-            self._pause = min(self._pause * 2, self._longest_pause)
-            return self._asked, not self._stopping
+    def _await_turn(self, pause: float) -> list[threading.Event]:
+        """Wait for the next look; returns what asked for it."""
+        asked = []
+        with suppress(queue.Empty):
+            asked.append(self._asked.get(timeout=pause))
+            while True:
+                asked.append(self._asked.get_nowait())
+        return asked
 
-    def _answer(self, asked: int) -> None:
-        with self._news:
-            self._answered = asked
-            self._news.notify_all()
+
+def _answer(asked: list[threading.Event]) -> None:
+    for looked in asked:
+        looked.set()
