@@ -17,9 +17,8 @@ from spark_stomp.options import (
 from spark_stomp.plain_errors import plainly
 from spark_stomp.schema import SinkColumns, projection, sink_columns, source_struct
 from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
-from spark_stomp.source.batch_reader import StompBatchReader
-from spark_stomp.source.refusing_reader import RefusingStreamReader
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.source.stream_reader import RefusingStreamReader, StompStreamReader
+from spark_stomp.source.tasks import StompBatchReader
 from spark_stomp.spark_versions import ADMISSION_CONTROL, ARROW_STREAM_WRITER
 from spark_stomp.status_files import check_status_file
 

@@ -18,14 +18,13 @@ from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.receiver import DedupIndex, ReceiverStatus
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.memory_backlog import raise_or_log
-from spark_stomp.source.offsets import JOURNAL, Offset, Position
+from spark_stomp.source.memory_backlog import Backlog, raise_or_log
+from spark_stomp.source.offsets import JOURNAL, Offset, Position, Range
 from spark_stomp.source.planning import Available
-from spark_stomp.source.ranges import Range
 from spark_stomp.source.status import Rows
 
 
-class JournalBacklog:
+class JournalBacklog(Backlog):
     """See :class:`~spark_stomp.source.memory_backlog.Backlog`.
 
     ``writer`` writes the receivers' frames into ``journal``; the receivers share ``index``. ``tolerant``: log
@@ -52,10 +51,6 @@ class JournalBacklog:
     @property
     def has_unwritten(self) -> bool:
         return self._writer.unwritten > 0
-
-    @property
-    def full_because(self) -> str | None:
-        return self._writer.full_because
 
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
         committed = self._sequence_in(start)

@@ -7,63 +7,68 @@ receivers and all runs, and the epoch is the journal's id, which does not end.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
 
 from spark_stomp.errors import JournalError, JournalMissing, RangeUnavailable, StompError
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
-from spark_stomp.source.offsets import JOURNAL, Offset, Position
+from spark_stomp.source.offsets import JOURNAL, Offset, Position, Range, Sizes
 from spark_stomp.source.planning import Available
-from spark_stomp.source.ranges import Range
 from spark_stomp.source.status import Rows
 
 log = get_log(__name__)
 
 
-class Backlog(Protocol):
-    """Methods may be called from any thread."""
+class Backlog(Sizes, ABC):
+    """Methods may be called from any thread. What is not abstract is right without a journal."""
 
     @property
+    @abstractmethod
     def epochs(self) -> frozenset[str]:
         """The epochs whose frames are held here."""
 
     @property
     def failure(self) -> StompError | None:
         """The error that ended it."""
+        return None
 
     @property
     def has_unwritten(self) -> bool:
         """Whether received frames are not available yet, but will be."""
+        return False
 
-    @property
-    def full_because(self) -> str | None:
-        """The bound that makes received frames wait until Spark commits; None if none wait for that."""
-
+    @abstractmethod
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
         """What there is beyond ``start``."""
 
+    @abstractmethod
     def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
         """Keep everything up to ``end``, which was chosen from ``seen``: Spark is about to be told of it.
 
         False, and nothing is kept, if frames were discarded since ``seen``: choose again.
         """
 
+    @abstractmethod
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
         """The end of everything received so far."""
 
     def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset | None:
         """The end of what was received by then; None as long as some of it is not available."""
+        return self.received(statuses)
 
+    @abstractmethod
     def is_committed(self, end: Offset) -> bool:
         """Whether Spark has committed everything up to ``end``, except what was discarded since."""
 
+    @abstractmethod
     def commit(self, committed: Offset) -> bool:
         """Everything up to ``committed`` is committed; False if that was known. Other epochs do not count."""
 
+    @abstractmethod
     def begin(self, start: Offset, planned: Offset) -> None:
         """The run begins at ``start``; batches from there up to ``planned`` were planned already.
 
@@ -71,26 +76,25 @@ class Backlog(Protocol):
         anything is received, so that no new frame can be taken for a lost one.
         """
 
+    @abstractmethod
     def missing(self, wanted: Range) -> None:
         """``wanted`` was planned, and its epoch is not held here. Raises a JournalError if a journal should
         have it."""
 
+    @abstractmethod
     def readable(self, wanted: Range) -> list[Range]:
         """The readable parts of ``wanted``, whose epoch is held here; a StompError if not all is readable."""
 
-    def bytes_between(self, name: str, low: int, high: int) -> int:
-        """The size of these frames of one receiver, or of the journal."""
-
-    def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``."""
-
+    @abstractmethod
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         """The frames of a planned range."""
 
     def figures(self) -> dict[str, dict[str, int]]:
         """Counters beside those of the receivers, by name."""
+        return {}
 
     @property
+    @abstractmethod
     def rows(self) -> Rows:
         """How many rows this run has brought."""
 
@@ -105,7 +109,7 @@ class Backlog(Protocol):
 
 
 @dataclass(frozen=True)
-class MemoryBacklog:
+class MemoryBacklog(Backlog):
     """What ``receivers`` hold, by their names.
 
     ``tolerant``: if frames are in a journal that this run cannot read, log it instead of raising
@@ -114,10 +118,6 @@ class MemoryBacklog:
 
     receivers: Mapping[str, Deliveries]
     tolerant: bool
-
-    failure: ClassVar[StompError | None] = None
-    has_unwritten: ClassVar[bool] = False
-    full_because: ClassVar[str | None] = None
 
     @property
     def epochs(self) -> frozenset[str]:
@@ -134,9 +134,6 @@ class MemoryBacklog:
 
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
         return Offset({one.name: Position(one.epoch, one.received) for one in statuses if one.received})
-
-    def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset:
-        return self.received(statuses)
 
     def is_committed(self, end: Offset) -> bool:
         held = [(self.receivers[name], position.sequence) for name, position in end]
@@ -189,23 +186,11 @@ class MemoryBacklog:
             raise RangeUnavailable(f"no receiver here has the epoch {ticket.epoch}")
         return receiver.frames.batches(ticket.low, ticket.high)
 
-    def figures(self) -> dict[str, dict[str, int]]:
-        return {}
-
     @property
     def rows(self) -> Rows:
         committed = sum(receiver.committed for receiver in self.receivers.values())
         received = sum(receiver.frames.received for receiver in self.receivers.values())
         return Rows(committed, max(0, received - committed))
-
-    def start(self) -> None:
-        """Receivers fill the backlog by themselves."""
-
-    def wake(self) -> None:
-        """Nothing to do: received frames are available."""
-
-    def stop(self, timeout: float) -> None:
-        """Nothing to do: frames end with their receivers."""
 
 
 def raise_or_log(problem: JournalError, *, tolerant: bool) -> None:

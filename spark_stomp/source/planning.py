@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.offsets import Offset, Position
-from spark_stomp.source.ranges import Sizes
+from spark_stomp.source.offsets import Offset, Position, Sizes
 
 QUIET_PERIOD = 0.2
 """A single batch or a drain is cut after this many seconds without a further message."""
@@ -34,7 +33,7 @@ SMALL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class BatchLimits:
     """What bounds a batch: counts, bytes of raw frames, and seconds. None means no such limit.
 
     ``halves``: without a limit, a batch takes about half of each receiver's window.
@@ -93,7 +92,7 @@ class Available:
         return self.received - self.offered
 
 
-def is_ready(available: Sequence[Available], limits: Limits, waited: float) -> bool:
+def is_ready(available: Sequence[Available], limits: BatchLimits, waited: float) -> bool:
     """Whether a batch may be cut now, ``waited`` seconds after the oldest new message came.
 
     A minimum that the un-acked window cannot hold would never be met, so a full window counts as enough
@@ -110,7 +109,7 @@ def is_ready(available: Sequence[Available], limits: Limits, waited: float) -> b
 def choose_end(
     start: Offset,
     available: Sequence[Available],
-    limits: Limits,
+    limits: BatchLimits,
     sizes: Sizes,
 ) -> Offset:
     """The end of a batch that starts at ``start`` and takes as much as the limits let through.
@@ -131,7 +130,7 @@ def choose_end(
     return Offset(positions)
 
 
-def _half_window(receiver: Available, limits: Limits, sizes: Sizes) -> int:
+def _half_window(receiver: Available, limits: BatchLimits, sizes: Sizes) -> int:
     """How many of a receiver's messages a batch may take if nobody limits it: half of its window.
 
     A minimum wants larger batches rather than a full pipe.
@@ -258,7 +257,7 @@ class Situation:
         return 0.0 if self.pending_since is None else self.now - self.pending_since
 
 
-def decide(mode: Mode, limits: Limits, situation: Situation) -> Decision:
+def decide(mode: Mode, limits: BatchLimits, situation: Situation) -> Decision:
     """What ``latestOffset`` does now; contract 5 says that it never waits for what cannot come."""
     if mode is Mode.STREAMING:
         if awaits_refill(limits, situation):
@@ -276,7 +275,7 @@ def decide(mode: Mode, limits: Limits, situation: Situation) -> Decision:
     return Decision.NOTHING_NEW if situation.silence >= situation.idle_timeout else Decision.WAIT
 
 
-def awaits_refill(limits: Limits, situation: Situation) -> bool:
+def awaits_refill(limits: BatchLimits, situation: Situation) -> bool:
     """Whether a streaming batch is put off until the window that the last one emptied has filled again.
 
     The first messages that come would make a batch of their own that costs as much as a large one, while the
@@ -302,7 +301,7 @@ def _may_be_confirmed(status: ReceiverStatus) -> bool:
     return status.acks_pending and status.pause.since is None
 
 
-def _batch_is_complete(limits: Limits, situation: Situation) -> bool:
+def _batch_is_complete(limits: BatchLimits, situation: Situation) -> bool:
     """Enough for a batch: the limit, a full window, a quiet period, or the longest wait for one."""
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return True
@@ -311,7 +310,7 @@ def _batch_is_complete(limits: Limits, situation: Situation) -> bool:
     return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX
 
 
-def end_of_drain(limits: Limits, situation: Situation) -> str | None:
+def end_of_drain(limits: BatchLimits, situation: Situation) -> str | None:
     """What ends a drain in one batch; None if nothing does yet."""
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return "maxMessagesPerTrigger"

@@ -18,13 +18,12 @@ from spark_stomp.quoting import counted
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
-from spark_stomp.source.offsets import JOURNAL, Offset
-from spark_stomp.source.parent_watch import ParentWatch
+from spark_stomp.source.offsets import JOURNAL, Offset, Range, plan, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
+    BatchLimits,
     Decision,
     LastBatch,
-    Limits,
     Mode,
     Situation,
     choose_end,
@@ -33,9 +32,8 @@ from spark_stomp.source.planning import (
     leaves_more,
     rotated,
 )
-from spark_stomp.source.ranges import Range, plan, split, task_bytes
+from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.receivers import ReceiverGroup
-from spark_stomp.source.sigterm import SigtermHandler
 from spark_stomp.source.status import RunIdentity, document, query_name
 from spark_stomp.source.status_file import StatusWriter, opened
 from spark_stomp.source.tasks import FrameRanges
@@ -99,7 +97,7 @@ class QueryRuntime:
         self._identity = RunIdentity(query_name(options))
         about(query=self._identity.query)
         self._options = options
-        self._limits = Limits(
+        self._limits = BatchLimits(
             max_messages=options.max_messages_per_trigger,
             max_bytes=options.max_bytes_per_trigger,
             min_messages=options.min_messages_per_trigger,

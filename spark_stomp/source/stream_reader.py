@@ -8,7 +8,7 @@ no I/O; unpickling only sets an option of the socket to Spark.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -120,3 +120,20 @@ class StompStreamReader(DataSourceStreamReader):
                 raise
             self._runtime = runtime
         return self._runtime
+
+
+class RefusingStreamReader(DataSourceStreamReader):
+    """For a query whose options or schema are wrong: answers every question with the error that there is.
+
+    If ``streamReader()`` itself raises, Spark goes on to stop the reader that it did not get, and its error
+    about that comes after ours.
+    """
+
+    def __init__(self, error: StompError) -> None:
+        self._error = error
+
+    @plainly
+    def _refuse(self, *asked: Any) -> NoReturn:
+        raise self._error
+
+    initialOffset = latestOffset = partitions = read = commit = cast("Any", _refuse)  # noqa: N815 - Spark's

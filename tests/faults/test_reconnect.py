@@ -17,9 +17,8 @@ from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.exchange import RangeTicket
-from spark_stomp.source.offsets import INITIAL, Offset
+from spark_stomp.source.offsets import INITIAL, Offset, plan
 from spark_stomp.source.planning import Limits, choose_end
-from spark_stomp.source.ranges import plan
 from spark_stomp.source.receivers import ReceiverGroup
 
 QUEUE = "/queue/a"

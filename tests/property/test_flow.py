@@ -14,9 +14,9 @@ from spark_stomp.source.planning import (
     REFILL_MAX,
     REFILL_PART,
     Available,
+    BatchLimits,
     Decision,
     LastBatch,
-    Limits,
     Mode,
     Situation,
     choose_end,
@@ -45,7 +45,7 @@ class Query:
     fixed: float = 0.15
     rows: float = 100_000.0
     receipt: float = 0.01
-    limits: Limits = field(default_factory=lambda: Limits(halves=True))
+    limits: BatchLimits = field(default_factory=lambda: BatchLimits(halves=True))
     now: float = 0.0
     received: int = 0
     offered: int = 0

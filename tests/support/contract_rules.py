@@ -250,7 +250,7 @@ RULES = [
     Broken(
         "3.2",
         "a lost range is never refilled",
-        "source.ranges:plan",
+        "source.offsets:plan",
         "before is not None and before.epoch == position.epoch",
         "before is not None",
         f"{PLANNER}::TestPlan::test_another_epoch_starts_at_zero",
@@ -735,7 +735,7 @@ RULES = [
     Broken(
         "6.1",
         "the tasks of a batch cover it exactly",
-        "source.ranges:split",
+        "source.offsets:split",
         "low = high",
         "low = high + 1",
         f"{PLANNER}::test_split_covers_the_ranges_once",
@@ -864,7 +864,7 @@ RULES = [
     Broken(
         "7.6",
         "the query fails only after the commit",
-        "source.refusal:Refusal.failure",
+        "source.receivers:Refusal.failure",
         "before is None or not self._backlog.is_committed(before)",
         "before is None",
         f"{REFUSAL}::test_it_waits_for_the_commit",
@@ -872,7 +872,7 @@ RULES = [
     Broken(
         "7.6",
         "the query fails only after the receipts",
-        "source.refusal:Refusal.failure",
+        "source.receivers:Refusal.failure",
         "any(status.acks_pending for status in refused)",
         "False",
         f"{REFUSAL}::test_it_waits_for_the_receipts",
@@ -880,7 +880,7 @@ RULES = [
     Broken(
         "7.6",
         "what another destination has counts as before it",
-        "source.refusal:Refusal._is_first_moment",
+        "source.receivers:Refusal._is_first_moment",
         "not all(status.subscribed for status in statuses)",
         "False",
         f"{REFUSAL}::test_what_another_receiver_is_about_to_bring_is_waited_for",

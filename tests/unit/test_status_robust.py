@@ -23,7 +23,7 @@ from spark_stomp.metrics import prometheus, read_status
 from spark_stomp.sink import status as sink_status
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.status import report, report_failure, was_reported
-from spark_stomp.source.refusing_reader import RefusingStreamReader
+from spark_stomp.source.stream_reader import RefusingStreamReader
 from spark_stomp.status_files import StatusFile, within
 
 NO_FILE = (

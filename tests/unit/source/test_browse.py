@@ -26,9 +26,8 @@ from spark_stomp.errors import (
 )
 from spark_stomp.options import Endpoint, parse_batch_options
 from spark_stomp.schema import Projection
-from spark_stomp.source.batch_reader import StompBatchReader
 from spark_stomp.source.browse import browse
-from spark_stomp.source.tasks import RowSettings
+from spark_stomp.source.tasks import RowSettings, StompBatchReader
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(25)]

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from support.waiting import PATIENCE, wait_until
 
-from spark_stomp.source.parent_watch import ParentWatch
+from spark_stomp.source.process_end import ParentWatch
 
 # A parent, which waits to be killed, and its child, which tells of its own life by files.
 _CHILD = """
 import os, sys, threading
 from pathlib import Path
-from spark_stomp.source.parent_watch import ParentWatch
+from spark_stomp.source.process_end import ParentWatch
 folder = Path(sys.argv[1])
 
 def noticed():
@@ -57,7 +57,7 @@ def test_a_parent_that_lives_and_one_that_is_not_spark_are_left_alone(
         asked.set()
         return next(parents, 8)
 
-    monkeypatch.setattr("spark_stomp.source.parent_watch.os.getppid", parent)
+    monkeypatch.setattr("spark_stomp.source.process_end.os.getppid", parent)
     for name in ("PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SOCK_PATH"):
         monkeypatch.delenv(name, raising=False)
     alone = ParentWatch(noticed.set)

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.source.offsets import INITIAL, Offset, Position
+from spark_stomp.source.offsets import INITIAL, Offset, Position, Range, plan, split, task_bytes
 from spark_stomp.source.planning import (
     Available,
-    Limits,
+    BatchLimits,
     choose_end,
     is_ready,
     rotated,
 )
-from spark_stomp.source.ranges import Range, plan, split, task_bytes
 
 SIZE = 10
 
@@ -38,7 +37,7 @@ class EqualSizes:
 SIZES = EqualSizes(defaultdict(lambda: SIZE))
 
 
-def end(start: Offset, available: Sequence[Available], limits: Limits) -> Offset:
+def end(start: Offset, available: Sequence[Available], limits: BatchLimits) -> Offset:
     return choose_end(start, available, limits, SIZES)
 
 
@@ -54,30 +53,38 @@ class TestChooseEnd:
     def test_without_limits_everything(self) -> None:
         available = [Available("a", "ea", 3, 10), Available("b", "eb", 0, 4)]
         start = Offset({"a": Position("ea", 3)})
-        assert end(start, available, Limits()) == Offset({"a": Position("ea", 10), "b": Position("eb", 4)})
+        assert end(start, available, BatchLimits()) == Offset(
+            {"a": Position("ea", 10), "b": Position("eb", 4)}
+        )
 
     def test_nothing_new_is_the_start(self) -> None:
         start = Offset({"a": Position("ea", 3)})
-        assert end(start, [Available("a", "ea", 3, 3)], Limits()) == start
+        assert end(start, [Available("a", "ea", 3, 3)], BatchLimits()) == start
 
     def test_receivers_share_a_limit_and_leave_what_they_do_not_need(self) -> None:
         available = [Available("a", "ea", 0, 100), Available("b", "eb", 0, 2), Available("c", "ec", 0, 100)]
-        assert taken(available, end(INITIAL, available, Limits(max_messages=20))) == {"a": 9, "b": 2, "c": 9}
+        assert taken(available, end(INITIAL, available, BatchLimits(max_messages=20))) == {
+            "a": 9,
+            "b": 2,
+            "c": 9,
+        }
 
     def test_bytes_limit(self) -> None:
         available = [Available("a", "ea", 0, 100)]
-        assert taken(available, end(INITIAL, available, Limits(max_bytes=75))) == {"a": 7}
+        assert taken(available, end(INITIAL, available, BatchLimits(max_bytes=75))) == {"a": 7}
 
     def test_the_smaller_of_both_limits_holds(self) -> None:
         available = [Available("a", "ea", 0, 100)]
-        both = Limits(max_messages=5, max_bytes=75)
+        both = BatchLimits(max_messages=5, max_bytes=75)
         assert taken(available, end(INITIAL, available, both)) == {"a": 5}
-        assert taken(available, end(INITIAL, available, Limits(max_messages=50, max_bytes=75))) == {"a": 7}
+        assert taken(available, end(INITIAL, available, BatchLimits(max_messages=50, max_bytes=75))) == {
+            "a": 7
+        }
 
     @pytest.mark.rule("5.4")
     def test_a_message_larger_than_the_limit_is_taken_alone(self) -> None:
         available = [Available("a", "ea", 0, 0), Available("b", "eb", 5, 9)]
-        assert taken(available, end(INITIAL, available, Limits(max_bytes=3))) == {"a": 0, "b": 1}
+        assert taken(available, end(INITIAL, available, BatchLimits(max_bytes=3))) == {"a": 0, "b": 1}
 
     @pytest.mark.rule("5.4", "6.1")
     @given(
@@ -89,7 +96,7 @@ class TestChooseEnd:
         self, new: list[int], max_messages: int | None, max_bytes: int | None
     ) -> None:
         available = [Available(str(index), f"e{index}", 0, count) for index, count in enumerate(new)]
-        chosen = taken(available, end(INITIAL, available, Limits(max_messages, max_bytes)))
+        chosen = taken(available, end(INITIAL, available, BatchLimits(max_messages, max_bytes)))
         total = sum(chosen.values())
         assert all(0 <= chosen[receiver.name] <= receiver.new for receiver in available)
         assert (total > 0) == (sum(new) > 0)
@@ -105,16 +112,16 @@ class TestChooseEnd:
 class TestHalfWindow:
     """Without a limit a streaming batch leaves room for the next one."""
 
-    halves = Limits(halves=True)
+    halves = BatchLimits(halves=True)
 
-    def taken(self, limits: Limits = halves, **window: int) -> int:
+    def taken(self, limits: BatchLimits = halves, **window: int) -> int:
         """Of 40,000 messages of 1,000 bytes."""
         available = [Available("a", "e", 0, 40_000, **window)]
         return taken(available, choose_end(INITIAL, available, limits, EqualSizes({"a": 1_000})))["a"]
 
     def test_half_of_the_messages(self) -> None:
         assert self.taken(window=40_000) == 20_000
-        assert self.taken(Limits(), window=40_000) == 40_000
+        assert self.taken(BatchLimits(), window=40_000) == 40_000
 
     def test_half_of_the_bytes(self) -> None:
         assert self.taken(window=40_000, window_bytes=30_000_000) == 15_000
@@ -129,12 +136,12 @@ class TestHalfWindow:
         assert taken(available, chosen) == {"a": 1}
 
     def test_limits_that_the_user_sets_hold_instead(self) -> None:
-        assert self.taken(Limits(max_messages=30_000, halves=True), window=40_000) == 30_000
-        largest = Limits(max_bytes=18_000_000, halves=True)
+        assert self.taken(BatchLimits(max_messages=30_000, halves=True), window=40_000) == 30_000
+        largest = BatchLimits(max_bytes=18_000_000, halves=True)
         assert self.taken(largest, window=40_000, window_bytes=30_000_000) == 18_000
 
     def test_a_minimum_is_met(self) -> None:
-        least = Limits(min_messages=30_000, halves=True)
+        least = BatchLimits(min_messages=30_000, halves=True)
         assert self.taken(least, window=40_000, window_bytes=30_000_000) == 30_000
 
     def test_of_each_receiver(self) -> None:
@@ -145,7 +152,7 @@ class TestHalfWindow:
 class TestFairness:
     """What stays behind is un-acked and waits: nobody may be passed over for ever."""
 
-    def served(self, new: dict[str, int], limits: Limits, sizes: dict[str, int]) -> set[str]:
+    def served(self, new: dict[str, int], limits: BatchLimits, sizes: dict[str, int]) -> set[str]:
         """Who was read within as many batches as there are receivers, with a backlog that never ends."""
         found: set[str] = set()
         for turn in range(len(new)):
@@ -160,26 +167,26 @@ class TestFairness:
         return found
 
     def test_a_message_larger_than_its_share(self) -> None:
-        limits = Limits(max_bytes=10 << 20)
+        limits = BatchLimits(max_bytes=10 << 20)
         assert self.served({"a": 10_000, "b": 1}, limits, {"a": 1 << 10, "b": 6 << 20}) == {"a", "b"}
 
     def test_messages_as_large_as_the_limit(self) -> None:
-        limits = Limits(max_bytes=1 << 20)
+        limits = BatchLimits(max_bytes=1 << 20)
         assert self.served({"a": 9, "b": 9}, limits, {"a": 1 << 20, "b": 1 << 20}) == {"a", "b"}
 
     @pytest.mark.rule("5.4")
     def test_more_receivers_than_messages_in_a_batch(self) -> None:
-        limits = Limits(max_messages=2)
+        limits = BatchLimits(max_messages=2)
         assert self.served({"a": 9, "b": 9, "c": 9}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
 
     @pytest.mark.rule("5.4")
     def test_the_quiet_ones_do_not_starve_the_busy_one(self) -> None:
-        limits = Limits(max_messages=2)
+        limits = BatchLimits(max_messages=2)
         assert self.served({"a": 9_000, "b": 1, "c": 1}, limits, dict.fromkeys("abc", 1)) == {"a", "b", "c"}
 
 
 class TestIsReady:
-    limits = Limits(min_messages=10, max_delay=60)
+    limits = BatchLimits(min_messages=10, max_delay=60)
 
     def test_nothing_new_is_never_ready(self) -> None:
         assert not is_ready([Available("a", "e", 4, 4, full=True)], self.limits, waited=1e9)
@@ -279,4 +286,4 @@ def test_no_range_is_no_task() -> None:
 @pytest.mark.parametrize(("budget", "expected"), [(1, {"a": 1, "b": 0}), (3, {"a": 2, "b": 1})])
 def test_a_limit_smaller_than_the_receivers_still_moves(budget: int, expected: dict[str, int]) -> None:
     available = [Available("a", "ea", 0, 9), Available("b", "eb", 0, 9)]
-    assert taken(available, end(INITIAL, available, Limits(max_messages=budget))) == expected
+    assert taken(available, end(INITIAL, available, BatchLimits(max_messages=budget))) == expected

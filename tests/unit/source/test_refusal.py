@@ -19,7 +19,7 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import Deliveries, ReceiverStatus
 from spark_stomp.source.memory_backlog import MemoryBacklog
 from spark_stomp.source.planning import Mode
-from spark_stomp.source.refusal import Refusal
+from spark_stomp.source.receivers import Refusal
 
 QUEUE, OTHER = "/queue/a", "/queue/b"
 NUL = b"x:a\0b\n"

@@ -15,9 +15,9 @@ from spark_stomp.source.planning import (
     QUIET_PERIOD_MAX,
     REFILL_MAX,
     Available,
+    BatchLimits,
     Decision,
     LastBatch,
-    Limits,
     Mode,
     Situation,
     decide,
@@ -48,8 +48,8 @@ class Case:
         )
 
 
-def decided(mode: Mode, case: Case, limits: Limits | None = None) -> Decision:
-    return decide(mode, limits or Limits(), case.situation())
+def decided(mode: Mode, case: Case, limits: BatchLimits | None = None) -> Decision:
+    return decide(mode, limits or BatchLimits(), case.situation())
 
 
 class TestStreaming:
@@ -60,7 +60,7 @@ class TestStreaming:
 
     @pytest.mark.rule("5.2")
     def test_a_minimum_holds_back_until_the_delay(self) -> None:
-        limits = Limits(min_messages=5, max_delay=3)
+        limits = BatchLimits(min_messages=5, max_delay=3)
         assert decided(Mode.STREAMING, Case(new=4, pending=2.9), limits) is Decision.NOTHING_NEW
         assert decided(Mode.STREAMING, Case(new=4, pending=3.1), limits) is Decision.CUT
         assert decided(Mode.STREAMING, Case(new=4, pending=0, full=True), limits) is Decision.CUT
@@ -78,7 +78,7 @@ class TestRefill:
         new: int,
         last: LastBatch = last,
         status: ReceiverStatus = acking,
-        limits: Limits | None = None,
+        limits: BatchLimits | None = None,
         after: float = 0.0,
         **more: Any,
     ) -> Decision:
@@ -91,7 +91,7 @@ class TestRefill:
             idle_timeout=2.0,
             last=last,
         )
-        return decide(Mode.STREAMING, limits or Limits(), situation)
+        return decide(Mode.STREAMING, limits or BatchLimits(), situation)
 
     def test_waits_for_half_as_much_as_the_last_batch(self) -> None:
         assert self.decided(new=0) is Decision.WAIT
@@ -127,7 +127,7 @@ class TestRefill:
         assert self.decided(new=9, status=about_to_have_room, full=True) is Decision.WAIT
 
     def test_a_minimum_says_what_is_enough(self) -> None:
-        limits = Limits(min_messages=9, max_delay=900)
+        limits = BatchLimits(min_messages=9, max_delay=900)
         assert self.decided(new=9, limits=limits) is Decision.CUT
         assert self.decided(new=8, limits=limits) is Decision.NOTHING_NEW
 
@@ -148,15 +148,15 @@ class TestOnce:
 
     def test_or_when_the_window_is_full_or_the_limit_met(self) -> None:
         assert decided(Mode.ONCE, Case(new=3, full=True)) is Decision.CUT
-        assert decided(Mode.ONCE, Case(new=3), Limits(max_messages=3)) is Decision.CUT
-        assert decided(Mode.ONCE, Case(new=2), Limits(max_messages=3)) is Decision.WAIT
+        assert decided(Mode.ONCE, Case(new=3), BatchLimits(max_messages=3)) is Decision.CUT
+        assert decided(Mode.ONCE, Case(new=2), BatchLimits(max_messages=3)) is Decision.WAIT
 
     def test_or_when_producers_never_pause(self) -> None:
         assert decided(Mode.ONCE, Case(new=3, pending=QUIET_PERIOD_MAX / 2)) is Decision.WAIT
         assert decided(Mode.ONCE, Case(new=3, pending=QUIET_PERIOD_MAX)) is Decision.CUT
 
     def test_a_minimum_does_not_keep_messages_from_the_only_batch(self) -> None:
-        limits = Limits(min_messages=100, max_delay=900)
+        limits = BatchLimits(min_messages=100, max_delay=900)
         assert decided(Mode.ONCE, Case(new=3, silence=QUIET_PERIOD), limits) is Decision.CUT
 
 
@@ -174,7 +174,7 @@ class TestDrain:
 def test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then() -> None:
     waiting = replace(STATUS, acks_pending=True)
     situation = replace(Case(silence=60.0).situation(), statuses=[STATUS, waiting])
-    assert decide(Mode.DRAIN, Limits(), situation) is Decision.WAIT
+    assert decide(Mode.DRAIN, BatchLimits(), situation) is Decision.WAIT
 
 
 @pytest.mark.rule("5.5")
@@ -182,8 +182,8 @@ def test_a_connection_that_is_tried_again_is_no_silence() -> None:
     away = replace(STATUS, subscribed=False)
     situation = replace(Case(silence=60.0).situation(), statuses=[STATUS, away])
     for mode in (Mode.ONCE, Mode.DRAIN):
-        assert decide(mode, Limits(), situation) is Decision.WAIT
-    assert decide(Mode.STREAMING, Limits(), situation) is Decision.NOTHING_NEW
+        assert decide(mode, BatchLimits(), situation) is Decision.WAIT
+    assert decide(Mode.STREAMING, BatchLimits(), situation) is Decision.NOTHING_NEW
 
 
 def test_silence_counts_from_the_latest_of_all_receivers() -> None:
@@ -205,19 +205,19 @@ class TestWhole:
     @pytest.mark.parametrize(
         ("limits", "situation", "reason"),
         [
-            (Limits(), Case(new=3).situation(), None),
-            (Limits(), Case(new=3, silence=2.0).situation(), "idleTimeout"),
-            (Limits(), Case(new=3, drain_left=0.0).situation(), "maxDrainTime"),
-            (Limits(max_messages=3), Case(new=3).situation(), "maxMessagesPerTrigger"),
+            (BatchLimits(), Case(new=3).situation(), None),
+            (BatchLimits(), Case(new=3, silence=2.0).situation(), "idleTimeout"),
+            (BatchLimits(), Case(new=3, drain_left=0.0).situation(), "maxDrainTime"),
+            (BatchLimits(max_messages=3), Case(new=3).situation(), "maxMessagesPerTrigger"),
             (
-                Limits(),
+                BatchLimits(),
                 replace(Case().situation(), available=[Available("a", "e", 0, 3, bound="journalMaxBytes")]),
                 "journalMaxBytes",
             ),
         ],
         ids=str,
     )
-    def test_what_ends_it(self, limits: Limits, situation: Situation, reason: str | None) -> None:
+    def test_what_ends_it(self, limits: BatchLimits, situation: Situation, reason: str | None) -> None:
         assert end_of_drain(limits, situation) == reason
 
 

@@ -1,6 +1,8 @@
-"""SIGTERM, by which Spark ends the process of a stream reader.
+"""How the process of a stream reader ends: by SIGTERM, or with the JVM that started it.
 
-Spark sends it twice within microseconds, does not call ``stop``, and does not wait.
+Spark sends SIGTERM twice within microseconds, does not call ``stop``, and does not wait. A JVM that is killed
+sends none. Spark's runner notices that at the next read of its socket, but not while a call of the reader
+waits for messages, perhaps for minutes: with connections, and with the lock of the journal.
 """
 
 from __future__ import annotations
@@ -14,6 +16,11 @@ from types import FrameType
 from spark_stomp.logs import get_log, in_context
 
 log = get_log(__name__)
+
+_PERIOD = 0.25
+# By these Spark tells its Python processes how to reach the JVM. In any other process, such as a program that
+# is to outlive its shell, the end of the parent means nothing.
+_STARTED_BY_SPARK = ("PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SOCK_PATH")
 
 
 class SigtermHandler:
@@ -50,3 +57,31 @@ class SigtermHandler:
             # If the main thread were unwound instead, Spark's runner would report an error to a JVM that no
             # longer listens.
             os._exit(128 + signal.SIGTERM)
+
+
+class ParentWatch:
+    """Calls ``work``, once, when the process that started this one has ended; only under Spark.
+
+    The system gives an orphan another parent at once, so asking for the parent's id is enough. A script as
+    ``PYSPARK_PYTHON`` must ``exec`` Python; otherwise the parent is the script, which outlives the JVM.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        if any(name in os.environ for name in _STARTED_BY_SPARK):
+            parent = os.getppid()
+            watch = in_context(lambda: self._watch(parent))
+            threading.Thread(target=watch, name="stomp-parent-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _watch(self, parent: int) -> None:
+        while not self._stopping.wait(_PERIOD):
+            if os.getppid() != parent:
+                log.warning("the driver's JVM has ended, and so does this process")
+                self._work()
+                return
