@@ -44,7 +44,7 @@ from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
-from spark_stomp.receiver.stream_check import StreamCheck
+from spark_stomp.receiver.stream_check import StreamCheck, StreamInDoubt
 from spark_stomp.receiver.subscription import choose_subscription, may_stop_early, risks, unmarked_warning
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.broker_errors import says_stop
@@ -217,7 +217,7 @@ class Receiver:
         if was_connected:
             # Messages came, and yet it served nobody: they will come again.
             unconfirmed = self._deliveries.receipts_awaited and not self._acks_confirmed
-            in_vain = bool(unconfirmed) or self._streams.in_doubt
+            in_vain = bool(unconfirmed) or isinstance(error, StreamInDoubt)
             begun = self._reader.clock(self._subscribed_since)
             retry.ended(begun, now - self._quiet(), now, in_vain=in_vain)
             self._tell_if_connected_again(ending=True)

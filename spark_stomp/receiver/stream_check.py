@@ -14,7 +14,7 @@ from typing import Final
 
 from spark_stomp.brokers import Dialect
 from spark_stomp.brokers.subscriptions import stream_refused, stream_suspected
-from spark_stomp.errors import BrokerError, ReceiptTimeout, StompError
+from spark_stomp.errors import BrokerError, ConnectFailed, ReceiptTimeout, StompError, TransportError
 from spark_stomp.options import ConnectionOptions, SourceOptions
 from spark_stomp.protocol import ErrorReceived, ReceiptReceived
 from spark_stomp.transport import Connection, open_connection
@@ -40,6 +40,10 @@ _OF_STREAMS: Final = frozenset(
 _MOST_QUESTIONS: Final = len(_OF_STREAMS) + 1
 
 
+class StreamInDoubt(ConnectFailed):
+    """RabbitMQ could not be asked, so that the messages of this connection are not taken."""
+
+
 class StreamCheck:
     """Refuses ``destination`` if it is a stream; for one receiver, or one batch read."""
 
@@ -48,8 +52,6 @@ class StreamCheck:
         self._destination = destination
         self._name = _queue_name(destination)
         self._done = False
-        self.in_doubt = False
-        """Whether RabbitMQ was asked, and could not be reached."""
 
     def at_start(self, dialect: Dialect, peer: str) -> None:
         """Before the first SUBSCRIBE. What that declares is no stream: only a queue that it merely names may
@@ -67,15 +69,17 @@ class StreamCheck:
         """These frames came.
 
         Raises UnsupportedError if they are of a stream, or if they may be and RabbitMQ does not say, unless
-        loss is accepted; or what a connection raises.
+        loss is accepted; StreamInDoubt if it cannot be asked.
         """
         header = dialect.offset_header
         if self._done or header is None or f"\n{header}:".encode() not in data:
             return
         if self._name is not None:
-            self.in_doubt = True
-            self._believe(_is_stream(self._options.connection, peer, self._name))
-            self.in_doubt = False
+            try:
+                stream = _is_stream(self._options.connection, peer, self._name)
+            except (TransportError, ReceiptTimeout) as error:
+                raise StreamInDoubt(f"{peer} cannot be asked what {self._destination} is: {error}") from error
+            self._believe(stream)
             if not self._done and not self._options.allow_loss:
                 raise stream_suspected(self._destination)
         self._done = True

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import socket
+from typing import Any
 
 import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver, running
 from support.scripted_broker import CLOSE, DIFFERS, IS_STREAM, RabbitMQ, ScriptedBroker, message
 from support.tcp import tcp_server
-from support.waiting import wait_until
+from support.waiting import PATIENCE, pause, wait_until
 
 from spark_stomp.errors import AcksRefused, ConnectionLost, StompError, UnsupportedError
 
@@ -139,6 +141,19 @@ def failure(rabbit: RabbitMQ, *destination: str, **options: str) -> StompError |
             return receiver.status().failure
 
 
+class FrameByFrame(socket.socket):
+    """A connection on which the messages come some time after the receipt of SUBSCRIBE."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(fileno=connection.detach())
+        self.settimeout(PATIENCE)
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        for frame in data.split(b"\0")[:-1]:
+            super().sendall(frame + b"\0", flags)
+            pause(0.05)
+
+
 class TestStreams:
     @pytest.mark.rule("7.9")
     @pytest.mark.parametrize("answers", STREAMS.values(), ids=STREAMS)
@@ -179,16 +194,28 @@ class TestStreams:
         assert failure(RabbitMQ(SILENT, b"own:header"), "/amq/queue/a") is None
 
     @pytest.mark.rule("4.8")
-    def test_a_broker_that_cannot_be_asked_is_not_tried_for_ever(self) -> None:
-        """Its messages come on each connection."""
+    def test_a_broker_that_cannot_be_asked_is_not_tried_for_ever(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its messages come on each connection, which stands until the question has failed."""
+        monkeypatch.setattr("spark_stomp.transport.retry._PROVED", 0.1)
 
         class Closing(RabbitMQ):
             def _asked(self, number: int, frame: bytes) -> bytes:
                 if b"x-queue-type" in frame:
+                    pause(0.2)
                     return CLOSE
                 return super()._asked(number, frame)
 
-        assert isinstance(failure(Closing([]), reconnectTimeout="1s"), ConnectionLost)
+        rabbit = Closing([])
+        serve_at_once = rabbit.broker.serve
+
+        def serve(connection: socket.socket) -> None:
+            with FrameByFrame(connection) as slow:
+                serve_at_once(slow)
+
+        monkeypatch.setattr(rabbit.broker, "serve", serve)
+        assert isinstance(failure(rabbit, reconnectTimeout="1s"), ConnectionLost)
 
 
 class TestConnectionsThatServeNobody:
