@@ -3,7 +3,7 @@
 The way of a message, and the parts of the package from the ground up::
 
     broker ──> transport ──> protocol ──> receiver ──> exchange ──> arrow ──> source ──> rows
-    broker <── transport <── protocol <── sink     <── arrow                         <── rows
+    broker <── transport <── protocol <── sink                                       <── rows
 
 ==================  ====================================================================================
 ``quoting``        what a stranger said, as it may stand in an error or a log line; plurals, numbers
@@ -21,14 +21,14 @@ The way of a message, and the parts of the package from the ground up::
 ``private_files``  files for this user alone, opened without following links
 ``brokers``        what each broker adds to the protocol
 ``transport``      sockets, TLS, WebSocket, and what moves bytes between them and a session
-``arrow``          raw frames to record batches, record batches to SEND frames
+``arrow``          raw frames to record batches
 ``devbroker``      an in-memory broker for development and tests
 ``exchange``       raw frames from the receivers to the tasks, over Arrow Flight
 ``journal``        raw frames made durable, in local files or in an object store
 ``status_files``   where the status of a query is, and how it is replaced
 ``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
 ``source``         offsets, planning, commit evidence, and the readers that Spark drives
-``sink``           the writers that Spark drives, and the connection that they send on
+``sink``           record batches to SEND frames, the connection for them, the writers that Spark drives
 ``datasource``     what ``format("stomp")`` means: wiring only
 ``metrics``        the status of a query, read from its file, and as text for Prometheus
 ``registration``   ``register``, and whether Spark's Python is the right one

@@ -19,7 +19,7 @@ from spark_stomp.logs import set_level
 from spark_stomp.options import SinkOptions, parse_sink_options
 from spark_stomp.quoting import counted, line
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.encoding import row_encoder
+from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.sender import Sender
 

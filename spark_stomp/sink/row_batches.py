@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_stomp.arrow.row_problems import as_strings
 from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.cells import as_strings
 
 if TYPE_CHECKING:
     from pyspark.sql import Row

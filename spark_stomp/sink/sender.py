@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from spark_stomp.arrow import RECEIPT_PREFIX, EncodedSlice
 from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.errors import BrokerError, ConnectionLost, LoginRefused, ReceiptTimeout, StompError
 from spark_stomp.logs import get_log, show
@@ -17,6 +16,7 @@ from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.progress import Progress, Verdict
+from spark_stomp.sink.slices import RECEIPT_PREFIX, EncodedSlice
 from spark_stomp.sink.window import Window
 from spark_stomp.transport import Connection, Pump, open_connection
 from spark_stomp.transport.retry import Retry, may_recover

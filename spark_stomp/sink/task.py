@@ -9,12 +9,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_stomp.arrow import RowEncoder
 from spark_stomp.errors import SinkRowError
 from spark_stomp.logs import lines_about
 from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.encoding import row_encoder
+from spark_stomp.sink.encoder import RowEncoder, row_encoder
 from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.sender import Sender
 from spark_stomp.sink.status import query_name

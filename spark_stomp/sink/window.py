@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_stomp.arrow import RECEIPT_BASE, EncodedSlice, receipt_number
 from spark_stomp.quoting import shown
+from spark_stomp.sink.slices import RECEIPT_BASE, EncodedSlice, receipt_number
 
 # A slice is not cut into smaller pieces than this part of the window: many small writes cost more than
 # waiting for a few more receipts.

@@ -18,8 +18,9 @@ from stomp.utils import Frame, convert_frame
 
 from benchmarks.codec import json_body
 from benchmarks.results import Case, Figures, Goal, Results, add_arguments, describe_round
-from spark_stomp.arrow import RowEncoder, SendRules
 from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.encoder import RowEncoder
+from spark_stomp.sink.rules import SendRules
 
 ROWS = 10_000
 DESTINATION = "/queue/orders"

@@ -1399,26 +1399,26 @@ RULES = [
     Broken(
         "S.9",
         "nothing of its slice is sent",
-        "arrow.encode:RowEncoder._tell",
-        "raise problems[row].error(what)",
+        "sink.encoder:RowEncoder._refuse",
+        "raise type(problem)(what) from None",
         "pass",
         f"{WRITERS}::TestRowsThatCannotBeSent::test_nothing_of_their_slice_is_sent",
     ),
     Broken(
         "S.10",
         "a dead letter takes the place of its row",
-        "arrow.encode:RowEncoder._without",
-        "np.argsort(np.concatenate([places, bad]))",
-        "np.arange(len(both))",
-        "unit/arrow/test_encode.py::TestDeadLetters::test_take_the_row_s_place_with_the_reason",
+        "sink.encoder:RowEncoder._row_by_row",
+        "frames.append(self._dead_letter(row, number, problem, receipt))",
+        "frames.insert(0, self._dead_letter(row, number, problem, receipt))",
+        "unit/sink/test_encoder.py::TestDeadLetters::test_take_the_row_s_place_with_the_reason",
     ),
     Broken(
         "S.11",
         "ids depend on the values alone",
-        "arrow.row_ids:row_ids",
+        "sink.cells:row_ids",
         "*map(_marked, columns)",
         "*map(_marked, columns[:1])",
-        "unit/arrow/test_encode.py::TestIds::test_tell_rows_apart_and_stay_the_same",
+        "unit/sink/test_encoder.py::TestIds::test_tell_rows_apart_and_stay_the_same",
     ),
     Broken(
         "S.12",
@@ -1439,10 +1439,10 @@ RULES = [
     Broken(
         "S.13",
         "what commands the broker is left out",
-        "arrow.row_headers:NameRules.is_left_out",
-        "text in self._left_out",
-        "text in ()",
-        "unit/sink/test_encoding.py::TestHeadersThatCommandTheBroker::test_stay_behind",
+        "sink.rules:SendRules.is_left_out",
+        "name in self.left_out",
+        "name in ()",
+        "unit/sink/test_rules.py::TestHeadersThatCommandTheBroker::test_stay_behind",
     ),
     Broken(
         "S.13",
@@ -1450,7 +1450,7 @@ RULES = [
         "protocol.send_headers:HeaderNames.__contains__",
         "name.lower()",
         "name",
-        "unit/sink/test_encoding.py::TestHeadersThatCommandTheBroker::"
+        "unit/sink/test_rules.py::TestHeadersThatCommandTheBroker::"
         "test_of_an_unknown_broker_are_those_of_all_in_any_case",
     ),
 ]

@@ -23,7 +23,7 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import DestinationRefused, OptionError, StompError
 from spark_stomp.logs import get_log
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.encoding import row_encoder
+from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
 from spark_stomp.terminal import Terminal
 
@@ -150,7 +150,7 @@ class TestIsCut:
     ) -> None:
         """What the sentence says of it is seen: at its end are the counts."""
         # Of so many topics at most a process tells.
-        monkeypatch.setattr("spark_stomp.sink.encoding._said", set())
+        monkeypatch.setattr("spark_stomp.sink.encoder._warned", set())
         destination = "/topic/" + "\x1b" * 10_000
         with DevBroker(refuse=(destination,)) as broker, Sender(sink_options(broker.url)) as sender:
             columns = SinkColumns(("body", "destination"), False)

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import TimestampType
 
-from spark_stomp.arrow.row_problems import as_binary
 from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.cells import as_binary
 from spark_stomp.sink.row_batches import row_batches
 
 COLUMNS = SinkColumns(("body", "headers"), False)

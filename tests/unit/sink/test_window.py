@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.slices import encoded, slices
 
-from spark_stomp.arrow import RECEIPT_BASE
+from spark_stomp.sink.slices import RECEIPT_BASE
 from spark_stomp.sink.window import Piece, Window
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_stomp.arrow import EncodedSlice, receipt_id, receipt_number
+from spark_stomp.sink.slices import EncodedSlice, receipt_id, receipt_number
 
 FRAMES = [b"SEND\ndestination:/queue/%d\nreceipt:x\n\nbody %d\0" % (n, n) for n in range(3)]
 SLICE = EncodedSlice(memoryview(b"".join(FRAMES)), np.cumsum([len(frame) for frame in FRAMES]), 7)

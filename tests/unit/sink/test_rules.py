@@ -18,8 +18,9 @@ from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import RowTooLarge, RowUnencodable, SinkRowError, UnsupportedError
 from spark_stomp.protocol import Frame, FrameDecoder
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink import encoding
-from spark_stomp.sink.encoding import row_encoder
+from spark_stomp.sink import encoder
+from spark_stomp.sink.encoder import row_encoder
+from spark_stomp.sink.rules import send_rules
 
 BROKERS = ["activemq", "artemis", "rabbitmq", "devbroker", "generic"]
 
@@ -170,12 +171,12 @@ class TestValuesThatABrokerEndsTheConnectionFor:
         )
         options = sink_options("stomp://broker", destination="/queue/a")
         columns = SinkColumns(("body", "headers"), False)
-        encoder = row_encoder(options, columns, "1.0", dialect_named(broker))
+        rows = row_encoder(options, columns, "1.0", dialect_named(broker))
         if takes:
-            assert sum(len(part) for part in encoder.slices(batch)) == 1
+            assert sum(len(part) for part in rows.slices(batch)) == 1
         else:
             with pytest.raises(RowUnencodable, match="a backslash"):
-                list(encoder.slices(batch))
+                list(rows.slices(batch))
 
     @pytest.mark.rule("S.9")
     @pytest.mark.parametrize("broker", BROKERS)
@@ -283,7 +284,7 @@ def test_artemis_says_what_the_destination_is_and_not_what_an_earlier_one_was() 
 
 @pytest.fixture
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_said", set())
+    monkeypatch.setattr(encoder, "_warned", set())
 
 
 @pytest.mark.usefixtures("nothing_said")
@@ -313,8 +314,8 @@ class TestWarnings:
         with caplog.at_level(logging.WARNING):
             for _ in range(2):
                 columns = SinkColumns(("body", "destination"), False)
-                encoder = row_encoder(options, columns, "1.2", dialect_named("rabbitmq"))
-                sent = sum(len(part) for part in encoder.slices(batch))
+                rows = row_encoder(options, columns, "1.2", dialect_named("rabbitmq"))
+                sent = sum(len(part) for part in rows.slices(batch))
         assert sent == 6
         said = [record.getMessage().partition(" is a topic") for record in caplog.records]
         named = [line.rpartition(" ")[2] for line, topic, _ in said if topic]
@@ -340,10 +341,8 @@ class TestWarnings:
         assert "/topic/b is a topic" in caplog.text
 
 
-def test_slices_are_bounded_however_large_the_window_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_are_bounded_however_large_the_window_is() -> None:
     """A column of frames has 32-bit offsets."""
-    bounds: list[int] = []
-    monkeypatch.setattr(encoding, "RowEncoder", lambda columns, rules, **_: bounds.append(rules.most_bytes))
     options = sink_options("stomp://broker", receiptWindowBytes="64g")
-    row_encoder(options, SinkColumns(("body",), False), "1.2", dialect_named("rabbitmq"))
-    assert bounds == [256 << 20]
+    rules = send_rules(options, SinkColumns(("body",), False), "1.2", dialect_named("rabbitmq"))
+    assert rules.most_bytes == 256 << 20

@@ -1,4 +1,4 @@
-"""Rows to frames: by columns and row by row they come out the same, whatever the rows are."""
+"""Rows to frames: a whole slice at once and row by row they come out the same, whatever the rows are."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.plain_rows import Cells, plain_frame
 
-from spark_stomp.arrow import RowEncoder, SendRules, TimeToLive
 from spark_stomp.errors import SinkRowError
 from spark_stomp.protocol import Limits
 from spark_stomp.protocol.send_headers import HeaderNames, ValueRule
 from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.columnar import SliceFrames
+from spark_stomp.sink.encoder import RowEncoder
+from spark_stomp.sink.rows import RowFrames, rows_of
+from spark_stomp.sink.rules import SendRules, TimeToLive
+from spark_stomp.sink.slices import receipt_id
 
 NOW = 1_700_000_000.25
 LIMITS = Limits(max_header_line=60, max_headers=12, max_body=40, max_frame=400)
@@ -90,6 +92,7 @@ def rules(draw: st.DrawFn) -> SendRules:
             frozenset({"kind"}),
         ),
         values=draw(st.sampled_from([(), VALUES])),
+        on_error="drop",
         text=draw(st.booleans()),
         limits=draw(st.sampled_from([Limits(), LIMITS])),
         most_messages=draw(st.integers(1, 6)),
@@ -112,16 +115,9 @@ def column(kind: pa.DataType, values: list[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(ends)], children=[entries])
 
 
-def batch_of(rows: list[Cells]) -> pa.RecordBatch:
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     arrays = {name: column(kind, [row[name] for row in rows]) for name, (kind, _) in CELLS.items()}
     return pa.record_batch(arrays)
-
-
-def encode(rows: list[Cells], rules: SendRules) -> list[bytes]:
-    """All frames; the first and the last row of the batch are cut off, so that no column begins at 0."""
-    batch = batch_of([rows[0], *rows, rows[0]]).slice(1, len(rows))
-    encoder = RowEncoder(SinkColumns(tuple(CELLS), False), rules, lambda: NOW)
-    return [bytes(part.frames(n, n + 1)) for part in encoder.slices(batch) for n in range(len(part))]
 
 
 rows_of_cells = st.lists(
@@ -129,17 +125,37 @@ rows_of_cells = st.lists(
 )
 
 
-@given(rows_of_cells, rules())
-def test_every_row_that_can_be_sent_is_sent_as_it_is_row_by_row(rows: list[Cells], rules: SendRules) -> None:
-    good = [row for row in rows if isinstance(plain_frame(row, rules, 0, NOW), bytes)]
-    if good:
-        assert encode(good, rules) == [plain_frame(row, rules, n, NOW) for n, row in enumerate(good)]
+def one_by_one(cells: dict[str, pa.Array], rules: SendRules) -> list[bytes] | None:
+    """The frames of the rows; None if one of them cannot be sent."""
+    single = RowFrames(rules)
+    try:
+        return [
+            single.frame(row, receipt_id(number), NOW) for number, row in enumerate(rows_of(cells, rules))
+        ]
+    except SinkRowError:
+        return None
 
 
 @given(rows_of_cells, rules())
-def test_every_other_row_is_refused(rows: list[Cells], rules: SendRules) -> None:
-    for row in rows:
-        expected = plain_frame(row, rules, 0, NOW)
-        if not isinstance(expected, bytes):
-            with pytest.raises(SinkRowError):
-                encode([row], rules)
+def test_a_slice_has_the_frames_of_its_rows_or_none_if_one_is_refused(
+    rows: list[dict[str, Any]], rules: SendRules
+) -> None:
+    """The first and the last row of the batch are cut off, so that no column begins at 0."""
+    batch = batch_of([rows[0], *rows, rows[0]]).slice(1, len(rows))
+    cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+    whole = SliceFrames(rules).frames(cells, 0, NOW)
+    assert (None if whole is None else whole.to_pylist()) == one_by_one(cells, rules)
+
+
+@given(rows_of_cells, rules())
+def test_every_other_row_of_a_slice_is_sent(rows: list[dict[str, Any]], rules: SendRules) -> None:
+    batch = batch_of(rows)
+    cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+    alone = [
+        one_by_one({name: column.slice(at, 1) for name, column in cells.items()}, rules)
+        for at in range(len(rows))
+    ]
+    encoder = RowEncoder(SinkColumns(tuple(CELLS), False), rules, lambda: NOW)
+    parts = list(encoder.slices(batch))
+    assert sum(map(len, parts)) == len(rows) - alone.count(None)
+    assert sum(part.dropped for part in parts) == alone.count(None)

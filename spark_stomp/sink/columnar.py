@@ -1,0 +1,257 @@
+"""The SEND frames of a whole slice of rows at once, or of none of it.
+
+The frames are one join of a few columns: the destinations, the values of each header that columns or options
+set, the lines of the column ``headers``, the receipts, the lengths and the bodies. There is no Python object
+for a cell. If anything in the slice is out of the ordinary, nothing is said of it here: then
+:mod:`spark_stomp.sink.rows` goes through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_stomp.arrow.columns import Flags, Ints, escape, lengths, text_of
+from spark_stomp.protocol import escape as escape_text
+from spark_stomp.protocol.grammar import grammar_of
+from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
+from spark_stomp.sink.rows import BLANKS, LONGEST_TTL, OWN_HEADERS
+from spark_stomp.sink.rules import SendRules
+from spark_stomp.sink.slices import RECEIPT_BASE, RECEIPT_PREFIX
+
+Cells: TypeAlias = Mapping[str, pa.Array]
+# A part of all frames of a slice: the same bytes in each, or a binary column without nulls.
+Piece: TypeAlias = bytes | pa.Array
+
+# The join of a slice has 32-bit offsets.
+_LARGEST_BODY = 1 << 30
+
+
+class _NotPlain(Exception):
+    """Something in the slice wants a closer look."""
+
+
+class SliceFrames:
+    """Makes the frames of slices."""
+
+    def __init__(self, rules: SendRules) -> None:
+        grammar = grammar_of(rules.version)
+        escapes = {} if "SEND" in grammar.raw else grammar.escapes
+        self._rules = rules
+        self._escaped = "".join(escapes).encode()
+        needed = b"\0\r\n\\" if rules.unescaped else b"\0\r\n"
+        self._forbidden = bytes(octet for octet in needed if octet not in self._escaped)
+
+    def frames(self, cells: Cells, first: int, now: float) -> pa.Array | None:
+        """The frames as a binary column, or None.
+
+        Args:
+            cells: the columns of the slice, by name.
+            first: the number of the first frame's receipt.
+            now: seconds since the epoch.
+        """
+        try:
+            return self._frames(cells, first, now)
+        except _NotPlain:
+            return None
+
+    def _frames(self, cells: Cells, first: int, now: float) -> pa.Array:
+        rules, limits = self._rules, self._rules.limits
+        body = self._body(cells["body"])
+        rows = len(body)
+        destination, to_queues = self._destination(cells, rows)
+        own = self._own_values(cells, now)
+        taken = {name: values.is_valid().to_numpy(zero_copy_only=False) for name, values in own.items()}
+        lines, counts = self._entries(cells, taken, rows)
+        pieces: list[Piece] = [b"SEND\ndestination:", destination]
+        counts += OWN_HEADERS
+        always = rules.defaults(now, to_queue=False)
+        for name, value in rules.defaults(now, to_queue=True).items():
+            left = ~taken[name] if name in taken else np.ones(rows, bool)
+            if name not in always:
+                left &= to_queues
+            pieces += self._default(name, value, left)
+            counts += left
+        for name, values in own.items():
+            pieces += self._own(name, values)
+            counts += values.is_valid().to_numpy(zero_copy_only=False)
+        _require(counts.max() <= limits.max_headers)
+        numbers = np.arange(first, first + rows) + RECEIPT_BASE
+        pieces += [*lines, b"\nreceipt:" + RECEIPT_PREFIX.encode(), _decimal(numbers)]
+        if not rules.text:
+            pieces += [b"\ncontent-length:", _decimal(lengths(body))]
+        frames = _joined([*pieces, b"\n\n", body, b"\0"])
+        _require(lengths(frames).max() <= limits.max_frame)
+        return frames
+
+    def _body(self, column: pa.Array) -> pa.Array:
+        body = as_binary(column)
+        _require(not body.null_count)
+        if self._rules.text or is_string(column.type):
+            text = _utf8(body)
+            _require(not (self._rules.text and b"\0" in text))
+        _require(lengths(body).max() <= min(self._rules.limits.max_body, _LARGEST_BODY))
+        return body
+
+    def _destination(self, cells: Cells, rows: int) -> tuple[Piece, Flags]:
+        """Where the rows go, escaped, and which of them go to queues."""
+        rules = self._rules
+        if rules.destination is not None:
+            (same,) = self._wire("destination", pa.array([rules.destination.encode()])).to_pylist()
+            return same, np.full(rows, rules.is_queue(rules.destination))
+        _require("destination" in cells)
+        column = as_binary(cells["destination"])
+        _require(not column.null_count and lengths(column).min() > 0)
+        to_queues = np.zeros(rows, bool)
+        for prefix in rules.queue_prefixes if rules.queue_headers else ():
+            to_queues |= pc.starts_with(column, pattern=prefix).to_numpy(zero_copy_only=False)
+        return self._wire("destination", column), to_queues
+
+    def _own_values(self, cells: Cells, now: float) -> dict[str, pa.Array]:
+        """What columns of their own say, by header."""
+        rules, own = self._rules, {}
+        for column, header in rules.columns:
+            if column in cells:
+                own[header] = header_text(cells[column])
+                _require(own[header].null_count == cells[column].null_count)
+        if rules.ttl is not None and "ttl" in cells:
+            left = cells["ttl"].cast(pa.int64())
+            bounds = pc.min_max(left).as_py()
+            _require(bounds["min"] is None or (bounds["min"] > 0 and bounds["max"] <= LONGEST_TTL))
+            _require(rules.ttl.header not in own)
+            own[rules.ttl.header] = as_binary(pc.add(left, rules.ttl.after(now)).cast(pa.string()))
+        if rules.dedup_key:
+            ids = row_ids([cells[key] for key in rules.dedup_key])
+            _require(None not in ids and rules.dedup_header not in own)
+            own[rules.dedup_header] = as_binary(pa.array(ids, pa.string()))
+        return own
+
+    def _entries(self, cells: Cells, taken: dict[str, Flags], rows: int) -> tuple[list[Piece], Ints]:
+        """The lines of the column ``headers``, and how many each row has.
+
+        ``taken`` is which rows have a header already, by its name; entries that are such headers are added.
+        """
+        entries = Entries.of(cells["headers"]) if "headers" in cells else None
+        if entries is None or not len(entries.names):
+            return [], np.zeros(rows, np.int64)
+        names, codes = _distinct(entries, rows)
+        keep = np.ones(len(codes), bool)
+        for code, name in enumerate(map(self._name, names.to_pylist())):
+            if name is None:
+                keep &= codes != code
+            elif name in self._rules.fields:
+                chosen = codes == code
+                if name in taken:
+                    keep &= ~(chosen & taken[name][entries.rows])
+                self._check_value(name, entries.values.filter(pa.array(chosen & keep)))
+                taken.setdefault(name, np.zeros(rows, bool))[entries.rows[chosen]] = True
+        return self._lines(entries.where(keep), rows)
+
+    def _lines(self, entries: Entries, rows: int) -> tuple[list[Piece], Ints]:
+        counts = np.bincount(entries.rows, minlength=rows)
+        if not len(entries.names):
+            return [], counts
+        self._check_text(entries.values)
+        parts = (escape(part, self._escaped) for part in (entries.names, entries.values))
+        lines = pc.binary_join_element_wise(*parts, b":")
+        _require(lengths(lines).max() <= self._rules.limits.max_header_line)
+        offsets = np.zeros(rows + 1, np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), lines), b"\n")
+        lead = b"\n" if counts.all() else pc.if_else(pa.array(counts > 0), b"\n", b"")
+        return [lead, joined], counts
+
+    def _name(self, octets: bytes) -> str | None:
+        """The name of an entry; None if it is left out."""
+        name = octets.decode(errors="surrogateescape")
+        if self._rules.is_left_out(name):
+            return None
+        _require(name != "" and name == name.strip(BLANKS) == octets.decode(errors="ignore"))
+        _require(not any(octet in octets for octet in self._forbidden))
+        _require(":" not in name or b":" in self._escaped)
+        return name
+
+    def _default(self, name: str, value: str, left: Flags) -> list[Piece]:
+        """What the options say, for the rows that leave it to them."""
+        line = self._head(name) + escape_text(value, self._rules.version).encode()
+        _require(len(line) - 1 <= self._rules.limits.max_header_line)
+        if left.all():
+            return [line]
+        return [pc.if_else(pa.array(left), line, b"")] if left.any() else []
+
+    def _own(self, name: str, values: pa.Array) -> list[Piece]:
+        self._check_value(name, values)
+        wire = self._wire(name, values)
+        if not wire.null_count:
+            return [self._head(name), wire]
+        return [pc.binary_join_element_wise(self._head(name), wire, b"").fill_null(b"")]
+
+    def _head(self, name: str) -> bytes:
+        return b"\n" + escape_text(name, self._rules.version).encode() + b":"
+
+    def _wire(self, name: str, values: pa.Array) -> pa.Array:
+        """The values of a header, escaped; nulls stay."""
+        self._check_text(values)
+        wire = escape(values, self._escaped)
+        _require(lengths(wire).max() + len(self._head(name)) - 1 <= self._rules.limits.max_header_line)
+        return wire
+
+    def _check_text(self, octets: pa.Array) -> None:
+        text = _utf8(octets)
+        _require(not any(octet in text for octet in self._forbidden))
+
+    def _check_value(self, name: str, values: pa.Array) -> None:
+        for rule in self._rules.values:
+            if rule.header == name:
+                # Most rows say the same, and a regular expression costs more than to find that out.
+                _require(all(map(rule.allows, values.unique().drop_null().to_pylist())))
+
+
+def _require(plain: bool | np.bool_) -> None:
+    if not plain:
+        raise _NotPlain
+
+
+def _utf8(octets: pa.Array) -> bytes:
+    """All of the text, without gaps."""
+    text = text_of(octets)[0].tobytes()
+    if not text.isascii():
+        strings = pa.Array.from_buffers(pa.string(), len(octets), octets.buffers(), offset=octets.offset)
+        try:
+            strings.validate(full=True)
+        except pa.ArrowInvalid:
+            raise _NotPlain from None
+    return text
+
+
+def _distinct(entries: Entries, rows: int) -> tuple[pa.Array, Ints]:
+    """The names, and for each entry which one it has."""
+    each, rest = divmod(len(entries.names), rows)
+    text, offsets = text_of(entries.names)
+    if not rest and np.array_equal(offsets[each:], offsets[:-each] + offsets[each]):
+        # Each entry is as long as the one above it: then rows of text are compared as they lie in memory.
+        width = int(offsets[each])
+        if (text.reshape(rows, width) == text[:width]).all():
+            _require(len(entries.names.slice(0, each).unique()) == each)
+            return entries.names.slice(0, each), np.tile(np.arange(each), rows)
+    coded = entries.names.dictionary_encode()
+    return coded.dictionary, coded.indices.to_numpy()
+
+
+def _decimal(numbers: Ints) -> pa.Array:
+    return as_binary(pa.array(numbers).cast(pa.string()))
+
+
+def _joined(pieces: list[Piece]) -> pa.Array:
+    """The frames, each made of its part of every piece."""
+    parts: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, bytes) and parts and isinstance(parts[-1], bytes):
+            parts[-1] += piece
+        else:
+            parts.append(piece)
+    return pc.binary_join_element_wise(*parts, b"")

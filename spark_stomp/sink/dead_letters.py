@@ -1,0 +1,89 @@
+"""A row that cannot be sent, as a message to the dead letter destination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from spark_stomp.errors import RowTooLarge, SinkRowError
+from spark_stomp.quoting import shown
+from spark_stomp.sink.rows import OWN_HEADERS, Row, RowFrames
+from spark_stomp.sink.rules import SendRules
+
+REASON = "dead-letter-reason"
+FROM = "dead-letter-from"
+
+# A dead letter is to be kept, whatever is said of how long its message, or its queue, lives.
+_EXPIRY = frozenset({"expires", "expiration"})
+# What options may tell the broker of it all the same: these take nothing from it.
+_KEEPING = frozenset({"persistent", "x-queue-type"})
+_LASTING = frozenset({("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")})
+# What the row says is for the message that was meant, and only the connector says why it is here.
+_NOT_ITS_OWN = _EXPIRY | {"persistent", "priority", REASON, FROM}
+# Headers besides those of the row: those of every frame, the two above and the id.
+_OWN_HEADERS = OWN_HEADERS + 3
+
+
+class DeadLetters:
+    """Makes dead letters; ``frames`` says what a frame can carry."""
+
+    def __init__(self, rules: SendRules, frames: RowFrames) -> None:
+        self._rules = rules
+        self._frames = frames
+
+    def frame(self, row: Row, problem: SinkRowError, receipt: str) -> bytes:
+        """The frame of a row, which has its body as far as it has one, and those headers that a frame can
+        carry.
+
+        Raises:
+            SinkRowError: it is too large for a frame, too.
+        """
+        rules, limits = self._rules, self._rules.limits
+        body = row.body or b""
+        headers = self._of_options()
+        for name, value in self._of_row(row):
+            if len(headers) < limits.max_headers - _OWN_HEADERS and self._carried(name, value):
+                headers[name] = value
+        target = rules.destination or (row.destination or b"").decode(errors="surrogateescape")
+        if target:
+            headers[FROM] = target if self._carried(FROM, target) else shown(target)
+        if row.key is not None:
+            headers[rules.dedup_header] = row.key
+        headers[REASON] = shown(str(problem), 1000)
+        own = [*headers.items(), ("receipt", receipt), ("content-length", str(len(body)))]
+        encoded = self._frames.encoded([("destination", rules.dead_letter)], own, body)
+        if len(body) > limits.max_body or len(encoded) > limits.max_frame:
+            raise RowTooLarge(f"with {len(encoded)} bytes it is too large for a dead letter, too")
+        return encoded
+
+    def _of_options(self) -> dict[str, str]:
+        """What ``sendHeaders`` says that does not take the dead letter away."""
+        rules = self._rules
+        needed = rules.queue_headers if rules.is_queue(rules.dead_letter) else ()
+        given = dict(needed) | dict(rules.headers)
+        always = {name for name, _ in rules.queue_headers} | _KEEPING
+        return {
+            name: value
+            for name, value in given.items()
+            if name in always or (name, value) in _LASTING or not (name in _EXPIRY or rules.is_left_out(name))
+        }
+
+    def _of_row(self, row: Row) -> Iterator[tuple[str, str]]:
+        for name, value in reversed(row.entries):  # of repeated ones the first counts
+            with suppress(SinkRowError):
+                entry = self._frames.entry(name, value)
+                if entry is not None and entry[0] not in _NOT_ITS_OWN:
+                    yield entry
+        for header, octets in row.columns.items():
+            if header not in _NOT_ITS_OWN and not self._rules.is_left_out(header):
+                with suppress(SinkRowError):
+                    yield header, self._frames.column(header, octets)
+
+    def _carried(self, name: str, value: str) -> bool:
+        """Whether a frame can carry this header, and the broker takes it."""
+        try:
+            self._frames.check_value(name, value)
+            self._frames.encoded([(name, value)], [], b"")
+        except SinkRowError:
+            return False
+        return True

@@ -1,0 +1,182 @@
+"""Rows of a DataFrame to slices of SEND frames: as a whole if all is plain, else row by row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from spark_stomp.arrow.columns import text_of
+from spark_stomp.brokers import Dialect
+from spark_stomp.errors import SinkRowError
+from spark_stomp.logs import get_log
+from spark_stomp.options import SinkOptions
+from spark_stomp.protocol import Frame, encode_frame
+from spark_stomp.quoting import quoted
+from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.cells import as_binary
+from spark_stomp.sink.columnar import SliceFrames
+from spark_stomp.sink.dead_letters import DeadLetters
+from spark_stomp.sink.rows import Row, RowFrames, rows_of
+from spark_stomp.sink.rules import SendRules, send_rules
+from spark_stomp.sink.slices import EncodedSlice, receipt_id
+
+log = get_log(__name__)
+
+# Destinations that were warned of in this process, so many at most; workers run many tasks.
+_MOST_WARNED = 20
+_warned: set[str] = set()
+# What a frame has besides the cells of its row, about.
+_FRAME_OVERHEAD = 100
+
+
+class RowEncoder:
+    """Encodes the rows of one task, slice by slice; rows and receipts are numbered over all of its batches.
+
+    Args:
+        columns: those of every batch.
+        clock: seconds since the epoch.
+        on_topics: called for each slice that is sent to topics of its rows, with these, once each.
+
+    Raises:
+        FrameEncodeError: the version cannot carry what the options say.
+    """
+
+    def __init__(
+        self,
+        columns: SinkColumns,
+        rules: SendRules,
+        clock: Callable[[], float] = time.time,
+        on_topics: Callable[[list[str]], object] = lambda _: None,
+    ) -> None:
+        self._columns = columns
+        self._rules = rules
+        self._clock = clock
+        self._on_topics = on_topics
+        same = (("destination", rules.destination or "/"), *rules.headers, *rules.queue_headers)
+        names = tuple((name, "") for name in sorted(rules.fields))
+        encode_frame(Frame("SEND", same + names), rules.version)
+        self._whole = SliceFrames(rules)
+        self._single = RowFrames(rules)
+        self._dead_letters = DeadLetters(rules, self._single)
+        self._rows = 0
+        self._receipts = 0
+        self._warned = False
+
+    def slices(self, batch: pa.RecordBatch) -> Iterator[EncodedSlice]:
+        """The frames of a batch, at least one row a slice.
+
+        Raises:
+            SinkRowError: a row that cannot be sent, and ``on_error`` is "fail"; or its dead letter cannot be
+                sent either. Of its slice nothing was returned.
+        """
+        for part in self._parts(batch):
+            encoded = self._encoded(part)
+            self._rows += part.num_rows
+            self._receipts += len(encoded)
+            yield encoded
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, self._rules.most_messages)
+            while part.num_rows > 1 and _size(part) > self._rules.most_bytes:
+                part = part.slice(0, part.num_rows // 2)
+            yield part
+            start += part.num_rows
+
+    def _encoded(self, batch: pa.RecordBatch) -> EncodedSlice:
+        cells = dict(zip(self._columns.columns, batch.columns, strict=True))
+        now = self._clock()
+        frames = self._whole.frames(cells, self._receipts, now)
+        if frames is None:
+            return self._row_by_row(cells, now)
+        if self._rules.destination is None:
+            self._report_topics(as_binary(cells["destination"]).unique().to_pylist())
+        octets, ends = text_of(frames)
+        return EncodedSlice(octets.data, ends[1:].astype(np.int64), self._receipts)
+
+    def _row_by_row(self, cells: Mapping[str, pa.Array], now: float) -> EncodedSlice:
+        frames: list[bytes] = []
+        destinations: dict[bytes | None, None] = {}
+        dropped = dead_lettered = 0
+        for number, row in enumerate(rows_of(cells, self._rules), self._rows):
+            receipt = receipt_id(self._receipts + len(frames))
+            try:
+                frames.append(self._single.frame(row, receipt, now))
+                destinations[row.destination] = None
+            except SinkRowError as problem:
+                self._refuse(row, number, problem)
+                if self._rules.on_error == "drop":
+                    dropped += 1
+                else:
+                    frames.append(self._dead_letter(row, number, problem, receipt))
+                    dead_lettered += 1
+        if self._rules.destination is None:
+            self._report_topics(destinations)
+        ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
+        data = memoryview(b"".join(frames))
+        return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered)
+
+    def _refuse(self, row: Row, number: int, problem: SinkRowError) -> None:
+        """Raise the error of a row that cannot be sent, or log the first one of the task."""
+        what = self._place(row, number, problem.message)
+        if self._rules.on_error == "fail":
+            raise type(problem)(what) from None
+        if not self._warned:
+            fate = "is dropped" if self._rules.on_error == "drop" else f"goes to {self._rules.dead_letter}"
+            log.warning("[%s] %s; it %s, and so do others like it", problem.code, what, fate)
+            self._warned = True
+
+    def _dead_letter(self, row: Row, number: int, problem: SinkRowError, receipt: str) -> bytes:
+        try:
+            return self._dead_letters.frame(row, problem, receipt)
+        except SinkRowError as error:
+            why = f"{problem.message}; and not to deadLetterDestination: {error.message}"
+            raise type(problem)(self._place(row, number, why)) from error
+
+    def _place(self, row: Row, number: int, why: str) -> str:
+        destination = self._rules.destination
+        if destination is None and row.destination is not None:
+            destination = row.destination.decode(errors="backslashreplace")
+        return (
+            f"row {number} of its partition (counted from 0; destination {quoted(destination)}) cannot be "
+            f"sent: {why}"
+        )
+
+    def _report_topics(self, destinations: Iterable[bytes | None]) -> None:
+        prefixes = tuple(prefix.encode() for prefix in self._rules.topic_prefixes)
+        topics = [one.decode() for one in destinations if one is not None and one.startswith(prefixes)]
+        if topics:
+            self._on_topics(topics)
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    """About how many bytes the frames of a slice have."""
+    size: int = batch.nbytes + _FRAME_OVERHEAD * batch.num_rows
+    return size
+
+
+def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialect: Dialect) -> RowEncoder:
+    """The encoder of one task; ``version`` is that of its connection.
+
+    Raises:
+        UnsupportedError: this broker cannot do what the options or columns ask for.
+        FrameEncodeError: this version cannot carry what the options say.
+    """
+    rules = send_rules(options, columns, version, dialect)
+    given = (rules.destination, rules.dead_letter)
+    _warn_of_topics(filter(None, given), dialect)
+    return RowEncoder(columns, rules, on_topics=lambda topics: _warn_of_topics(topics, dialect))
+
+
+def _warn_of_topics(destinations: Iterable[str], dialect: Dialect) -> None:
+    """Say of which destinations messages may be lost although they are confirmed."""
+    for destination in destinations:
+        if destination in _warned or len(_warned) == _MOST_WARNED:
+            continue
+        if (line := dialect.unrouted(destination)) is not None:
+            _warned.add(destination)
+            log.warning("%s", line)

@@ -1,0 +1,204 @@
+"""Rows of a DataFrame to SEND frames, one by one: what is right, and why a row cannot be sent.
+
+:mod:`spark_stomp.sink.columnar` makes the same frames of whole slices in which nothing is wrong, many times
+as fast; a property test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from spark_stomp.errors import (
+    FrameEncodeError,
+    RowNotText,
+    RowTooLarge,
+    RowUnencodable,
+    RowWithoutKey,
+    SinkRowError,
+)
+from spark_stomp.protocol import Frame, encode_frame
+from spark_stomp.quoting import quoted
+from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
+from spark_stomp.sink.rules import SendRules
+
+# In milliseconds; it can be added to any time without an overflow.
+LONGEST_TTL = 1 << 62
+# Headers of every frame: destination, receipt and content-length.
+OWN_HEADERS = 3
+
+# Some brokers cut them off.
+BLANKS = " \t"
+
+
+class Row(NamedTuple):
+    """The cells of a row. Text is bytes, which may not be UTF-8.
+
+    Attributes
+    ----------
+    is_text : the body is a string, or goes out as a text message.
+    entries : of the column ``headers``; a null value leaves its header as it was, so it is no entry.
+    columns : by the header's name, what columns of their own say; None if that has no text.
+    key : the digest of ``dedupKey``; None if all of its columns are null, or there are none.
+    """
+
+    body: bytes | None
+    is_text: bool
+    destination: bytes | None
+    entries: list[tuple[bytes, bytes]]
+    columns: dict[str, bytes | None]
+    ttl: int | None
+    key: str | None
+
+
+def rows_of(cells: Mapping[str, pa.Array], rules: SendRules) -> Iterator[Row]:
+    """The rows of a slice, of which these are the columns by name."""
+    bodies = cells["body"]
+    is_text = rules.text or is_string(bodies.type)
+    absent = [None] * len(bodies)
+    destinations = as_binary(cells["destination"]).to_pylist() if "destination" in cells else absent
+    entries: list[list[tuple[bytes, bytes]]] = [[] for _ in absent]
+    if "headers" in cells:
+        names, values, rows = Entries.of(cells["headers"])
+        for name, value, at in zip(names.to_pylist(), values.to_pylist(), rows.tolist(), strict=True):
+            entries[at].append((name, value))
+    ttls = cells["ttl"].cast(pa.int64()).to_pylist() if "ttl" in cells else absent
+    keys = row_ids([cells[name] for name in rules.dedup_key]) if rules.dedup_key else absent
+    texts = {
+        header: (header_text(cells[column]).to_pylist(), cells[column].is_valid().to_pylist())
+        for column, header in rules.columns
+        if column in cells
+    }
+    for at, body in enumerate(as_binary(bodies).to_pylist()):
+        columns = {header: text[at] for header, (text, given) in texts.items() if given[at]}
+        yield Row(body, is_text, destinations[at], entries[at], columns, ttls[at], keys[at])
+
+
+class RowFrames:
+    """Makes the frames of rows. Its methods raise SinkRowError, which says what is wrong with the row."""
+
+    def __init__(self, rules: SendRules) -> None:
+        self._rules = rules
+
+    def frame(self, row: Row, receipt: str, now: float) -> bytes:
+        """The frame of a row; ``now`` in seconds since the epoch."""
+        body, destination = self._body(row), self._destination(row)
+        headers = [("destination", destination), *self._headers(row, destination, now)]
+        count, most = len(headers) + OWN_HEADERS - 1, self._rules.limits.max_headers
+        if count > most:
+            raise RowTooLarge(f"it has {count} headers; maxHeaders lets {most} through")
+        own = [("receipt", receipt)]
+        if not self._rules.text:
+            own.append(("content-length", str(len(body))))
+        frame = self.encoded(headers, own, body)
+        _check_size("frame", frame, self._rules.limits.max_frame)
+        return frame
+
+    def encoded(self, headers: list[tuple[str, str]], own: list[tuple[str, str]], body: bytes) -> bytes:
+        """A frame of a row's headers and those of the connector, of which only the row's are checked."""
+        rules, most = self._rules, self._rules.limits.max_header_line
+        try:
+            frame = encode_frame(Frame("SEND", (*headers, *own), body), rules.version)
+        except FrameEncodeError as error:
+            raise RowUnencodable(error.message) from None
+        lines = frame.split(b"\n", len(headers) + 1)[1:-1]
+        for (name, _), line in zip(headers, lines, strict=True):
+            if rules.unescaped and b"\\" in line:
+                raise RowUnencodable(
+                    f"the header {quoted(name, 40)} holds a backslash, which this version of STOMP cannot "
+                    "carry to this broker"
+                )
+            if len(line) > most:
+                raise RowTooLarge(
+                    f"the header {quoted(name, 40)} has {len(line)} bytes; maxHeaderLineBytes, or this "
+                    f"broker, lets {most} through"
+                )
+        return frame
+
+    def entry(self, name: bytes, value: bytes, given: Container[str] = frozenset()) -> tuple[str, str] | None:
+        """An entry of the column ``headers``; None if it is left out, or a column has ``given`` it."""
+        text = name.decode(errors="surrogateescape")
+        if self._rules.is_left_out(text):
+            return None
+        text = _text("a header name", name)
+        if not text:
+            raise SinkRowError("a header has no name")
+        if text != text.strip(BLANKS):
+            raise RowUnencodable(
+                f"the header name {quoted(text, 40)} begins or ends with a blank, which some brokers cut off"
+            )
+        if text in given:
+            return None
+        return text, _text(f"the header {quoted(text, 40)}", value)
+
+    def column(self, name: str, octets: bytes | None) -> str:
+        """What a column of its own says of the header ``name``."""
+        if octets is None:
+            raise SinkRowError(f"its {name} is not within the years 1 to 9999")
+        return _text(f"the header {quoted(name, 40)}", octets)
+
+    def check_value(self, name: str, value: str) -> None:
+        """Refuse what the broker would not take in this header."""
+        for rule in self._rules.values:
+            if rule.header == name and not rule.allows(value.encode()):
+                raise SinkRowError(f"its {name} is {quoted(value, 40)}, and must {rule.says}")
+
+    def _body(self, row: Row) -> bytes:
+        if row.body is None:
+            raise SinkRowError("its body is null")
+        if row.is_text:
+            _text("its body", row.body)
+        if self._rules.text and b"\0" in row.body:
+            raise RowUnencodable("its body has a NUL, which ends a text message; see messageType")
+        _check_size("body", row.body, self._rules.limits.max_body)
+        return row.body
+
+    def _destination(self, row: Row) -> str:
+        if self._rules.destination is not None:
+            return self._rules.destination
+        if not row.destination:
+            raise SinkRowError("it has no destination: set the option `destination`, or the column")
+        return _text("its destination", row.destination)
+
+    def _headers(self, row: Row, destination: str, now: float) -> list[tuple[str, str]]:
+        """What the options say and the row does not; the columns of their own; the entries that are left."""
+        own = self._own_values(row, now)
+        entries = [entry for pair in row.entries if (entry := self.entry(*pair, own)) is not None]
+        for header in (*own.items(), *entries):
+            self.check_value(*header)
+        defaults = self._rules.defaults(now, to_queue=self._rules.is_queue(destination))
+        for name in (*own, *(name for name, _ in entries)):
+            defaults.pop(name, None)
+        return [*defaults.items(), *own.items(), *entries]
+
+    def _own_values(self, row: Row, now: float) -> dict[str, str]:
+        """What columns of their own say, by header."""
+        rules = self._rules
+        values = {name: self.column(name, octets) for name, octets in row.columns.items()}
+        if rules.ttl is not None and row.ttl is not None:
+            if not 0 < row.ttl <= LONGEST_TTL:
+                raise SinkRowError(
+                    f"its ttl is {row.ttl} ms, and must be more than 0 and at most {LONGEST_TTL}"
+                )
+            values[rules.ttl.header] = str(rules.ttl.after(now) + row.ttl)
+        if rules.dedup_key:
+            if row.key is None:
+                raise RowWithoutKey("all columns of dedupKey are null, so nothing identifies it")
+            values[rules.dedup_header] = row.key
+        return values
+
+
+def _text(what: str, octets: bytes) -> str:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        raise RowNotText(f"{what} is not valid UTF-8") from None
+
+
+def _check_size(what: str, octets: bytes, most: int) -> None:
+    if len(octets) > most:
+        raise RowTooLarge(
+            f"its {what} has {len(octets)} bytes; max{what.capitalize()}Bytes lets {most} through"
+        )
