@@ -15,6 +15,8 @@ from spark_stomp.arrow.columns import Flags, Ints
 # 0001-01-01 and 10000-01-01, in days since the epoch. Arrow has no text for all years of Spark.
 _DAYS_WITH_TEXT = (-719_162, 2_932_897)
 _DIGEST_BYTES = 16
+# In the key of a row: no value looks like it.
+_NULL = b"-"
 
 
 def as_binary(strings: pa.Array) -> pa.Array:
@@ -84,13 +86,9 @@ def row_ids(columns: Sequence[pa.Array]) -> list[str | None]:
     null differs from every text. The text of a number does not depend on its type. This must not
     change: an upgrade would give rows that are sent again other ids.
     """
-    missing = np.logical_and.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
     keys = pc.binary_join_element_wise(*map(_marked, columns), b"").to_pylist()
-    blake = hashlib.blake2b
-    return [
-        None if without else blake(key, digest_size=_DIGEST_BYTES).hexdigest()
-        for key, without in zip(keys, missing.tolist(), strict=True)
-    ]
+    blake, without = hashlib.blake2b, _NULL * len(columns)
+    return [None if key == without else blake(key, digest_size=_DIGEST_BYTES).hexdigest() for key in keys]
 
 
 def _marked(column: pa.Array) -> pa.Array:
@@ -99,7 +97,7 @@ def _marked(column: pa.Array) -> pa.Array:
         column = column.cast(pa.int64())
     octets = _text(column)
     lengths = pc.binary_length(octets).cast(pa.string()).cast(pa.binary())
-    return pc.binary_join_element_wise(lengths, octets, b":").fill_null(b"-")
+    return pc.binary_join_element_wise(lengths, octets, b":").fill_null(_NULL)
 
 
 def _text(column: pa.Array) -> pa.Array:

@@ -82,8 +82,10 @@ class RowEncoder:
         start = 0
         while start < batch.num_rows:
             part = batch.slice(start, self._rules.most_messages)
-            while part.num_rows > 1 and _size(part) > self._rules.most_bytes:
-                part = part.slice(0, part.num_rows // 2)
+            while part.num_rows > 1 and (size := _size(part)) > self._rules.most_bytes:
+                # At least half: one large row says little of the others.
+                fitting = part.num_rows * self._rules.most_bytes // size
+                part = part.slice(0, max(fitting, part.num_rows // 2))
             yield part
             start += part.num_rows
 
