@@ -1,39 +1,29 @@
-"""Raw MESSAGE frames to Arrow record batches, each frame on the cheapest path that is right for it.
+"""Raw MESSAGE frames to Arrow record batches.
 
-1. Frames of one layout are read together (:mod:`spark_stomp.arrow.uniform`), for a few layouts.
-2. The rest is read as a mixture of layouts (:mod:`spark_stomp.arrow.mixed`).
-3. What this fast path cannot read takes the exact path, the frame decoder
-   (:mod:`spark_stomp.arrow.exact_path`).
-
-Both paths give the same rows. Malformed frames lie in batches of their own, which
-:mod:`spark_stomp.arrow.malformed` reads. :mod:`spark_stomp.arrow.columns` makes the columns.
+Frames of one layout are read together (:mod:`spark_stomp.arrow.uniform`), for several layouts. What this fast
+path does not read takes the exact path, the frame decoder (:mod:`spark_stomp.arrow.exact`), which also reads
+malformed frames: they lie in batches of their own. Both paths give the same rows.
+:mod:`spark_stomp.arrow.columns` makes the columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow import columns, heads
-from spark_stomp.arrow.columns import HeaderLines, Ints, Positions, gather
-from spark_stomp.arrow.exact_path import ExactHeaders, ExactPathRules, exact_frames
-from spark_stomp.arrow.malformed import MalformedRows
-from spark_stomp.arrow.mixed import mixed_headers
+from spark_stomp.arrow import columns
+from spark_stomp.arrow.columns import HeaderLines, Ints, gather
+from spark_stomp.arrow.exact import ExactHeaders, MalformedRows, exact_frames
+from spark_stomp.arrow.heads import Area, area_of
 from spark_stomp.arrow.text import Bodies, BodyText, OnError, body_text
-from spark_stomp.arrow.uniform import uniform_headers
+from spark_stomp.arrow.uniform import read_layouts
 from spark_stomp.errors import MalformedMessageError
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.schema import MALFORMED, Projection
-
-_MOST_LAYOUTS = 4
-"""So many layouts are read one after another before the rest is read as a mixture."""
-
-_WORTHWHILE = 0.2
-"""Reading by layout ends after one with a smaller share than this of the frames not yet read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +149,21 @@ class Headers(Protocol):
 
 @dataclass(frozen=True)
 class _Part:
-    """Some frames of a batch, read in one way; ``ends`` is where their header areas end in the batch."""
+    """Some frames of a batch, read in one way."""
 
     rows: Ints
     headers: Headers
-    ends: Ints
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The headers and bodies of all frames of a batch, in their order; the methods of :class:`Headers`."""
+    """The headers and bodies of all frames of a batch, in their order; the methods of :class:`Headers`.
 
-    _area: heads.Area
+    ``_ends`` is where their header areas end in the batch.
+    """
+
+    _area: Area
+    _ends: Ints
     _parts: Sequence[_Part]
     _order: Ints | None
 
@@ -186,10 +179,7 @@ class Rows:
 
     def bodies(self) -> pa.Array:
         """The bodies' bytes."""
-        ends = np.concatenate([part.ends for part in self._parts])
-        if self._order is not None:
-            ends = ends[self._order]
-        return gather(pa.binary(), self._area.buffer, ends, self._area.stops)
+        return gather(pa.binary(), self._area.buffer, self._ends, self._area.stops)
 
     def _in_order(self, lines_of: Callable[[_Part], HeaderLines]) -> HeaderLines:
         lines = [lines_of(part) for part in self._parts]
@@ -222,77 +212,17 @@ def _order(parts: Sequence[_Part]) -> Ints | None:
 
 def read_rows(batch: FrameBatch) -> Rows:
     """Read the headers of a batch of at least one frame."""
-    area, rules = heads.area_of(batch), ExactPathRules(batch.version)
-    parts = _in_place(area, rules) if heads.lf_scan_pays(area) else _copied_out(area, rules)
-    return Rows(area, parts, _order(parts))
-
-
-def _in_place(area: heads.Area, rules: ExactPathRules) -> list[_Part]:
-    """Read the header areas in the batch's own bytes."""
-    lf = heads.line_feeds(area.octets)
-    first = heads.first_feeds(area, lf)
-    parts = list(_by_layout(area, lf, first, rules))
-    rest = _rows_left(area, parts)
-    if rest.size:
-        ends = heads.ends_by_lf(area.subset(rest), lf, first[rest])
-        parts.extend(_as_mixture(area, rest, ends, rules))
-    return parts
-
-
-def _copied_out(area: heads.Area, rules: ExactPathRules) -> list[_Part]:
-    """Find the header areas and copy them side by side, then read the copy."""
-    ends = heads.ends_by_search(area)
-    plain = np.flatnonzero(ends != heads.NO_END)
+    area = area_of(batch)
+    ends = area.starts.copy()
     parts: list[_Part] = []
-    if plain.size:
-        compact = heads.compact(area.subset(plain), ends[plain])
-        lf = heads.line_feeds(compact.octets)
-        for part in _by_layout(compact, lf, heads.first_feeds(compact, lf), rules):
-            rows = plain[part.rows]
-            parts.append(_Part(rows, part.headers, ends[rows]))
-    rest = _rows_left(area, parts)
-    if rest.size:
-        parts.extend(_as_mixture(area, rest, ends[rest], rules))
-    return parts
-
-
-def _rows_left(area: heads.Area, parts: Sequence[_Part]) -> Ints:
-    """The frames that are in no part yet."""
     left = np.ones(len(area), bool)
-    for part in parts:
-        left[part.rows] = False
-    return np.flatnonzero(left)
-
-
-def _by_layout(area: heads.Area, lf: Positions, first: Ints, rules: ExactPathRules) -> Iterator[_Part]:
-    """The first layouts, each with its frames, as long as each has enough of them."""
-    rest = np.arange(len(area))
-    for _ in range(_MOST_LAYOUTS):
-        found = uniform_headers(area.subset(rest), lf, first[rest], rules)
-        if found is None:
-            return
-        yield _Part(rest[found.rows], found.headers, found.ends)
-        if len(found.rows) == len(rest) or len(found.rows) < _WORTHWHILE * len(rest):
-            return
-        rest = np.delete(rest, found.rows)
-
-
-def _as_mixture(area: heads.Area, rows: Ints, ends: Ints, rules: ExactPathRules) -> Iterator[_Part]:
-    """Frames of any layout: those of the fast path in one part, those of the exact path in another.
-
-    Args:
-        rows: which frames of the area.
-        ends: where their header areas end.
-    """
-    plain = np.flatnonzero(ends != heads.NO_END)
-    while plain.size:  # three rounds at most: one finds areas for the exact path, the next finds lines
-        headers, exact = mixed_headers(heads.compact(area.subset(rows[plain]), ends[plain]), rules)
-        if headers is not None:
-            yield _Part(rows[plain], headers, ends[plain])
-            break
-        plain = np.delete(plain, exact)
-    rest = np.delete(rows, plain)
+    for found in read_layouts(area, batch.version):
+        ends[found.rows] += found.sizes
+        left[found.rows] = False
+        parts.append(_Part(found.rows, found.headers))
+    rest = np.flatnonzero(left)
     if rest.size:
-        frames = exact_frames(area.subset(rest), rules.version)
-        body_sizes = np.array([len(frame.body) for frame in frames])
-        yield _Part(rest, ExactHeaders(frames), area.stops[rest] - body_sizes)
+        frames = exact_frames(area.subset(rest), batch.version)
+        ends[rest] = area.stops[rest] - np.array([len(frame.body) for frame in frames])
+        parts.append(_Part(rest, ExactHeaders(frames)))
+    return Rows(area, ends, parts, _order(parts))

@@ -1,8 +1,4 @@
-"""Where the header areas and the bodies of a batch's frames lie.
-
-A header area ends with the first empty line. Here that is an LF directly after an LF. If a CR may end a line
-too (STOMP 1.2, "EOL"; the lenient dialect), areas with a CR take the exact path.
-"""
+"""Where the frames of a batch and their lines lie."""
 
 from __future__ import annotations
 
@@ -11,35 +7,29 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_stomp.arrow.columns import Bytes, Ints, Positions, gather, pieces, text_of
+from spark_stomp.arrow.columns import Bytes, Ints, Positions, gather, text_of
 from spark_stomp.framebatch import FrameBatch
-
-NO_END = -1
-"""Stands for the end of a header area that has no LF directly after an LF."""
 
 _LF = 0x0A
 _LAST_LEADING = 0x20
 _SKIP_ROUNDS = 32
+_EMPTY_LINE = re.compile(rb"\n\n")
 _LEADING = re.compile(rb"[\r\n\x00 ]*")
 
 _SCANNED = 256 * 1024
 """Bytes searched for LFs at a time: flags for so many stay in the processor's cache."""
 
-_SCAN_MEAN = 2048
-"""Bytes per frame above which finding each header's end is cheaper than finding every LF of the bodies."""
-
-_SCAN_TOTAL = 16 * 2**20
-"""Bytes of a batch above which its LFs are counted first: their positions could take too much memory."""
+_LOOKED_AT = 16
+_LEAST = 1024
+"""Of each frame twice as many bytes as the longest of some heads, and these, are searched for LFs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
     """Stretches of a buffer: stretch i is ``octets[starts[i]:stops[i]]``. They ascend and do not overlap.
 
-    In a batch they are the frames, from the command up to the NUL; in a buffer made by :func:`compact` they
-    are the header areas.
+    They are frames from the command up to the NUL, or the beginnings of such.
     """
 
     octets: Bytes
@@ -105,39 +95,22 @@ def _equally_far_apart(starts: Positions, lf: Positions) -> Ints | None:
     return np.arange(first, first + step * len(starts), step) if (before < starts[1:]).all() else None
 
 
-def lf_scan_pays(area: Area) -> bool:
-    """Whether to find all LFs of the batch, rather than each header area's end first."""
-    size = len(area.octets)
-    if size > _SCAN_MEAN * len(area):
-        return False
-    return size <= _SCAN_TOTAL or 8 * int(np.count_nonzero(area.octets == _LF)) <= size
+def beginnings(area: Area) -> Area:
+    """The beginnings of the frames, side by side: long enough for most header areas, without long bodies.
 
-
-def ends_by_lf(area: Area, lf: Positions, first: Ints) -> Ints:
-    """Where the header areas end, just after the empty line; :data:`NO_END` for one without.
-
-    Args:
-        lf: the positions of all LFs of the buffer.
-        first: for each frame the index in ``lf`` of its first LF.
+    Short frames stay where they are.
     """
-    if not lf.size:
-        return np.full(len(area), NO_END)
-    empty = lf[np.flatnonzero(np.diff(lf) == 1) + 1]
-    after_first = lf[np.minimum(first, len(lf) - 1)]
-    found = np.searchsorted(empty, after_first, side="right")
-    ends = np.append(empty, np.iinfo(np.int64).max)[found]
-    return np.where(ends < area.stops, ends + 1, NO_END)
-
-
-def ends_by_search(area: Area) -> Ints:
-    """The same without the LFs: searches each frame up to its empty line only."""
-    frames = pieces(pa.binary(), area.buffer, area.starts, area.stops)
-    found = pc.find_substring(frames, b"\n\n").to_numpy(zero_copy_only=False)[::2]
-    return np.where(found < 0, NO_END, area.starts + found + 2)
-
-
-def compact(area: Area, ends: Ints) -> Area:
-    """The header areas alone, copied side by side."""
-    text, offsets = text_of(gather(pa.binary(), area.buffer, area.starts, ends))
+    some = np.linspace(0, len(area) - 1, min(len(area), _LOOKED_AT), dtype=np.int64)
+    sizes = [_head_size(area, int(area.starts[row]), int(area.stops[row])) for row in some]
+    most = 2 * max(sizes) + _LEAST
+    if (area.stops - area.starts <= most).all():
+        return area
+    stops = np.minimum(area.stops, area.starts + most)
+    text, offsets = text_of(gather(pa.binary(), area.buffer, area.starts, stops))
     bounds = offsets.astype(np.int64)
     return Area(text, pa.py_buffer(text), bounds[:-1], bounds[1:])
+
+
+def _head_size(area: Area, start: int, stop: int) -> int:
+    found = _EMPTY_LINE.search(area.octets.data, start, stop)
+    return found.end() - start if found else 0

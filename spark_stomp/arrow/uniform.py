@@ -1,12 +1,14 @@
 """Headers of frames that have the same header names in the same order.
 
-One producer behind one broker sends such frames, and they are much cheaper to read than a mixture: all names
-are compared as one piece of memory and written as copies of the first frame's; header k of all frames is one
-strided pick. Escaped and repeated names cost nothing: they are resolved once, in the first frame.
+One producer behind one broker sends such frames: all names are compared as one piece of memory and written as
+copies of the first frame's; header k of all frames is one strided pick. Escaped and repeated names cost
+nothing: they are resolved once, in the first frame. Frames of several producers are read one layout after
+another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,10 +25,15 @@ from spark_stomp.arrow.columns import (
     pick,
     string_array,
     text_of,
+    unescape,
 )
-from spark_stomp.arrow.exact_path import ExactPathRules
-from spark_stomp.arrow.heads import Area
+from spark_stomp.arrow.heads import Area, beginnings, first_feeds, line_feeds
 
+_MOST_LAYOUTS = 64
+_WORTHWHILE = 16
+"""One more layout is looked for per so many frames: to look in vain costs as much as five exact frames."""
+
+_CR = 0x0D
 _NAME, _VALUE, _PARTS = 0, 1, 3  # a line's parts: the name with its colon, the value, the LF
 
 
@@ -69,70 +76,101 @@ class UniformHeaders:
 
 
 class Uniform(NamedTuple):
-    """Frames of one layout among others.
+    """Some frames of one layout.
 
     Attributes:
         rows: which frames they are, ascending.
         headers: theirs.
-        ends: where their header areas end.
+        sizes: the sizes of their header areas.
     """
 
     rows: Ints
     headers: UniformHeaders
-    ends: Ints
+    sizes: Ints
 
 
-def uniform_headers(area: Area, lf: Positions, first: Ints, rules: ExactPathRules) -> Uniform | None:
-    """Read the headers of those frames that have the layout of the first one.
+def read_layouts(frames: Area, version: str) -> Iterator[Uniform]:
+    """Read the frames that have one of the first few layouts; the exact path reads the others."""
+    if version == "lenient":
+        return  # names are folded there, and values stripped
+    area = beginnings(frames)
+    lf = line_feeds(area.octets)
+    first = first_feeds(area, lf)
+    left = np.arange(len(area))
+    for _ in range(min(_MOST_LAYOUTS, 1 + len(area) // _WORTHWHILE)):
+        if not left.size:
+            return
+        found = uniform_headers(area.subset(left), lf, first[left], version)
+        if found is None:
+            left = left[1:]
+        else:
+            yield found._replace(rows=left[found.rows])
+            left = np.delete(left, found.rows)
+
+
+def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uniform | None:
+    """Read those frames that have the layout of the first one; None if that needs the exact path.
 
     Args:
-        area: where the frames or their header areas lie.
+        area: the beginnings of the frames.
         lf: the positions of all LFs of its buffer.
         first: for each frame the index in ``lf`` of its first LF.
-
-    Returns:
-        What was read, at least the first frame; None if that has no header, or if one of the frames needs
-        the exact path.
+        version: the STOMP version they came by.
     """
-    raw_names = _layout(area, lf, int(first[0]), rules)
+    raw_names = _layout(area, lf, int(first[0]))
     if not raw_names:
         return None
     widths = np.array([len(name) for name in raw_names], np.int32)
-    candidates = int(np.searchsorted(first, len(lf) - len(widths) - 1))
-    feeds = _feeds(lf, first[:candidates], len(widths) + 2)
-    bounds = _bounds(feeds, widths)
-    rows, bounds = _where(np.arange(candidates), bounds, _fits(feeds, bounds, area.stops[:candidates]))
+    rows = _as_many_lines(area, lf, first, len(widths))
+    bounds = _bounds(_feeds(lf, first[rows], len(widths) + 2), widths)
+    rows, bounds = _where(rows, bounds, _fits(bounds))
     parts = _parts(area, bounds)
     same = _same_names(parts, b"".join(raw_names), len(rows))
     if not same.all():
         rows, bounds = _where(rows, bounds, same)
         parts = _parts(area, bounds)
     values = pick(parts, _VALUE, _PARTS)
-    if rules.values_need_exact(values):
-        return None
-    names = rules.unescaped(pa.array([name[:-1].decode() for name in raw_names], pa.string())).to_pylist()
-    headers = UniformHeaders(names, rules.unescaped(values), len(rows))
-    return Uniform(rows, headers, bounds[:, -1, -1].astype(np.int64) + 2)
+    if version == "1.2" and _CR in (text := text_of(values))[0]:
+        # It belongs to the end of its line (STOMP 1.2, "EOL").
+        odd = np.searchsorted(text[1], np.flatnonzero(text[0] == _CR), side="right") - 1
+        keep = np.ones(len(rows), bool)
+        keep[odd // len(widths)] = False
+        if not keep.any():
+            return None
+        rows, bounds = _where(rows, bounds, keep)
+        values = pick(_parts(area, bounds), _VALUE, _PARTS)
+    names = pa.array([name[:-1].decode() for name in raw_names], pa.string())
+    if version != "1.0":
+        names, values = unescape(names), unescape(values)
+    sizes = bounds[:, -1, -1].astype(np.int64) + 2 - area.starts[rows]
+    return Uniform(rows, UniformHeaders(names.to_pylist(), values, len(rows)), sizes)
 
 
 def _where(rows: Ints, bounds: Positions, keep: Flags) -> tuple[Ints, Positions]:
     return (rows, bounds) if keep.all() else (rows[keep], bounds[keep])
 
 
-def _layout(area: Area, lf: Positions, first: int, rules: ExactPathRules) -> list[bytes] | None:
-    """The first frame's names as on the wire, each with its colon; None if the frame needs the exact path."""
+def _layout(area: Area, lf: Positions, first: int) -> list[bytes] | None:
+    """The first frame's names as on the wire, each with its colon; None if it needs the exact path."""
     feeds = lf[first : int(np.searchsorted(lf, lf.dtype.type(area.stops[0])))]
     empty = np.flatnonzero(np.diff(feeds) == 1)
     if not empty.size:
         return None
-    bounds = feeds[: empty[0] + 1].tolist()
     names = []
-    for before, after in pairwise(bounds):
+    for before, after in pairwise(feeds[: empty[0] + 1].tolist()):
         name, colon, _ = area.octets[before + 1 : after].tobytes().partition(b":")
-        if not colon or rules.name_needs_exact(name):
+        if not colon:
             return None
         names.append(name + colon)
     return names
+
+
+def _as_many_lines(area: Area, lf: Positions, first: Ints, count: int) -> Ints:
+    """The frames with so many header lines."""
+    known = int(np.searchsorted(first, len(lf) - count - 1))
+    last = first[:known] + count + 1
+    ends = lf[last]
+    return np.flatnonzero((ends - lf[last - 1] == 1) & (ends < area.stops[:known]))
 
 
 def _feeds(lf: Positions, first: Ints, count: int) -> Positions:
@@ -154,16 +192,15 @@ def _bounds(feeds: Positions, widths: Positions) -> Positions:
     return bounds
 
 
-def _fits(feeds: Positions, bounds: Positions, frame_stops: Ints) -> Flags:
-    """Which frames have room for the names in their lines, and an empty line before they end."""
-    ends = feeds[:, -1]
-    fit: Flags = (ends - feeds[:, -2] == 1) & (ends < frame_stops)
+def _fits(bounds: Positions) -> Flags:
+    """Which frames have room for the names in their lines."""
     rising = bounds.reshape(-1)
     if (rising[:-1] <= rising[1:]).all():  # then it is true of every frame; testing each frame is much slower
-        return fit
+        return np.ones(len(bounds), bool)
     names, values, stops = bounds[:, :, 0], bounds[:, :, 1], bounds[:, :, 2]
     # The start of a value beyond 2 GiB has become a negative number.
-    return fit & ((names <= values) & (values <= stops)).all(axis=1)
+    in_order: Flags = (names <= values) & (values <= stops)
+    return np.asarray(in_order.all(axis=1))
 
 
 def _parts(area: Area, bounds: Positions) -> pa.Array:

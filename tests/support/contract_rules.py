@@ -322,8 +322,8 @@ RULES = [
         "4.2",
         "the same message by another entry of the option destination is a new message",
         "receiver.dedup:frame_keys",
-        "blake2b(body, digest_size=16).digest(), entry)",
-        "blake2b(body, digest_size=16).digest())",
+        "MessageKey(destination, name, blake2b(body, digest_size=16).digest(), entry)",
+        "MessageKey(destination, name, blake2b(body, digest_size=16).digest())",
         f"{DELIVERIES}::test_the_same_message_by_another_entry_is_new",
     ),
     Broken(

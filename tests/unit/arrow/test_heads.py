@@ -5,17 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_stomp.arrow.heads import (
-    NO_END,
-    Area,
-    area_of,
-    compact,
-    ends_by_lf,
-    ends_by_search,
-    first_feeds,
-    lf_scan_pays,
-    line_feeds,
-)
+from spark_stomp.arrow.heads import Area, area_of, beginnings, first_feeds, line_feeds
 from spark_stomp.framebatch import FrameBatch
 
 
@@ -49,51 +39,20 @@ class TestArea:
         assert stretches(area.subset(np.array([0, 2]))) == [b"a\n\n", b"c\n\n"]
 
 
-class TestEnds:
-    AREA = area_of(
-        frame_batch(
-            b"MESSAGE\na:b\n\nbody\n\n\0",
-            b"\nMESSAGE\n\n\n\0",
-            b"MESSAGE\na:b\r\n\r\nno plain end\0",
-            b"MESSAGE\nend:at the very end\n\n\0",
-            b"MESSAGE\r\n\r\n\0",
-        )
-    )
-    HEADS = (b"MESSAGE\na:b\n\n", b"MESSAGE\n\n", b"MESSAGE\nend:at the very end\n\n")
+class TestBeginnings:
+    def test_short_frames_stay_where_they_are(self) -> None:
+        area = area_of(frame_batch(*[b"MESSAGE\na:b\n\n" + b"x" * 1000 + b"\0"] * 3))
+        assert beginnings(area) is area
 
-    @pytest.mark.parametrize("way", ["lf", "search"])
-    def test_the_first_empty_line_of_each_frame(self, way: str) -> None:
-        area = self.AREA
-        if way == "lf":
-            lf = line_feeds(area.octets)
-            ends = ends_by_lf(area, lf, first_feeds(area, lf))
-        else:
-            ends = ends_by_search(area)
-        assert (ends == NO_END).tolist() == [False, False, True, False, True]
-        plain = np.flatnonzero(ends != NO_END)
-        heads = compact(area.subset(plain), ends[plain])
-        assert stretches(heads) == list(self.HEADS)
-        assert heads.octets.tobytes() == b"".join(self.HEADS)
+    def test_of_long_bodies_little_is_copied(self) -> None:
+        frame = b"MESSAGE\na:b\n\n" + b"\n" * 10_000 + b"\0"
+        found = stretches(beginnings(area_of(frame_batch(*[frame] * 3, b"MESSAGE\nshort:1\n\n\0"))))
+        assert found == [frame[: 2 * len(b"MESSAGE\nshort:1\n\n") + 1024]] * 3 + [b"MESSAGE\nshort:1\n\n"]
 
-    def test_without_any_lf_there_is_no_end(self) -> None:
-        area = Area(np.frombuffer(b"xy", np.uint8), None, np.array([0, 1]), np.array([1, 2]))
-        lf = line_feeds(area.octets)
-        assert ends_by_lf(area, lf, np.zeros(2, np.int64)).tolist() == [NO_END, NO_END]
-
-
-@pytest.mark.parametrize(("body", "pays"), [(235, True), (10_000, False)])
-def test_long_bodies_are_not_searched_for_lfs(body: int, pays: bool) -> None:
-    assert lf_scan_pays(area_of(frame_batch(*[b"MESSAGE\n\n" + b"x" * body + b"\0"] * 3))) is pays
-
-
-@pytest.mark.parametrize(
-    ("size", "step", "pays"), [(2**20, 2, True), (2**24 + 8, 8, True), (2**24 + 8, 7, False)]
-)
-def test_large_batches_are_not_searched_for_lfs_if_they_have_many(size: int, step: int, pays: bool) -> None:
-    octets = np.zeros(size, np.uint8)
-    octets[::step] = ord("\n")
-    starts = np.arange(size // 64, dtype=np.int64) * 64
-    assert lf_scan_pays(Area(octets, None, starts, starts + 63)) is pays
+    def test_as_much_as_long_heads_need(self) -> None:
+        head = b"MESSAGE\na:" + b"y" * 5000 + b"\n\n"
+        found = stretches(beginnings(area_of(frame_batch(*[head + b"x" * 90_000 + b"\0"] * 3))))
+        assert all(one.startswith(head) and len(one) < 3 * len(head) for one in found)
 
 
 class TestLineFeeds:

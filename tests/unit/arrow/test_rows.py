@@ -39,15 +39,21 @@ def test_any_number_of_layouts(layouts: int, padding: int) -> None:
     ]
 
 
-@pytest.mark.parametrize(("layouts", "mixed"), [(2, False), (3, False), (40, True)])
-def test_few_layouts_are_read_one_by_one_and_many_as_a_mixture(
-    monkeypatch: pytest.MonkeyPatch, layouts: int, mixed: bool
-) -> None:
-    called = []
-    original = module.mixed_headers
-    monkeypatch.setattr(module, "mixed_headers", lambda *args: called.append(1) or original(*args))
+@pytest.mark.parametrize("layouts", [1, 2, 3, 12])
+def test_several_layouts_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch, layouts: int) -> None:
+    monkeypatch.delattr(module, "exact_frames")
     read_rows(frame_batch(*(plain(number, number % layouts) for number in range(200))))
-    assert bool(called) is mixed
+
+
+def test_layouts_of_few_frames_take_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    original = module.exact_frames
+    monkeypatch.setattr(
+        module, "exact_frames", lambda area, version: decoded.append(len(area)) or original(area, version)
+    )
+    names = [b"MESSAGE\nx%d:1\n\n\0" % number for number in range(160)]
+    read_rows(frame_batch(*names))
+    assert decoded == [160 - 11]
 
 
 def test_only_frames_that_need_it_take_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
