@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
-from spark_stomp.protocol.decoder import FrameDecoder, ReceiptRun, ReceiptScanner
+from spark_stomp.protocol.decoder import FrameDecoder, ReceiptScanner
 from spark_stomp.protocol.encoder import (
     Headers,
     ack_headers,
@@ -305,8 +305,8 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         if isinstance(event, MalformedMessage):
             self._machine.remote(Remote.MESSAGE)
             return event
-        if isinstance(event, ReceiptRun):
-            return self._read_numbered(event.numbers)
+        if isinstance(event, list):
+            return self._read_numbered(event)
         if isinstance(event, Frame):
             return self._read_frame(event)
         if event is HEARTBEAT:

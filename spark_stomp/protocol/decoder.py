@@ -1,4 +1,4 @@
-"""Octets to frames, and RECEIPT frames with numbered ids to runs of numbers.
+"""Octets to frames, and RECEIPT frames with numbered ids to their numbers.
 
 :class:`FrameDecoder` returns what :class:`~spark_stomp.protocol.reader.FrameReader` reads. A sender that asks
 for one receipt per message gets little else than RECEIPT frames that differ in a number only;
@@ -8,7 +8,7 @@ for one receipt per message gets little else than RECEIPT frames that differ in 
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.frames import NEED_DATA, Frame, Limits, Signal
@@ -53,14 +53,8 @@ class FrameDecoder(FrameReader):
         return self._take_frame(event) if isinstance(event, Span) else event
 
 
-class ReceiptRun(NamedTuple):
-    """Consecutive RECEIPT frames: the numbers in their ids, in order."""
-
-    numbers: list[int]
-
-
 class ReceiptScanner(FrameDecoder):
-    """A FrameDecoder that returns plain RECEIPT frames as runs.
+    """A FrameDecoder that returns consecutive plain RECEIPT frames as the list of their numbers.
 
     Args:
         version: one of ``VERSIONS``.
@@ -86,13 +80,13 @@ class ReceiptScanner(FrameDecoder):
     # Not to be used where a FrameDecoder is asked for.
     def next_event(  # type: ignore[override]
         self,
-    ) -> ReceiptRun | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
-        """As :meth:`FrameDecoder.next_event`, and numbered receipts as runs."""
+    ) -> list[int] | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
+        """As :meth:`FrameDecoder.next_event`, and numbered receipts many at once."""
         if self._stalled and self._still_stalled():
             return NEED_DATA
         return self._scan() or super().next_event()
 
-    def _scan(self) -> ReceiptRun | None:
+    def _scan(self) -> list[int] | None:
         """The receipts that come next, if they are complete and plain."""
         buffer = self._buffer
         if not self._scans or self.begun:
@@ -104,4 +98,4 @@ class ReceiptScanner(FrameDecoder):
             return None
         numbers = self._find_numbers(run[0])
         self._consume(len(run[0]))
-        return ReceiptRun(list(map(int, numbers)))
+        return list(map(int, numbers))

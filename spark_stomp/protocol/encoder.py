@@ -39,10 +39,7 @@ def encode_frame(frame: Frame, version: str) -> bytes:
         raise FrameEncodeError(f"STOMP {version} has no command {command[:40]!r}")
     if body and command not in grammar.with_body:
         raise FrameEncodeError(f"a {command} frame has no body in STOMP {version}")
-    lines = [command]
-    lines += (
-        _raw_lines(command, headers) if command in grammar.raw else _escaped_lines(command, headers, grammar)
-    )
+    lines = [command, *(_line(command, name, value, grammar) for name, value in headers)]
     if not _declares_length(frame, grammar) and b"\0" in body:
         lines.append(f"content-length:{len(body)}")
     lines.append("\n")
@@ -54,53 +51,24 @@ def encode_frame(frame: Frame, version: str) -> bytes:
         ) from None
 
 
-def _raw_lines(command: str, headers: HeaderPairs) -> list[str]:
-    """Header lines of a frame without escapes; text that would need one is refused."""
-    for name, value in headers:
+def _line(command: str, name: str, value: str, grammar: Grammar) -> str:
+    """One header line; text that no reader would take for the same header is refused."""
+    if command in grammar.raw:
         if not name or ":" in name:
             _refuse(command, name, "a name that is empty or holds a colon")
-        if "\n" in name or "\n" in value or "\r" in name or "\r" in value:
+        line = f"{name}:{value}"
+        if "\n" in line or "\r" in line:
             _refuse(command, name, "CR or LF, for which this frame has no escape")
-        if "\0" in name or "\0" in value:
-            _refuse(command, name, "NUL")
-    return [f"{name}:{value}" for name, value in headers]
-
-
-def _escaped_lines(command: str, headers: HeaderPairs, grammar: Grammar) -> list[str]:
-    """Header lines of a frame whose names and values are escaped."""
-    lines = [f"{name}:{value}" for name, value in headers]
-    if _need_no_escape("\n".join(lines), len(lines)):
-        return lines
-    lines = [f"{_escaped(name, grammar)}:{_escaped(value, grammar)}" for name, value in headers]
-    for line, (name, _) in zip(lines, headers, strict=True):
+    else:
         if not name:
             _refuse(command, name, "an empty name")
-        if "\0" in line:
-            _refuse(command, name, "NUL")
+        line = f"{escape(name, grammar.version)}:{escape(value, grammar.version)}"
         if "\r" in line:
             # 1.1 would read it as data, but a peer that takes CR LF for a line end would not.
             _refuse(command, name, f"CR, for which STOMP {grammar.version} has no escape")
-    return lines
-
-
-def _need_no_escape(text: str, lines: int) -> bool:
-    """Whether these header lines can go out as they are. Most can, so all are checked at once."""
-    return (
-        text.count(":") == lines
-        and text.count("\n") == lines - 1
-        and "\n:" not in text
-        and text[:1] != ":"
-        and "\\" not in text
-        and "\r" not in text
-        and "\0" not in text
-    )
-
-
-def _escaped(text: str, grammar: Grammar) -> str:
-    for plain, wire in grammar.escapes.items():
-        if plain in text:
-            text = text.replace(plain, wire)
-    return text
+    if "\0" in line:
+        _refuse(command, name, "NUL")
+    return line
 
 
 def _declares_length(frame: Frame, grammar: Grammar) -> bool:

@@ -56,13 +56,10 @@ class MessageBlock:
 
 @dataclass(slots=True)
 class _BlockBuilder:
-    """Builds a block from finished parts and one span of the buffer that still grows."""
+    """Builds a block of frames that lie one after another in ``source``."""
 
-    parts: list[bytes | memoryview] = field(default_factory=list)
-    size: int = 0
     source: bytes | bytearray = b""
     begin: int = 0
-    end: int = 0
     ends: list[int] = field(default_factory=list)
     acks: list[bytes] = field(default_factory=list)
     ids: list[bytes | None] = field(default_factory=list)
@@ -71,34 +68,20 @@ class _BlockBuilder:
     def extend(self, source: bytes | bytearray, begin: int, ends: list[int]) -> None:
         """Add frames of ``source``: the first begins at ``begin``, and each ends at one of ``ends``.
 
-        Between them and earlier frames of the same ``source`` are only EOLs.
+        Between them and earlier frames are only EOLs.
         """
-        if source is not self.source:
-            self._finish_part()
+        if not self.ends:
             self.source, self.begin = source, begin
-        shift = self.size - self.begin
-        self.ends += [end + shift for end in ends] if shift else ends
-        self.end = ends[-1]
-        if isinstance(source, bytearray):
-            self._finish_part()
-
-    def _finish_part(self) -> None:
-        if self.end > self.begin:
-            self.parts.append(self._part())
-            self.size += self.end - self.begin
-        self.source, self.begin = b"", self.end
-
-    def _part(self) -> bytes | memoryview:
-        """The octets of the span, copied only if their source may change."""
-        if isinstance(self.source, bytearray):
-            return bytes(memoryview(self.source)[self.begin : self.end])
-        whole = self.end - self.begin == len(self.source)
-        return self.source if whole else memoryview(self.source)[self.begin : self.end]
+        self.ends += ends
 
     def block(self) -> MessageBlock:
-        self._finish_part()
-        data = bytes(self.parts[0]) if len(self.parts) == 1 else b"".join(self.parts)
-        return MessageBlock(data, self.ends, self.acks, self.ids, self.times)
+        begin, end = self.begin, self.ends[-1]
+        if isinstance(self.source, bytes) and end - begin == len(self.source):
+            data = self.source
+        else:
+            data = bytes(memoryview(self.source)[begin:end])
+        ends = [end - begin for end in self.ends] if begin else self.ends
+        return MessageBlock(data, ends, self.acks, self.ids, self.times)
 
 
 class FrameScanner(FrameReader):
@@ -166,7 +149,7 @@ class FrameScanner(FrameReader):
     def next_event(
         self,
     ) -> MessageBlock | MalformedMessage | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
-        """All MESSAGE frames up to the next other frame, or to the end of what was received, as one block.
+        """All MESSAGE frames up to the next other frame, or to the end of one read, as a block.
 
         Other frames come decoded, between the blocks, and so do malformed messages, as they are. HEARTBEAT is
         a run of EOLs outside a block; EOLs in a block or right after it are not reported.
@@ -192,7 +175,7 @@ class FrameScanner(FrameReader):
 
     def _fill_block(self, builder: _BlockBuilder) -> Span | int | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """Collect MESSAGE frames until something else comes; an error is remembered, not raised."""
-        while True:
+        while not builder.ends or builder.source is self._buffer.data:
             if not self._searched:
                 self._scan_runs(builder)
             try:
@@ -215,6 +198,7 @@ class FrameScanner(FrameReader):
                 self._take_message(event, builder)
             else:
                 return event
+        return NEED_DATA
 
     def _collects(self, headers: HeaderPairs) -> bool:
         """Whether a MESSAGE belongs to a subscription that is collected.

@@ -6,7 +6,7 @@ import pytest
 from support.codec import decode
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
-from spark_stomp.protocol import VERSIONS, Frame, encode_frame, encoder
+from spark_stomp.protocol import VERSIONS, Frame, encode_frame
 from spark_stomp.protocol.encoder import ack_headers, encode_acks, request, send_frame
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
@@ -30,15 +30,6 @@ class TestLayout:
     @ALL
     def test_nothing_is_trimmed_or_padded(self, version: str) -> None:
         assert encode_frame(Frame("SEND", ((" a ", " b "),)), version) == b"SEND\n a : b \n\n\0"
-
-    @pytest.mark.parametrize("version", ["1.1", "1.2"])
-    def test_plain_headers_are_not_looked_at_one_by_one(
-        self, version: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delattr(encoder, "_escaped")
-        for count in (1, 2, 9):
-            octets = encode_frame(Frame("SEND", (("a", "é"),) * count), version)
-            assert octets == b"SEND\n" + b"a:\xc3\xa9\n" * count + b"\n\0"
 
 
 class TestEscapes:
