@@ -63,7 +63,7 @@ _HEARTBEAT_EVENT = HeartbeatReceived()
 _OVER = frozenset({ClientState.CLOSED, ClientState.FAILED})
 
 
-class ClientConnection(Session[ClientState, Local, Remote]):
+class ClientConnection(Session[ClientState, Local, Remote, Event]):
     """One session with a broker, from CONNECT to its end. Not reusable.
 
     Every method that sends raises LocalProtocolError, and queues nothing, if the state or the version does
@@ -279,20 +279,6 @@ class ClientConnection(Session[ClientState, Local, Remote]):
         self._out.append(data)
 
     # --- what comes
-
-    def next_event(self) -> Event | Literal[Signal.NEED_DATA]:
-        """The next event, or NEED_DATA.
-
-        Raises:
-            RemoteProtocolError: the broker broke the protocol; raised again by every later call.
-        """
-        if self._failure is not None:
-            raise self._failure
-        try:
-            return self._read_event()
-        except RemoteProtocolError as error:
-            self._fail(error)
-            raise
 
     def _read_event(self) -> Event | Literal[Signal.NEED_DATA]:
         if self.state in _OVER:

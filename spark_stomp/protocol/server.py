@@ -82,7 +82,7 @@ class ServerConfig:
         validate_versions(self.versions)
 
 
-class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
+class ServerConnection(Session[ServerState, ServerLocal, ServerRemote, ServerEvent]):
     """One session with a client. Not reusable, not thread-safe."""
 
     def __init__(self, config: ServerConfig) -> None:
@@ -163,21 +163,6 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
 
     # --- what comes
 
-    def next_event(self) -> ServerEvent | Literal[Signal.NEED_DATA]:
-        """The next event, or NEED_DATA; nothing is decoded between ConnectRequested and its answer.
-
-        Raises:
-            RemoteProtocolError: the client broke the protocol and its ERROR is queued; raised again by every
-                later call.
-        """
-        if self._failure is not None:
-            raise self._failure
-        try:
-            return self._read_event()
-        except RemoteProtocolError as error:
-            self._fail(error)
-            raise
-
     def _fail(self, error: RemoteProtocolError) -> None:
         super()._fail(error)
         if isinstance(error, HeartbeatLost):
@@ -192,6 +177,7 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote]):
         if self.state in _OVER:
             return NEED_DATA
         if self.state is ServerState.NEGOTIATING:
+            # Nothing is decoded between ConnectRequested and its answer.
             return self._read_end() if self._eof else NEED_DATA
         self._frame_at_fault = None
         event = self._source.next_event()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from typing import Generic, TypeAlias, TypeVar
+from abc import abstractmethod
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from spark_stomp.errors import RemoteProtocolError
 from spark_stomp.protocol.decoder import FrameDecoder
+from spark_stomp.protocol.frames import Signal
 from spark_stomp.protocol.handshake import HandshakeDecoder
 from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, HeartbeatTimer
 from spark_stomp.protocol.scanner import FrameScanner
@@ -17,11 +19,12 @@ _Source: TypeAlias = HandshakeDecoder | FrameDecoder | FrameScanner
 StateT = TypeVar("StateT", bound=enum.Enum)
 LocalT = TypeVar("LocalT", bound=enum.Enum)
 RemoteT = TypeVar("RemoteT", bound=enum.Enum)
+EventT = TypeVar("EventT")
 
 _BEAT = b"\n"
 
 
-class Session(Generic[StateT, LocalT, RemoteT]):
+class Session(Generic[StateT, LocalT, RemoteT, EventT]):
     """One half of a session: bytes in, bytes out, time passed in (seconds of one monotonic clock).
 
     Args:
@@ -77,6 +80,25 @@ class Session(Generic[StateT, LocalT, RemoteT]):
         """The peer sends nothing more. ``next_event`` reports it after everything before it."""
         self._now = now
         self._eof = True
+
+    def next_event(self) -> EventT | Literal[Signal.NEED_DATA]:
+        """The next event, or NEED_DATA.
+
+        Raises:
+            RemoteProtocolError: the peer broke the protocol; raised again by every later call. The server
+                half has queued an ERROR.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._read_event()
+        except RemoteProtocolError as error:
+            self._fail(error)
+            raise
+
+    @abstractmethod
+    def _read_event(self) -> EventT | Literal[Signal.NEED_DATA]:
+        """The next event; raises RemoteProtocolError."""
 
     def data_to_send(self, now: float | None = None) -> bytes | memoryview:
         """Take what is queued, or its beginning; ``b""`` if nothing is. Large pieces are not copied.

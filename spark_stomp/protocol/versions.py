@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from spark_stomp.errors import LocalProtocolError, VersionError
+from spark_stomp.protocol.grammar import VERSIONS
 from spark_stomp.quoting import shown
 
 LENIENT = "lenient"
-_KNOWN = frozenset({"1.0", "1.1", "1.2", LENIENT})
 _OLD = frozenset({"1.0", LENIENT})
 _NUMBERED = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
 
@@ -25,11 +25,11 @@ def validate_versions(versions: Sequence[str]) -> None:
     Raises:
         LocalProtocolError: naming the values that are allowed.
     """
-    unknown = [version for version in versions if version not in _KNOWN]
+    unknown = [version for version in versions if version not in VERSIONS]
     if unknown or not versions:
         raise LocalProtocolError(
             f"no such STOMP version: {', '.join(unknown) or '(none given)'}; "
-            f"allowed are {', '.join(sorted(_KNOWN))}"
+            f"allowed are {', '.join(VERSIONS)}"
         )
 
 

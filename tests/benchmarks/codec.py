@@ -35,7 +35,7 @@ from spark_stomp.schema import Projection
 
 VERSION = "1.2"
 READ = 1 << 20
-GOALS = {"decoder": 6.0, "scanner": 18.0, "arrow": 22.0}
+GOALS = {"decoder": 1.0, "scanner": 18.0, "arrow": 22.0}
 COLUMNS = Projection.of()
 RULES = RowRules(id_header="message-id", timestamp_unit="ms")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
