@@ -260,8 +260,9 @@ class FrameScanner(FrameReader):
 
     def _scan_runs(self, builder: _BlockBuilder) -> None:
         """Collect frames as long as the next one has a known layout."""
-        while any(self._scan_run(rank, builder) for rank in range(len(self._layouts.known))):
-            pass
+        found = True
+        while found:
+            found = any(self._scan_run(rank, builder) for rank in range(len(self._layouts.known)))
         self._scan_head()
 
     def _scan_head(self) -> None:
