@@ -137,15 +137,9 @@ def send_frame(
     if not destination:
         raise LocalProtocolError("SEND needs a destination")
     extra = tuple(headers)
-    if extra:
-        check_extra_headers("SEND", SEND_OWNS, extra)
-    common: HeaderPairs = ()
-    if transaction is not None:
-        common = (("transaction", transaction),)
-    if receipt is not None:
-        common += (("receipt", receipt),)
-    if content_length:
-        common += (("content-length", str(len(body))),)
+    check_extra_headers("SEND", SEND_OWNS, extra)
+    length = str(len(body)) if content_length else None
+    common = present((("transaction", transaction), ("receipt", receipt), ("content-length", length)))
     return Frame("SEND", (("destination", destination), *extra, *common), body)
 
 
