@@ -146,16 +146,6 @@ def test_numbers_are_kept_but_not_without_bound() -> None:
     assert len(numbers) == 1
 
 
-@pytest.mark.parametrize(("found", "length"), [(16, 32), (8, 32), (7, 16)])
-def test_a_run_grows_where_the_last_one_was_at_least_half_as_long_as_it_might(
-    found: int, length: int
-) -> None:
-    finder = layouts.RunFinder()
-    assert finder._length == 16
-    finder.learn(Run([b"head"] * found, [100 * n for n in range(1, found + 1)]), 0, found)
-    assert finder._length == length
-
-
 @pytest.mark.parametrize("before", [b"\n", b"x"])
 def test_where_no_nul_is_before_it_a_run_is_its_first_frame(layout: RunLayout, before: bytes) -> None:
     run = layouts.RunFinder().find(layout, before + frame(1) + frame(2), 1, ANY)

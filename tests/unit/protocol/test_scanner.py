@@ -149,60 +149,53 @@ class TestBlocks:
         assert [event[0] for event in events] == [head + body for body in (b"a\0", b"b\0", b"c\0", b"def\0")]
 
 
-class TestHandles:
-    def test_1_2_names_ack(self) -> None:
-        assert block_of(b"".join(map(message, range(50)))).acks == [b"a%d" % n for n in range(50)]
+OLD = ("1.0", "1.1", "lenient")
+COLLECTED: list[tuple[tuple[str, ...], bytes, bytes, bytes | None]] = [
+    # 1.2 names ack, or the message-id if a peer sends none; the others name the message-id.
+    (("1.2",), b"message-id:m\nack:a\nid:s", b"a", b"s"),
+    (("1.2",), b"message-id:m", b"m", None),
+    (OLD, b"message-id:m\nack:a\nid:s", b"m", b"s"),
+    (VERSIONS, b"x:y", b"", None),
+    (VERSIONS, b"message-id:1\nmessage-id:2\nack:1\nack:2\nid:1\nid:2", b"1", b"1"),
+    # A line in the body is no header, nor is the command.
+    (VERSIONS, b"x:y\n\n\nack:1\nmessage-id:2\nid:3", b"", None),
+    # As on the wire.
+    (("1.1", "1.2"), b"message-id:ID\\c1\nack:ID\\c1\nid:a\\nb", b"ID\\c1", b"a\\nb"),
+    (("1.2",), b"ack:1\r\nid:2\r", b"1", b"2"),
+    (("lenient",), b"Message-ID:  m 1 \r\nID:  x ", b"m 1", b"x"),
+]
 
-    def test_or_the_message_id_where_a_peer_sends_no_ack(self) -> None:
-        octets = b"".join(message(n, ack=False) for n in range(50))
-        assert block_of(octets).acks == [b"m%d" % n for n in range(50)]
 
-    @pytest.mark.parametrize("version", ["1.0", "1.1", "lenient"])
-    def test_the_others_name_message_id(self, version: str) -> None:
-        assert block_of(b"".join(map(message, range(50))), version).acks == [b"m%d" % n for n in range(50)]
+@pytest.mark.parametrize(
+    ("version", "lines", "ack", "stable"),
+    [(version, *row) for versions, *row in COLLECTED for version in versions],
+)
+def test_what_is_collected(version: str, lines: bytes, ack: bytes, stable: bytes | None) -> None:
+    block = block_of((b"MESSAGE\n" + lines + b"\n\n\0") * 5, version, id_header="id")
+    assert block.acks == [ack] * 5
+    assert block.ids == [stable] * 5
 
-    @ALL
-    def test_missing(self, version: str) -> None:
-        assert block_of(b"MESSAGE\nx:y\n\n\0" * 5, version).acks == [b""] * 5
 
-    @ALL
-    def test_the_first_of_repeated_headers_counts(self, version: str) -> None:
-        octets = b"MESSAGE\nmessage-id:1\nmessage-id:2\nack:1\nack:2\nid:1\nid:2\n\n\0"
-        block = block_of(octets * 5, version, id_header="id")
-        assert block.acks == [b"1"] * 5
-        assert block.ids == [b"1"] * 5
+def test_each_frame_has_its_own_handle() -> None:
+    octets = b"".join(map(message, range(50)))
+    assert block_of(octets).acks == [b"a%d" % n for n in range(50)]
+    block = block_of(octets, "1.1", id_header="message-id")
+    assert block.acks == block.ids == [b"m%d" % n for n in range(50)]
 
-    @ESCAPING
-    def test_are_as_on_the_wire(self, version: str) -> None:
-        octets = b"MESSAGE\nmessage-id:ID\\c1\nack:ID\\c1\nx\\cy:a\\nb\n\n\0"
-        block = block_of(octets * 5, version, id_header="x:y")
-        assert block.acks == [b"ID\\c1"] * 5
-        assert block.ids == [b"a\\nb"] * 5
 
-    def test_the_handle_may_be_the_stable_id(self) -> None:
-        block = block_of(b"".join(map(message, range(5))), "1.1", id_header="message-id")
-        assert block.acks == block.ids == [b"m%d" % n for n in range(5)]
+@ESCAPING
+def test_the_id_header_may_have_an_escaped_name(version: str) -> None:
+    assert block_of(b"MESSAGE\nx\\cy:1\n\n\0" * 5, version, id_header="x:y").ids == [b"1"] * 5
 
-    def test_no_stable_id_asked_for(self) -> None:
-        assert block_of(b"".join(map(message, range(5)))).ids == [None] * 5
 
-    def test_a_line_in_the_body_is_no_header(self) -> None:
-        octets = b"MESSAGE\nx:y\n\n\nack:1\nmessage-id:2\n\0"
-        assert block_of(octets * 5).acks == [b""] * 5
+@ALL
+def test_the_command_is_no_header(version: str) -> None:
+    assert block_of(b"MESSAGE\nx:y\n\n\0" * 5, version, id_header="message").ids == [None] * 5
 
-    def test_lenient_names_in_any_case_and_padded_values(self) -> None:
-        block = block_of(b"MESSAGE\nMessage-ID:  m 1 \r\nID:  x \n\n\0" * 5, "lenient", id_header="id")
-        assert block.acks == [b"m 1"] * 5
-        assert block.ids == [b"x"] * 5
-        assert block_of(b"MESSAGE\nmessage-id:  m 1 \n\n\0" * 5, "lenient").acks == [b"m 1"] * 5
 
-    @ALL
-    def test_the_command_is_no_header(self, version: str) -> None:
-        assert block_of(b"MESSAGE\nx:y\n\n\0" * 5, version, id_header="message").ids == [None] * 5
-
-    def test_cr_lf_is_no_part_of_them(self) -> None:
-        block = block_of(b"MESSAGE\r\nack:1\r\nid:2\r\n\r\n\0" * 5, id_header="id")
-        assert (block.acks, block.ids) == ([b"1"] * 5, [b"2"] * 5)
+def test_no_stable_id_and_no_time_are_collected_unless_asked_for() -> None:
+    block = block_of(b"".join(map(message, range(5))))
+    assert (block.ids, block.times) == ([None] * 5, [])
 
 
 class TestErrors:
@@ -294,6 +287,16 @@ class TestSettings:
             scanner.receive_data(message(1) * 9)
             block = scanner.next_event()
             assert isinstance(block, MessageBlock) and block.ids == [expected] * 9
+
+    def test_the_time_that_completes_an_id_is_collected_too(self) -> None:
+        scanner = FrameScanner("1.2")
+        scanner.collect(id_header="message-id", time_header="timestamp")
+        frames = [b"MESSAGE\nmessage-id:%d\ntimestamp:%d\n\n\0" % (n, 2 * n) for n in range(40)]
+        frames[9::10] = [b"MESSAGE\nmessage-id:0\n\n\0"] * 4
+        scanner.receive_data(b"".join(frames))
+        block = scanner.next_event()
+        assert isinstance(block, MessageBlock)
+        assert block.times == [None if n % 10 == 9 else b"%d" % (2 * n) for n in range(40)]
 
     @pytest.mark.rule("4.10")
     def test_the_handle_may_be_in_a_header_of_its_own(self) -> None:
