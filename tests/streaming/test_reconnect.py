@@ -1,4 +1,4 @@
-"""Contract 2 and 4 under Spark: a connection that breaks costs no message and no second row."""
+"""Contract 2 and 4 under Spark: connections that end or fall silent cost no message, and no second row."""
 
 from __future__ import annotations
 
