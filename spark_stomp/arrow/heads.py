@@ -100,10 +100,13 @@ def beginnings(area: Area) -> Area:
 
     Short frames stay where they are.
     """
+    longest = int((area.stops - area.starts).max())
+    if longest <= _LEAST:
+        return area
     some = np.linspace(0, len(area) - 1, min(len(area), _LOOKED_AT), dtype=np.int64)
-    sizes = [_head_size(area, int(area.starts[row]), int(area.stops[row])) for row in some]
-    most = 2 * max(sizes) + _LEAST
-    if (area.stops - area.starts <= most).all():
+    heads = [_head_size(area, int(area.starts[row]), int(area.stops[row])) for row in some]
+    most = 2 * max(heads) + _LEAST
+    if longest <= most:
         return area
     stops = np.minimum(area.stops, area.starts + most)
     text, offsets = text_of(gather(pa.binary(), area.buffer, area.starts, stops))

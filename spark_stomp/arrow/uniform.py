@@ -130,9 +130,7 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uni
         rows, bounds = _where(rows, bounds, same)
         parts = _parts(area, bounds)
     values = pick(parts, _VALUE, _PARTS)
-    if version == "1.2" and _CR in (text := text_of(values))[0]:
-        # It belongs to the end of its line (STOMP 1.2, "EOL").
-        odd = np.searchsorted(text[1], np.flatnonzero(text[0] == _CR), side="right") - 1
+    if version == "1.2" and (odd := _with_cr(values)).size:
         keep = np.ones(len(rows), bool)
         keep[odd // len(widths)] = False
         if not keep.any():
@@ -144,6 +142,15 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uni
         names, values = unescape(names), unescape(values)
     sizes = bounds[:, -1, -1].astype(np.int64) + 2 - area.starts[rows]
     return Uniform(rows, UniformHeaders(names.to_pylist(), values, len(rows)), sizes)
+
+
+def _with_cr(values: pa.Array) -> Ints:
+    """The values with a CR, which belongs to the end of a line there (STOMP 1.2, "EOL")."""
+    text, offsets = text_of(values)
+    # Mostly all bytes are above the controls, and then nothing else has to be searched.
+    if text.min(initial=_CR + 1) > _CR:
+        return np.empty(0, np.int64)
+    return np.searchsorted(offsets, np.flatnonzero(text == _CR), side="right") - 1
 
 
 def _where(rows: Ints, bounds: Positions, keep: Flags) -> tuple[Ints, Positions]:
