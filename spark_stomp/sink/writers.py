@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
-from spark_stomp.errors import SinkRowError
+from spark_stomp.errors import SinkRowError, StompError
 from spark_stomp.logs import get_log, lines_about, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.plain_errors import plainly
 from spark_stomp.quoting import counted
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.figures import TaskFigures
-from spark_stomp.sink.proof import ProvedRuns
 from spark_stomp.sink.row_batches import row_batches
-from spark_stomp.sink.status import query_name, report, report_failure
+from spark_stomp.sink.status import query_name, report, report_failure, was_reported
 from spark_stomp.sink.task import Confirmed, send_batches
+from spark_stomp.transport import open_connection
 from spark_stomp.worker import expect_input
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
 log = get_log(__name__)
+
+_DISCONNECT_TIMEOUT = 5.0
+
+
+class ProvedRuns:
+    """The runs of queries whose URL, TLS, login and virtual host are proved, also if there are no rows.
+
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: set[tuple[str | None, str] | None] = set()
+
+    def prove(self, options: SinkOptions, run: str | None, *, connected: bool) -> None:
+        """Connect, unless a task has ``connected``, or an earlier batch of the run was done; None: no stream.
+
+        Raises what ``open_connection`` raises.
+        """
+        key = None if run is None else (options.checkpoint_location, run)
+        with self._lock:
+            if not (connected or key in self._known or was_reported(options, run)):
+                _connect(options)
+            if key is not None:
+                self._known.add(key)
+
+
+def _connect(options: SinkOptions) -> None:
+    with open_connection(options.connection) as connection:
+        try:
+            connection.disconnect(_DISCONNECT_TIMEOUT)
+        except StompError as error:
+            log.info("the connection that proved the login did not end in order: %s", error)
+
 
 # Spark makes a new writer for each commit, in a process that serves many.
 _proved = ProvedRuns()

@@ -1383,7 +1383,7 @@ RULES = [
     Broken(
         "S.8",
         "once a run",
-        "sink.proof:ProvedRuns.prove",
+        "sink.writers:ProvedRuns.prove",
         "self._known.add(key)",
         "pass",
         f"{PROOF}::test_one_connection_proves_it_for_the_whole_run",

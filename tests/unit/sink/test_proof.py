@@ -15,9 +15,8 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink import writers
 from spark_stomp.sink.figures import TaskFigures
-from spark_stomp.sink.proof import ProvedRuns
 from spark_stomp.sink.task import Confirmed
-from spark_stomp.sink.writers import StompBatchWriter, StompStreamWriter
+from spark_stomp.sink.writers import ProvedRuns, StompBatchWriter, StompStreamWriter
 
 COLUMNS = SinkColumns(("body",), False)
 

@@ -56,7 +56,7 @@ def test_a_login_in_clear_is_said_once_a_query(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each commit of a stream comes to a new object in a new process, so that only its number tells."""
-    monkeypatch.setattr("spark_stomp.sink.proof._connect", lambda _: None)
+    monkeypatch.setattr("spark_stomp.sink.writers._connect", lambda _: None)
     options = sink_options("stomp://broker.example", login="ada", password="a secret")
     columns = SinkColumns(("body",), False)
     for number in range(3):
