@@ -154,17 +154,6 @@ class TestHeaders:
         found = frames(rows, destination=None, queue_prefixes=("/queue/",), queue_headers=(("kind", "q"),))
         assert [frame.get("kind") for frame in found] == ["q", "row", None]
 
-    def test_headers_that_brokers_or_the_connector_set_do_not_travel_on(self) -> None:
-        rows = {
-            "body": [b""],
-            "headers": [
-                [("ack", "1\0"), ("destination", "/from"), ("receipt", "r"), ("Receipt", "r"), ("a", "1")]
-            ],
-        }
-        (frame,) = frames(rows, left_out=frozenset({"ack"}))
-        assert [name for name, _ in frame.headers] == ["destination", "a", "receipt", "content-length"]
-        assert (frame.get("destination"), frame.get("receipt")) == ("/q", receipt_id(0))
-
     @pytest.mark.parametrize(
         ("absolute", "expected"), [(True, ["1000250", "1000500"]), (False, ["250", "500"])]
     )
@@ -233,10 +222,6 @@ class TestIds:
 
 
 class TestTextMessages:
-    def test_have_no_content_length(self) -> None:
-        (frame,) = frames({"body": ["ü".encode()]}, text=True)
-        assert (frame.get("content-length"), frame.body) == (None, "ü".encode())
-
     @pytest.mark.parametrize(("body", "error"), [(b"a\0", RowUnencodable), (b"\xff", RowNotText)])
     def test_are_text(self, body: bytes, error: type[SinkRowError]) -> None:
         with pytest.raises(error, match=r"row 1 .*its body"):

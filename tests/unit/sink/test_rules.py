@@ -326,20 +326,6 @@ class TestWarnings:
             frame("rabbitmq", {"body": b""}, onError="deadletter", deadLetterDestination="/topic/dead")
         assert "/topic/dead is a topic" in caplog.text
 
-    def test_a_topic_of_a_row_is_said_too(self, caplog: pytest.LogCaptureFixture) -> None:
-        with caplog.at_level(logging.WARNING):
-            parsed = {"body": b"", "destination": "/topic/b"}
-            frame("rabbitmq", {"body": b""}, destination="/queue/a")
-            assert caplog.text == ""
-            options = sink_options("stomp://broker")
-            batch = pa.record_batch({name: pa.array([value]) for name, value in parsed.items()})
-            list(
-                row_encoder(
-                    options, SinkColumns(tuple(parsed), False), "1.2", dialect_named("rabbitmq")
-                ).slices(batch)
-            )
-        assert "/topic/b is a topic" in caplog.text
-
 
 def test_slices_are_bounded_however_large_the_window_is() -> None:
     """A column of frames has 32-bit offsets."""
