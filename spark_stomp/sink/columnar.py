@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.arrow.columns import Flags, Ints, escape, lengths, text_of
+from spark_stomp.arrow.columns import Flags, Ints, lengths, text_of
 from spark_stomp.protocol import escape as escape_text
 from spark_stomp.protocol.grammar import grammar_of
 from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
@@ -40,11 +40,10 @@ class SliceFrames:
 
     def __init__(self, rules: SendRules) -> None:
         grammar = grammar_of(rules.version)
-        escapes = {} if "SEND" in grammar.raw else grammar.escapes
         self._rules = rules
-        self._escaped = "".join(escapes).encode()
-        needed = b"\0\r\n\\" if rules.unescaped else b"\0\r\n"
-        self._forbidden = bytes(octet for octet in needed if octet not in self._escaped)
+        self._escapes = {} if "SEND" in grammar.raw else grammar.escapes
+        needed = "\0\r\n\\" if rules.unescaped else "\0\r\n"
+        self._forbidden = [octet.encode() for octet in needed if octet not in self._escapes]
 
     def frames(self, cells: Cells, first: int, now: float) -> pa.Array | None:
         """The frames as a binary column, or None.
@@ -156,7 +155,7 @@ class SliceFrames:
         if not len(entries.names):
             return [], counts
         self._check_text(entries.values)
-        names, values = (escape(part, self._escaped) for part in (entries.names, entries.values))
+        names, values = self._escaped(entries.names), self._escaped(entries.values)
         lines = pc.binary_join_element_wise(names, values, b":")
         _require(lengths(lines).max() <= self._rules.limits.max_header_line)
         offsets = np.zeros(rows + 1, np.int32)
@@ -172,7 +171,7 @@ class SliceFrames:
             return None
         _require(name != "" and name == name.strip(BLANKS) == octets.decode(errors="ignore"))
         _require(not any(octet in octets for octet in self._forbidden))
-        _require(":" not in name or b":" in self._escaped)
+        _require(":" not in name or ":" in self._escapes)
         return name
 
     def _default(self, name: str, value: str, left: Flags) -> list[Piece]:
@@ -196,9 +195,17 @@ class SliceFrames:
     def _wire(self, name: str, values: pa.Array) -> pa.Array:
         """The values of a header, escaped; nulls stay."""
         self._check_text(values)
-        wire = escape(values, self._escaped)
+        wire = self._escaped(values)
         _require(lengths(wire).max() + len(self._head(name)) - 1 <= self._rules.limits.max_header_line)
         return wire
+
+    def _escaped(self, values: pa.Array) -> pa.Array:
+        text = text_of(values)[0].tobytes()
+        # The backslash comes first, so that no escape is escaped again.
+        for plain, wire in self._escapes.items():
+            if plain.encode() in text:
+                values = pc.replace_substring(values, pattern=plain, replacement=wire)
+        return values
 
     def _check_text(self, octets: pa.Array) -> None:
         text = _utf8(octets)
