@@ -25,12 +25,9 @@ Positions: TypeAlias = npt.NDArray[np.int32]  # a frame batch has less than 2 Gi
 
 _BACKSLASH = 0x5C
 
-# What the octet after a backslash stands for (STOMP 1.2, "Value Encoding"; in 1.1 the scanner refuses \r),
-# and which octet that is for what is meant.
+# What the octet after a backslash stands for (STOMP 1.2, "Value Encoding"; in 1.1 the scanner refuses \r).
 _MEANING = np.arange(256, dtype=np.uint8)
 _MEANING[[ord("c"), ord("n"), ord("r")]] = [ord(":"), ord("\n"), ord("\r")]
-_LETTER = np.arange(256, dtype=np.uint8)
-_LETTER[[ord(":"), ord("\n"), ord("\r")]] = [ord("c"), ord("n"), ord("r")]
 
 
 def string_array(kind: pa.DataType, offsets: Positions, text: pa.Buffer) -> pa.Array:
@@ -104,32 +101,6 @@ def unescape(strings: pa.Array) -> pa.Array:
     escaped = starts - np.arange(len(starts))
     kept[escaped] = _MEANING[kept[escaped]]
     return string_array(strings.type, offsets - _counts_before(dropped, offsets), pa.py_buffer(kept))
-
-
-def escape(strings: pa.Array, octets: bytes) -> pa.Array:
-    r"""The strings with an escape for each of ``octets``, some of ``\``, ``:``, LF and CR; nulls stay."""
-    text, offsets = text_of(strings)
-    marked = among(text, octets)
-    if marked is None:
-        return strings
-    marks = np.flatnonzero(marked)
-    wire = np.insert(text, marks, _BACKSLASH)
-    meant = marks + np.arange(1, len(marks) + 1)
-    wire[meant] = _LETTER[wire[meant]]
-    escaped = string_array(strings.type, offsets + _counts_before(marked, offsets), pa.py_buffer(wire))
-    return pc.if_else(strings.is_valid(), escaped, None) if strings.null_count else escaped
-
-
-def among(text: Bytes, octets: bytes) -> Flags | None:
-    """Which bytes of ``text`` are one of ``octets``; None if none is, which costs next to nothing to see."""
-    raw = text.tobytes()
-    present = [octet for octet in octets if octet in raw]
-    if not present:
-        return None
-    found = np.zeros(len(text), bool)
-    for octet in present:
-        found |= text == octet
-    return found
 
 
 def _counts_before(flags: Flags, positions: Positions) -> Positions:
