@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from support.driven import Run
-from support.hostile.broker import Peer, hostile_broker, message, receipt
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -72,48 +71,6 @@ def test_everything_comes_once_and_no_more_is_held_than_allowed(
     assert sorted(bodies) == BODIES
     assert most <= BOUND + receivers * MORE
     assert devbroker.connects == receivers
-
-
-@pytest.mark.rule("5.7", "5.14")
-def test_batches_before_the_subscription_is_confirmed(options: dict[str, str]) -> None:
-    """The receipt comes behind more messages than there is room for."""
-
-    def script(peer: Peer) -> None:
-        peer.connect()
-        asked = peer.wait_for("SUBSCRIBE").get("receipt") or ""
-        peer.send(b"".join(message(number, body) for number, body in enumerate(BODIES)) + receipt(asked))
-        peer.serve()
-
-    with hostile_broker(script) as broker:
-        options["url"] = f"stomp://127.0.0.1:{broker.port}"
-        with Run(options, connectTimeout="3s", heartbeat="0,0") as run:
-            bodies, most = taken(run, MANY)
-    assert bodies == BODIES
-    assert most <= BOUND + MORE
-
-
-@pytest.mark.rule("5.12")
-def test_a_minimum_that_there_is_no_room_for_counts_as_met(options: dict[str, str]) -> None:
-    with Run(options, minMessagesPerTrigger=MANY, maxTriggerDelay="10m") as run:
-        assert 0 < len(run.batch()) < MANY
-
-
-@pytest.mark.rule("5.12")
-def test_available_now_reads_everything_and_waits_for_no_silence(
-    options: dict[str, str], devbroker: DevBroker
-) -> None:
-    """The first batches are cut at once, and a pause is no silence after which the run would end."""
-    bodies: list[bytes] = []
-    with Run(options, idleTimeout="1s") as run:
-        run.reader._mode = Mode.DRAIN
-        while True:
-            run.end = run.reader.latestOffset(run.start, None)
-            if run.end == run.start:
-                break
-            bodies += [row["body"] for row in run.read()]
-            run.commit()
-        assert devbroker.queue(QUEUE).acked == MANY
-    assert bodies == BODIES
 
 
 @pytest.mark.rule("5.6", "5.12")
