@@ -25,12 +25,11 @@ The way of a message, and the parts of the package from the ground up::
 ``devbroker``      an in-memory broker for development and tests
 ``exchange``       raw frames from the receivers to the tasks, over Arrow Flight
 ``journal``        raw frames made durable, in local files or in an object store
-``status_files``   where the status of a query is, and how it is replaced
 ``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
+``status``         what a query shows of itself: each figure declared once, its file, its table, Prometheus
 ``source``         offsets, planning, commit evidence, and the readers that Spark drives
 ``sink``           record batches to SEND frames, the connection for them, the writers that Spark drives
 ``datasource``     what ``format("stomp")`` means: wiring only
-``metrics``        the status of a query, read from its file, and as text for Prometheus
 ``registration``   ``register``, and whether Spark's Python is the right one
 ``commands``       what ``spark-stomp`` can do: probe, send, tail, status, devbroker
 ``cli``            the command ``spark-stomp``

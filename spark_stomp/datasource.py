@@ -20,7 +20,7 @@ from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, Sto
 from spark_stomp.source.stream_reader import RefusingStreamReader, StompStreamReader
 from spark_stomp.source.tasks import StompBatchReader
 from spark_stomp.spark_versions import ADMISSION_CONTROL, ARROW_STREAM_WRITER
-from spark_stomp.status_files import check_status_file
+from spark_stomp.status.files import check_status_file
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -20,8 +20,8 @@ from spark_stomp.options import SinkOptions, parse_sink_options
 from spark_stomp.quoting import counted, line
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoder import row_encoder
-from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.sender import Sender
+from spark_stomp.status.sink import TaskFigures
 
 ABOUT: Final = """\
 Send messages: one for each line of FILE, or of standard input. Each asks for

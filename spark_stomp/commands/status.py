@@ -8,14 +8,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyarrow.fs import FileType
-
 from spark_stomp.commands.exits import FAILED, FINE, UsageError
-from spark_stomp.commands.figures import Health, health, table
 from spark_stomp.locations import FILE_ERRORS, Location, resolve, without_credentials
-from spark_stomp.metrics import read_status
 from spark_stomp.quoting import line, shown
-from spark_stomp.status_files import BESIDE_CHECKPOINT, StatusFile
+from spark_stomp.status import read_status
+from spark_stomp.status.files import StatusFile
+from spark_stomp.status.table import health, table
 from spark_stomp.terminal import Line, Rate, Terminal
 
 ABOUT: Final = """\
@@ -86,22 +84,6 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-class _Rate:
-    """Rows a second of one run."""
-
-    def __init__(self) -> None:
-        self._run: object = None
-        self._rate = Rate()
-
-    def of(self, status: Mapping[str, Any], now: float) -> float | None:
-        """The rate at ``now``; None if it cannot be known yet."""
-        rows = (status.get("totals") or {}).get("rows")
-        if status.get("run") != self._run or rows is None:
-            self._rate = Rate()
-        self._run = status.get("run")
-        return None if rows is None else self._rate.of(rows, now)
-
-
 class _View:
     """One status file, and what was in it when it was last read.
 
@@ -111,14 +93,15 @@ class _View:
     def __init__(self, name: str, location: Location) -> None:
         self._name = name
         self._location = location
-        self._rate = _Rate()
+        self._silence = _MISSED * StatusFile(location, location.root).write_every
+        self._rates: dict[str, Rate] = {}
         self.trouble: str | None = None
         self.fine = False
 
     def lines(self, columns: int, rows: int | None = None) -> list[Line]:
         """The table as it is now, or why there is none."""
         try:
-            status = read_status(self._file)
+            status = read_status(self._name)
         except FileNotFoundError:
             return self._unread(
                 "there is no status file yet; a query writes one if its source has checkpointLocation or "
@@ -126,31 +109,22 @@ class _View:
             )
         except (ValueError, *FILE_ERRORS) as error:
             return self._unread(self._location.words(error))
-        now, silence = time.time(), self._longest_silence
         try:
-            fine = health(status, now, silence) is not Health.BAD
-            lines = table(status, now, silence, self._rate.of(status, now), columns, rows)
+            lines = table(status, self._silence, self._rate(status), columns, rows)
+            self.fine = health(status, self._silence)[0] != "bad"
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             return self._unread(f"what it holds is no status of a query: {shown(str(error), 200)}")
-        self.trouble, self.fine = None, fine
+        self.trouble = None
         return lines
 
-    @property
-    def _file(self) -> str:
-        """The file itself, or the one under a checkpoint."""
-        location = self._location
-        if location.files.get_file_info(location.root).type is not FileType.Directory:
-            return self._name
-        # A URI may have parameters.
-        base, mark, parameters = (self._name, "", "") if location.is_local else self._name.partition("?")
-        return f"{base.rstrip('/')}/{BESIDE_CHECKPOINT}{mark}{parameters}"
-
-    @property
-    def _longest_silence(self) -> float:
-        return _MISSED * StatusFile(self._location, self._location.root).write_every
+    def _rate(self, status: Mapping[str, Any]) -> float | None:
+        """Rows a second of this run; None if that cannot be known yet."""
+        rows = (status.get("totals") or {}).get("rows")
+        rate = self._rates.setdefault(str(status.get("run")), Rate())
+        return None if rows is None else rate.of(rows, time.monotonic())
 
     def _unread(self, why: str) -> list[Line]:
         place = self._location.shown
         # Most reasons begin with the name of the file.
         self.trouble, self.fine = why if why.startswith(place) else f"{place}: {why}", False
-        return [[(self._location.shown, "strong")], [(why, "bad")]]
+        return [[(place, "strong")], [(why, "bad")]]

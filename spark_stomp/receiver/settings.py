@@ -54,14 +54,8 @@ class ReceiverSettings:
 
 @dataclass(slots=True)
 class Counts:
-    """What came, and how redelivered messages were handled, counted since the start.
-
-    ``delivered``: MESSAGE frames, each delivery of a message counted; ``bytes``: theirs. ``malformed``: those
-    of them that break the protocol. ``redelivered``: marked so by the broker. ``reattached``: known and still
-    held, so no second row. ``dropped``: known and already committed, so ACKed again. ``other_body``: the key
-    of a held message with another body, so a message of its own. ``doubled``: without an id, and so a second
-    row.
-    """
+    """What came, and how redelivered messages were handled, counted since the start. What each means
+    is in ``status/source.py``, which shows them."""
 
     delivered: int = 0
     bytes: int = 0

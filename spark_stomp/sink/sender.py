@@ -14,10 +14,10 @@ from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
-from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.progress import Progress, Verdict
 from spark_stomp.sink.slices import RECEIPT_PREFIX, EncodedSlice
 from spark_stomp.sink.window import Window
+from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
 from spark_stomp.transport.retry import Retry, may_recover
 

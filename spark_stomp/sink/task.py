@@ -14,9 +14,9 @@ from spark_stomp.logs import lines_about
 from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoder import RowEncoder, row_encoder
-from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.sender import Sender
-from spark_stomp.sink.status import query_name
+from spark_stomp.status.files import query_name
+from spark_stomp.status.sink import TaskFigures
 
 # Local properties that Spark sets on the jobs of a streaming query.
 _BATCH, _RUN = "streaming.sql.batchId", "spark.jobGroup.id"

@@ -15,10 +15,10 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.plain_errors import plainly
 from spark_stomp.quoting import counted
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.row_batches import row_batches
-from spark_stomp.sink.status import query_name, report, report_failure, was_reported
 from spark_stomp.sink.task import Confirmed, send_batches
+from spark_stomp.status.files import query_name
+from spark_stomp.status.sink import TaskFigures, report, report_failure, was_reported
 from spark_stomp.transport import open_connection
 from spark_stomp.worker import expect_input
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from spark_stomp.errors import (
     JournalDamaged,
@@ -21,7 +22,7 @@ from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import Backlog, raise_or_log
 from spark_stomp.source.offsets import JOURNAL, Offset, Position, Range
 from spark_stomp.source.planning import Available
-from spark_stomp.source.status import Rows
+from spark_stomp.status.source import JournalPart, Rows
 
 
 class JournalBacklog(Backlog):
@@ -180,21 +181,8 @@ class JournalBacklog(Backlog):
             raise RangeUnavailable(f"the journal here is {self._journal.id}, not {ticket.epoch}")
         return self._journal.batches(ticket.low, ticket.high)
 
-    def figures(self) -> dict[str, dict[str, int]]:
-        """Positions, bytes, and how many keys the dedup index holds, remembers or had to evict."""
-        journal = self._journal
-        return {
-            JOURNAL: {
-                "first": journal.first,
-                "committed": journal.committed,
-                "end": journal.end,
-                "bytes": journal.size,
-                "waiting": self._writer.unwritten,
-                "held": self._index.held,
-                "settled": self._index.remembered,
-                "evicted": self._index.evicted,
-            }
-        }
+    def figures(self) -> dict[str, dict[str, Any]]:
+        return {JOURNAL: JournalPart(self._journal, self._index, self._writer.unwritten).shown()}
 
     @property
     def rows(self) -> Rows:

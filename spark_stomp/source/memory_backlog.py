@@ -18,7 +18,7 @@ from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
 from spark_stomp.source.offsets import JOURNAL, Offset, Position, Range, Sizes
 from spark_stomp.source.planning import Available
-from spark_stomp.source.status import Rows
+from spark_stomp.status.source import Rows
 
 log = get_log(__name__)
 

@@ -34,9 +34,9 @@ from spark_stomp.source.planning import (
 )
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.receivers import ReceiverGroup
-from spark_stomp.source.status import RunIdentity, document, query_name
-from spark_stomp.source.status_file import StatusWriter, opened
 from spark_stomp.source.tasks import FrameRanges
+from spark_stomp.status.files import StatusWriter, opened, query_name
+from spark_stomp.status.source import QueryPart, RunIdentity, TotalsPart
 
 log = get_log(__name__)
 
@@ -137,16 +137,18 @@ class QueryRuntime:
         )
 
     def _document(self, running: bool) -> dict[str, Any]:
-        figures, rows = self._receivers.figures(), self._backlog.rows
-        return document(
+        receivers = self._receivers.figures()
+        journal = receivers.pop(JOURNAL, None)
+        totals = TotalsPart(self._backlog.rows, self._more_waiting, list(receivers.values()))
+        return QueryPart(
             self._identity,
-            figures,
-            rows,
+            totals.shown(),
+            receivers,
+            journal,
             self._failure or self._raised,
-            running=running,
-            unfinished=self._committer.ended_within_batch,
-            more_waiting=self._more_waiting,
-        )
+            running,
+            self._committer.ended_within_batch,
+        ).shown()
 
     def start(self, begin: Offset, planned: Offset) -> None:
         """Start receiving and watching for commits, in threads of their own.

@@ -27,7 +27,7 @@ from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
-from spark_stomp.source.status import receiver_figures
+from spark_stomp.status.source import ReceiverPart
 
 
 class ReceiverGroup:
@@ -161,7 +161,7 @@ class ReceiverGroup:
     def figures(self) -> dict[str, Any]:
         """The figures of each receiver, and of the journal, by name."""
         return {
-            status.name: receiver_figures(status, held.oldest_unacked)
+            status.name: ReceiverPart(status, held.oldest_unacked).shown()
             for status, held in zip(self.statuses(), self._deliveries, strict=True)
         } | self.backlog.figures()
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from support.spark import Running
 
 from benchmarks.usage import Processes, difference
-from spark_stomp.metrics import read_status
+from spark_stomp.status import read_status
 
 __all__ = ["Count", "Streamed", "rate", "run"]
 

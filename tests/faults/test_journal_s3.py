@@ -20,7 +20,7 @@ from spark_stomp.errors import JournalInUse, JournalUnwritable
 from spark_stomp.journal import Journal, JournalSettings, open_journal
 from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.journal.objects.object_names import WRITERS
-from spark_stomp.metrics import read_status
+from spark_stomp.status import read_status
 
 QUEUE = "/queue/a"
 

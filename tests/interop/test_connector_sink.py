@@ -17,8 +17,8 @@ from support.slices import encoded, slices
 from support.waiting import pause, wait_until
 
 from spark_stomp.errors import BrokerError, ReceiptTimeout
-from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.sender import Sender
+from spark_stomp.status.sink import TaskFigures
 
 BODIES = [b"message %d" % number for number in range(2_000)]
 _LIMIT = "vm_memory_monitor:set_vm_memory_high_watermark({absolute, %d})."

@@ -14,8 +14,8 @@ from support.proxy import FaultProxy
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.metrics import read_status
-from spark_stomp.status_files import StatusFile
+from spark_stomp.status import read_status
+from spark_stomp.status.files import StatusFile
 
 pytestmark = on_real_brokers
 

@@ -13,7 +13,7 @@ from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.cli import main
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.metrics import prometheus, read_status
+from spark_stomp.status import prometheus, read_status
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 

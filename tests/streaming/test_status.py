@@ -12,7 +12,7 @@ from support.spark import Recorder, Running, drains, stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.metrics import read_status
+from spark_stomp.status import read_status
 
 pytestmark = pytest.mark.spark
 

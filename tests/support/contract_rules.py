@@ -1423,18 +1423,18 @@ RULES = [
     Broken(
         "S.12",
         "a commit does not wait for a file system that hangs",
-        "status_files:within",
+        "status.files:within",
         "wait([future], timeout).done",
         "True",
-        "unit/test_status_robust.py::TestTheSink::test_does_not_wait_for_a_file_system_that_hangs",
+        "unit/status/test_robust.py::TestTheSink::test_does_not_wait_for_a_file_system_that_hangs",
     ),
     Broken(
         "S.12",
         "no error of the status fails a commit",
-        "sink.status:_write",
+        "status.sink:_write",
         "_warn_once(options, repr(error))",
         "raise",
-        "unit/test_status_robust.py::TestTheSink::test_an_error_that_nobody_thought_of",
+        "unit/status/test_robust.py::TestTheSink::test_an_error_that_nobody_thought_of",
     ),
     Broken(
         "S.13",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_stomp import errors
-from spark_stomp.metrics import JOURNAL, QUERY, RECEIVERS, SINK, TOTALS, Key
 from spark_stomp.options import OPTIONS, Option
 from spark_stomp.schema import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
-from spark_stomp.source.status import SUMMED
+from spark_stomp.status.figure import Part
+from spark_stomp.status.sink import SinkPart
+from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -105,12 +106,12 @@ def _with_keys(page: str) -> str:
     before, _, rest = page.partition("## The keys\n")
     _, heading, after = rest.partition("## Log lines\n")
     keys = _STATUS_KEYS.format(
-        query=keys_table(QUERY),
-        totals=keys_table(TOTALS),
-        receivers=keys_table(RECEIVERS),
-        journal=keys_table(JOURNAL),
-        sink=keys_table(SINK),
-        summed=", ".join(f"`{name}`" for name in SUMMED),
+        query=keys_table(QueryPart),
+        totals=keys_table(TotalsPart),
+        receivers=keys_table(ReceiverPart),
+        journal=keys_table(JournalPart),
+        sink=keys_table(SinkPart),
+        summed=", ".join(f"`{figure.key}`" for figure in SUMMED),
     )
     return f"{before}## The keys\n\n{keys}{heading}{after}"
 
@@ -131,10 +132,11 @@ def errors_table() -> str:
     )
 
 
-def keys_table(keys: tuple[Key, ...]) -> str:
-    """These keys of the status as a Markdown table, ending in a line break."""
+def keys_table(part: type[Part]) -> str:
+    """The keys of this part of the status as a Markdown table, ending in a line break."""
     return "| key | meaning | metric |\n|---|---|---|\n" + "".join(
-        _row(f"`{key.name}`", key.meaning, f"`{key.metric_name}`" if key.kind else "-") for key in keys
+        _row(f"`{one.key}`", one.meaning, f"`{part.metric_of(one)}`" if one.kind else "-")
+        for one in part.figures()
     )
 
 

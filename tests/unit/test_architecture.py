@@ -25,10 +25,11 @@ LAYERS = (
     ("framebatch",),
     ("protocol",),
     ("options", "schema", "locations", "private_files"),
-    ("brokers", "transport", "arrow", "devbroker", "exchange", "journal", "status_files"),
+    ("brokers", "transport", "arrow", "devbroker", "exchange", "journal"),
     ("receiver",),
+    ("status",),
     ("source", "sink"),
-    ("datasource", "metrics"),
+    ("datasource",),
     ("registration", "commands"),
     ("cli", "_autoload", "demo", "__init__"),
 )
@@ -192,7 +193,7 @@ class TestModules:
             return any(isinstance(name, ast.Name) and name.id == "__all__" for name in names)
 
         listed = {path for path in MODULES if lists(path) and path.name != "__init__.py"}
-        users = ("errors.py", "metrics.py", "devbroker/pytest_plugin.py")
+        users = ("errors.py", "devbroker/pytest_plugin.py")
         assert listed == {PACKAGE / name for name in users}
 
     def test_have_a_test_module_or_folder(self) -> None:

@@ -17,7 +17,7 @@ from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.records import pack_keys
 from spark_stomp.locations import resolve
 from spark_stomp.source.checkpoint import Checkpoint
-from spark_stomp.status_files import StatusFile
+from spark_stomp.status.files import StatusFile
 
 KEYS = [MessageKey("/queue/a", b"ID:1", b"d" * 16)]
 PRECIOUS = b"nothing of ours"

@@ -8,7 +8,7 @@ import pty
 
 import pytest
 
-from spark_stomp.terminal import Terminal, duration, fitted, size
+from spark_stomp.terminal import Rate, Terminal, duration, fitted, size
 
 LINE = [("one ", "good"), ("two", "")]
 
@@ -102,3 +102,9 @@ def test_duration(seconds: float, text: str) -> None:
 )
 def test_size(octets: float, text: str) -> None:
     assert size(octets) == text
+
+
+def test_a_rate_is_that_of_some_seconds() -> None:
+    rate = Rate()
+    seen = [(0, 100, None), (2, 300, 100), (15, 300, pytest.approx(200 / 15)), (17, 450, 10)]
+    assert all(rate.of(count, now) == expected for now, count, expected in seen)

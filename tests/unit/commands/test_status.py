@@ -17,7 +17,6 @@ from support.driven import Run
 from support.waiting import PATIENCE
 
 from spark_stomp.cli import main
-from spark_stomp.commands.status import _Rate
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
@@ -92,22 +91,6 @@ def test_an_unknown_place(capsys: pytest.CaptureFixture[str]) -> None:
         main(["status", "nowhere://ada:s3cret@x/y"])
     assert left.value.code == 2
     assert "s3cret" not in capsys.readouterr().err
-
-
-def test_the_rate_is_that_of_some_seconds() -> None:
-    rate = _Rate()
-
-    def at(now: float, rows: int | None, run: str = "a") -> float | None:
-        return rate.of({"run": run, "totals": {"rows": rows}}, now)
-
-    assert at(0, 100) is None
-    assert at(2, 300) == 100
-    assert at(15, 300) == pytest.approx(200 / 15)
-    # What came first is not counted any more.
-    assert at(17, 450) == 10
-    assert at(18, 0, "b") is None
-    assert at(20, 10, "b") == 5
-    assert rate.of({"run": "b", "sink": {}}, 21) is None
 
 
 def test_a_screen_until_ctrl_c(devbroker: DevBroker, tmp_path: Path) -> None:

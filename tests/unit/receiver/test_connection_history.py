@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spark_stomp.errors import ClientIdInUse, ConnectFailed, ConnectionLost, LoginRefused
 from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.settings import ConnectionStatus, Counts
@@ -70,37 +72,31 @@ def test_a_long_error_is_shown_in_part() -> None:
     assert len(history.status.last_error) < 1_100
 
 
-class TestConnectedAgain:
-    def test_is_told_with_what_came_again_after_a_second_of_silence(self) -> None:
-        history = restored()
-        counts = Counts(delivered=90, redelivered=45)
-        assert history.connected_again(counts, quiet=0.9, now=213.0) is None
-        assert history.connected_again(counts, 1.0, 214.0) == "connected again after 12.3 s, 40 redelivered"
-        assert history.connected_again(counts, 5.0, 220.0) is None, "told once"
+@pytest.mark.parametrize(
+    ("counts", "quiet", "now", "ending", "redelivered"),
+    [
+        (Counts(delivered=90, redelivered=45), 0.9, 213.0, False, None),
+        (Counts(delivered=90, redelivered=45), 1.0, 214.0, False, 40),
+        (Counts(delivered=10_049, redelivered=5), 0.0, 213.0, False, None),
+        (Counts(delivered=10_050, redelivered=6), 0.0, 213.0, False, 1),
+        (Counts(delivered=60, redelivered=5), 0.0, 222.0, False, None),
+        (Counts(delivered=60, redelivered=5), 0.0, 222.4, False, 0),
+        (Counts(delivered=60, redelivered=5), 0.0, 213.0, True, 0),
+        # Known messages are redelivered ones even if the broker does not say so.
+        (Counts(delivered=90, redelivered=5, reattached=30, dropped=10), 1.0, 214.0, False, 40),
+    ],
+)
+def test_a_connection_is_told_of_after_silence_10000_messages_10_seconds_or_at_its_end(
+    counts: Counts, quiet: float, now: float, ending: bool, redelivered: int | None
+) -> None:
+    history = restored()
+    told = history.connected_again(counts, quiet, now, ending=ending)
+    words = f"connected again after 12.3 s, {redelivered} redelivered"
+    assert told == (None if redelivered is None else words)
+    assert told is None or history.connected_again(counts, 5.0, 230.0) is None, "told once"
 
-    def test_without_silence_it_is_told_after_10000_messages(self) -> None:
-        history = restored()
-        assert history.connected_again(Counts(delivered=10_049, redelivered=5), 0.0, 213.0) is None
-        told = history.connected_again(Counts(delivered=10_050, redelivered=6), 0.0, 213.0)
-        assert told == "connected again after 12.3 s, 1 redelivered"
 
-    def test_or_after_ten_seconds(self) -> None:
-        history = restored()
-        assert history.connected_again(Counts(delivered=60), 0.0, 222.0) is None
-        assert history.connected_again(Counts(delivered=60), 0.0, 222.4) is not None
-
-    def test_or_when_the_connection_ends(self) -> None:
-        history = restored()
-        told = history.connected_again(Counts(delivered=60, redelivered=5), 0.0, 213.0, ending=True)
-        assert told == "connected again after 12.3 s, 0 redelivered"
-
-    def test_a_message_that_is_known_came_again_even_if_the_broker_does_not_say_so(self) -> None:
-        counts = Counts(delivered=90, redelivered=5, reattached=30, dropped=10)
-        assert (
-            restored().connected_again(counts, 1.0, 214.0) == "connected again after 12.3 s, 40 redelivered"
-        )
-
-    def test_the_first_connection_is_none(self) -> None:
-        history = ConnectionHistory(100.0)
-        history.connected(101.0, Counts())
-        assert history.connected_again(Counts(), 60.0, 200.0, ending=True) is None
+def test_the_first_connection_replaces_none() -> None:
+    history = ConnectionHistory(100.0)
+    history.connected(101.0, Counts())
+    assert history.connected_again(Counts(), 60.0, 200.0, ending=True) is None

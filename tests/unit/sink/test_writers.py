@@ -15,11 +15,11 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection, SinkColumns
-from spark_stomp.sink.figures import TaskFigures
 from spark_stomp.sink.task import Confirmed
 from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import RowSettings
+from spark_stomp.status.sink import TaskFigures
 
 QUEUE = "/queue/out"
 

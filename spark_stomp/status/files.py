@@ -1,7 +1,9 @@
-"""The files that hold the status of a query: where they are, and how they are replaced.
+"""The files that hold the status of a query: where they are, how they are replaced, and the writer of the
+source's.
 
 Source and sink of a query run in different processes, so each has a file of its own. A reader takes both for
-one status (:func:`spark_stomp.metrics.read_status`).
+one status (:func:`spark_stomp.status.read_status`). File systems may hang: nobody waits for them but a thread
+of its own.
 """
 
 from __future__ import annotations
@@ -11,30 +13,34 @@ import json
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, TypeVar
+
+from pyarrow.fs import FileType
 
 from spark_stomp.errors import OptionError
-from spark_stomp.locations import Location, local_path, resolve, without_credentials
-from spark_stomp.logs import in_context
+from spark_stomp.locations import FILE_ERRORS, Location, local_path, resolve, without_credentials
+from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SinkOptions, SourceOptions
 from spark_stomp.private_files import PRIVATE_FOLDER, create_file, replace_file
+from spark_stomp.status.source import Figures, lasting
+
+log = get_log(__name__)
 
 T = TypeVar("T")
 
-BESIDE_CHECKPOINT: Final = "spark_stomp/status.json"
-"""Where the status is under a checkpoint."""
+_BESIDE_CHECKPOINT: Final = "spark_stomp/status.json"
 
 # Bytes: a receiver takes about 2,000.
-_LARGEST = 64 << 20
-LARGEST_NUMBER: Final = 1 << 63
-"""Numbers of a status are less: counts of bytes fit into 64 bits, and seconds do by far."""
-
-# Seconds that a query's start waits to see whether there is a folder or a pipe.
+_LARGEST: Final = 64 << 20
+# Seconds that a query's start waits to see whether there is a folder or a pipe, and for the file system of
+# its status: a store may look up credentials and the region of a bucket.
 _CHECK: Final = 0.5
+_OPEN: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,11 @@ class StatusFile:
     def write_every(self) -> float:
         """After how many seconds to write though there is no news: the file is a sign of life too."""
         return 10.0 if self.location.takes_appends else 60.0
+
+    @property
+    def shown(self) -> str:
+        """Where it is, without credentials."""
+        return self.path if self.location.is_local else self.location.shown
 
     @property
     def of_sink(self) -> StatusFile:
@@ -107,8 +118,27 @@ def status_file(options: SourceOptions | SinkOptions) -> StatusFile | None:
         location = resolve(wanted)
     except ValueError as error:
         raise OptionError(f"statusFile {without_credentials(wanted)} cannot be opened: {error}") from error
-    beside = f"{location.root}/{BESIDE_CHECKPOINT}"
-    return StatusFile(location, beside if options.status_file is None else location.root)
+    return StatusFile(location, location.root) if options.status_file else _beside(location)
+
+
+def status_at(place: str) -> StatusFile:
+    """The file at this path or URI, or under the checkpoint there; ValueError if it is none of either."""
+    location = resolve(place)
+    is_folder = location.files.get_file_info(location.root).type is FileType.Directory
+    return _beside(location) if is_folder else StatusFile(location, location.root)
+
+
+def _beside(checkpoint: Location) -> StatusFile:
+    return StatusFile(checkpoint, f"{checkpoint.root.rstrip('/')}/{_BESIDE_CHECKPOINT}")
+
+
+def query_name(options: SourceOptions | SinkOptions) -> str:
+    """What to call the query: the user's name for it, else the last part of its checkpoint's location, else
+    its destinations. Spark does not tell a source the name that the user gave the query."""
+    checkpoint = without_credentials(options.checkpoint_location or "").rstrip("/").rpartition("/")[2]
+    if isinstance(options, SourceOptions):
+        return checkpoint or ",".join(options.destinations)
+    return options.query_name or checkpoint or options.destination or "stomp"
 
 
 def check_status_file(options: SourceOptions | SinkOptions) -> None:
@@ -147,10 +177,14 @@ def within(timeout: float, work: Callable[[], T], instead: T) -> T:
     return future.result() if wait([future], timeout).done else instead
 
 
-def parsed(content: bytes) -> dict[str, Any]:
-    """The JSON object in a status file; ValueError if it is none, or has numbers that no status has."""
+def as_json(status: Figures) -> bytes:
+    return json.dumps(status, indent=1).encode() + b"\n"
+
+
+def parsed(content: bytes) -> Figures:
+    """The JSON object in a status file; ValueError if it is none."""
     try:
-        status = json.loads(content, parse_int=_number(int), parse_float=_number(float), parse_constant=_none)
+        status = json.loads(content)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(status, dict):
@@ -158,13 +192,67 @@ def parsed(content: bytes) -> dict[str, Any]:
     return status
 
 
-def _number(kind: Callable[[str], float]) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        number = kind(text)
-        return number if -LARGEST_NUMBER < number < LARGEST_NUMBER else _none(text)
+def opened(options: SourceOptions) -> StatusFile | None:
+    """The status file of the options, if they want any; OptionError if they name what is none.
 
-    return parse
+    If a store does not answer in time, the query goes on without one.
+    """
+    missing = object()
+    found = within(_OPEN, lambda: status_file(options), missing)
+    if isinstance(found, StatusFile):
+        return found
+    if found is missing:
+        log.warning("no status is written: its file system did not answer within %.0f s", _OPEN)
+    return None
 
 
-def _none(text: str) -> NoReturn:
-    raise ValueError(f"a status has no number {text[:20]}")
+class StatusWriter:
+    """Writes what ``snapshot(running)`` returns: if there is news, now and then anyway, and at the end."""
+
+    def __init__(self, file: StatusFile, snapshot: Callable[[bool], Figures]) -> None:
+        self._file = file
+        self._snapshot = snapshot
+        self._written: Figures | None = None
+        self._written_at = 0.0
+        self._failing = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=in_context(self._run), name="stomp-status", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Write once more, and wait for it ``timeout`` seconds at the longest."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    # Everything below runs in the writer's thread.
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._step(running=True)
+            self._stopping.wait(self._file.look_every)
+        self._step(running=False)
+
+    def _step(self, *, running: bool) -> None:
+        try:
+            self._write(running=running)
+            self._failing = False
+        except FILE_ERRORS as error:
+            self._warn_once(self._file.location.words(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query is not to suffer from it
+            self._warn_once(repr(error))
+
+    def _write(self, *, running: bool) -> None:
+        shown = self._snapshot(running)
+        now, news = time.monotonic(), lasting(shown)
+        if news == self._written and now - self._written_at < self._file.write_every:
+            return
+        self._file.write(as_json(shown))
+        self._written, self._written_at = news, now
+
+    def _warn_once(self, why: str) -> None:
+        if not self._failing:
+            log.warning("the status file %s cannot be written: %s; it is tried again", self._file.shown, why)
+        self._failing = True

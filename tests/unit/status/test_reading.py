@@ -13,17 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from support.driven import Run
 from support.waiting import wait_until
 
-from spark_stomp import metrics
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.metrics import Key, prometheus, read_status
+from spark_stomp.status import prometheus, read_status
+from spark_stomp.status.figure import VERSION, Part
+from spark_stomp.status.sink import SinkPart
+from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
 
 QUEUE = "/queue/a"
-SECTIONS = {"receivers": metrics.RECEIVERS, "totals": metrics.TOTALS, "journal": metrics.JOURNAL}
-
-# The text format of Prometheus (version 0.0.4): a comment, or a name, labels and a number.
-COMMENT = re.compile(r"# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)")
-LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
-SAMPLE = re.compile(rf"([a-zA-Z_:][a-zA-Z0-9_:]*)\{{({LABEL}(?:,{LABEL})*)\}} (-?[0-9.]+(?:e[+-]?\d+)?)")
 
 
 @pytest.fixture
@@ -46,59 +42,45 @@ FORGED: dict[str, Any] = {"version": 1, "query": "q", "run": "r", "host": "h", "
 
 def parsed(text: str) -> list[tuple[str, dict[str, str], float]]:
     """Name, labels and number of all series; no two have the same name and labels."""
+    assert text.endswith("\n")
     series = [(one.name, dict(one.labels), one.value) for family in parse(text) for one in family.samples]
     assert len({(name, *labels.items()) for name, labels, _ in series}) == len(series)
     return series
 
 
-def names(keys: tuple[Key, ...]) -> set[str]:
-    return {key.name for key in keys}
+def names(part: type[Part]) -> set[str]:
+    return {figure.key for figure in part.figures()}
 
 
 class TestKeys:
     def test_what_is_shown_is_what_is_declared(self, status: dict[str, Any]) -> None:
-        assert status.keys() == names(metrics.QUERY) | {"file"}
-        assert status["version"] == metrics.VERSION
-        summed = status["totals"].keys() - names(metrics.TOTALS)
-        assert names(metrics.TOTALS) <= status["totals"].keys()
-        assert summed <= names(metrics.RECEIVERS)
-        assert status["journal"].keys() == names(metrics.JOURNAL)
+        assert status.keys() == names(QueryPart) | {"file"}
+        assert status["version"] == VERSION
+        assert status["totals"].keys() == names(TotalsPart) | {figure.key for figure in SUMMED}
+        assert status["journal"].keys() == names(JournalPart)
         assert status["receivers"].keys() == {f"{QUEUE}#0", "/queue/b#0"}
         for figures in status["receivers"].values():
-            assert figures.keys() == names(metrics.RECEIVERS)
+            assert figures.keys() == names(ReceiverPart)
 
     def test_totals_are_those_of_all_receivers(self, status: dict[str, Any]) -> None:
         totals = status["totals"]
         assert (totals["rows"], totals["rows_waiting"]) == (2, 3)
         assert totals["delivered"] == totals["received"] == 5
-        assert totals["receivers"] == 2
-        for key in totals.keys() & {key.name for key in metrics.RECEIVERS if key.kind == "counter"}:
-            assert totals[key] == sum(figures[key] for figures in status["receivers"].values())
+        assert totals["receivers"] == totals["connected"] == 2
 
-    def test_metrics_have_names_of_their_own(self) -> None:
-        keys = [
-            key for key in (*metrics.QUERY, *metrics.TOTALS, *metrics.RECEIVERS, *metrics.JOURNAL) if key.kind
-        ]
-        assert len({key.metric_name for key in keys}) == len(keys)
+    def test_each_has_a_meaning_and_a_metric_of_its_own(self) -> None:
+        parts = (QueryPart, TotalsPart, ReceiverPart, JournalPart, SinkPart)
+        named = [(part.metric_of(one), one) for part in parts for one in part.figures() if one.kind]
+        assert len(named) == len(dict(named)) > 50
+        assert all(one.meaning.endswith(".") for part in parts for one in part.figures())
 
 
 class TestPrometheus:
-    def test_is_in_its_text_format(self, status: dict[str, Any]) -> None:
-        text = prometheus(status)
-        assert text.endswith("\n")
-        types: dict[str, str] = {}
-        for line in text.splitlines():
-            comment, sample = COMMENT.fullmatch(line), SAMPLE.fullmatch(line)
-            if comment is not None:
-                assert (comment[1], comment[2]) not in types.items(), "once for each metric"
-                types[comment[2]] = comment[1]
-            else:
-                assert sample is not None, line
-                assert sample[1] == next(reversed(types)), "the lines of a metric stand together"
-        assert set(types.values()) == {"TYPE"}
+    """A series that is there twice, or one number that is none, costs the whole scrape."""
 
     def test_has_every_figure(self, status: dict[str, Any]) -> None:
         text = prometheus(status)
+        assert len(parsed(text)) > 50
         query = f'query="{QUEUE},/queue/b",file="{status["file"]}"'
         assert f"spark_stomp_rows_total{{{query}}} 2\n" in text
         assert f"spark_stomp_journal_end{{{query}}} 5\n" in text
@@ -123,15 +105,6 @@ class TestPrometheus:
     def test_takes_a_path_too(self, status: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "status.json"
         assert prometheus(path) == prometheus(str(path)) == prometheus(f"file:{path}") == prometheus(status)
-
-
-class TestPrometheusAsItsOwnParserReadsIt:
-    """A series that stands there twice, or one number that is none, costs the whole scrape."""
-
-    def test_a_status(self, status: dict[str, Any]) -> None:
-        shown = parsed(prometheus(status))
-        assert len(shown) > 50
-        assert all(math.isfinite(number) for _, _, number in shown)
 
     def test_queries_whose_checkpoints_end_alike_are_told_apart(self, tmp_path: Path) -> None:
         places = [tmp_path / team / "orders" / "spark_stomp" / "status.json" for team in ("a", "b")]
@@ -165,36 +138,33 @@ class TestPrometheusAsItsOwnParserReadsIt:
         assert {name for name, _, _ in shown} == {"spark_stomp_rows_total", "spark_stomp_attempts"}
 
     @pytest.mark.parametrize(
-        "figure", [math.inf, -math.inf, math.nan, 10**400, "5", "2026", [], {}, [1], "+Inf"]
+        ("key", "figure"),
+        [
+            *(("attempts", one) for one in (math.inf, math.nan, 10**400, "5", "2026", [], {}, [1], "+Inf")),
+            *(("connected_since", one) for one in (5, True, 1e9, "now", [], "0001-01-01T00:00:00")),
+            ("reconnects", True),
+        ],
     )
-    def test_figures_that_are_forged(self, figure: object) -> None:
-        with pytest.raises(ValueError, match="its rows is "):
-            prometheus(FORGED | {"totals": {"rows": figure}})
-
-    @pytest.mark.parametrize("figure", [5, True, 1e9, "now", [], "0001-01-01T00:00:00"])
-    def test_times_that_are_forged(self, figure: object) -> None:
-        with pytest.raises(ValueError, match="its written_at is "):
-            prometheus(FORGED | {"written_at": figure})
+    def test_figures_that_are_forged(self, key: str, figure: object) -> None:
+        with pytest.raises(ValueError, match=f"its {key} is "):
+            prometheus(FORGED | {"receivers": {"a#0": {key: figure}}})
 
     @pytest.mark.parametrize("query", [None, 5, ["a"], True])
     def test_a_query_that_is_no_text(self, query: object) -> None:
         assert parsed(prometheus(FORGED | {"query": query}))[0][1]["query"] == str(query)
 
 
-class TestRead:
-    def test_a_missing_file_is_missing(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError):
-            read_status(tmp_path / "none.json")
-
-    @pytest.mark.parametrize("content", ["", "[]", "{}", "3", '{"a": 1}'])
-    def test_anything_else_is_refused(self, tmp_path: Path, content: str) -> None:
-        path = tmp_path / "status.json"
-        path.write_text(content)
-        with pytest.raises(ValueError, match=r"status\.json is not a status file"):
-            read_status(path)
-
-    def test_another_version_is_refused(self, tmp_path: Path) -> None:
-        path = tmp_path / "status.json"
-        path.write_text(json.dumps({"version": 2}))
-        with pytest.raises(ValueError, match="has version 2 of the status; this release reads 1"):
-            read_status(path)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        *((content, r"status\.json is not a status file") for content in ("", "[]", "{}", "3", '{"a": 1}')),
+        ('{"version": 2}', "has version 2 of the status; this release reads 1"),
+    ],
+)
+def test_anything_but_a_status_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "status.json"
+    with pytest.raises(FileNotFoundError):
+        read_status(path)
+    path.write_text(content)
+    with pytest.raises(ValueError, match=words):
+        read_status(path)

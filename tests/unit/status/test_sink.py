@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.options import sink_options, source_options
 
-from spark_stomp import metrics
 from spark_stomp.cli import main
 from spark_stomp.errors import SinkRowError
-from spark_stomp.metrics import prometheus, read_status
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.figures import TaskFigures
-from spark_stomp.sink.status import report, was_reported
 from spark_stomp.sink.task import Confirmed
 from spark_stomp.sink.writers import StompBatchWriter, StompStreamWriter
-from spark_stomp.status_files import status_file
+from spark_stomp.status import prometheus, read_status
+from spark_stomp.status.files import status_file
+from spark_stomp.status.sink import SinkPart, TaskFigures, report, was_reported
 
 
 def figures(confirmed: int, *latencies: float) -> TaskFigures:
@@ -32,7 +31,7 @@ def test_what_is_shown_is_what_is_declared(tmp_path: Path) -> None:
     (tmp_path / "flights").mkdir()
     report(options, figures(3, 0.5), "run", 4)
     shown = read_status(tmp_path / "flights" / "spark_stomp" / "status.json")
-    assert shown["sink"].keys() == {key.name for key in metrics.SINK}
+    assert shown["sink"].keys() == {one.key for one in SinkPart.figures()}
     assert (shown["query"], shown["run"], shown["sink"]["batch"]) == ("flights", "run", 4)
     assert shown["sink"]["receipt_p50_seconds"] == pytest.approx(0.5, rel=0.2)
 
@@ -58,7 +57,7 @@ def test_a_batch_that_is_not_finished(tmp_path: Path, before: int) -> None:
     writer = StompStreamWriter(options, SinkColumns(("body",), False))
     writer.abort([Confirmed(figures(2), "run"), None], before)
     sink = read_status(tmp_path / "s.json")["sink"]
-    assert sink.keys() == {key.name for key in metrics.SINK}
+    assert sink.keys() == {one.key for one in SinkPart.figures()}
     assert sink["failure"].startswith(f"batch {before} was not finished, after 2 confirmed messages: Spark")
     assert (sink["query"], sink["confirmed"], sink["run"]) == ("mine", 3 * before, "run" if before else None)
     # Only a batch that is done proves the login (S.8).
@@ -94,11 +93,6 @@ def test_it_stands_beside_that_of_the_source(tmp_path: Path) -> None:
     assert f"spark_stomp_sink_receipt_p99_seconds{labels} 0." in text
 
 
-def test_no_file_at_all_is_an_error_as_before(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_status(tmp_path / "status.json")
-
-
 def test_one_that_cannot_be_written_costs_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     options = sink_options("stomp://h", checkpointLocation=tmp_path / "missing")
     report(options, figures(1), "run", 0)
@@ -123,3 +117,25 @@ def test_nowhere_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     report(sink_options("stomp://h"), figures(1), None, None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_figures_of_tasks_are_added() -> None:
+    both = TaskFigures(1, 2, 3, 4, 5, 6.0)
+    both.add(TaskFigures(10, 20, 30, 40, 50, 60.0))
+    assert both == TaskFigures(11, 22, 33, 44, 55, 66.0)
+
+
+def test_latencies_are_right_to_a_fifth() -> None:
+    assert TaskFigures().latency(0.5) is None
+    for seconds in (1e-6, 0.001, 0.25, 3.0, 1e9):
+        within = figures(0, *[seconds] * 99, 20 * seconds)
+        half, all_of_them = within.latency(0.5), within.latency(1.0)
+        assert half is not None and all_of_them is not None
+        if 1e-4 < seconds < 1e4:
+            assert seconds <= half <= 1.2 * seconds
+            assert all_of_them == pytest.approx(20 * half, rel=0.2)
+
+
+def test_they_come_through_a_pickle() -> None:
+    one = figures(0, 1.0)
+    assert pickle.loads(pickle.dumps(one)).latency(0.5) == one.latency(0.5)

@@ -1,0 +1,109 @@
+"""The status of a query, read from its files, and as text for Prometheus."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from spark_stomp.quoting import shown
+from spark_stomp.status.figure import VERSION, Part, Status
+from spark_stomp.status.files import StatusFile, parsed, status_at
+from spark_stomp.status.sink import SinkPart
+from spark_stomp.status.source import JournalPart, QueryPart, ReceiverPart, TotalsPart
+
+
+def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
+    """The status in this file, a path or a URI, or of the query with this checkpoint; its keys are those of
+    docs/status.md.
+
+    The part of the sink is in a file beside it. Of a query without a source of this package nothing else is
+    there: then the status has the keys ``version``, ``query``, ``run``, ``host``, ``sink`` and ``file`` only.
+
+    Raises OSError if neither file can be read, and ValueError if one holds no status of a known version.
+    """
+    file = status_at(os.fspath(location))
+    sink = None
+    with contextlib.suppress(FileNotFoundError):
+        sink = _read(file.of_sink, SinkPart.check)
+    try:
+        status = _read(file, _check)
+    except FileNotFoundError:
+        if sink is None:
+            raise
+        status = {key: sink.get(key) for key in ("version", "query", "run", "host")}
+    return {**status, "sink": sink, "file": file.shown}
+
+
+def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
+    """The metrics of one or more queries in the text format of Prometheus; raises as :func:`read_status`.
+
+    Each is a status, or where its file is. Raises ValueError too if two of them cannot be told apart: they
+    come from the same file, or from none and have the same ``query``.
+    """
+    metrics: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for one in statuses:
+        status = one if isinstance(one, Mapping) else read_status(one)
+        # Checkpoints of several queries may have the same last part: the file tells them apart.
+        labels = {"query": status["query"], "file": status.get("file", "")}
+        for part, figures, own in _parts(status):
+            named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in (labels | own).items())
+            for figure, number in part.numbers(figures):
+                name = part.metric_of(figure)
+                meaning = figure.meaning.replace("\\", "\\\\")
+                series = metrics[f"# HELP {name} {meaning}\n# TYPE {name} {figure.kind}\n"]
+                if named in series:
+                    # Prometheus would drop everything.
+                    raise ValueError(f"two statuses have the same labels: {shown(named, 300)}")
+                series[named] = f"{name}{{{named}}} {number!r}\n"
+    return "".join(head + "".join(series.values()) for head, series in metrics.items())
+
+
+def _parts(status: Status) -> Iterator[tuple[type[Part], Status, dict[str, object]]]:
+    """Each part: its figures as they are declared, as they are there, and the labels of its metrics."""
+    yield QueryPart, status, {}
+    yield TotalsPart, _mapping(status, "totals"), {}
+    receivers = _mapping(status, "receivers")
+    for name in receivers:
+        one = _mapping(receivers, name)
+        yield ReceiverPart, one, {"receiver": name, "destination": one.get("destination", "")}
+    yield JournalPart, _mapping(status, "journal"), {}
+    yield SinkPart, _mapping(status, "sink"), {}
+
+
+def _mapping(status: Status, name: str) -> Status:
+    part = status.get(name)
+    if part is not None and not isinstance(part, Mapping):
+        raise ValueError(f"its {name} is {shown(repr(part), 40)}")
+    return part or {}
+
+
+def _read(file: StatusFile, check: Callable[[Status], None]) -> dict[str, Any]:
+    content = file.read()
+    try:
+        status = parsed(content)
+        version = status["version"]
+        if version == VERSION:
+            _ = status["query"]
+            check(status)
+            return status
+    except (ValueError, KeyError) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else shown(str(error), 200)
+        raise ValueError(f"{file.shown} is not a status file of spark_stomp: {why}") from None
+    raise ValueError(
+        f"{file.shown} has version {shown(repr(version), 20)} of the status; this release reads {VERSION}"
+    )
+
+
+def _check(status: Status) -> None:
+    """ValueError if a figure of any part is none."""
+    for part, figures, _ in _parts(status):
+        part.check(figures)
+
+
+def _escaped(text: str) -> str:
+    # Half a surrogate pair, which JSON can hold, is in no text.
+    text = text.encode(errors="backslashreplace").decode()
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

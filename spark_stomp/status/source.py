@@ -1,0 +1,374 @@
+"""The source's part of the status: a document for the status file, the query's progress and the exchange."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_stomp.errors import StompError
+from spark_stomp.status.figure import VERSION, Counter, Figure, Gauge, Part, Time
+
+if TYPE_CHECKING:
+    from spark_stomp.journal import Journal
+    from spark_stomp.receiver import DedupIndex, ReceiverStatus
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """Which run of which query this is; ``started_at`` is seconds since 1970."""
+
+    query: str
+    run: str = field(default_factory=lambda: secrets.token_hex(4))
+    started_at: float = field(default_factory=time.time)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of this run: in committed batches, and those still to come from what was received."""
+
+    committed: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class ReceiverPart(Part):
+    """``since_unacked`` is when the oldest un-acked delivery came, in microseconds since 1970."""
+
+    status: ReceiverStatus
+    since_unacked: int | None
+
+    @Figure()
+    def destination(self) -> str:
+        """What it is subscribed to."""
+        return self.status.name.rpartition("#")[0]
+
+    @Gauge()
+    def connected(self) -> bool:
+        """Whether it is subscribed."""
+        return self.status.connection.connected
+
+    @Time()
+    def connected_since(self) -> float | None:
+        """When that began; null if it is not."""
+        return self.status.connection.since if self.status.connection.connected else None
+
+    @Time()
+    def disconnected_since(self) -> float | None:
+        """When the connection was lost, or this run began; null if it is subscribed."""
+        return None if self.status.connection.connected else self.status.connection.since
+
+    @Gauge()
+    def attempts(self) -> int:
+        """How many attempts to connect have failed since then."""
+        return self.status.connection.attempts
+
+    @Counter(summed=True, label="reconnects", trouble=True)
+    def reconnects(self) -> int:
+        """How often a lost connection was replaced."""
+        return self.status.connection.reconnects
+
+    @Figure()
+    def last_error(self) -> str | None:
+        """Why a connection last ended or could not be had; null if that never happened."""
+        return self.status.connection.last_error
+
+    @Time()
+    def last_error_at(self) -> float | None:
+        """When that was."""
+        return self.status.connection.last_error_at
+
+    @Counter(summed=True)
+    def delivered(self) -> int:
+        """Messages that the broker has delivered; a redelivered one counts again."""
+        return self.status.counts.delivered
+
+    @Counter(summed=True, metric="delivered_bytes")
+    def bytes(self) -> int:
+        """Bytes of these messages, with their headers."""
+        return self.status.counts.bytes
+
+    @Gauge(summed=True, label="received", column=2)
+    def received(self) -> int:
+        """Messages that were taken for a row of their own. Goes back if a lost connection takes messages
+        with it that Spark does not know of; they are redelivered."""
+        return self.status.received
+
+    @Gauge(summed=True, label="committed", column=4)
+    def committed(self) -> int:
+        """Those of them that may be acknowledged: their batch is committed, or with `ackAfter=journal` they
+        are in the journal."""
+        return self.status.committed
+
+    @Gauge(summed=True, label="acked", column=3)
+    def acked(self) -> int:
+        """Those of them that the broker has no claim to: it confirmed their ACK, or their connection is
+        gone."""
+        return self.status.acked
+
+    @Gauge(summed=True, label="un-acked", column=1)
+    def unacked(self) -> int:
+        """Deliveries on the living connection whose ACK the broker has not confirmed."""
+        return self.status.unacked
+
+    @Gauge(label="oldest", column=5)
+    def oldest_unacked_seconds(self) -> float:
+        """The age of the oldest of these; 0 if there is none."""
+        age = 0.0 if self.since_unacked is None else time.time() - self.since_unacked / 1e6
+        return round(max(0.0, age), 3)
+
+    @Gauge()
+    def window_full(self) -> bool:
+        """Whether the broker sends no more until something is acknowledged."""
+        return self.status.window_full
+
+    @Gauge()
+    def paused(self) -> bool:
+        """Whether it reads nothing because it holds as much as `maxBufferedBytes` allows."""
+        return self.status.pause.since is not None
+
+    @Time()
+    def paused_since(self) -> float | None:
+        """When that began; null if it reads."""
+        return self.status.pause.since
+
+    @Gauge(label="held", column=6)
+    def buffered_bytes(self) -> int:
+        """Bytes of messages that it holds in memory."""
+        return self.status.pause.buffered
+
+    @Counter(summed=True, label="redelivered", trouble=True, column=7)
+    def redelivered(self) -> int:
+        """Deliveries that the broker marked as redelivered."""
+        return self.status.counts.redelivered
+
+    @Counter(summed=True)
+    def reattached(self) -> int:
+        """Deliveries of a message that was held already: no second row."""
+        return self.status.counts.reattached
+
+    @Counter(summed=True)
+    def dropped(self) -> int:
+        """Deliveries of a message that was committed already: acknowledged again, no row."""
+        return self.status.counts.dropped
+
+    @Counter(summed=True, label="doubled", trouble=True)
+    def doubled(self) -> int:
+        """Messages without a stable id that were redelivered: a second row."""
+        return self.status.counts.doubled
+
+    @Counter(summed=True)
+    def other_body(self) -> int:
+        """Messages with a known id and another body: a row of their own."""
+        return self.status.counts.other_body
+
+    @Counter(summed=True, label="malformed", trouble=True)
+    def malformed(self) -> int:
+        """Messages that break the protocol or a limit."""
+        return self.status.counts.malformed
+
+
+SUMMED = [figure for figure in ReceiverPart.figures() if figure.summed]
+
+
+@dataclass(frozen=True)
+class TotalsPart(Part):
+    """``of_receivers`` are the parts of all receivers."""
+
+    counted: Rows
+    leaves_more: bool
+    of_receivers: list[Figures]
+
+    @Counter(label="rows")
+    def rows(self) -> int:
+        """Rows in batches of this run that Spark has committed, as far as is proved."""
+        return self.counted.committed
+
+    @Gauge(label="waiting")
+    def rows_waiting(self) -> int:
+        """Rows to come: received, and not in a committed batch yet."""
+        return self.counted.waiting
+
+    @Gauge(label="more waiting")
+    def more_waiting(self) -> bool:
+        """Whether the last batch probably left messages behind, here or on the broker."""
+        return self.leaves_more
+
+    @Figure()
+    def receivers(self) -> int:
+        """How many receivers there are."""
+        return len(self.of_receivers)
+
+    @Figure()
+    def connected(self) -> int:
+        """How many of them are subscribed."""
+        return sum(one["connected"] for one in self.of_receivers)
+
+    @Figure()
+    def window_full(self) -> bool:
+        """Whether the window of any receiver is full."""
+        return any(one["window_full"] for one in self.of_receivers)
+
+    @Figure()
+    def paused(self) -> bool:
+        """Whether any receiver is paused."""
+        return any(one["paused"] for one in self.of_receivers)
+
+    @Figure(label="oldest")
+    def oldest_unacked_seconds(self) -> float:
+        """The largest of the receivers."""
+        return max((one["oldest_unacked_seconds"] for one in self.of_receivers), default=0.0)
+
+    def shown(self) -> Figures:
+        sums = {one.key: sum(figures[one.key] for figures in self.of_receivers) for one in SUMMED}
+        return super().shown() | sums
+
+
+@dataclass(frozen=True)
+class JournalPart(Part):
+    """``unwritten``: how many messages were received and are not durable yet."""
+
+    prefix = "journal_"
+
+    journal: Journal
+    index: DedupIndex
+    unwritten: int
+
+    @Gauge(label="first")
+    def first(self) -> int:
+        """The oldest position that it holds."""
+        return self.journal.first
+
+    @Gauge(label="committed")
+    def committed(self) -> int:
+        """Spark has committed everything below this position."""
+        return self.journal.committed
+
+    @Gauge(label="end")
+    def end(self) -> int:
+        """Everything below this position is durable."""
+        return self.journal.end
+
+    @Gauge(label="size")
+    def bytes(self) -> int:
+        """What it takes up."""
+        return self.journal.size
+
+    @Gauge(label="not durable yet")
+    def waiting(self) -> int:
+        """Messages that were received and are not durable yet."""
+        return self.unwritten
+
+    @Gauge()
+    def held(self) -> int:
+        """Messages in the dedup index."""
+        return self.index.held
+
+    @Gauge()
+    def remembered(self) -> int:
+        """Committed messages that the dedup index remembers."""
+        return self.index.remembered
+
+    @Counter()
+    def evicted(self) -> int:
+        """Those that it had to forget."""
+        return self.index.evicted
+
+
+@dataclass(frozen=True)
+class QueryPart(Part):
+    """All that the source shows; ``of_receivers``, ``of_totals`` and ``of_journal`` are parts of it."""
+
+    identity: RunIdentity
+    of_totals: Figures
+    of_receivers: Figures
+    of_journal: Figures | None
+    error: StompError | None
+    is_running: bool
+    ended_within_batch: bool
+
+    @Figure()
+    def version(self) -> int:
+        """Of this format: 1. New keys may come without a new version."""
+        return VERSION
+
+    @Figure()
+    def query(self) -> str:
+        """The last part of `checkpointLocation`, else the destinations."""
+        return self.identity.query
+
+    @Figure()
+    def run(self) -> str:
+        """Random, another one for each start of the query."""
+        return self.identity.run
+
+    @Figure()
+    def host(self) -> str:
+        """The machine of the reader process."""
+        return platform.node()
+
+    @Figure()
+    def pid(self) -> int:
+        """The reader process."""
+        return os.getpid()
+
+    @Gauge()
+    def running(self) -> bool:
+        """False once the query has ended in order. See `written_at` too."""
+        return self.is_running
+
+    @Gauge()
+    def unfinished(self) -> bool:
+        """Whether it ended within a batch: `checkpointLocation` does not show its last one as committed. It
+        failed, in its sink for example, or was stopped just then. False without `checkpointLocation`."""
+        return self.ended_within_batch
+
+    @Figure()
+    def failure(self) -> str | None:
+        """The error that ended the source, or null."""
+        return None if self.error is None else str(self.error)
+
+    @Time(label="began")
+    def started_at(self) -> float:
+        """When this run began."""
+        return self.identity.started_at
+
+    @Time(label="written")
+    def written_at(self) -> float:
+        """When this was written."""
+        return time.time()
+
+    @Figure()
+    def totals(self) -> Figures:
+        """Figures of the whole query."""
+        return self.of_totals
+
+    @Figure()
+    def receivers(self) -> Figures:
+        """Figures of each receiver, by its name: the destination, `#` and a number."""
+        return self.of_receivers
+
+    @Figure()
+    def journal(self) -> Figures | None:
+        """Figures of the journal; null without one."""
+        return self.of_journal
+
+    @Figure()
+    def sink(self) -> None:
+        """Figures of the sink; null without one. They are in a file beside that of the source."""
+        return
+
+
+_PASSING = ("written_at", "oldest_unacked_seconds")
+
+
+def lasting(shown: Any) -> Any:
+    """A document without what changes though nothing happens."""
+    if not isinstance(shown, dict):
+        return shown
+    return {key: lasting(value) for key, value in shown.items() if key not in _PASSING}
