@@ -95,7 +95,7 @@ def test_no_lock_is_held_during_io(
     assert "receiver.dedup:DedupIndex.lock" in watch.taken
     assert "receiver.frame_store:FrameStore._lock" in watch.taken
     assert "socket.send" in watch.calls
-    assert ("os.pread" in watch.calls) == ("journal" in options)
+    assert "journal" not in options or watch.calls & {"os.pread", "open"}
 
 
 def test_the_dedup_index_is_never_used_without_its_lock(

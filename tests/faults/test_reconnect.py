@@ -18,7 +18,7 @@ from support.waiting import wait_until
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.exchange import RangeTicket
 from spark_stomp.source.offsets import INITIAL, Offset, plan
-from spark_stomp.source.planning import Limits, choose_end
+from spark_stomp.source.planning import BatchLimits, choose_end
 from spark_stomp.source.receivers import ReceiverGroup
 
 QUEUE = "/queue/a"
@@ -58,7 +58,7 @@ class Driver:
             end = choose_end(
                 self.end,
                 seen,
-                Limits(max_messages=most),
+                BatchLimits(max_messages=most),
                 self.group.backlog,
             )
             if self.group.backlog.offer(end, seen):

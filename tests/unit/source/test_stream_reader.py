@@ -32,7 +32,7 @@ from spark_stomp.schema import Projection
 from spark_stomp.source import query
 from spark_stomp.source.memory_backlog import MemoryBacklog
 from spark_stomp.source.offsets import Offset
-from spark_stomp.source.planning import Available, Decision, Limits, Mode, Situation
+from spark_stomp.source.planning import Available, BatchLimits, Decision, Mode, Situation
 from spark_stomp.source.query import QueryStatus
 from spark_stomp.source.stream_reader import StompStreamReader
 
@@ -419,7 +419,7 @@ def test_a_message_that_becomes_durable_between_two_questions_is_seen_by_one_of_
         unwritten[0] = False
         return found
 
-    def watched(mode: Mode, limits: Limits, situation: Situation) -> Decision:
+    def watched(mode: Mode, limits: BatchLimits, situation: Situation) -> Decision:
         situations.append(situation)
         return decide(mode, limits, situation)
 
