@@ -40,19 +40,13 @@ class MessageKey(NamedTuple):
 
     Its destination header, its stable id as on the wire, and a digest of its body: the same id with another
     body is another message. So is the same message by another ``entry`` of the option ``destination``: two
-    queues may hold a copy each. Keys that were written before they had an entry have none, and stand for
-    every entry.
+    queues may hold a copy each.
     """
 
     destination: str
     id: bytes
     body: bytes
     entry: str = ""
-
-    @property
-    def of_any_entry(self) -> MessageKey:
-        """This key as it was written before keys had an entry."""
-        return self._replace(entry="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ bytes above it may be what a crash left. A mark is a record without frames; it h
 Keys are those of committed messages whose frames are gone. A batch of them is::
 
     magic "SSJK" | crc32 u32 | count u32 | payload length u32
-    payload, for each key: destination length u32 | id length u32 | body digest (16 bytes) | destination | id
+    payload, for each key: name length u32 | id length u32 | body digest (16 bytes) | name | id
 
-The destination is that of the header. Before it stand the entry of the option ``destination`` and a NUL,
-which no entry can contain; keys that were written before they had an entry are without both.
+The name is the entry of the option ``destination``, a NUL, which no entry can contain, and the destination of
+the header.
 """
 
 from __future__ import annotations
@@ -194,11 +194,11 @@ def decode_batch(head: Head, record: memoryview) -> FrameBatch:
 def pack_keys(keys: Collection[MessageKey]) -> bytes:
     """The bytes of one batch."""
     parts: list[bytes] = []
-    origin, name = ("", ""), b""
+    origin, name = ("", ""), _NUL.encode()
     for key in keys:
         if (key.entry, key.destination) != origin:
             origin = key.entry, key.destination
-            name = (_NUL.join(origin) if key.entry else key.destination).encode()
+            name = _NUL.join(origin).encode()
         parts += (_KEY.pack(len(name), len(key.id), key.body), name, key.id)
     payload = b"".join(parts)
     return _KEYS_HEAD.pack(_KEYS_MAGIC, zlib.crc32(payload), len(keys), len(payload)) + payload
@@ -226,13 +226,11 @@ def has_keys(raw: bytes, offset: int) -> bool:
 def _unpacked(payload: bytes) -> Iterator[MessageKey]:
     offset = 0
     while offset < len(payload):
-        destination, name, body = _KEY.unpack_from(payload, offset)
+        name_bytes, id_bytes, body = _KEY.unpack_from(payload, offset)
         begin = offset + _KEY.size
-        offset = begin + destination + name
-        entry, nul, header = payload[begin : begin + destination].decode().partition(_NUL)
-        if not nul:
-            entry, header = "", entry
-        yield MessageKey(header, payload[offset - name : offset], body, entry)
+        offset = begin + name_bytes + id_bytes
+        entry, _, header = payload[begin : begin + name_bytes].decode().partition(_NUL)
+        yield MessageKey(header, payload[offset - id_bytes : offset], body, entry)
 
 
 def _batch_end(raw: bytes, offset: int) -> int | None:

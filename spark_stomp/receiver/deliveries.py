@@ -325,9 +325,8 @@ class Deliveries:
         fresh: list[int] = []
         repeats: list[_Repeat] = []
         for index, key in enumerate(held.keys(0, len(ids))):
-            same = key if key is None or key in known else key.of_any_entry
-            if same is not None and same in known:
-                repeats.append((same, known[same], acks[index]))
+            if key is not None and key in known:
+                repeats.append((key, known[key], acks[index]))
                 continue
             if key is not None:
                 known[key] = HeldAt(self._owner, self._marks.received + len(fresh))

@@ -327,14 +327,6 @@ RULES = [
         f"{DELIVERIES}::test_the_same_message_by_another_entry_is_new",
     ),
     Broken(
-        "4.2",
-        "a key that was written before keys had an entry stands for every entry",
-        "receiver.deliveries:Deliveries._compare",
-        "key if key is None or key in known else key.of_any_entry",
-        "key",
-        f"{DELIVERIES}::test_a_key_without_an_entry_stands_for_every_entry",
-    ),
-    Broken(
         "4.3",
         "a held message that comes again gives no second row, marked or not",
         "receiver.deliveries:Deliveries._sort_out",

@@ -2,8 +2,7 @@
 
 Before each record stands the segment's marker, 16 random bytes that are also in its header. If a file is
 damaged, records are looked for by it. Without it, a producer could send a body that looks like a record, and
-where a body is damaged, or was cut off by a crash, that would be taken for one. Segments of format 1 have
-none; they are read, and an open one is written to its end, as they are.
+where a body is damaged, or was cut off by a crash, that would be taken for one.
 
 Invariants: a synced record is never written again. After a crash only bytes that were not synced may be
 missing or damaged, and only at the end of the last file of a journal. The header is synced before any record
@@ -44,14 +43,13 @@ from spark_stomp.private_files import open_file
 SUFFIX: Final = ".segment"
 _MAGIC: Final = b"STOMPJRN"
 _FORMAT: Final = 2
-_WITHOUT_MARKER: Final = 1
 _HEADER: Final = struct.Struct("<8sI16sQ")
 _MARKER_BYTES: Final = 16
 # So many different bytes are in every marker. If a block of the disk was lost, its bytes are all the same,
 # and those may stand before a record in a producer's body.
 _LEAST_OF_A_MARKER: Final = 5
 _CHECKSUM: Final = struct.Struct("<I")
-_LONGEST_HEADER: Final = _HEADER.size + _MARKER_BYTES + _CHECKSUM.size
+_HEADER_BYTES: Final = _HEADER.size + _MARKER_BYTES + _CHECKSUM.size
 _SEARCH_BYTES: Final = 1 << 20
 
 
@@ -72,7 +70,8 @@ class Segment:
         self.end = first
         self.committed = 0
         self.is_headed = True
-        self._use_marker(b"")
+        self._marker = b""
+        self.size = _HEADER_BYTES
         self._file = OpenFile(descriptor)
         # Of the file: a method of the segment would keep both until the garbage collector runs.
         self.index: FrameIndex[Stretch] = FrameIndex(partial(_ends, self._file), Stretch.joined)
@@ -86,7 +85,7 @@ class Segment:
         # A crash in the middle of this can leave only a file without records.
         descriptor = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         segment = cls(path, descriptor, first)
-        segment._use_marker(secrets.token_bytes(_MARKER_BYTES))
+        segment._marker = secrets.token_bytes(_MARKER_BYTES)
         header = _HEADER.pack(_MAGIC, _FORMAT, journal.encode(), first) + segment._marker
         try:
             write_fully(descriptor, [header + _CHECKSUM.pack(zlib.crc32(header))])
@@ -112,7 +111,7 @@ class Segment:
         length = os.fstat(descriptor).st_size
         damage = []
         if not segment._header_is_intact(journal):
-            if last and length <= _LONGEST_HEADER:
+            if last and length <= _HEADER_BYTES:
                 return None, []
             segment.is_headed = False
             segment._find_marker(length)
@@ -197,41 +196,33 @@ class Segment:
 
     # --- what an earlier run left
 
-    def _use_marker(self, marker: bytes) -> None:
-        self._marker = marker
-        self.size = _HEADER.size + len(marker) + _CHECKSUM.size
-
     def _header_is_intact(self, journal: str) -> bool:
         """Whether it is, and this journal's; then its marker is used."""
-        raw = self._file.read(0, _LONGEST_HEADER)
-        if len(raw) < _HEADER.size + _CHECKSUM.size:
+        raw = self._file.read(0, _HEADER_BYTES)
+        if len(raw) < _HEADER_BYTES:
             return False
         magic, version, owner, first = _HEADER.unpack_from(raw)
-        size = _HEADER.size + (0 if version == _WITHOUT_MARKER else _MARKER_BYTES)
-        checksum = raw[size : size + _CHECKSUM.size]
-        whole = magic == _MAGIC and checksum == _CHECKSUM.pack(zlib.crc32(raw[:size]))
-        if whole and version not in (_WITHOUT_MARKER, _FORMAT):
+        content, checksum = raw[: -_CHECKSUM.size], raw[-_CHECKSUM.size :]
+        whole = magic == _MAGIC and checksum == _CHECKSUM.pack(zlib.crc32(content))
+        if whole and version != _FORMAT:
             raise JournalDamaged(
-                f"{self.path.name} has format {version}; this release reads formats up to {_FORMAT}. "
+                f"{self.path.name} has format {version}; this release reads {_FORMAT}. "
                 "Use the release that wrote it"
             )
         if whole:
-            self._use_marker(raw[_HEADER.size : size])
+            self._marker = content[_HEADER.size :]
         return whole and owner == journal.encode() and first == self.first
 
     def _find_marker(self, length: int) -> None:
         """Use the marker of a file whose header is damaged: what is left of it there, or before the first
         record."""
-        raw = self._file.read(0, _LONGEST_HEADER + _MARKER_BYTES)
-        marked = [raw[_HEADER.size :][:_MARKER_BYTES], raw[_LONGEST_HEADER:]]
-        # No format but the first has this in its place, by whatever chance.
-        unmarked = raw[8:12] == struct.pack("<I", _WITHOUT_MARKER)
-        for marker in [b""] if unmarked else [one for one in marked if len(set(one)) >= _LEAST_OF_A_MARKER]:
-            self._use_marker(marker)
-            if self._next_intact(0, length) is not None:
+        raw = self._file.read(0, _HEADER_BYTES + _MARKER_BYTES)
+        for marker in (raw[_HEADER.size :][:_MARKER_BYTES], raw[_HEADER_BYTES:]):
+            self._marker = marker
+            if len(set(marker)) >= _LEAST_OF_A_MARKER and self._next_intact(0, length) is not None:
                 return
         # None is left. Nothing can look like this one.
-        self._use_marker(secrets.token_bytes(_MARKER_BYTES))
+        self._marker = secrets.token_bytes(_MARKER_BYTES)
 
     def _scan(self, length: int, *, last: bool) -> list[str]:
         """Find the records; returns what is damaged."""

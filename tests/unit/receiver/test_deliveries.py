@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from support.keys import key
 
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
@@ -313,15 +312,3 @@ def test_the_same_message_by_another_entry_is_new(two_queues: Query) -> None:
         assert query.acks(receiver) == handles
         receiver.confirm("r")
     assert query.index.held == 0
-
-
-@pytest.mark.rule("4.2")
-def test_a_key_without_an_entry_stands_for_every_entry(two_queues: Query) -> None:
-    query = two_queues
-    query.index.remember_unconfirmed([key(b"a", b"a")])
-    handles = query.deliver(query.second, "a", "b")
-    assert rows(query.second) == ["b"]
-    assert again(query.second) == Counts(dropped=1)
-    assert query.acks(query.second) == handles[:1]
-    query.second.confirm("r")
-    assert query.index.remembered == 0
