@@ -1,6 +1,6 @@
 """Writes what this release leaves on disk, to be kept as tests/data/golden/NAME and read by later releases.
 
-Run once for each released format: ``python tests/support/golden.py NAME``. Nothing there is written again.
+Run once for each released format: ``python -m support.golden NAME`` in tests/. Never write one again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ REMEMBERED = [MessageKey("/queue/ä", b"ID:old-%d" % number, bytes([number]) * 1
 def main(name: str) -> None:
     folder = GOLDEN / name
     folder.mkdir(parents=True)
-    write(folder, None)
     for kind in KINDS:
         with kind_of_journal(kind, folder / kind):
             write(folder, kind)
@@ -46,24 +45,23 @@ def kind_of_journal(kind: str, directory: Path) -> Iterator[None]:
         yield
 
 
-def write(folder: Path, kind: str | None) -> None:
+def write(folder: Path, kind: str) -> None:
     """A batch that is committed and one that is not; the rows of the latter as they were first read."""
     with DevBroker() as broker:
         options = {"url": broker.url, "destination": "/queue/a"}
-        with Run(options | ({"journal": str(folder / kind)} if kind else {}), COLUMNS) as run:
+        with Run(options | {"journal": str(folder / kind)}, COLUMNS) as run:
             broker.publish_many("/queue/a", [b"committed %d" % number for number in range(5)])
             run.gather(5)
             run.commit()
             broker.publish_many("/queue/a", ["planned ä".encode(), b"", bytes(range(256))])
             rows = run.gather(3)
             state = {"start": run.start, "end": run.end, "rows": [plain(row) for row in rows]}
-    (folder / (f"{kind}.offsets.json" if kind else "offsets.json")).write_text(json.dumps(state, indent=1))
-    if kind:
-        opened = open_journal(JournalSettings(str(folder / kind), 1 << 20, max_remembered=1_000))
-        opened.remember(REMEMBERED)
-        opened.close()
-        for empty in ("lock", "reserve"):
-            (folder / kind / empty).unlink(missing_ok=True)
+    (folder / f"{kind}.offsets.json").write_text(json.dumps(state, indent=1))
+    opened = open_journal(JournalSettings(str(folder / kind), 1 << 20, max_remembered=1_000))
+    opened.remember(REMEMBERED)
+    opened.close()
+    for empty in ("lock", "reserve"):
+        (folder / kind / empty).unlink(missing_ok=True)
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
