@@ -20,6 +20,7 @@ _TITLES = {
     "latency": "Latency",
     "memory": "Memory",
     "kafka": "Beside Spark's Kafka source",
+    "costs": "Cost of messages, headers, receivers and un-acked messages",
     "sink": "The sink beside a bare socket",
     "codec": "The codec beside stomp.py",
     "encode": "The sink's encoder beside stomp.py",

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from benchmarks import latency, memory, plots, real, streams, usage
+from benchmarks import costs, latency, memory, plots, real, streams, usage
 from benchmarks.bare import Peer
 from benchmarks.brokers import BenchmarkBroker
 from benchmarks.results import Case, Results
@@ -97,3 +97,9 @@ def test_rounds_are_measured_kept_and_printed(tmp_path: Path, capsys: pytest.Cap
         results.measure(case, arguments, lambda: ({"p50": {"value": next(values)}}, {}))
     assert [one.values("p50") for one in results.cases] == [[3.0]]
     assert capsys.readouterr().out.count("section, name") == 3
+
+
+def test_costs_double_what_they_name() -> None:
+    for what, sizes in costs.doubled(1_000).items():
+        numbers = [int(name.split()[0].replace(",", "")) for name in sizes]
+        assert [numbers[0] * 2**n for n in range(len(numbers))] == numbers, what
