@@ -24,7 +24,7 @@ TESTS = Path(__file__).parents[1]
 PACKAGE = Path(spark_stomp.__file__).parent
 JOBS = 2
 
-each_rule = pytest.mark.parametrize("broken", RULES, ids=lambda broken: f"{broken.rule} {broken.kept}")
+each_rule = pytest.mark.parametrize("broken", RULES, ids=str)
 
 
 @each_rule
