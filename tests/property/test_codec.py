@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import streams
-from support.codec import decode, scan, scanned_frames
+from support.codec import decode, scan, scan_tolerantly, scanned_frames
 
 from spark_stomp.errors import FrameEncodeError, ProtocolError
 from spark_stomp.protocol import Frame, Limits, encode_frame, escape, unescape
@@ -88,3 +88,26 @@ def test_noise_gives_events_or_a_declared_error(version: str, data: bytes) -> No
     assert outcome.error is None or issubclass(outcome.error, ProtocolError)
     scanned = scan(version, [data])
     assert scanned.error == outcome.error
+
+
+@given(version=streams.versions, data=streams.streams(), limits=streams.limits, cuts=streams.cuts)
+def test_no_split_changes_what_is_read_over(
+    version: str, data: bytes, limits: Limits, cuts: list[int]
+) -> None:
+    """What a tolerant scanner reads begins with what a strict one reads."""
+    whole = scan_tolerantly(version, [data], limits)
+    for pieces in (streams.cut(data, cuts), streams.cut(data, list(range(len(data))))):
+        assert scan_tolerantly(version, pieces, limits) == whole
+    good = decode(version, [data], limits).frames
+    assert whole.events[: len(good)] == good
+
+
+@given(version=streams.versions, data=streams.mixed_messages(), cuts=streams.cuts)
+def test_good_and_bad_messages_come_in_order(
+    version: str, data: tuple[bytes, list[bytes | None]], cuts: list[int]
+) -> None:
+    """Each bad one by itself, and every good one, wherever the bad ones stand."""
+    octets, messages = data
+    found = scan_tolerantly(version, streams.cut(octets, cuts))
+    assert found.error is None
+    assert [event if isinstance(event, bytes) else None for event in found.events] == messages
