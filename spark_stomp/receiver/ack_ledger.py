@@ -44,7 +44,7 @@ class Acks:
 class AckGroup:
     """ACKs that were sent; the last one carries ``receipt``.
 
-    ``deadline`` is by :meth:`~spark_stomp.receiver.pause.BoundedReader.clock`.
+    ``deadline`` is from :meth:`~spark_stomp.receiver.pause.BoundedReader.receipt_deadline`.
     """
 
     acks: Acks

@@ -1,8 +1,8 @@
 """Reading no more than there is room for, and what that means for the receipts of ACKs.
 
 A receiver that has no room leaves its socket unread: it is paused. What comes meanwhile waits in the socket
-and at the broker, and the broker's answers wait behind it. So no deadline for an answer runs out before that
-was read (contract 5.13). Times are monotonic seconds, but ``since``.
+and at the broker, and the broker's answers wait behind it. So no deadline for an answer runs out during a
+pause (contract 5.13). Times are monotonic seconds, but ``since``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ log = get_log(__name__)
 # The least that is read at once while there is room, in bytes.
 _LEAST_READ = 64 << 10
 _MOST_READ = 4 << 20
+# A receiver with a slow sink is paused nearly all of the time. So its pauses count too as time in which a
+# receipt should have come: ackReceiptTimeout is over at the latest when this many buffers were read.
+_BUFFERS = 10
 # A receiver may pause many times a second. Of one pause in so many seconds the log tells, if it lasts so
 # long: most batches are committed within that time.
 _TOLD_EVERY = 60.0
@@ -44,6 +47,7 @@ class BoundedReader:
         stopping: threading.Event,
     ) -> None:
         self._options = settings.options
+        self._buffer = settings.max_buffered_bytes
         self._stopping = stopping
         self._deliveries = deliveries
         self._changed = changed
@@ -53,8 +57,11 @@ class BoundedReader:
         self._resting = False
         self._rested = 0.0
         self._unread = 0.0
-        # By this clock, a receipt came last, or something that the broker sent before one.
-        self._patient_from = self.clock()
+        # At the end of the last pause: what had come, in bytes, and how long nothing had been read.
+        self._resumed_at = (0, 0.0)
+        self._counted_pauses = 0.0
+        # By the receipts' clock, a receipt came last, or something that the broker sent before one.
+        self._patient_from = self._receipt_clock()
 
     @property
     def status(self) -> PauseStatus:
@@ -86,9 +93,16 @@ class BoundedReader:
     def clock(self, at: float | None = None) -> float:
         """Now, or ``at``, by a clock that stands still while connections are left unread.
 
-        By this clock are the deadlines for what a broker has to send.
+        By this clock is the deadline for a connection, and nearly so those for receipts.
         """
         return (time.monotonic() if at is None else at) - self._unread
+
+    def _receipt_clock(self, at: float | None = None) -> float:
+        return self.clock(at) + self._counted_pauses
+
+    def receipt_deadline(self) -> float:
+        """When the receipt for ACKs that are sent now is overdue."""
+        return self._receipt_clock() + self._options.ack_receipt_timeout
 
     def active_at(self, heard: float) -> float:
         """When silence began if something came at ``heard`` last: not while the connection is left unread.
@@ -100,7 +114,7 @@ class BoundedReader:
 
     def receipt_came(self) -> None:
         """A receipt for ACKs was read."""
-        self._patient_from = self.clock()
+        self._patient_from = self._receipt_clock()
 
     def check_receipts(self, connection: Connection, *, counted: bool) -> None:
         """Raise ReceiptTimeout if the oldest awaited receipt for ACKs is overdue.
@@ -113,9 +127,9 @@ class BoundedReader:
         if deadline is None:
             return
         if not counted or self._deliveries.receipt_is_behind(self._options.prefetch):
-            self._patient_from = max(self._patient_from, self.clock(connection.last_frame_byte))
+            self._patient_from = max(self._patient_from, self._receipt_clock(connection.last_frame_byte))
         timeout = self._options.ack_receipt_timeout
-        if self.clock() >= max(deadline, self._patient_from + timeout):
+        if self._receipt_clock() >= max(deadline, self._patient_from + timeout):
             raise ReceiptTimeout(
                 f"the broker did not confirm ACKs within ackReceiptTimeout ({timeout:g}s): the connection "
                 "counts as dead"
@@ -140,6 +154,12 @@ class BoundedReader:
 
     def resume(self) -> None:
         """There is room, or the connection has ended."""
-        if self._since is not None:
-            self._since = None
-            self._changed()
+        if self._since is None:
+            return
+        self._since = None
+        came, unread = self._resumed_at
+        self._resumed_at = self._deliveries.counts.bytes, self._unread
+        read = (self._resumed_at[0] - came) / self._buffer
+        share = self._options.ack_receipt_timeout / _BUFFERS
+        self._counted_pauses += min(self._unread - unread, read * share)
+        self._changed()

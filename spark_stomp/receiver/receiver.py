@@ -428,6 +428,5 @@ class Receiver:
             return False
         receipt = connection.session.new_receipt()
         connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
-        deadline = self._reader.clock() + self._options.ack_receipt_timeout
-        self._deliveries.sent(AckGroup(acks, receipt, deadline))
+        self._deliveries.sent(AckGroup(acks, receipt, self._reader.receipt_deadline()))
         return True

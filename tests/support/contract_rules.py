@@ -259,7 +259,7 @@ RULES = [
     Broken(
         "4.7",
         "receiver.pause:BoundedReader.check_receipts",
-        "self.clock() >= max(deadline, self._patient_from + timeout)",
+        "self._receipt_clock() >= max(deadline, self._patient_from + timeout)",
         "False",
         f"{RECEIVER}::test_missing_receipts_of_acks_mean_a_dead_connection",
     ),

@@ -36,7 +36,7 @@ def never_confirming(connection: socket.socket) -> None:
 
 @pytest.mark.rule("4.7", "5.13")
 def test_what_is_left_unread_again_and_again_does_not_put_off_a_missing_receipt() -> None:
-    """What counts is the time in which the receiver reads: little of it between two pauses."""
+    """The receiver reads for some milliseconds between two pauses: what it has read counts too."""
     options = {"maxBufferedBytes": "2m", "prefetch": 5, "heartbeat": "0,0", "ackReceiptTimeout": "100ms"}
     with (
         tcp_server(never_confirming) as port,
@@ -53,7 +53,7 @@ def test_what_is_left_unread_again_and_again_does_not_put_off_a_missing_receipt(
             wait_until(lambda: given_up() or receiver.status().pause.since is not None, what="a pause")
             pause(0.3)
             rests += 1
-            assert rests < 60, "the broker is not given up"
+            assert rests < 40, "the broker is not given up"
             receiver.acknowledge(offered)
             status = receiver.status()
             offered += (status.received - offered) * 2 // 3
