@@ -49,9 +49,15 @@ def raw_values(head: bytes, names: RawNames, grammar: Grammar) -> RawValues:
 def parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
     """The head, with its blank line, and the body. EOLs may come before the frame."""
     frame = frame.lstrip(b"\r\n\0 ")
-    blank = BLANK_LINE[version].search(frame)
-    assert blank is not None, "a frame whose end is known has a blank line"
-    return frame[: blank.end()], frame[blank.end() : -1]
+    end = frame.find(b"\n\n") + 2
+    head = frame[:end]
+    if end == 1 or b"\r" in head or version == "lenient":
+        # Something else may be the blank line. The plain search saves a quarter of the time of a key.
+        blank = BLANK_LINE[version].search(frame)
+        assert blank is not None, "a frame whose end is known has a blank line"
+        end = blank.end()
+        head = frame[:end]
+    return head, frame[end:-1]
 
 
 def frame_content(frame: bytes, version: str) -> tuple[str, bytes]:

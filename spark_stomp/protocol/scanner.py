@@ -283,7 +283,8 @@ class FrameScanner(FrameReader):
         """Collect a run of the layout at ``rank``; False if the next frame is not a plain one of it."""
         data, start = self._buffer.data, self._buffer.start
         layout = self._layouts.known[rank]
-        if not isinstance(data, bytes) or start >= len(data):
+        if not isinstance(data, bytes) or layout.head.match(data, start) is None:
+            # A run that finds nothing costs far more than this look at one head.
             return False
         run = self._runs.find(layout, data, start, min(self._limits.max_frame, self._limits.max_body))
         count = self._count_plain(run.heads)
