@@ -99,6 +99,6 @@ def _stream_reader_class() -> type[StompStreamReader]:
 def _stream_writer_class() -> type[StompStreamWriter]:
     if not ARROW_STREAM_WRITER:
         return StompRowStreamWriter
-    from spark_stomp.sink.arrow_stream_writer import ArrowStreamWriter
+    from spark_stomp.sink.writers import ArrowStreamWriter
 
     return ArrowStreamWriter

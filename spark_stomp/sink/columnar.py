@@ -21,7 +21,7 @@ from spark_stomp.protocol.grammar import grammar_of
 from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
 from spark_stomp.sink.rows import BLANKS, LONGEST_TTL, OWN_HEADERS
 from spark_stomp.sink.rules import SendRules
-from spark_stomp.sink.slices import RECEIPT_BASE, RECEIPT_PREFIX
+from spark_stomp.sink.window import RECEIPT_BASE, RECEIPT_PREFIX
 
 Cells: TypeAlias = Mapping[str, pa.Array]
 # A part of all frames of a slice: the same bytes in each, or a binary column without nulls.

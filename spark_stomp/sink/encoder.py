@@ -21,7 +21,7 @@ from spark_stomp.sink.columnar import SliceFrames
 from spark_stomp.sink.dead_letters import DeadLetters
 from spark_stomp.sink.rows import Row, RowFrames, rows_of
 from spark_stomp.sink.rules import SendRules, send_rules
-from spark_stomp.sink.slices import EncodedSlice, receipt_id
+from spark_stomp.sink.window import EncodedSlice, receipt_id
 
 log = get_log(__name__)
 

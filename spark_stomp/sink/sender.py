@@ -14,9 +14,7 @@ from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
-from spark_stomp.sink.progress import Progress, Verdict
-from spark_stomp.sink.slices import RECEIPT_PREFIX, EncodedSlice
-from spark_stomp.sink.window import Window
+from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, Window
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
 from spark_stomp.transport.retry import Retry, may_recover
@@ -26,6 +24,43 @@ log = get_log(__name__)
 _DISCONNECT_TIMEOUT = 5.0
 # Read at once: thousands of receipts. What a broker sends instead of them takes little memory then.
 _READ = 256 << 10
+
+
+class Progress:
+    """Since when nothing has moved, and for how long the broker was blocked in all.
+
+    Progress is a receipt, or bytes of a message that the connection took. Heart-beats are none: a broker
+    sends them while RabbitMQ's memory alarm or ActiveMQ's producer flow control keeps it from taking any.
+    """
+
+    def __init__(self, receipt_timeout: float, blocked_timeout: float) -> None:
+        self._receipt_timeout = receipt_timeout
+        self._longest = receipt_timeout + blocked_timeout
+        self._last = time.monotonic()
+        self._blocked_before = 0.0
+        # Whether the broker counts as blocked, from ``receipt_timeout`` on.
+        self.blocked = False
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last progress."""
+        return time.monotonic() - self._last
+
+    @property
+    def blocked_seconds(self) -> float:
+        return self._blocked_before + (self.silence if self.blocked else 0.0)
+
+    def due_in(self) -> float:
+        """Seconds until the broker counts as blocked, or is waited for no longer; negative if it is late."""
+        return (self._longest if self.blocked else self._receipt_timeout) - self.silence
+
+    def made(self) -> float:
+        """There was progress, or nothing is waited for. Returns how long the broker was blocked; 0 if not."""
+        blocked = self.silence if self.blocked else 0.0
+        self._blocked_before += blocked
+        self.blocked = False
+        self._last = time.monotonic()
+        return blocked
 
 
 class _Outage:
@@ -155,25 +190,25 @@ class Sender:
 
         What has come is read first: this process may have been suspended, so time alone proves nothing.
         """
-        due = self._progress.due_in()
+        progress, options = self._progress, self._options
+        due = progress.due_in()
         self._poll(connection, max(0.0, due))
-        if due > 0:
+        if due > 0 or progress.due_in() > 0:
             return
-        verdict = self._progress.check()
-        if verdict is Verdict.BLOCKED:
-            log.warning(
-                "%s has confirmed nothing for %.0f s and takes no more bytes: it counts as blocked, and is "
-                "waited for up to blockedTimeout (%gs); without a receipt yet: %s",
-                connection.peer,
-                self._progress.silence,
-                self._options.blocked_timeout,
-                counted(self._window.unconfirmed, "message"),
-            )
-        elif verdict is Verdict.TIME_IS_UP:
+        if progress.blocked:
             raise ReceiptTimeout(
-                f"{connection.peer} confirmed nothing for {self._progress.silence:.0f} s (receiptTimeout "
-                f"{self._options.receipt_timeout:g}s and blockedTimeout {self._options.blocked_timeout:g}s)"
+                f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
+                f"{options.receipt_timeout:g}s and blockedTimeout {options.blocked_timeout:g}s)"
             )
+        progress.blocked = True
+        log.warning(
+            "%s has confirmed nothing for %.0f s and takes no more bytes: it counts as blocked, and is "
+            "waited for up to blockedTimeout (%gs); without a receipt yet: %s",
+            connection.peer,
+            progress.silence,
+            options.blocked_timeout,
+            counted(self._window.unconfirmed, "message"),
+        )
 
     def _poll(self, connection: Connection, timeout: float) -> None:
         """Write and read; wait up to ``timeout`` seconds if there is nothing."""

@@ -1,13 +1,15 @@
-"""What Spark calls to write: a batch writer and a stream writer over the same task."""
+"""What Spark calls to write: a batch writer and stream writers over the same task and the same commit."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from spark_stomp.errors import SinkRowError, StompError
 from spark_stomp.logs import get_log, lines_about, show
@@ -15,8 +17,10 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.plain_errors import plainly
 from spark_stomp.quoting import counted
 from spark_stomp.schema import SinkColumns
+from spark_stomp.sink.encoder import RowEncoder, row_encoder
 from spark_stomp.sink.row_batches import row_batches
-from spark_stomp.sink.task import Confirmed, send_batches
+from spark_stomp.sink.sender import Sender
+from spark_stomp.spark_versions import ARROW_STREAM_WRITER
 from spark_stomp.status.files import query_name
 from spark_stomp.status.sink import TaskFigures, report, report_failure, was_reported
 from spark_stomp.transport import open_connection
@@ -28,6 +32,63 @@ if TYPE_CHECKING:
 log = get_log(__name__)
 
 _DISCONNECT_TIMEOUT = 5.0
+# Local properties that Spark sets on the jobs of a streaming query.
+_BATCH, _RUN = "streaming.sql.batchId", "spark.jobGroup.id"
+
+
+@dataclass
+class Confirmed(WriterCommitMessage):
+    """The result of one task: the broker confirmed every message.
+
+    ``run`` is the id of the query's run. ``refused`` is the row at which the task stopped, because it can
+    never be sent: the commit fails with it. A task that failed would be tried again, and each time the rows
+    before that one would be sent again.
+    """
+
+    figures: TaskFigures
+    run: str | None = None
+    refused: SinkRowError | None = None
+
+    @property
+    def messages(self) -> int:
+        return self.figures.confirmed
+
+
+def send_batches(batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions) -> Confirmed:
+    """Send every row, and return once the broker confirmed every one. Without rows nothing is opened.
+
+    A broker that cannot be reached fails a batch write, and the first batch of a stream, at once. In a later
+    batch it was there before, so it is waited for.
+    """
+    batch_id, run = _property(_BATCH), _property(_RUN)
+    task = TaskContext.get()
+    partition = None if task is None else task.partitionId()
+    with lines_about(query=query_name(options), batch=batch_id, partition=partition):
+        figures, refused = _sent(batches, columns, options, patient=batch_id not in (None, "0"))
+    return Confirmed(figures, run, refused)
+
+
+def _sent(
+    batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions, *, patient: bool
+) -> tuple[TaskFigures, SinkRowError | None]:
+    """What became of the rows, and the row at which it stopped, if there is one that can never be sent."""
+    refused: SinkRowError | None = None
+    encoder: RowEncoder | None = None
+    with Sender(options, patient=patient) as sender:
+        try:
+            for batch in batches:
+                if encoder is None and batch.num_rows:
+                    encoder = row_encoder(options, columns, *sender.open())
+                for part in () if encoder is None else encoder.slices(batch):
+                    sender.send(part)
+        except SinkRowError as error:
+            refused = error
+        return sender.finish(), refused
+
+
+def _property(name: str) -> str | None:
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)
 
 
 class ProvedRuns:
@@ -87,19 +148,18 @@ class _Writer:
         """
         with lines_about(query=query_name(self._options), batch=batch_id):
             figures = self._figures(messages)
-            self._finish(messages, figures, batch_id)
+            if (refused := _refused(messages)) is not None:
+                raise refused
+            if not batch_id:
+                # Only a commit knows whether it is the query's first.
+                for note in self._options.notes:
+                    log.warning("%s", note)
+            run = None
+            if batch_id is not None:
+                run = next((one.run for one in messages if isinstance(one, Confirmed)), None)
+            _proved.prove(self._options, run, connected=figures.connections > 0)
+            report(self._options, figures, run, batch_id)
             log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
-
-    def _finish(self, messages: list[Any], figures: TaskFigures, batch_id: int | None) -> None:
-        if (refused := _refused(messages)) is not None:
-            raise refused
-        run = None
-        if batch_id is not None:
-            run = next((one.run for one in messages if isinstance(one, Confirmed)), None)
-        if not batch_id:
-            self._tell_notes()
-        _proved.prove(self._options, run, connected=figures.connections > 0)
-        report(self._options, figures, run, batch_id)
 
     def _abort(self, messages: list[Any], batch_id: int | None) -> None:
         """Spark tells nobody here why it did not succeed, nor whether the query was just stopped."""
@@ -109,11 +169,6 @@ class _Writer:
             log.warning("%s failed after %s", what, confirmed)
             why = str(_refused(messages) or "Spark's log says why, if the query was not just stopped")
             report_failure(self._options, f"{what} was not finished, after {confirmed}: {why}")
-
-    def _tell_notes(self) -> None:
-        """Log what the options are worth a line for. Only a commit knows whether it is the query's first."""
-        for note in self._options.notes:
-            log.warning("%s", note)
 
     def _figures(self, messages: list[Any]) -> TaskFigures:
         """What all tasks counted, in the process of the commit."""
@@ -147,7 +202,7 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
-    """``df.writeStream.format("stomp")``; takes Arrow batches from Spark 4.1 on."""
+    """``df.writeStream.format("stomp")``."""
 
     @plainly
     def write(self, iterator: Iterator[Any]) -> Confirmed:
@@ -167,3 +222,10 @@ class StompRowStreamWriter(StompStreamWriter):
     @plainly
     def write(self, iterator: Iterator[Row]) -> Confirmed:
         return self._send(row_batches(iterator, self._columns))
+
+
+if ARROW_STREAM_WRITER:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+    class ArrowStreamWriter(StompStreamWriter, DataSourceStreamArrowWriter):
+        """The stream writer for Spark 4.1 and later, which can hand over Arrow batches."""

@@ -19,7 +19,7 @@ from spark_stomp.errors import StompError
 from spark_stomp.protocol import MessageReceived
 from spark_stomp.protocol.encoder import SEND_OWNS
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.task import Confirmed, send_batches
+from spark_stomp.sink.writers import Confirmed, send_batches
 from spark_stomp.transport import open_connection
 
 Pairs = list[tuple[str, str]]

@@ -16,7 +16,7 @@ from support.driven import Run
 
 from spark_stomp.options import parse_sink_options
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.task import Confirmed, send_batches
+from spark_stomp.sink.writers import Confirmed, send_batches
 
 TYPES = {
     "body": pa.binary(),

@@ -17,7 +17,7 @@ from spark_stomp.sink.columnar import SliceFrames
 from spark_stomp.sink.encoder import RowEncoder
 from spark_stomp.sink.rows import RowFrames, rows_of
 from spark_stomp.sink.rules import SendRules, TimeToLive
-from spark_stomp.sink.slices import receipt_id
+from spark_stomp.sink.window import receipt_id
 
 NOW = 1_700_000_000.25
 LIMITS = Limits(max_header_line=60, max_headers=12, max_body=40, max_frame=400)

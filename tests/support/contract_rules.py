@@ -649,9 +649,9 @@ RULES = [
     ),
     Broken(
         "S.4",
-        "sink.progress:Progress.check",
-        "return Verdict.TIME_IS_UP",
-        "pass",
+        "sink.sender:Sender._wait",
+        "progress.due_in() > 0",
+        "True",
         f"{SENDER}::TestABlockedBroker::test_is_given_up_in_time_with_the_counts",
     ),
     Broken(
@@ -677,14 +677,14 @@ RULES = [
     ),
     Broken(
         "S.8",
-        "sink.writers:_Writer._finish",
+        "sink.writers:_Writer._commit",
         "_proved.prove(self._options, run, connected=figures.connections > 0)",
         "pass",
         "unit/sink/test_proof.py::test_a_wrong_password_fails_a_runs_first_batch_without_rows",
     ),
     Broken(
         "S.9",
-        "sink.writers:_Writer._finish",
+        "sink.writers:_Writer._commit",
         "raise refused",
         "pass",
         "unit/sink/test_writers.py::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task",

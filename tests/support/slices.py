@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from spark_stomp.sink.slices import EncodedSlice, receipt_id
+from spark_stomp.sink.window import EncodedSlice, receipt_id
 
 __all__ = ["encoded", "slices"]
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import StompError
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.task import send_batches
+from spark_stomp.sink.writers import send_batches
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.transport import open_connection

@@ -22,7 +22,7 @@ from spark_stomp.protocol.send_headers import ValueRule
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoder import RowEncoder
 from spark_stomp.sink.rules import SendRules, TimeToLive
-from spark_stomp.sink.slices import EncodedSlice, receipt_id
+from spark_stomp.sink.window import EncodedSlice, receipt_id
 
 TYPES = {
     "body": pa.binary(),

@@ -14,8 +14,7 @@ from spark_stomp.errors import LoginRefused
 from spark_stomp.options import SinkOptions
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink import writers
-from spark_stomp.sink.task import Confirmed
-from spark_stomp.sink.writers import ProvedRuns, StompBatchWriter, StompStreamWriter
+from spark_stomp.sink.writers import Confirmed, ProvedRuns, StompBatchWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
 COLUMNS = SinkColumns(("body",), False)

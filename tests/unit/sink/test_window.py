@@ -1,13 +1,13 @@
-"""The window: bounded in messages and in bytes, confirmed in any order, sent again exactly."""
+"""Encoded slices, and the window: bounded, confirmed in any order, sent again exactly."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.slices import encoded, slices
 
-from spark_stomp.sink.slices import RECEIPT_BASE
-from spark_stomp.sink.window import Piece, Window
+from spark_stomp.sink.window import RECEIPT_BASE, Piece, Window, receipt_id, receipt_number
 
 
 def taken(window: Window) -> list[int]:
@@ -24,6 +24,40 @@ def confirm(window: Window, *numbers: int) -> None:
 
 def bodies_of(piece: Piece) -> list[bytes]:
     return [frame.partition(b"\n\n")[2] for frame in bytes(piece.frames).split(b"\0")[:-1]]
+
+
+def test_a_slice_has_its_frames_in_place_and_their_destinations() -> None:
+    part = encoded([b"body 0", b"", b"2"], "/queue/a")
+    frames = [bytes(part.frames(n, n + 1)) for n in range(3)]
+    assert [frame.partition(b"\n\n")[2] for frame in frames] == [b"body 0\0", b"\0", b"2\0"]
+    assert b"".join(frames) == bytes(part.frames(0, len(part))) == bytes(part.data)
+    assert bytes(part.frames(0, 0)) == bytes(part.frames(2, 2)) == b""
+    assert [part.destination(n) for n in range(3)] == ["/queue/a"] * 3
+
+
+@pytest.mark.parametrize("number", [0, 1, 99_999_999_999])
+def test_receipts_have_one_length_and_their_number(number: int) -> None:
+    receipt = receipt_id(number)
+    assert len(receipt) == len(receipt_id(0))
+    assert receipt_number(receipt) == number
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        "",
+        "s",
+        "s1",
+        "r-1",
+        "t100000000000",
+        "1000000000000",
+        "s1000000000000",
+        "s10000000000x",
+        "s" + 12 * "²",
+    ],
+)
+def test_any_other_receipt_has_none(receipt: str) -> None:
+    assert receipt_number(receipt) is None
 
 
 def test_messages_are_bounded() -> None:

@@ -15,8 +15,7 @@ from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
 from spark_stomp.schema import Projection, SinkColumns
-from spark_stomp.sink.task import Confirmed
-from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
+from spark_stomp.sink.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import RowSettings
 from spark_stomp.status.sink import TaskFigures
@@ -82,7 +81,7 @@ class TestLogLines:
     def test_of_a_task_name_query_batch_and_partition(
         self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("spark_stomp.sink.task.TaskContext.get", Task)
+        monkeypatch.setattr("spark_stomp.sink.writers.TaskContext.get", Task)
         rows: list[tuple[Any, ...]] = [(b"1",), (None,)]
         write(devbroker, ("body",), rows, onError="drop", checkpointLocation="/c/orders")
         write(devbroker, ("body",), rows, onError="drop", queryName="mine")

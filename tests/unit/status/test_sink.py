@@ -13,8 +13,7 @@ from support.options import sink_options, source_options
 from spark_stomp.cli import main
 from spark_stomp.errors import SinkRowError
 from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.task import Confirmed
-from spark_stomp.sink.writers import StompBatchWriter, StompStreamWriter
+from spark_stomp.sink.writers import Confirmed, StompBatchWriter, StompStreamWriter
 from spark_stomp.status import prometheus, read_status
 from spark_stomp.status.files import status_file
 from spark_stomp.status.sink import SinkPart, TaskFigures, report, was_reported
