@@ -7,19 +7,8 @@ from __future__ import annotations
 
 from support.hostile.case import BrokerCase
 from support.hostile.clients import CLIENTS, ClientCase
-from support.hostile.handshakes import HANDSHAKES
-from support.hostile.heartbeats import HEARTBEATS
-from support.hostile.sessions import SESSIONS
-from support.hostile.sinks import SINKS
-from support.hostile.websockets import WEBSOCKETS
+from support.hostile.scripts import SCRIPTS
 
 __all__ = ["CASES"]
 
-CASES: tuple[BrokerCase | ClientCase, ...] = (
-    *HANDSHAKES,
-    *HEARTBEATS,
-    *SESSIONS,
-    *SINKS,
-    *WEBSOCKETS,
-    *CLIENTS,
-)
+CASES: tuple[BrokerCase | ClientCase, ...] = (*SCRIPTS, *CLIENTS)

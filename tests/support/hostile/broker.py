@@ -13,11 +13,27 @@ from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
 from support.waiting import PATIENCE
 
-__all__ = ["CONNECTED", "HostileBroker", "Peer", "Script", "hostile_broker", "message", "receipt"]
+__all__ = [
+    "CONNECTED",
+    "WITHOUT_END",
+    "HostileBroker",
+    "Peer",
+    "Script",
+    "Step",
+    "drips",
+    "floods",
+    "hostile_broker",
+    "message",
+    "pause",
+    "plays",
+    "receipt",
+    "waits",
+]
 
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
 # Enough to fill every buffer on the way, however fast the other side is.
 FLOOD_BYTES = 256 << 20
+WITHOUT_END = 1 << 50
 
 
 def message(number: int, body: bytes = b"x", subscription: str = "0", **headers: object) -> bytes:
@@ -136,7 +152,38 @@ class Peer:
             self._news.notify_all()
 
 
-Script = Callable[[Peer], None]
+Script = Callable[[Peer], object]
+Step = bytes | Script
+
+
+def plays(*steps: Step) -> Script:
+    """These steps in turn: bytes are sent, the others are scripts."""
+
+    def script(peer: Peer) -> None:
+        for step in steps:
+            if isinstance(step, bytes):
+                peer.send(step)
+            else:
+                step(peer)
+
+    return script
+
+
+def waits(command: str) -> Script:
+    return lambda peer: peer.wait_for(command)
+
+
+def floods(piece: bytes, most: int = FLOOD_BYTES) -> Script:
+    return lambda peer: peer.flood(piece, most)
+
+
+def drips(data: bytes, every: float = 0.05) -> Script:
+    return lambda peer: peer.drip(data, every)
+
+
+def pause(peer: Peer) -> None:
+    """So long that the client has said what it has to say; a deaf broker cannot see it."""
+    time.sleep(0.1)
 
 
 class HostileBroker:
