@@ -24,8 +24,7 @@ from spark_stomp.options import (
     parse_source_options,
 )
 from spark_stomp.quoting import line, shown
-from spark_stomp.receiver.settings import ReceiverSettings
-from spark_stomp.receiver.subscription import choose_subscription, risks
+from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.terminal import Line, Terminal
 from spark_stomp.transport import Connection, open_connection
 

@@ -4,7 +4,8 @@ from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
 from spark_stomp.receiver.frame_store import FrameStore
 from spark_stomp.receiver.receiver import Receiver
-from spark_stomp.receiver.settings import Counts, ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.status import Counts, ReceiverStatus
+from spark_stomp.receiver.subscription import ReceiverSettings
 
 __all__ = [
     "MAX_REMEMBERED",

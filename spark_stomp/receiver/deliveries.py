@@ -23,7 +23,7 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.dedup import DedupIndex, HeldAt
 from spark_stomp.receiver.frame_store import FrameStore, Held
-from spark_stomp.receiver.settings import Counts
+from spark_stomp.receiver.status import Counts
 
 _REDELIVERED = b"\nredelivered:true\n"
 

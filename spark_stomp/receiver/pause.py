@@ -15,7 +15,7 @@ from spark_stomp.errors import ReceiptTimeout
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import Event
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.receiver.settings import PauseStatus, ReceiverSettings
+from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
 
 log = get_log(__name__)
@@ -64,12 +64,10 @@ class BoundedReader:
         self._patient_from = self._receipt_clock()
 
     @property
-    def status(self) -> PauseStatus:
-        """May be called from any thread."""
-        frames = self._deliveries.frames
-        # A commit has made room, perhaps enough; the receiver's thread has yet to look.
-        since = self._since if frames.released == self._released else None
-        return PauseStatus(since, frames.memory_bytes)
+    def paused_since(self) -> float | None:
+        """Since when nothing is read, in seconds since 1970; None if it is. May be called from any thread."""
+        # After a commit there is room, perhaps enough; the receiver's thread has yet to look.
+        return self._since if self._deliveries.frames.released == self._released else None
 
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
         """One round of the connection, which reads as much as there is room for."""

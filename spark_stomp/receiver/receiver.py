@@ -40,15 +40,20 @@ from spark_stomp.protocol import (
 from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.quoting import counted, quoted
 from spark_stomp.receiver.ack_ledger import AckGroup
-from spark_stomp.receiver.connection_history import ConnectionHistory
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
-from spark_stomp.receiver.settings import ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver.status import ConnectionStatus, ReceiverStatus
 from spark_stomp.receiver.stream_check import StreamCheck, StreamInDoubt
-from spark_stomp.receiver.subscription import choose_subscription, may_stop_early, risks, unmarked_warning
+from spark_stomp.receiver.subscription import (
+    ReceiverSettings,
+    choose_subscription,
+    may_stop_early,
+    risks,
+    unmarked_warning,
+)
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.broker_errors import says_stop
-from spark_stomp.transport.retry import Retry, may_recover
+from spark_stomp.transport.retry import Retry, may_recover, refuses_login
 
 log = get_log(__name__)
 
@@ -95,7 +100,7 @@ class Receiver:
         self._window_bytes: int | None = None
         self._may_stop_early = False
         self._warned: set[str] = set()
-        self._history = ConnectionHistory(time.time())
+        self._connections = ConnectionStatus(since=time.time())
         self._let_in: float | None = None
         self._subscribed_since = 0.0
         self._last_active = time.monotonic()
@@ -119,7 +124,7 @@ class Receiver:
         """A snapshot. ``discards`` is read before ``received``, so that a discard in between is noticed."""
         deliveries = self._deliveries
         discards, received = deliveries.discards, deliveries.frames.received
-        connection = self._history.status
+        connection = self._connections
         return ReceiverStatus(
             name=self._settings.name,
             epoch=deliveries.epoch,
@@ -131,7 +136,8 @@ class Receiver:
             window_full=self._is_full(deliveries.acked, received),
             failure=self._failure,
             acks_pending=deliveries.acks_pending,
-            pause=self._reader.status,
+            paused_since=self._reader.paused_since,
+            buffered=deliveries.frames.memory_bytes,
             discards=discards,
             unacked=deliveries.unacked,
             connection=connection,
@@ -146,7 +152,7 @@ class Receiver:
         """Whether the broker sends no more until something is ACKed."""
         deliveries = self._deliveries
         # With a journal a pause lasts until it takes more, and it says itself if that needs a commit.
-        paused = self._reader.status.since is not None and self._options.journal is None
+        paused = self._reader.paused_since is not None and self._options.journal is None
         if paused or deliveries.unacked >= self._prefetch:
             return True
         if self._may_stop_early and deliveries.unacked and self._quiet() >= _STOPPED_AFTER:
@@ -213,17 +219,16 @@ class Receiver:
     def _wait_to_reconnect(self, error: StompError, retry: Retry) -> None:
         """Wait for the next attempt; raise if there is none."""
         settings, now = self._settings, self._reader.clock()
-        was_connected = self._history.status.connected
+        was_connected = self._connections.connected
         if was_connected:
             # Messages came, and yet it served nobody: they will come again.
             unconfirmed = self._deliveries.receipts_awaited and not self._acks_confirmed
             in_vain = bool(unconfirmed) or isinstance(error, StreamInDoubt)
             begun = self._reader.clock(self._subscribed_since)
             retry.ended(begun, now - self._quiet(), now, in_vain=in_vain)
-            self._tell_if_connected_again(ending=True)
         self._reader.resume()
         self._refused = None  # it comes again, after those messages that are not ACKed
-        is_news = self._history.failed(error, time.time())
+        self._connections = self._connections.failed(error, time.time())
         self._deliveries.disconnected(
             redelivers=self._dialect.redelivers(
                 settings.destination, self._options.subscribe_headers, durable=settings.durable
@@ -241,6 +246,8 @@ class Receiver:
             raise retry.out_of_time(error, settings.destination, now) from None
         text = "%s: %s; trying again, next in %.1f s"
         what = "connection lost" if was_connected else "no connection"
+        # Each refusal of a login is shown: somebody has to mend it.
+        is_news = self._connections.failed_anew or refuses_login(error)
         log.log(logging.WARNING if is_news else logging.DEBUG, text, what, error, delay)
         self._stopping.wait(delay)
 
@@ -250,7 +257,7 @@ class Receiver:
         Until the broker has let us in once, an error is most likely a wrong setting: no. Then, until the
         first subscription, the limit is ``connectTimeout``; after that there is none here.
         """
-        if self._history.status.connections or isinstance(error, ClientIdInUse):
+        if self._connections.connections or isinstance(error, ClientIdInUse):
             return True
         return self._let_in is not None and now - self._let_in < self._options.connection.connect_timeout
 
@@ -278,7 +285,6 @@ class Receiver:
         receipt = session.new_receipt()
         mode = "client-individual" if individual else "client"
         session.subscribe(self._subscription.id, destination, ack=mode, headers=headers, receipt=receipt)
-        before = self._deliveries.counts
         # Messages may come before the receipt.
         self._deliveries.connected(keyed=individual and id_header is not None)
         timeout, what = options.connection.connect_timeout, f"SUBSCRIBE to {destination}"
@@ -286,7 +292,10 @@ class Receiver:
         connection.await_receipt(receipt, timeout, what, take, poll)
         self._acks_confirmed = False
         self._subscribed_since = self._last_active = time.monotonic()
-        self._history.connected(time.time(), before)
+        before, now = self._connections, time.time()
+        self._connections = before.subscribed(now)
+        if before.connections:
+            log.warning("connected again after %.1f s", now - before.since)
         log.info("subscribed to %s at %s", destination, connection.peer)
         self._notify()
 
@@ -296,7 +305,7 @@ class Receiver:
         most = self._settings.max_buffered_bytes
         self._prefetch = prefetch = self._settings.prefetch_for(mean)
         self._window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean, max_bytes=most)
-        if not self._history.status.connections:
+        if not self._connections.connections:
             for risk in risks(dialect, self._settings):
                 log.warning("%s", risk)
         destination = self._settings.destination
@@ -317,16 +326,6 @@ class Receiver:
             self._last_active = max(self._last_active, connection.last_frame_byte)
             more_acks = self._send_acks(connection)
             self._reader.check_receipts(connection, counted=self._window_bytes is None)
-            self._tell_if_connected_again()
-
-    def _tell_if_connected_again(self, *, ending: bool = False) -> None:
-        if not self._history.has_news:
-            return
-        told = self._history.connected_again(
-            self._deliveries.counts, self._quiet(), time.time(), ending=ending
-        )
-        if told is not None:
-            log.warning("%s", told)
 
     def _quiet(self) -> float:
         return time.monotonic() - self._reader.active_at(self._last_active)
@@ -335,7 +334,6 @@ class Receiver:
         """The orderly way out: ACKs that are due, their receipts, DISCONNECT."""
         deadline = self._stop_deadline
         assert deadline is not None
-        self._tell_if_connected_again(ending=True)
         while time.monotonic() < deadline:
             more_acks = self._send_acks(connection)
             if not more_acks and not self._deliveries.receipts_awaited:

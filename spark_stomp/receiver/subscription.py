@@ -1,11 +1,56 @@
-"""What a receiver asks a broker for, and what the user should know of that broker."""
+"""What a receiver is to read, what it asks the broker for, and what the user should know of that broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from spark_stomp.brokers import Dialect, Subscription
-from spark_stomp.receiver.settings import ReceiverSettings
+from spark_stomp.options import SourceOptions
+
+
+@dataclass(frozen=True)
+class ReceiverSettings:
+    """Which of a query's destinations one receiver reads, and the query's options. ``name`` is unique."""
+
+    name: str
+    destination: str
+    options: SourceOptions
+
+    @classmethod
+    def of(cls, options: SourceOptions) -> list[ReceiverSettings]:
+        """One entry for each receiver of a query; names say the destination and the number."""
+        return [
+            cls(f"{destination}#{number}", destination, options)
+            for destination in options.destinations
+            for number in range(options.receivers)
+        ]
+
+    @property
+    def connections(self) -> int:
+        """How many connections the query has in all."""
+        return self.options.receivers * len(self.options.destinations)
+
+    @property
+    def max_buffered_bytes(self) -> int:
+        """This receiver's share of the query's bytes in memory."""
+        return self.options.max_buffered_bytes // self.connections
+
+    def prefetch_for(self, mean_bytes: float | None) -> int:
+        """The prefetch to ask for: no more than this receiver has room for if messages have ``mean_bytes``.
+
+        A receiver without room leaves its socket unread, and RabbitMQ closes a connection of which it could
+        write nothing for two heart-beats: this lets it happen once. What is in the journal takes no room.
+        """
+        prefetch = self.options.prefetch
+        if mean_bytes is None or self.options.journal is not None:
+            return prefetch
+        return min(prefetch, max(1, int(self.max_buffered_bytes / mean_bytes)))
+
+    @property
+    def durable(self) -> bool:
+        """Whether the subscription has a name, so that the broker keeps its messages."""
+        return self.options.durable_name is not None
 
 
 def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscription:

@@ -241,7 +241,7 @@ class Situation:
         are unconfirmed: the broker's window may be full until then.
         """
         if self.has_unwritten or any(
-            one.acks_pending or not one.subscribed or one.pause.since is not None for one in self.statuses
+            one.acks_pending or not one.subscribed or one.paused_since is not None for one in self.statuses
         ):
             return 0.0
         return self.now - max(status.last_active for status in self.statuses)
@@ -298,7 +298,7 @@ def _more_may_come(situation: Situation) -> bool:
 
 def _may_be_confirmed(status: ReceiverStatus) -> bool:
     """Whether ACKs are to be confirmed, and their receipts are read."""
-    return status.acks_pending and status.pause.since is None
+    return status.acks_pending and status.paused_since is None
 
 
 def _batch_is_complete(limits: BatchLimits, situation: Situation) -> bool:

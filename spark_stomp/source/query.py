@@ -185,7 +185,7 @@ class QueryRuntime:
 
         Raises what kept a receiver from subscribing, or SubscribeTimeout at the end of ``maxDrainTime``.
         """
-        while not all(one.subscribed or one.pause.since is not None for one in self._receivers.statuses()):
+        while not all(one.subscribed or one.paused_since is not None for one in self._receivers.statuses()):
             self._raise_failure()
             if time.monotonic() >= self._drain_until:
                 raise SubscribeTimeout("the subscriptions did not stand within maxDrainTime")

@@ -135,7 +135,7 @@ class ReceiverGroup:
         A paused receiver is not waited for: the receipts lie behind messages that it does not read.
         """
         return not any(
-            status.refused or (status.acks_pending and status.pause.since is None)
+            status.refused or (status.acks_pending and status.paused_since is None)
             for status in self.statuses()
         )
 

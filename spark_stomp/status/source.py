@@ -130,17 +130,17 @@ class ReceiverPart(Part):
     @Gauge()
     def paused(self) -> bool:
         """Whether it reads nothing because it holds as much as `maxBufferedBytes` allows."""
-        return self.status.pause.since is not None
+        return self.status.paused_since is not None
 
     @Time()
     def paused_since(self) -> float | None:
         """When that began; null if it reads."""
-        return self.status.pause.since
+        return self.status.paused_since
 
     @Gauge(label="held", column=6)
     def buffered_bytes(self) -> int:
         """Bytes of messages that it holds in memory."""
-        return self.status.pause.buffered
+        return self.status.buffered
 
     @Counter(summed=True, label="redelivered", trouble=True, column=7)
     def redelivered(self) -> int:

@@ -323,8 +323,8 @@ RULES = [
     Broken(
         "5.5",
         "source.planning:Situation.silence",
-        "one.acks_pending or not one.subscribed or one.pause.since is not None",
-        "not one.subscribed or one.pause.since is not None",
+        "one.acks_pending or not one.subscribed or one.paused_since is not None",
+        "not one.subscribed or one.paused_since is not None",
         f"{WAITING}::test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then",
     ),
     Broken(
@@ -437,7 +437,7 @@ RULES = [
     Broken(
         "7.2",
         "receiver.receiver:Receiver._may_try_again",
-        "self._history.status.connections or isinstance(error, ClientIdInUse)",
+        "self._connections.connections or isinstance(error, ClientIdInUse)",
         "True",
         f"{RECEIVER}::TestReconnect::test_nobody_there_at_the_beginning_is_said_at_once",
     ),

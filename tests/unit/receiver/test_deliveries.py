@@ -11,7 +11,7 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
-from spark_stomp.receiver.settings import Counts
+from spark_stomp.receiver.status import Counts
 
 
 class Query:

@@ -32,7 +32,7 @@ def receiving(url: str, **options: object) -> AbstractContextManager[LoneReceive
 
 
 def paused(receiver: LoneReceiver) -> None:
-    wait_until(lambda: receiver.status().pause.since is not None, what="a pause")
+    wait_until(lambda: receiver.status().paused_since is not None, what="a pause")
 
 
 def commit_all(receiver: LoneReceiver) -> int:
@@ -41,7 +41,7 @@ def commit_all(receiver: LoneReceiver) -> int:
     # If the connection has just been lost, that was discarded.
     if offer([Offer(deliveries, status.received, status.discards)]):
         receiver.acknowledge(status.received)
-    return status.pause.buffered
+    return status.buffered
 
 
 def drained(receiver: LoneReceiver, broker: DevBroker) -> int:
@@ -69,12 +69,12 @@ def test_beyond_the_bound_the_socket_is_left_unread(
     with receiving(full.url) as receiver:
         paused(receiver)
         before = receiver.status()
-        assert before.pause.buffered <= BOUND + MORE
+        assert before.buffered <= BOUND + MORE
         assert before.received < MANY / 10
         wait_until(lambda: "raise maxBufferedBytes" in caplog.text, what="a line in the log")
         most = drained(receiver, full)
         assert most <= BOUND + MORE
-        wait_until(lambda: receiver.status().pause.since is None, what="the end of the pause")
+        wait_until(lambda: receiver.status().paused_since is None, what="the end of the pause")
         assert receiver.status().received == MANY
         assert receiver.status().connection.reconnects == 0
     assert full.queue(QUEUE).acked == MANY
@@ -118,7 +118,7 @@ def test_after_a_commit_it_counts_as_full_no_more_before_it_has_looked(full: Dev
         paused(receiver)
         receiver.offer(5)
         receiver.deliveries.commit(5)  # and wake nobody
-        assert receiver.status().pause.since is None
+        assert receiver.status().paused_since is None
         assert not receiver.status().window_full
         receiver.wake()
         drained(receiver, full)
@@ -183,7 +183,7 @@ def test_messages_before_the_subscription_is_confirmed_find_the_same_bounds() ->
         pause(1.5)
         most = 0
         while not receiver.status().subscribed:
-            wait_until(lambda: receiver.status().subscribed or receiver.status().pause.since is not None)
+            wait_until(lambda: receiver.status().subscribed or receiver.status().paused_since is not None)
             most = max(most, commit_all(receiver))
         assert BOUND - SIZE < most <= BOUND + MORE
         assert len(connections) == 1
@@ -284,7 +284,7 @@ def test_the_next_connection_asks_for_what_there_is_room_for(full: DevBroker) ->
         wait_until(lambda: receiver.status().window_full)
         status = receiver.status()
         assert status.window is not None and BOUND - 2 * SIZE < status.unacked * SIZE <= BOUND
-        assert (status.unacked, status.pause.since) == (status.window, None)
+        assert (status.unacked, status.paused_since) == (status.window, None)
         drained(receiver, full)
 
 

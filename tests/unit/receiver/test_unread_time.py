@@ -50,7 +50,7 @@ def test_what_is_left_unread_again_and_again_does_not_put_off_a_missing_receipt(
         receiver.offer(20)
         offered, rests = 20, 0
         while not given_up():
-            wait_until(lambda: given_up() or receiver.status().pause.since is not None, what="a pause")
+            wait_until(lambda: given_up() or receiver.status().paused_since is not None, what="a pause")
             pause(0.3)
             rests += 1
             assert rests < 40, "the broker is not given up"
@@ -69,10 +69,10 @@ def test_the_time_for_which_a_connection_waits_for_room_is_no_time_without_a_con
         broker.publish_many(QUEUE, [b"x" * 10_000] * 300)
         options = {"maxBufferedBytes": "256k", "reconnectTimeout": "2s"}
         with running(source_options(broker.url, QUEUE, heartbeat="100ms,100ms", **options)) as receiver:
-            wait_until(lambda: receiver.status().pause.since is not None, what="a pause")
+            wait_until(lambda: receiver.status().paused_since is not None, what="a pause")
             receiver.offer(receiver.status().received)
             broker.drop_connections()
-            wait_until(lambda: broker.connects == 2 and receiver.status().pause.since is not None)
+            wait_until(lambda: broker.connects == 2 and receiver.status().paused_since is not None)
             pause(3.0)
             assert not receiver.status().subscribed
             broker.drop_connections()
@@ -100,7 +100,7 @@ def test_nor_does_it_count_before_the_first_subscription() -> None:
         tcp_server(never_subscribed) as port,
         running(source_options(f"stomp://127.0.0.1:{port}", QUEUE, **options)) as receiver,
     ):
-        wait_until(lambda: receiver.status().pause.since is not None, what="a pause")
+        wait_until(lambda: receiver.status().paused_since is not None, what="a pause")
         pause(3.0)
         connections[0].shutdown(socket.SHUT_RDWR)
         wait_until(lambda: len(connections) == 2 or receiver.status().failure is not None)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.receiver.settings import PauseStatus
 from spark_stomp.source.offsets import Offset, Position
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
@@ -112,7 +111,7 @@ class TestRefill:
         ("status", "more"),
         [
             (replace(STATUS, window_full=True), {"full": True}),
-            (replace(acking, window_full=True, pause=PauseStatus(STATUS.last_active)), {}),
+            (replace(acking, window_full=True, paused_since=STATUS.last_active), {}),
             (replace(acking, subscribed=False), {}),
             (acking, {"full": True, "bound": "journalMaxBytes"}),
         ],

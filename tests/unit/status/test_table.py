@@ -11,7 +11,7 @@ import pytest
 
 from spark_stomp.errors import OffsetError, StompError
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.receiver.settings import ConnectionStatus, Counts, PauseStatus
+from spark_stomp.receiver.status import ConnectionStatus, Counts
 from spark_stomp.status.figure import iso
 from spark_stomp.status.source import QueryPart, ReceiverPart, Rows, RunIdentity, TotalsPart
 from spark_stomp.status.table import health, table
@@ -97,7 +97,7 @@ def test_a_query_that_runs() -> None:
         (status(receiver(BACK)), "dim", ["last error 1.0 s ago: [STOMP_CONNECT_FAILED]"], "good"),
         (status(receiver(window_full=True)), "warn", ["window full"], "good"),
         (
-            status(receiver(window_full=True, pause=PauseStatus(NOW - 5, 1_500_000))),
+            status(receiver(window_full=True, paused_since=NOW - 5, buffered=1_500_000)),
             "warn",
             ["paused 5.0 s"],
             "good",

@@ -1,55 +1,13 @@
-"""A receiver's settings and its status."""
+"""A receiver's status: what came, what became of its connections, and how far it is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spark_stomp.errors import StompError
-from spark_stomp.options import SourceOptions
 
-
-@dataclass(frozen=True)
-class ReceiverSettings:
-    """Which of a query's destinations one receiver reads, and the query's options. ``name`` is unique."""
-
-    name: str
-    destination: str
-    options: SourceOptions
-
-    @classmethod
-    def of(cls, options: SourceOptions) -> list[ReceiverSettings]:
-        """One entry for each receiver of a query; names say the destination and the number."""
-        return [
-            cls(f"{destination}#{number}", destination, options)
-            for destination in options.destinations
-            for number in range(options.receivers)
-        ]
-
-    @property
-    def connections(self) -> int:
-        """How many connections the query has in all."""
-        return self.options.receivers * len(self.options.destinations)
-
-    @property
-    def max_buffered_bytes(self) -> int:
-        """This receiver's share of the query's bytes in memory."""
-        return self.options.max_buffered_bytes // self.connections
-
-    def prefetch_for(self, mean_bytes: float | None) -> int:
-        """The prefetch to ask for: no more than this receiver has room for if messages have ``mean_bytes``.
-
-        A receiver without room leaves its socket unread, and RabbitMQ closes a connection of which it could
-        write nothing for two heart-beats: this lets it happen once. What is in the journal takes no room.
-        """
-        prefetch = self.options.prefetch
-        if mean_bytes is None or self.options.journal is not None:
-            return prefetch
-        return min(prefetch, max(1, int(self.max_buffered_bytes / mean_bytes)))
-
-    @property
-    def durable(self) -> bool:
-        """Whether the subscription has a name, so that the broker keeps its messages."""
-        return self.options.durable_name is not None
+# Of a broker's error, in characters.
+_SHOWN = 1_000
 
 
 @dataclass(slots=True)
@@ -86,14 +44,24 @@ class ConnectionStatus:
     def reconnects(self) -> int:
         return max(0, self.connections - 1)
 
+    @property
+    def failed_anew(self) -> bool:
+        """Whether the last attempt failed, and the one before had not."""
+        return self.attempts == (0 if self.connections else 1)
 
-@dataclass(frozen=True, slots=True)
-class PauseStatus:
-    """How many bytes a receiver holds in memory, and since when it leaves its socket unread, in seconds since
-    1970; None if it reads."""
+    def subscribed(self, now: float) -> ConnectionStatus:
+        return replace(self, connected=True, since=now, attempts=0, connections=self.connections + 1)
 
-    since: float | None = None
-    buffered: int = 0
+    def failed(self, error: StompError, now: float) -> ConnectionStatus:
+        """The connection ended, or could not be had."""
+        return replace(
+            self,
+            connected=False,
+            since=now if self.connected else self.since,
+            attempts=0 if self.connected else self.attempts + 1,
+            last_error=str(error)[:_SHOWN],
+            last_error_at=now,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +79,9 @@ class ReceiverStatus:
     connection met one: the receiver takes no more messages from it, and the query fails once everything
     received before is committed (contract 7). So many messages and bytes as ``window`` and ``window_bytes``
     say may be held un-acked.
+
+    ``buffered`` bytes are in memory. ``paused_since``, in seconds since 1970, is when the receiver began to
+    leave its socket unread; None if it reads.
     """
 
     name: str
@@ -123,7 +94,8 @@ class ReceiverStatus:
     window_full: bool
     failure: StompError | None
     acks_pending: bool = False
-    pause: PauseStatus = PauseStatus()
+    paused_since: float | None = None
+    buffered: int = 0
     discards: int = 0
     unacked: int = 0
     connection: ConnectionStatus = field(default_factory=ConnectionStatus)

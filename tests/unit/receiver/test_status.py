@@ -1,0 +1,45 @@
+"""What became of a receiver's connections."""
+
+from __future__ import annotations
+
+from spark_stomp.errors import ConnectFailed, ConnectionLost
+from spark_stomp.receiver.status import ConnectionStatus
+
+LOST = ConnectionLost("the broker is gone")
+REFUSED = ConnectFailed("nobody listens")
+
+
+def test_what_it_says() -> None:
+    connected = ConnectionStatus(since=100.0).subscribed(101.0)
+    assert connected == ConnectionStatus(since=101.0, connected=True, connections=1)
+    lost = connected.failed(LOST, 200.0).failed(REFUSED, 201.0).failed(REFUSED, 203.0)
+    assert lost == ConnectionStatus(
+        since=200.0, connections=1, attempts=2, last_error=str(REFUSED), last_error_at=203.0
+    )
+    assert lost.reconnects == 0
+    # What went wrong last stays to be seen.
+    again = lost.subscribed(204.0)
+    assert again == ConnectionStatus(
+        since=204.0, connected=True, connections=2, last_error=str(REFUSED), last_error_at=203.0
+    )
+    assert again.reconnects == 1
+
+
+def test_a_loss_is_news_once() -> None:
+    first = ConnectionStatus(since=100.0).failed(REFUSED, 101.0)
+    assert first.failed_anew, "the first attempt"
+    assert not first.failed(REFUSED, 102.0).failed_anew
+    lost = first.subscribed(103.0).failed(LOST, 104.0)
+    assert lost.failed_anew
+    assert not lost.failed(REFUSED, 105.0).failed_anew
+
+
+def test_a_failed_attempt_before_the_first_connection_counts() -> None:
+    failed = ConnectionStatus(since=100.0).failed(REFUSED, 101.0)
+    assert (failed.since, failed.attempts) == (100.0, 1)
+
+
+def test_a_long_error_is_shown_in_part() -> None:
+    failed = ConnectionStatus(since=100.0).failed(ConnectionLost("x" * 5_000), 101.0)
+    assert failed.last_error is not None
+    assert len(failed.last_error) < 1_100
