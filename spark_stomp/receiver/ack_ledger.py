@@ -40,9 +40,9 @@ class Acks:
     since: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AckGroup:
-    """ACKs that were sent; the last one carries ``receipt``.
+    """ACKs that were sent; the last one carries ``receipt``, which came if ``confirmed``.
 
     ``deadline`` is from :meth:`~spark_stomp.receiver.pause.BoundedReader.receipt_deadline`.
     """
@@ -50,6 +50,7 @@ class AckGroup:
     acks: Acks
     receipt: str
     deadline: float
+    confirmed: bool = False
 
 
 class AckLedger:
@@ -62,13 +63,12 @@ class AckLedger:
         self._handles: deque[tuple[int, list[bytes]]] = deque()
         self._attached: dict[int, list[_Attached]] = {}  # by owner, each a heap
         self._arrivals: deque[tuple[int, int]] = deque()  # the end of new frames that came at a time
-        self._groups: dict[str, AckGroup] = {}  # in the order of sending
-        self._handed: deque[int] = deque()  # for each group, the handles sent up to its end
-        self._handed_over = 0
-        self._receipted: set[str] = set()
+        # In the order of sending; the first one is not confirmed.
+        self._groups: deque[AckGroup] = deque()
         self._sent = start
         self._confirmed = start
         self._delivered = 0
+        self._acked_before = 0  # handles of all groups before the first of these
         self._receipted_handles = 0
 
     @property
@@ -91,32 +91,35 @@ class AckLedger:
         """When the oldest of those came; None if there is none. Looks at everything attached."""
         new = next((at for end, at in self._arrivals if end > self._confirmed), None)
         attached = (entry[-1] for heap in self._attached.values() for entry in heap)
-        sent = (one.acks.since for one in self._groups.values() if one.receipt not in self._receipted)
+        sent = (group.acks.since for group in self._awaited)
         return min((at for at in (new, *attached, *sent) if at is not None), default=None)
+
+    @property
+    def _awaited(self) -> list[AckGroup]:
+        return [group for group in self._groups if not group.confirmed]
 
     @property
     def awaited(self) -> int:
         """How many groups were sent whose receipt has not come."""
-        return len(self._groups) - len(self._receipted)
+        return len(self._awaited)
 
     @property
     def unconfirmed(self) -> list[bytes]:
         """The handles of the groups that :attr:`awaited` counts."""
-        groups = (group for group in self._groups.values() if group.receipt not in self._receipted)
-        return [handle for group in groups for handle in group.acks.handles]
+        return [handle for group in self._awaited for handle in group.acks.handles]
 
     @property
     def next_deadline(self) -> float | None:
         """When the oldest awaited receipt is overdue; None if none is awaited."""
-        return min(
-            (group.deadline for group in self._groups.values() if group.receipt not in self._receipted),
-            default=None,
-        )
+        return min((group.deadline for group in self._awaited), default=None)
 
     def receipt_is_behind(self, prefetch: int) -> bool:
         """Whether messages may still come that a broker with this prefetch sent before the oldest awaited
         receipt: it delivers no more than the prefetch and the ACKs up to there allow."""
-        return bool(self._handed) and self._delivered < prefetch + self._handed[0]
+        if not self._groups:
+            return False
+        acked = self._acked_before + len(self._groups[0].acks.handles)
+        return self._delivered < prefetch + acked
 
     def add(self, first_sequence: int, handles: Sequence[bytes], at: int = 0) -> None:
         """New frames numbered from ``first_sequence`` came with these handles at the time ``at``."""
@@ -166,9 +169,7 @@ class AckLedger:
 
     def sent_with(self, group: AckGroup) -> None:
         """These ACKs were handed to the connection, with a receipt."""
-        self._groups[group.receipt] = group
-        self._handed_over += len(group.acks.handles)
-        self._handed.append(self._handed_over)
+        self._groups.append(group)
 
     def confirm(self, receipt: str) -> AckGroup | None:
         """A RECEIPT came; returns the group of ACKs that it confirms, None if there is none.
@@ -176,18 +177,15 @@ class AckLedger:
         Receipts may come in any order. A later group's receipt does not confirm an earlier group, so the
         confirmed mark stays below the oldest group whose receipt is still awaited.
         """
-        group = self._groups.get(receipt)
-        if group is None or receipt in self._receipted:
+        group = next((group for group in self._awaited if group.receipt == receipt), None)
+        if group is None:
             return None
-        self._receipted.add(receipt)
+        group.confirmed = True
         self._receipted_handles += len(group.acks.handles)
-        for oldest in list(self._groups.values()):
-            if oldest.receipt not in self._receipted:
-                break
+        while self._groups and self._groups[0].confirmed:
+            oldest = self._groups.popleft()
             self._confirmed = oldest.acks.upto
-            self._receipted.remove(oldest.receipt)
-            del self._groups[oldest.receipt]
-            self._handed.popleft()
+            self._acked_before += len(oldest.acks.handles)
         while self._arrivals and self._arrivals[0][0] <= self._confirmed:
             self._arrivals.popleft()
         return group
