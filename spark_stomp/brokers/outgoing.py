@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_stomp.protocol.send_headers import HeaderNames, ValueRule
+from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 
 # Headers that say something of a delivery (STOMP 1.2, "MESSAGE") or of the SEND before it, not the message.
 # RabbitMQ hands a producer's ``receipt`` and ``transaction`` to consumers, Artemis its ``receipt``. RabbitMQ

@@ -17,8 +17,8 @@ from spark_stomp.protocol import (
     Frame,
     ServerConfig,
     ServerConnection,
+    ack_modes,
 )
-from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.quoting import quoted, shown, whole_number
 
 log = get_log(__name__)

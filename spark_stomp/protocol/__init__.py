@@ -1,24 +1,25 @@
-"""The STOMP core: octets in, events and octets out. No socket, no thread, no clock.
+"""The STOMP core: bytes in, events and bytes out. No socket, no thread, no clock.
 
-``frames``     the frame, two signals, limits        ``versions``   what each version has; negotiation
-``grammar``    how each version is read and written  ``heartbeat``  its header and its deadlines
-``encoder``    frames to octets; a client's frames   ``ids``        ids in use on a client connection
+``frames``     the frame, two signals, limits       ``grammar``  how each version is read and written
+``encoder``    frames to bytes; a client's frames   ``reader``   received bytes; the exact reading
+``decoder``    bytes to frames, and to receipts     ``scanner``  bytes to blocks of raw MESSAGE frames
+``layouts``    header layouts that keep coming      ``raw``      what is read of raw and malformed frames
 
-``buffer``     octets received and not read yet      ``reader``     the exact reading of one frame
-``decoder``    octets to frames, and to receipts     ``scanner``    octets to blocks of raw MESSAGE frames
-``layouts``    known header layouts, for the scanner  ``malformed``  messages that break a rule
-``raw``        headers and bodies of complete raw frames
-
-``handshake``  CONNECT, and the first frame          ``states``     the transition tables of both halves
-``client``, ``server``  the two halves of a session  ``session``    what they share
-``events``     what they report
+``handshake``  versions, heart-beats, CONNECT       ``states``   the transition tables of both halves
+``session``    events, and what both halves share   ``client``, ``server``  the two halves
 """
 
 from spark_stomp.errors import ProtocolError
 from spark_stomp.protocol.client import ClientConnection
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import encode_frame
-from spark_stomp.protocol.events import (
+from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
+from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
+from spark_stomp.protocol.handshake import ClientConfig, ack_modes
+from spark_stomp.protocol.raw import MalformedMessage, frame_content, read_malformed
+from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
+from spark_stomp.protocol.server import ServerConfig, ServerConnection
+from spark_stomp.protocol.session import (
     Connected,
     ConnectRequested,
     Disconnected,
@@ -31,15 +32,7 @@ from spark_stomp.protocol.events import (
     ReceiptsReceived,
     ServerEvent,
 )
-from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
-from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
-from spark_stomp.protocol.handshake import ClientConfig
-from spark_stomp.protocol.heartbeat import negotiate_heartbeat, parse_heartbeat
-from spark_stomp.protocol.malformed import MalformedMessage, read_malformed
-from spark_stomp.protocol.raw import frame_content
-from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
-from spark_stomp.protocol.server import ServerConfig, ServerConnection
-from spark_stomp.protocol.states import ClientState, ServerState
+from spark_stomp.protocol.states import State
 
 __all__ = [
     "HEARTBEAT",
@@ -47,7 +40,6 @@ __all__ = [
     "VERSIONS",
     "ClientConfig",
     "ClientConnection",
-    "ClientState",
     "ConnectRequested",
     "Connected",
     "Disconnected",
@@ -68,12 +60,11 @@ __all__ = [
     "ServerConfig",
     "ServerConnection",
     "ServerEvent",
-    "ServerState",
+    "State",
+    "ack_modes",
     "encode_frame",
     "escape",
     "frame_content",
-    "negotiate_heartbeat",
-    "parse_heartbeat",
     "read_malformed",
     "unescape",
 ]

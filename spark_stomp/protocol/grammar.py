@@ -42,24 +42,13 @@ from spark_stomp.errors import BodyTooLarge, FrameSyntaxError, LocalProtocolErro
 from spark_stomp.protocol.frames import Limits
 from spark_stomp.quoting import quoted
 
-_COMMANDS_1_0: Final = frozenset(
-    [
-        "CONNECT",
-        "CONNECTED",
-        "SEND",
-        "SUBSCRIBE",
-        "UNSUBSCRIBE",
-        "BEGIN",
-        "COMMIT",
-        "ABORT",
-        "ACK",
-        "DISCONNECT",
-        "MESSAGE",
-        "RECEIPT",
-        "ERROR",
-    ]
+_REQUESTS_1_0: Final = frozenset(
+    {"CONNECT", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "BEGIN", "COMMIT", "ABORT", "ACK", "DISCONNECT"}
 )
-_COMMANDS_1_1: Final = _COMMANDS_1_0 | {"NACK", "STOMP"}
+CLIENT_COMMANDS: Final = _REQUESTS_1_0 | {"NACK", "STOMP"}
+SERVER_COMMANDS: Final = frozenset({"CONNECTED", "MESSAGE", "RECEIPT", "ERROR"})
+_COMMANDS_1_0: Final = _REQUESTS_1_0 | SERVER_COMMANDS
+_COMMANDS_1_1: Final = CLIENT_COMMANDS | SERVER_COMMANDS
 _WITH_BODY_1_1: Final = frozenset({"SEND", "MESSAGE", "ERROR"})
 _NEVER_ESCAPED: Final = frozenset({"CONNECT", "STOMP", "CONNECTED"})
 _ESCAPES_1_1: Final = {"\\": "\\\\", "\n": "\\n", ":": "\\c"}

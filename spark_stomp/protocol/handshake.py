@@ -1,4 +1,11 @@
-"""How a session opens: what CONNECT asks for, and how the first frame is decoded.
+"""How a session opens: versions, heart-beats, CONNECT, and how the first frame is decoded.
+
+STOMP 1.1 and 1.2, "Protocol Negotiation", "Heart-beating". A version is written as on the wire: ``"1.0"``,
+``"1.1"``, ``"1.2"``. ``"lenient"`` is the dialect of peers older than any negotiation. It is never named on
+the wire: a CONNECT or CONNECTED that names no version can mean it.
+
+Intervals of heart-beats are milliseconds, as on the wire. Times are seconds of one monotonic clock; they are
+passed in.
 
 CONNECT and CONNECTED look the same in 1.0 to 1.2, so the first frame is decoded in one of these. Two kinds of
 peers need more: lenient ones, whose first frame may fit no strict grammar, and brokers that refuse a client
@@ -8,15 +15,241 @@ decoded again, leniently.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from spark_stomp.errors import FrameSyntaxError, LocalProtocolError
+from spark_stomp.errors import (
+    FrameSyntaxError,
+    HeartbeatLost,
+    LocalProtocolError,
+    RemoteProtocolError,
+    VersionError,
+)
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import check_extra_headers, encode_frame, present
 from spark_stomp.protocol.frames import Frame, Limits, Signal
-from spark_stomp.protocol.heartbeat import NO_HEARTBEAT, heartbeat_header
-from spark_stomp.protocol.versions import LENIENT, accept_version_header, has_heartbeats, validate_versions
+from spark_stomp.protocol.grammar import VERSIONS
+from spark_stomp.quoting import quoted, shown
+
+LENIENT = "lenient"
+_OLD = frozenset({"1.0", LENIENT})
+_NUMBERED = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
+
+
+def validate_versions(versions: Sequence[str]) -> None:
+    """Refuse an empty list and anything that is not a known version.
+
+    Raises:
+        LocalProtocolError: naming the values that are allowed.
+    """
+    unknown = [version for version in versions if version not in VERSIONS]
+    if unknown or not versions:
+        raise LocalProtocolError(
+            f"no such STOMP version: {', '.join(unknown) or '(none given)'}; "
+            f"allowed are {', '.join(VERSIONS)}"
+        )
+
+
+def accept_version_header(versions: Iterable[str]) -> str | None:
+    """The value of ``accept-version``: a comma list without spaces, newest first; None if all are lenient.
+
+    The order means nothing to the peer (STOMP 1.2, "CONNECT or STOMP Frame").
+    """
+    named = sorted({version for version in versions if version != LENIENT}, key=_sort_key, reverse=True)
+    return ",".join(named) or None
+
+
+def parse_version_list(value: str) -> tuple[str, ...]:
+    """The versions of an ``accept-version`` header, or of the ``version`` header of an ERROR.
+
+    Leniency: spaces around the commas, as ActiveMQ and some old clients write them.
+    """
+    return tuple(part for part in (item.strip() for item in value.split(",")) if part)
+
+
+def best_version(client: Iterable[str], server: Iterable[str]) -> str | None:
+    """The highest version that both have, or None (STOMP 1.2, "Protocol Negotiation").
+
+    Versions are compared number by number, so 1.10 is above 1.9. Anything else than numbers is ignored.
+    """
+    common = {version for version in client if _NUMBERED.match(version)} & set(server)
+    return max(common, key=_sort_key, default=None)
+
+
+def has_heartbeats(version: str) -> bool:
+    """Whether the version has heart-beats: 1.1 and later do."""
+    return version not in _OLD
+
+
+def ack_modes(version: str) -> tuple[str, ...]:
+    """The values that SUBSCRIBE's ``ack`` may take; ``client-individual`` came with 1.1."""
+    return ("auto", "client") if version in _OLD else ("auto", "client", "client-individual")
+
+
+def client_version(offered: Sequence[str], named: str | None) -> str:
+    """The version of the session, from the client's side.
+
+    Args:
+        offered: the client's versions.
+        named: CONNECTED's ``version``; None means 1.0, or the lenient dialect if that was offered.
+
+    Raises:
+        VersionError: it was not offered.
+    """
+    version = named or "1.0"
+    if version in offered and version != LENIENT and (named or LENIENT not in offered):
+        return version
+    if version == "1.0" and LENIENT in offered:
+        return LENIENT
+    named_version = f"version:{shown(version)}" if named else "no version, which means 1.0"
+    raise VersionError(f"offered STOMP {_listed(offered)}, but CONNECTED says {named_version}")
+
+
+def check_refusal(offered: Sequence[str], supported: str | None, message: str) -> None:
+    """Raise VersionError if an ERROR in answer to CONNECT means that no version offered is supported.
+
+    Args:
+        offered: the client's versions.
+        supported: the ``version`` header of the ERROR. RabbitMQ sends it with every ERROR, so only a list
+            without any of the client's versions means a refusal.
+        message: the broker's short text.
+    """
+    theirs = parse_version_list(supported or "")
+    ours = {"1.0" if version == LENIENT else version for version in offered}
+    if theirs and ours.isdisjoint(theirs):
+        raise VersionError(
+            f"offered STOMP {_listed(offered)}, but the broker has {_listed(theirs)}: {message}"
+        )
+
+
+def server_version(accept_version: str | None, supported: Sequence[str], *, lenient: bool) -> str:
+    """The version of the session, from the server's side.
+
+    Args:
+        accept_version: the header of CONNECT; None means 1.0.
+        supported: the server's versions.
+        lenient: CONNECT was of the lenient dialect.
+
+    Raises:
+        VersionError: nothing in common.
+    """
+    if lenient and accept_version is None and LENIENT in supported:
+        return LENIENT
+    offered = ("1.0",) if accept_version is None else parse_version_list(accept_version)
+    version = best_version(offered, supported)
+    if version is None:
+        raise VersionError(f"the client offered STOMP {_listed(offered)}, supported are {_listed(supported)}")
+    return version
+
+
+def _listed(versions: Sequence[str]) -> str:
+    return shown(", ".join(versions))
+
+
+def _sort_key(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split("."))
+
+
+# --- heart-beats
+
+NO_HEARTBEAT = (0, 0)
+
+# Two decimal numbers without sign or space. 18 digits hold any interval that makes sense.
+_HEADER = re.compile(r"([0-9]{1,18}),([0-9]{1,18})\Z")
+
+# A beat goes out after this part of the interval: some peers (ActiveMQ Classic) allow no delay on the way.
+_SEND_AFTER = 0.6
+
+
+def parse_heartbeat(value: str | None) -> tuple[int, int]:
+    """The two numbers of a ``heart-beat`` header: what its sender can send and would like to get, in ms.
+
+    None, a missing header, means ``0,0``.
+
+    Raises:
+        RemoteProtocolError: the value is not two unsigned numbers with a comma between them.
+    """
+    if value is None:
+        return NO_HEARTBEAT
+    match = _HEADER.match(value)
+    if match is None:
+        raise RemoteProtocolError(
+            f"invalid heart-beat header {quoted(value, 64)}: expected two numbers as in '0,10000'"
+        )
+    return int(match[1]), int(match[2])
+
+
+def heartbeat_header(pair: tuple[int, int]) -> str:
+    """The value of the ``heart-beat`` header for (what we can send, what we would like to get), in ms."""
+    return f"{pair[0]},{pair[1]}"
+
+
+def interval(can_send: int, wants: int) -> int:
+    """The interval of one direction in ms: the larger of the two numbers, 0 (none) if either is 0."""
+    return max(can_send, wants) if can_send and wants else 0
+
+
+def negotiate_heartbeat(ours: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, int]:
+    """What both headers mean for us: (send every .. ms, expect something every .. ms); 0 = never."""
+    return interval(ours[0], theirs[1]), interval(theirs[0], ours[1])
+
+
+class HeartbeatTimer:
+    """When the next beat is due, and when the peer counts as lost.
+
+    Args:
+        intervals: negotiated (send, receive) intervals in ms, as :func:`negotiate_heartbeat` gives them.
+        now: the time both directions start from.
+        margin: how much later than promised bytes may come, as a part of the receive interval (1.0 = twice
+            the interval). The specification asks receivers for such a margin.
+    """
+
+    __slots__ = ("_last_received", "_last_sent", "_receive_within", "_send_after", "intervals")
+
+    def __init__(self, intervals: tuple[int, int], now: float, *, margin: float) -> None:
+        self.intervals = intervals
+        self._send_after = intervals[0] / 1000 * _SEND_AFTER
+        self._receive_within = intervals[1] / 1000 * (1 + margin)
+        self._last_sent = now
+        self._last_received = now
+
+    def sent(self, now: float) -> None:
+        """Bytes were sent at ``now``; any frame counts as a beat."""
+        self._last_sent = now
+
+    def received(self, now: float) -> None:
+        """Bytes came at ``now``; every byte counts as a beat, whole frame or not."""
+        self._last_received = now
+
+    def deadline(self, *, sending: bool = True) -> float | None:
+        """The next time at which something is due; None if neither direction beats.
+
+        ``sending=False`` leaves our own beats out.
+        """
+        times = []
+        if self._receive_within:
+            times.append(self._last_received + self._receive_within)
+        if self._send_after and sending:
+            times.append(self._last_sent + self._send_after)
+        return min(times, default=None)
+
+    def beat_due(self, now: float) -> bool:
+        """Whether a beat must be sent now."""
+        return bool(self._send_after) and now >= self._last_sent + self._send_after
+
+    def check(self, now: float) -> None:
+        """Raise HeartbeatLost if the peer was silent for longer than its interval and the margin."""
+        silence = now - self._last_received
+        if self._receive_within and silence >= self._receive_within:
+            raise HeartbeatLost(
+                f"nothing received for {silence:.1f} s; the peer promised a heart-beat every "
+                f"{self.intervals[1]} ms and was given {self._receive_within:.1f} s"
+            )
+
+
+# --- the first frame
 
 _EOL = b"\r\n"
 CONNECT_OWNS = frozenset(

@@ -1,16 +1,29 @@
-"""What is read of complete frames that are left as bytes: a header's raw value, the destination, the body.
+"""What is read of frames that are left as bytes, and the end of malformed ones.
 
-The end of each frame is known already, so nothing here is refused: a value that breaks a rule is no value.
+A NUL, an undefined escape or a limit that is passed in one header must not stop a connection if it is certain
+where the frame ends. It is certain if its head is complete, and
+
+- a numeric ``content-length`` is declared, and the byte after that many is a NUL; or
+- none is declared, no NUL stands in the head, and a NUL follows: that is the end.
+
+Everything must lie within ``max_body`` and ``max_frame``. In any other case the end is unknown, and the
+connection cannot be read on. So it is if something like a second frame begins behind a NUL in the head.
+
+Of a frame whose end is known nothing is refused: a value that breaks a rule is no value.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from spark_stomp.errors import FrameSyntaxError
-from spark_stomp.protocol.grammar import Grammar, grammar_of, unescape, without_line_end
+from spark_stomp.errors import FrameSyntaxError, MalformedMessageError, RemoteProtocolError
+from spark_stomp.protocol.frames import HeaderPairs, Limits
+from spark_stomp.protocol.grammar import Grammar, Head, grammar_of, parse_header, unescape, without_line_end
+from spark_stomp.protocol.reader import ReceiveBuffer
+from spark_stomp.quoting import quoted, shown
 
 BLANK_LINE: Final = {
     "1.0": re.compile(rb"\n\n"),
@@ -18,6 +31,14 @@ BLANK_LINE: Final = {
     "1.2": re.compile(rb"\n\r?\n"),
     "lenient": re.compile(rb"\n[ \r]*\n"),
 }
+# In the lenient dialect blanks may stand in the blank line; more than these are taken for a header line.
+_MOST_BLANKS: Final = 64
+_BLANK_LINE: Final = BLANK_LINE | {"lenient": re.compile(rb"\n[ \r]{0,%d}\n" % _MOST_BLANKS)}
+_LOOK_BACK: Final = _MOST_BLANKS + 1
+_SECOND_FRAME: Final = re.compile(rb"\0[\r\n]*(?:MESSAGE|RECEIPT|ERROR|CONNECTED)[ \r]*\n", re.IGNORECASE)
+_DIGITS: Final = re.compile(rb"[0-9]{1,18}")
+_MOST_HEADERS: Final = Limits().max_headers
+_COLUMNS: Final = frozenset({"destination", "message-id", "content-type", "redelivered", "timestamp"})
 
 
 class RawNames(NamedTuple):
@@ -104,3 +125,158 @@ def text_of(raw: bytes | None, grammar: Grammar) -> str | None:
         return unescape(raw, grammar.version)
     except FrameSyntaxError:
         return None
+
+
+# --- malformed messages
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedMessage:
+    """A MESSAGE frame that breaks a rule or a limit, and whose end is known.
+
+    ``data`` is the frame from its command to its NUL. ``error`` says what is wrong. ``ack``, ``id`` and
+    ``time`` are as in :class:`~spark_stomp.protocol.scanner.MessageBlock`: ``b""`` and None if they cannot be
+    read either. ``destination`` and ``message_id`` are None then.
+    """
+
+    data: bytes
+    error: RemoteProtocolError
+    ack: bytes
+    id: bytes | None
+    time: bytes | None
+    destination: str | None
+    message_id: str | None
+
+    def as_error(self, subscribed: str) -> MalformedMessageError:
+        """The error that names the message; ``subscribed`` is the destination of its subscription."""
+        destination = shown(self.destination or subscribed)
+        name = "without a readable message-id" if self.message_id is None else quoted(self.message_id)
+        remedy = ", or get it as a row with onMalformed=column"
+        if not self.ack:
+            remedy = "; it names nothing that an ACK could name, so it cannot be a row either"
+        return MalformedMessageError(
+            f"message {name} from {destination} is malformed: {self.error}. It is not "
+            f"acknowledged, so the broker keeps it and delivers it again. Remove it there{remedy}"
+        )
+
+
+class BadFrame:
+    """The search for the end of one refused frame, which begins at the buffer's first unread octet.
+
+    Resumable: no octet is searched twice, except a few at the end of what had arrived.
+    """
+
+    def __init__(self, head: Head, error: RemoteProtocolError) -> None:
+        self.error = error
+        self._grammar = head.grammar
+        self._limits = head.limits
+        self._searched = 0
+        self._body = 0  # where the body begins; 0 as long as that is not known
+        self._length: int | None = None
+
+    def find_end(self, buffer: ReceiveBuffer) -> int | None:
+        """The offset of the frame's NUL; None if more data is needed. Raises ``error`` if the end is unknown.
+
+        The result does not depend on how the input was split.
+        """
+        if not self._body and not self._find_body(buffer):
+            return None
+        return self._find_nul(buffer) if self._length is None else self._find_declared(buffer, self._length)
+
+    @property
+    def wanted(self) -> int:
+        """How many octets the frame has, if that is declared; else 0."""
+        return 0 if self._length is None else self._body + self._length + 1
+
+    def _find_body(self, buffer: ReceiveBuffer) -> bool:
+        data, start, most = buffer.data, buffer.start, self._limits.max_frame
+        begin = start + max(0, self._searched - _LOOK_BACK)
+        stop = min(start + most, len(data))
+        found = _BLANK_LINE[self._grammar.version].search(data, begin, stop)
+        if found is None:
+            self._searched = len(data) - start
+            if self._searched >= most:
+                raise self.error
+            return False
+        self._body = self._searched = found.end() - start
+        head = buffer.peek(0, self._body)
+        self._length = self._declared(head)
+        if (self._length is None and b"\0" in head) or _SECOND_FRAME.search(head):
+            raise self.error
+        if self._body + (self._length or 0) + 1 > most or (self._length or 0) > self._limits.max_body:
+            raise self.error
+        return True
+
+    def _declared(self, head: bytes) -> int | None:
+        value = raw_value(head, b"content-length", self._grammar)
+        if value is None:
+            return None
+        if not _DIGITS.fullmatch(value):
+            raise self.error
+        return int(value)
+
+    def _find_declared(self, buffer: ReceiveBuffer, length: int) -> int | None:
+        end = self._body + length
+        if buffer.start + end >= len(buffer.data):
+            return None
+        if buffer.data[buffer.start + end]:
+            raise self.error
+        return end
+
+    def _find_nul(self, buffer: ReceiveBuffer) -> int | None:
+        data, start, limits = buffer.data, buffer.start, self._limits
+        stop = self._body + min(limits.max_body, limits.max_frame - self._body - 1) + 1
+        end = data.find(b"\0", start + self._searched, start + stop)
+        if end >= 0:
+            return end - start
+        self._searched = len(data) - start
+        if self._searched >= stop:
+            raise self.error
+        return None
+
+    def message(self, data: bytes, names: RawNames) -> MalformedMessage:
+        """The frame, once its end is known; ``data`` is all of it."""
+        head, grammar = data[: self._body], self._grammar
+        collected = raw_values(head, names, grammar)
+        ack, stable, time = (None if text_of(raw, grammar) is None else raw for raw in collected)
+        destination, message_id = (
+            text_of(raw_value(head, name, grammar), grammar) for name in (b"destination", b"message-id")
+        )
+        return MalformedMessage(data, self.error, ack or b"", stable, time, destination, message_id)
+
+
+# --- what is readable
+
+
+class Readable(NamedTuple):
+    """What can be read of a malformed frame. ``body`` is as sent."""
+
+    headers: HeaderPairs
+    body: bytes
+
+
+def read_malformed(frame: bytes, version: str) -> Readable:
+    """The header lines that follow the rules, each by itself, and the body.
+
+    Of more than 1,000 such lines the first are taken, and those that become columns of their own: so much
+    memory at most does a frame of countless headers take.
+
+    Args:
+        frame: ``MalformedMessage.data``, or as it lies in a block: EOLs may come before it.
+        version: one of ``VERSIONS``.
+    """
+    grammar = grammar_of(version)
+    lines, body = parted(frame, version)
+    head = Head("MESSAGE", grammar, Limits())
+    headers: list[tuple[str, str]] = []
+    for line in lines.split(b"\n")[1:]:
+        line = without_line_end(line, grammar)
+        if b"\0" in line:
+            continue
+        try:
+            header = parse_header(line, head)
+        except FrameSyntaxError:
+            continue
+        if len(headers) < _MOST_HEADERS or header[0] in _COLUMNS:
+            headers.append(header)
+    return Readable(tuple(headers), body)

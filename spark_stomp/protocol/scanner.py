@@ -22,8 +22,7 @@ from spark_stomp.protocol.layouts import (
     RunLayout,
     compile_run,
 )
-from spark_stomp.protocol.malformed import BadFrame, MalformedMessage, read_malformed
-from spark_stomp.protocol.raw import RawNames, raw_values
+from spark_stomp.protocol.raw import BadFrame, MalformedMessage, RawNames, raw_values, read_malformed
 from spark_stomp.protocol.reader import FrameReader, Span
 
 

@@ -9,38 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from spark_stomp.errors import HeartbeatLost, RemoteProtocolError, VersionError
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import Headers, encode_frame
-from spark_stomp.protocol.events import ConnectRequested, Disconnected, HeartbeatReceived, ServerEvent
-from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits, Signal
-from spark_stomp.protocol.handshake import HandshakeDecoder
-from spark_stomp.protocol.heartbeat import (
-    NO_HEARTBEAT,
-    HeartbeatTimer,
-    heartbeat_header,
-    negotiate_heartbeat,
-    parse_heartbeat,
-)
-from spark_stomp.protocol.session import Session
-from spark_stomp.protocol.states import SERVER_TABLE, Machine, ServerLocal, ServerRemote, ServerState
-from spark_stomp.protocol.versions import (
+from spark_stomp.protocol.frames import NEED_DATA, Frame, Limits, Signal
+from spark_stomp.protocol.grammar import CLIENT_COMMANDS, grammar_of
+from spark_stomp.protocol.handshake import (
     LENIENT,
+    NO_HEARTBEAT,
+    HandshakeDecoder,
     accept_version_header,
     has_heartbeats,
-    has_nack,
+    heartbeat_header,
+    parse_heartbeat,
     parse_version_list,
     server_version,
     validate_versions,
 )
-
-_HEARTBEAT_EVENT = HeartbeatReceived()
-_OVER = frozenset({ServerState.CLOSED, ServerState.FAILED})
-_STEPS: Mapping[str, ServerRemote] = {
-    step.value: step for step in ServerRemote if step not in (ServerRemote.HEARTBEAT, ServerRemote.EOF)
-}
+from spark_stomp.protocol.session import ConnectRequested, Disconnected, Read, ServerEvent, Session
+from spark_stomp.protocol.states import CLOSE, EOF, SERVER_TABLE, State
 
 _IN_ALL: Mapping[str, tuple[str, ...]] = {
     "SEND": ("destination",),
@@ -82,16 +70,12 @@ class ServerConfig:
         validate_versions(self.versions)
 
 
-class ServerConnection(Session[ServerState, ServerLocal, ServerRemote, ServerEvent]):
+class ServerConnection(Session[ServerEvent]):
     """One session with a client. Not reusable, not thread-safe."""
 
     def __init__(self, config: ServerConfig) -> None:
-        super().__init__(
-            Machine(SERVER_TABLE, ServerState.AWAITING, ServerState.FAILED),
-            HandshakeDecoder("1.2", Limits.before_connected(), lenient=LENIENT in config.versions),
-            beating=frozenset({ServerState.CONNECTED}),
-            listening=frozenset({ServerState.CONNECTED}),
-        )
+        handshake = HandshakeDecoder("1.2", Limits.before_connected(), lenient=LENIENT in config.versions)
+        super().__init__(SERVER_TABLE, handshake, frozenset({State.CONNECTED}))
         self._config = config
         self._required: Mapping[str, tuple[str, ...]] = {}
         self._client_heartbeat = NO_HEARTBEAT
@@ -103,37 +87,34 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote, ServerEve
 
     def accept(self, now: float, *, session: str, headers: Headers = ()) -> None:
         """Answer ConnectRequested with CONNECTED (STOMP 1.2, "CONNECTED Frame")."""
-        self._machine.check(ServerLocal.ACCEPT)
+        self._machine.check("CONNECTED")
         version, config = self._chosen, self._config
         own = [("version", version)] if self._names_version else []
         own.append(("session", session))
         if config.server is not None:
             own.append(("server", config.server))
-        intervals = NO_HEARTBEAT
         if has_heartbeats(version):
             own.append(("heart-beat", heartbeat_header(config.heartbeat)))
-            intervals = negotiate_heartbeat(config.heartbeat, self._client_heartbeat)
         data = encode_frame(Frame("CONNECTED", (*own, *headers)), version)
-        self._machine.local(ServerLocal.ACCEPT)
-        self.version = version
+        self._machine.local("CONNECTED")
         self._required = _REQUIRED[version]
-        self._timer = HeartbeatTimer(intervals, now, margin=config.receive_margin)
-        self._switch_source(FrameDecoder(version, config.limits))
+        source = FrameDecoder(version, config.limits)
+        self._start(source, config.heartbeat, self._client_heartbeat, now, config.receive_margin)
         self._out.append(data)
 
     def message(self, headers: Headers, body: bytes) -> None:
         """Queue a MESSAGE frame. All headers are the caller's, ``content-length`` too."""
-        self._machine.check(ServerLocal.MESSAGE)
+        self._machine.check("MESSAGE")
         self._out.append(encode_frame(Frame("MESSAGE", tuple(headers), body), self._chosen))
 
     def message_raw(self, data: bytes) -> None:
         """Queue a MESSAGE frame that is encoded already, in the negotiated version."""
-        self._machine.check(ServerLocal.MESSAGE)
+        self._machine.check("MESSAGE")
         self._out.append(data)
 
     def receipt(self, receipt_id: str) -> None:
         """Queue a RECEIPT: the frame that asked for it was processed."""
-        self._machine.check(ServerLocal.RECEIPT)
+        self._machine.check("RECEIPT")
         self._out.append(encode_frame(Frame("RECEIPT", (("receipt-id", receipt_id),)), self._chosen))
 
     def error(
@@ -146,12 +127,12 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote, ServerEve
             detail: the body, plain text.
             receipt_id: the receipt that the frame at fault asked for.
         """
-        self._machine.local(ServerLocal.ERROR)
+        self._machine.local("ERROR")
         self._queue_error(message, detail, receipt_id, headers)
 
     def close(self) -> None:
         """End the session. What is queued may still be sent; nothing more is read."""
-        self._machine.local(ServerLocal.CLOSE)
+        self._machine.local(CLOSE)
 
     def _queue_error(self, message: str, detail: str, receipt_id: str | None, headers: Headers) -> None:
         body = detail.encode()
@@ -173,38 +154,28 @@ class ServerConnection(Session[ServerState, ServerLocal, ServerRemote, ServerEve
         receipt = self._frame_at_fault.get("receipt") if self._frame_at_fault else None
         self._queue_error(error.message, error.message, receipt if self._answerable(receipt) else None, named)
 
-    def _read_event(self) -> ServerEvent | Literal[Signal.NEED_DATA]:
-        if self.state in _OVER:
-            return NEED_DATA
-        if self.state is ServerState.NEGOTIATING:
-            # Nothing is decoded between ConnectRequested and its answer.
-            return self._read_end() if self._eof else NEED_DATA
+    def _next_read(self) -> Read | Signal:
+        # Nothing is decoded between ConnectRequested and its answer.
         self._frame_at_fault = None
-        event = self._source.next_event()
-        if isinstance(event, Frame):
-            return self._read_frame(event)
-        if event is HEARTBEAT:
-            self._machine.remote(ServerRemote.HEARTBEAT)
-            return _HEARTBEAT_EVENT
-        return self._read_end() if self._eof else NEED_DATA
+        return NEED_DATA if self.state is State.CONNECTING else super()._next_read()
 
     def _read_end(self) -> ServerEvent:
-        confirmed = self.state is ServerState.DISCONNECTING
-        self._machine.remote(ServerRemote.EOF)
+        confirmed = self.state is State.DISCONNECTING
+        self._machine.remote(EOF)
         return Disconnected(confirmed=confirmed)
 
-    def _read_frame(self, frame: Frame) -> ServerEvent:
-        self._frame_at_fault = frame
-        step = _STEPS.get(frame.command)
-        if step is None:
+    def _read(self, event: Read) -> ServerEvent:
+        assert isinstance(event, Frame), "a decoder reads nothing else"
+        frame = self._frame_at_fault = event
+        if frame.command not in CLIENT_COMMANDS:
             raise RemoteProtocolError(f"a client may not send {frame.command}")
-        self._machine.remote(step)
+        self._machine.remote(frame.command)
         if not self._answerable(frame.get("receipt")):
             raise RemoteProtocolError(f"a receipt with a CR in it cannot be given in STOMP {self._chosen}")
-        if step is ServerRemote.CONNECT or step is ServerRemote.STOMP:
+        if frame.command in ("CONNECT", "STOMP"):
             return self._read_connect(frame)
-        if step is ServerRemote.NACK and not has_nack(self._chosen):
-            raise RemoteProtocolError(f"STOMP {self._chosen} has no NACK")
+        if frame.command not in grammar_of(self._chosen).sendable:
+            raise RemoteProtocolError(f"STOMP {self._chosen} has no {frame.command}")
         for name in self._required.get(frame.command, ()):
             if not frame.get(name):
                 raise RemoteProtocolError(f"{frame.command} lacks the header {name!r}")

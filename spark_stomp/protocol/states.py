@@ -1,233 +1,134 @@
-"""The state machines of both session halves, as tables.
+"""The state machine of a session, as a table for each half.
 
-One row per state; each row lists the inputs allowed there and the state they lead to. What a row does not
-list is forbidden: a local input raises LocalProtocolError and changes nothing, a remote one raises
-RemoteProtocolError and leads to ``FAILED``.
+One row per state; each row lists the steps allowed there and the state they lead to. A step is the command of
+a frame, or one of the four that are no frames. What a row does not list is forbidden: our own step raises
+LocalProtocolError and changes nothing, one of the peer raises RemoteProtocolError and leads to ``FAILED``.
 
 Client::
 
-    IDLE -connect-> CONNECTING -CONNECTED-> CONNECTED -disconnect-> DISCONNECTING -its receipt, EOF-> CLOSED
+    IDLE -CONNECT-> CONNECTING -CONNECTED-> CONNECTED -DISCONNECT-> DISCONNECTING -its receipt, EOF-> CLOSED
                         |                       |                         |
                         +-------- ERROR, EOF, broken protocol ------------+ -> FAILED
 
 Server::
 
-    AWAITING -CONNECT-> NEGOTIATING -accept-> CONNECTED -DISCONNECT-> DISCONNECTING -close, EOF-> CLOSED
-                            |                     |                         |
-                            +----- ERROR sent, broken protocol -------------+ -> FAILED
+    IDLE -CONNECT-> CONNECTING -CONNECTED-> CONNECTED -DISCONNECT-> DISCONNECTING -close, EOF-> CLOSED
+                        |                       |                         |
+                        +-------- ERROR, broken protocol -----------------+ -> FAILED
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Final, TypeAlias
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
+from spark_stomp.protocol.grammar import CLIENT_COMMANDS
 
 
-class _Named(enum.Enum):
-    """Hashed by identity: ``Enum`` hashes by name, in Python code, and every frame looks up the tables."""
+class State(enum.Enum):
+    """The states of a session, the same for both halves."""
 
+    # Every frame looks up the tables, and ``Enum`` hashes by name, in Python code.
     __hash__ = object.__hash__
-
-
-class ClientState(_Named):
-    """The states of a client session."""
 
     IDLE = "idle"
     CONNECTING = "connecting"
+    """CONNECT was sent and has no answer yet."""
     CONNECTED = "connected"
     DISCONNECTING = "disconnecting"
     CLOSED = "closed"
     FAILED = "failed"
 
 
-class Local(_Named):
-    """What the caller of the client half may do."""
+OVER: Final = frozenset({State.CLOSED, State.FAILED})
+"""After these nothing more is read."""
 
-    CONNECT = "CONNECT"
-    SEND = "SEND"
-    SUBSCRIBE = "SUBSCRIBE"
-    UNSUBSCRIBE = "UNSUBSCRIBE"
-    ACK = "ACK"
-    NACK = "NACK"
-    BEGIN = "BEGIN"
-    COMMIT = "COMMIT"
-    ABORT = "ABORT"
-    DISCONNECT = "DISCONNECT"
+BEAT: Final = "heart-beat"
+DISCONNECT_RECEIPT: Final = "RECEIPT of DISCONNECT"
+CLOSE: Final = "close"
+"""The server ends the session."""
+EOF: Final = "end of input"
+"""The end of the peer's bytes."""
 
+Table: TypeAlias = Mapping[State, Mapping[str, State]]
+_REQUESTS: Final = CLIENT_COMMANDS - {"CONNECT", "STOMP", "DISCONNECT"}
 
-class Remote(_Named):
-    """What the broker may do. ``EOF`` is the end of its bytes."""
-
-    CONNECTED = "CONNECTED"
-    MESSAGE = "MESSAGE"
-    RECEIPT = "RECEIPT"
-    DISCONNECT_RECEIPT = "RECEIPT of DISCONNECT"
-    ERROR = "ERROR"
-    HEARTBEAT = "heart-beat"
-    EOF = "end of input"
-
-
-class ServerState(_Named):
-    """The states of a server session."""
-
-    AWAITING = "awaiting CONNECT"
-    NEGOTIATING = "negotiating"
-    CONNECTED = "connected"
-    DISCONNECTING = "disconnecting"
-    CLOSED = "closed"
-    FAILED = "failed"
-
-
-class ServerLocal(_Named):
-    """What the caller of the server half may do."""
-
-    ACCEPT = "CONNECTED"
-    MESSAGE = "MESSAGE"
-    RECEIPT = "RECEIPT"
-    ERROR = "ERROR"
-    CLOSE = "close"
-
-
-class ServerRemote(_Named):
-    """What a client may do."""
-
-    CONNECT = "CONNECT"
-    STOMP = "STOMP"
-    SEND = "SEND"
-    SUBSCRIBE = "SUBSCRIBE"
-    UNSUBSCRIBE = "UNSUBSCRIBE"
-    ACK = "ACK"
-    NACK = "NACK"
-    BEGIN = "BEGIN"
-    COMMIT = "COMMIT"
-    ABORT = "ABORT"
-    DISCONNECT = "DISCONNECT"
-    HEARTBEAT = "heart-beat"
-    EOF = "end of input"
-
-
-_C = ClientState
-
-CLIENT_TABLE: Mapping[ClientState, Mapping[Local | Remote, ClientState]] = {
-    _C.IDLE: {Local.CONNECT: _C.CONNECTING, Remote.EOF: _C.FAILED},
-    _C.CONNECTING: {
-        Remote.CONNECTED: _C.CONNECTED,
-        Remote.ERROR: _C.FAILED,
+CLIENT_TABLE: Final[Table] = {
+    State.IDLE: {"CONNECT": State.CONNECTING, EOF: State.FAILED},
+    State.CONNECTING: {
+        "CONNECTED": State.CONNECTED,
+        "ERROR": State.FAILED,
         # Leniency: an EOL before CONNECTED (some servers greet with one) is read as a heart-beat.
-        Remote.HEARTBEAT: _C.CONNECTING,
-        Remote.EOF: _C.FAILED,
+        BEAT: State.CONNECTING,
+        EOF: State.FAILED,
     },
-    _C.CONNECTED: {
-        **{local: _C.CONNECTED for local in Local if local not in (Local.CONNECT, Local.DISCONNECT)},
-        Local.DISCONNECT: _C.DISCONNECTING,
-        Remote.MESSAGE: _C.CONNECTED,
-        Remote.RECEIPT: _C.CONNECTED,
-        Remote.HEARTBEAT: _C.CONNECTED,
-        Remote.ERROR: _C.FAILED,
-        Remote.EOF: _C.FAILED,
+    State.CONNECTED: {
+        **dict.fromkeys([*_REQUESTS, "MESSAGE", "RECEIPT", BEAT], State.CONNECTED),
+        "DISCONNECT": State.DISCONNECTING,
+        "ERROR": State.FAILED,
+        EOF: State.FAILED,
     },
     # Nothing may be sent any more (STOMP 1.2, "DISCONNECT"); what the broker sent before still arrives.
-    _C.DISCONNECTING: {
-        Remote.MESSAGE: _C.DISCONNECTING,
-        Remote.RECEIPT: _C.DISCONNECTING,
-        Remote.HEARTBEAT: _C.DISCONNECTING,
-        Remote.DISCONNECT_RECEIPT: _C.CLOSED,
-        Remote.ERROR: _C.FAILED,
-        Remote.EOF: _C.CLOSED,
+    State.DISCONNECTING: {
+        **dict.fromkeys(["MESSAGE", "RECEIPT", BEAT], State.DISCONNECTING),
+        DISCONNECT_RECEIPT: State.CLOSED,
+        "ERROR": State.FAILED,
+        EOF: State.CLOSED,
     },
-    _C.CLOSED: {Remote.HEARTBEAT: _C.CLOSED, Remote.EOF: _C.CLOSED},
-    _C.FAILED: {Remote.EOF: _C.FAILED},
+    State.CLOSED: {},
+    State.FAILED: {},
 }
 
-_S = ServerState
-_SERVER_EDGES = (ServerRemote.CONNECT, ServerRemote.STOMP, ServerRemote.DISCONNECT, ServerRemote.EOF)
+_OUR_END: Final = {"ERROR": State.FAILED, CLOSE: State.CLOSED, EOF: State.CLOSED}
 
-SERVER_TABLE: Mapping[ServerState, Mapping[ServerLocal | ServerRemote, ServerState]] = {
-    _S.AWAITING: {
-        ServerRemote.CONNECT: _S.NEGOTIATING,
-        ServerRemote.STOMP: _S.NEGOTIATING,
-        ServerRemote.HEARTBEAT: _S.AWAITING,
-        ServerRemote.EOF: _S.CLOSED,
-        ServerLocal.ERROR: _S.FAILED,
-        ServerLocal.CLOSE: _S.CLOSED,
-    },
-    _S.NEGOTIATING: {
-        ServerRemote.EOF: _S.CLOSED,
-        ServerLocal.ACCEPT: _S.CONNECTED,
-        ServerLocal.ERROR: _S.FAILED,
-        ServerLocal.CLOSE: _S.CLOSED,
-    },
-    _S.CONNECTED: {
-        **{remote: _S.CONNECTED for remote in ServerRemote if remote not in _SERVER_EDGES},
-        ServerRemote.DISCONNECT: _S.DISCONNECTING,
-        ServerRemote.EOF: _S.CLOSED,
-        ServerLocal.MESSAGE: _S.CONNECTED,
-        ServerLocal.RECEIPT: _S.CONNECTED,
-        ServerLocal.ERROR: _S.FAILED,
-        ServerLocal.CLOSE: _S.CLOSED,
+SERVER_TABLE: Final[Table] = {
+    State.IDLE: {**_OUR_END, "CONNECT": State.CONNECTING, "STOMP": State.CONNECTING, BEAT: State.IDLE},
+    State.CONNECTING: {**_OUR_END, "CONNECTED": State.CONNECTED},
+    State.CONNECTED: {
+        **_OUR_END,
+        **dict.fromkeys([*_REQUESTS, "MESSAGE", "RECEIPT", BEAT], State.CONNECTED),
+        "DISCONNECT": State.DISCONNECTING,
     },
     # The client may send nothing any more, and gets only the receipt it asked for.
-    _S.DISCONNECTING: {
-        ServerRemote.HEARTBEAT: _S.DISCONNECTING,
-        ServerRemote.EOF: _S.CLOSED,
-        ServerLocal.RECEIPT: _S.DISCONNECTING,
-        ServerLocal.ERROR: _S.FAILED,
-        ServerLocal.CLOSE: _S.CLOSED,
-    },
-    _S.CLOSED: {ServerRemote.EOF: _S.CLOSED, ServerLocal.CLOSE: _S.CLOSED},
-    _S.FAILED: {ServerRemote.EOF: _S.FAILED, ServerLocal.CLOSE: _S.FAILED},
+    State.DISCONNECTING: {**_OUR_END, **dict.fromkeys(["RECEIPT", BEAT], State.DISCONNECTING)},
+    State.CLOSED: {CLOSE: State.CLOSED},
+    State.FAILED: {CLOSE: State.FAILED},
 }
 
-StateT = TypeVar("StateT", bound=enum.Enum)
-LocalT = TypeVar("LocalT", bound=enum.Enum)
-RemoteT = TypeVar("RemoteT", bound=enum.Enum)
 
+class Machine:
+    """Holds the state of one session and moves it by one of the tables."""
 
-class Machine(Generic[StateT, LocalT, RemoteT]):
-    """Holds the state of one session and moves it by one of the tables.
-
-    Args:
-        table: state -> allowed input -> next state.
-        start: the first state.
-        failed: the state after a forbidden input from the peer.
-    """
-
-    __slots__ = ("_failed", "_row", "_table", "state")
-
-    def __init__(
-        self, table: Mapping[StateT, Mapping[LocalT | RemoteT, StateT]], start: StateT, failed: StateT
-    ) -> None:
+    def __init__(self, table: Table, state: State = State.IDLE) -> None:
         self._table = table
-        self._failed = failed
-        self._enter(start)
+        self._enter(state)
 
-    def _enter(self, state: StateT) -> None:
+    def _enter(self, state: State) -> None:
         self.state = state
         self._row = self._table[state]
 
-    def check(self, step: LocalT) -> None:
+    def check(self, step: str) -> None:
         """Raise LocalProtocolError if ``step`` is not allowed now; the state stays."""
         if step not in self._row:
-            raise LocalProtocolError(f"{step.value} is not allowed in state {self.state.value!r}")
+            raise LocalProtocolError(f"{step} is not allowed in state {self.state.value!r}")
 
-    def local(self, step: LocalT) -> None:
+    def local(self, step: str) -> None:
         """Take our own step, or raise LocalProtocolError and stay."""
         self.check(step)
         self._enter(self._row[step])
 
-    def remote(self, step: RemoteT) -> None:
+    def remote(self, step: str) -> None:
         """Take the peer's step, or fail and raise RemoteProtocolError."""
         state = self._row.get(step)
         if state is None:
             before = self.state
-            self._enter(self._failed)
-            raise RemoteProtocolError(f"{step.value} from the peer is not allowed in state {before.value!r}")
+            self.fail()
+            raise RemoteProtocolError(f"{step} from the peer is not allowed in state {before.value!r}")
         if state is not self.state:
             self._enter(state)
 
     def fail(self) -> None:
-        """The peer broke the protocol in a way that the table does not cover."""
-        self._enter(self._failed)
+        """The peer broke the protocol."""
+        self._enter(State.FAILED)

@@ -36,8 +36,8 @@ from spark_stomp.protocol import (
     MessageReceived,
     MessagesScanned,
     ReceiptReceived,
+    ack_modes,
 )
-from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.quoting import counted, quoted
 from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.deliveries import Deliveries

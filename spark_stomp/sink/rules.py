@@ -11,8 +11,7 @@ from spark_stomp.brokers import Dialect
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
 from spark_stomp.protocol import Limits
-from spark_stomp.protocol.encoder import SEND_OWNS
-from spark_stomp.protocol.send_headers import ValueRule
+from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule
 from spark_stomp.schema import SinkColumns
 
 Headers = tuple[tuple[str, str], ...]

@@ -25,8 +25,8 @@ from spark_stomp.protocol import (
     MessageBlock,
     MessageReceived,
     MessagesScanned,
+    ack_modes,
 )
-from spark_stomp.protocol.versions import ack_modes
 from spark_stomp.quoting import counted
 from spark_stomp.receiver.stream_check import StreamCheck
 from spark_stomp.transport import Connection, Pump, open_connection

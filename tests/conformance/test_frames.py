@@ -14,8 +14,7 @@ from support.codec import Outcome, acknowledgement, decode, scan, scanned_frames
 
 from spark_stomp.errors import FrameEncodeError, ProtocolError, RemoteProtocolError
 from spark_stomp.protocol import Frame, Limits, encode_frame
-from spark_stomp.protocol.heartbeat import interval, negotiate_heartbeat, parse_heartbeat
-from spark_stomp.protocol.versions import best_version
+from spark_stomp.protocol.handshake import best_version, interval, negotiate_heartbeat, parse_heartbeat
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "conformance" / "frames.json").read_text(encoding="utf-8")

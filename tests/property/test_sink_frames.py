@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spark_stomp.errors import SinkRowError
 from spark_stomp.protocol import Limits
-from spark_stomp.protocol.send_headers import HeaderNames, ValueRule
+from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.columnar import SliceFrames
 from spark_stomp.sink.encoder import RowEncoder

@@ -1,8 +1,8 @@
-"""spark_stomp.protocol.buffer."""
+"""spark_stomp.protocol.reader: received bytes."""
 
 from __future__ import annotations
 
-from spark_stomp.protocol.buffer import SMALL_PIECE, ReceiveBuffer
+from spark_stomp.protocol.reader import SMALL_PIECE, ReceiveBuffer
 
 
 def test_nothing_is_there_before_it_is_pulled() -> None:

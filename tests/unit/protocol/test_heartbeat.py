@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.errors import HeartbeatLost, RemoteProtocolError
-from spark_stomp.protocol.heartbeat import (
+from spark_stomp.protocol.handshake import (
     HeartbeatTimer,
     heartbeat_header,
     interval,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
-from spark_stomp.protocol.ids import ClientIds, OpenSubscription
+from spark_stomp.protocol.client import ClientIds, OpenSubscription
 
 
 def test_new_receipts_avoid_what_is_awaited() -> None:

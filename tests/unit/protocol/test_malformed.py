@@ -1,4 +1,4 @@
-"""spark_stomp.protocol.malformed: where a refused MESSAGE ends, and what of it is readable."""
+"""spark_stomp.protocol.raw: where a refused MESSAGE ends, and what of it is readable."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from spark_stomp.protocol import (
     MessageBlock,
     read_malformed,
 )
-from spark_stomp.protocol.buffer import ReceiveBuffer
 from spark_stomp.protocol.grammar import Head, grammar_of
-from spark_stomp.protocol.malformed import BadFrame
+from spark_stomp.protocol.raw import BadFrame
+from spark_stomp.protocol.reader import ReceiveBuffer
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.protocol.send_headers import HeaderNames, ValueRule
+from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 
 NAMES = HeaderNames(frozenset({"exclusive"}), ("x-max-",), frozenset({"x-max-mine"}))
 

@@ -13,7 +13,7 @@ from spark_stomp.protocol import (
     ServerConfig,
     ServerConnection,
     ServerEvent,
-    ServerState,
+    State,
 )
 
 ALL = ("1.2", "1.1", "1.0", "lenient")
@@ -72,7 +72,7 @@ class TestConnect:
         assert request.versions == ("1.0", "1.2")
         assert request.heartbeat == (30, 5)
         assert ("x", "y") in request.headers
-        assert connection.state is ServerState.NEGOTIATING
+        assert connection.state is State.CONNECTING
         assert connection.version is None
         connection.accept(0.0, session="s1", headers=[("user-name", "u")])
         assert connection.data_to_send() == (
@@ -80,7 +80,7 @@ class TestConnect:
         )
         assert connection.version == "1.2"
         assert connection.heartbeat == (10, 30)
-        assert connection.state is ServerState.CONNECTED
+        assert connection.state is State.CONNECTED
 
     def test_nothing_is_decoded_before_the_answer(self) -> None:
         connection, _ = self.request(b"CONNECT\naccept-version:1.0\n\n\0SEND\ndestination:a\\tb\n\n\0")
@@ -143,7 +143,7 @@ class TestConnect:
         connection = ServerConnection(ServerConfig())
         connection.receive_data(b"\nSEND\ndestination:/q\nreceipt:r\n\n\0", 0.0)
         assert connection.next_event() == HeartbeatReceived()
-        with pytest.raises(RemoteProtocolError, match="SEND from the peer is not allowed in state 'awaiting"):
+        with pytest.raises(RemoteProtocolError, match="SEND from the peer is not allowed in state 'idle'"):
             events(connection)
         (error,) = frames(connection.data_to_send())
         assert error.get("receipt-id") == "r"
@@ -155,7 +155,7 @@ class TestConnect:
         assert error.get("message") == "Access refused"
         assert error.get("content-length") == "12"
         assert error.body == b"no such user"
-        assert connection.state is ServerState.FAILED
+        assert connection.state is State.FAILED
         assert connection.next_event() is NEED_DATA
 
     def test_a_client_that_leaves_while_it_waits(self) -> None:
@@ -233,7 +233,7 @@ class TestFrames:
                 connection.next_event()
         (error,) = frames(connection.data_to_send())
         assert error.get("receipt-id") is None
-        assert connection.state is ServerState.FAILED
+        assert connection.state is State.FAILED
 
     @pytest.mark.parametrize("version", ["1.0", "1.1"])
     def test_a_receipt_that_cannot_be_given(self, version: str) -> None:
@@ -271,7 +271,7 @@ class TestSending:
             lambda: connection.receipt("r"),
             lambda: connection.accept(0.0, session="s"),
         ):
-            with pytest.raises(LocalProtocolError, match="not allowed in state 'awaiting CONNECT'"):
+            with pytest.raises(LocalProtocolError, match="not allowed in state 'idle'"):
                 act()
         assert connection.data_to_send() == b""
 
@@ -283,7 +283,7 @@ class TestSending:
         with pytest.raises(LocalProtocolError, match="in state 'failed'"):
             connection.error("again")
         connection.close()
-        assert connection.state is ServerState.FAILED
+        assert connection.state is State.FAILED
 
 
 class TestEnding:
@@ -298,7 +298,7 @@ class TestEnding:
         connection.receipt("7")
         connection.receive_eof(2.0)
         assert events(connection) == [Disconnected(confirmed=True)]
-        assert connection.state is ServerState.CLOSED
+        assert connection.state is State.CLOSED
         assert connection.next_event() is NEED_DATA
 
     def test_nothing_may_follow_disconnect(self) -> None:
@@ -330,4 +330,4 @@ class TestHeartbeats:
         with pytest.raises(HeartbeatLost):
             connection.tick(3.0)
         assert connection.data_to_send() == b""
-        assert connection.state is ServerState.FAILED
+        assert connection.state is State.FAILED

@@ -3,14 +3,13 @@ from __future__ import annotations
 import pytest
 
 from spark_stomp.errors import LocalProtocolError, VersionError
-from spark_stomp.protocol.versions import (
+from spark_stomp.protocol.handshake import (
     accept_version_header,
     ack_modes,
     best_version,
     check_refusal,
     client_version,
     has_heartbeats,
-    has_nack,
     parse_version_list,
     server_version,
     validate_versions,
@@ -63,7 +62,6 @@ def test_only_known_versions_can_be_offered(versions: tuple[str, ...]) -> None:
 )
 def test_what_came_with_1_1(version: str, new: bool) -> None:
     assert has_heartbeats(version) is new
-    assert has_nack(version) is new
     assert ("client-individual" in ack_modes(version)) is new
     assert {"auto", "client"} <= set(ack_modes(version))
 

@@ -18,7 +18,7 @@ from spark_stomp.errors import (
     SinkRowError,
 )
 from spark_stomp.protocol import Frame, FrameDecoder, Limits
-from spark_stomp.protocol.send_headers import ValueRule
+from spark_stomp.protocol.encoder import ValueRule
 from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoder import RowEncoder
 from spark_stomp.sink.rules import SendRules, TimeToLive
