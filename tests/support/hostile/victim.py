@@ -181,7 +181,7 @@ def _receive(order: Order, report: Report) -> None:
         def received() -> bool:
             status = receiver.status()
             # As Spark does: a receiver whose memory is full waits for that.
-            if status.pause.since is not None:
+            if status.paused_since is not None:
                 _commit(receiver, min(status.received, order.messages), report)
             return status.received >= order.messages
 
