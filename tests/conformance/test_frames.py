@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import reference
 from support.codec import Outcome, acknowledgement, decode, scan, scanned_frames, splits
 
 from spark_stomp.errors import FrameEncodeError, ProtocolError, RemoteProtocolError
@@ -79,13 +78,6 @@ def test_scanner(case: dict[str, Any], version: str) -> None:
     for pieces in pieces_of(case):
         scanned = scan(version, pieces, limits_of(case))
         check_outcome(case, scanned_frames(version, scanned, limits_of(case)), beats=False)
-
-
-@pytest.mark.parametrize(("case", "version"), of_kind("decode"))
-def test_plain_reader(case: dict[str, Any], version: str) -> None:
-    """What the property tests measure the decoder by."""
-    data = b"".join(pieces_of(case)[0])
-    check_outcome(case, reference.read(version, data, limits_of(case)), beats=True)
 
 
 @pytest.mark.parametrize(("case", "version"), of_kind("encode"))
