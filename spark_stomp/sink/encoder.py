@@ -30,6 +30,8 @@ _MOST_WARNED = 20
 _warned: set[str] = set()
 # What a frame has besides the cells of its row, about.
 _FRAME_OVERHEAD = 100
+# So many go one by one if one of them cannot be sent.
+_FEW_ROWS = 32
 
 
 class RowEncoder:
@@ -73,10 +75,7 @@ class RowEncoder:
                 sent either. Of its slice nothing was returned.
         """
         for part in self._parts(batch):
-            encoded = self._encoded(part)
-            self._rows += part.num_rows
-            self._receipts += len(encoded)
-            yield encoded
+            yield from self._encoded(part)
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         start = 0
@@ -89,12 +88,22 @@ class RowEncoder:
             yield part
             start += part.num_rows
 
-    def _encoded(self, batch: pa.RecordBatch) -> EncodedSlice:
-        cells = dict(zip(self._columns.columns, batch.columns, strict=True))
+    def _encoded(self, part: pa.RecordBatch) -> Iterator[EncodedSlice]:
+        """The frames of a part, as a whole; else of its halves, so that few rows go one by one."""
+        cells = dict(zip(self._columns.columns, part.columns, strict=True))
         now = self._clock()
         frames = self._whole.frames(cells, self._receipts, now)
-        if frames is None:
-            return self._row_by_row(cells, now)
+        if frames is None and self._rules.on_error != "fail" and part.num_rows > _FEW_ROWS:
+            half = part.num_rows // 2
+            yield from self._encoded(part.slice(0, half))
+            yield from self._encoded(part.slice(half))
+            return
+        encoded = self._row_by_row(cells, now) if frames is None else self._slice(cells, frames)
+        self._rows += part.num_rows
+        self._receipts += len(encoded)
+        yield encoded
+
+    def _slice(self, cells: Mapping[str, pa.Array], frames: pa.Array) -> EncodedSlice:
         if self._rules.destination is None:
             self._report_topics(as_binary(cells["destination"]).unique().to_pylist())
         octets, ends = text_of(frames)

@@ -369,6 +369,15 @@ class TestDrop:
         assert caplog.text.count("cannot be sent") == 1
         assert "[STOMP_SINK_ROW_INVALID] row 1" in caplog.text
 
+    def test_the_others_of_a_large_slice_are_sent_in_order(self) -> None:
+        """It is halved until few rows are left to go one by one."""
+        bodies = [None if n in (3, 250, 251) else b"%d" % n for n in range(500)]
+        found = frames({"body": bodies}, on_error="drop")
+        assert [frame.body for frame in found] == [body for body in bodies if body is not None]
+        assert [frame.get("receipt") for frame in found] == [receipt_id(n) for n in range(497)]
+        letters = frames({"body": bodies}, on_error="deadletter", dead_letter="/dead")
+        assert [n for n, frame in enumerate(letters) if frame.get("destination") == "/dead"] == [3, 250, 251]
+
     def test_a_slice_may_be_left_with_nothing(self) -> None:
         (one,) = slices({"body": [None, None]}, on_error="drop")
         assert (len(one), one.dropped, bytes(one.data)) == (0, 2, b"")
