@@ -118,10 +118,10 @@ def duration(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def size(octets: float) -> str:
+def size(number: float) -> str:
     """A number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
-        if octets < 1000:
-            return f"{octets:.1f} {unit}" if unit != "B" else f"{int(octets)} B"
-        octets /= 1000
-    return f"{octets:.1f} TB"
+        if number < 1000:
+            return f"{number:.1f} {unit}" if unit != "B" else f"{int(number)} B"
+        number /= 1000
+    return f"{number:.1f} TB"

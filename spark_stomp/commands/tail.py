@@ -16,7 +16,8 @@ from spark_stomp.commands.exits import ALL, FINE, UsageError
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
-from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
+from spark_stomp.protocol import Frame
+from spark_stomp.protocol.decoder import frames_in
 from spark_stomp.quoting import shown, whole_number
 from spark_stomp.source.browse import browse
 from spark_stomp.terminal import Terminal
@@ -119,11 +120,7 @@ def _frames(batch: FrameBatch, options: SourceOptions) -> Iterator[Frame]:
             yield Frame("MESSAGE", (), bytes(batch.data[begin:end]))
             begin = end
         return
-    decoder = FrameDecoder(batch.version, options.connection.limits)
-    decoder.receive_data(bytes(batch.data))
-    while (event := decoder.next_event()) is not NEED_DATA:
-        if isinstance(event, Frame):
-            yield event
+    yield from frames_in(bytes(batch.data), batch.version, options.connection.limits)
 
 
 def _bodies(frame: Frame, dialect: Dialect, malformed: str | None) -> None:

@@ -8,6 +8,7 @@ for one receipt per message gets little else than RECEIPT frames that differ in 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
@@ -51,6 +52,15 @@ class FrameDecoder(FrameReader):
             self._fail(error)
             raise
         return self._take_frame(event) if isinstance(event, Span) else event
+
+
+def frames_in(data: bytes, version: str, limits: Limits | None = None) -> Iterator[Frame]:
+    """The whole frames in ``data``; raises as :meth:`FrameDecoder.next_event`."""
+    decoder = FrameDecoder(version, limits)
+    decoder.receive_data(data)
+    while (event := decoder.next_event()) is not NEED_DATA:
+        if isinstance(event, Frame):
+            yield event
 
 
 class ReceiptScanner(FrameDecoder):

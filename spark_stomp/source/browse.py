@@ -19,14 +19,13 @@ from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import (
     ErrorReceived,
     Event,
-    Frame,
-    FrameDecoder,
     MalformedMessage,
     MessageBlock,
     MessageReceived,
     MessagesScanned,
     ack_modes,
 )
+from spark_stomp.protocol.decoder import frames_in
 from spark_stomp.quoting import counted
 from spark_stomp.receiver.stream_check import StreamCheck
 from spark_stomp.transport import Connection, Pump, open_connection
@@ -233,20 +232,10 @@ def _messages_in(block: MessageBlock, version: str, browsed: Dialect | None) -> 
     """How many frames of ``block`` are messages, and whether the next one is the end mark of a browse."""
     if browsed is None or block.malformed or b"browser:end" not in block.data:
         return len(block.ends), False
-    decoder = FrameDecoder(version)
-    decoder.receive_data(block.data)
-    for index in range(len(block.ends)):
-        frame = _next_frame(decoder)
+    for index, frame in enumerate(frames_in(block.data, version)):
         if browsed.end_of_browse(frame.get("browser"), frame.get("message-id")):
             return index, True
     return len(block.ends), False
-
-
-def _next_frame(decoder: FrameDecoder) -> Frame:
-    while True:
-        event = decoder.next_event()
-        if isinstance(event, Frame):
-            return event
 
 
 def _batch(block: MessageBlock, count: int, version: str, destination: str, first: int) -> FrameBatch:

@@ -4,23 +4,37 @@ Four kinds of evidence exist: ``commit(end)``; the ``start`` of ``latestOffset(s
 and 4.1, which pass no start, a ``latestOffset()`` that follows ``partitions(_, end)``; and the query's own
 checkpoint, if ``checkpointLocation`` is set. Then it alone counts, because the others run ahead of the commit
 log under asynchronous progress tracking. ``stop()`` proves nothing.
+
+A listing of an object store may take seconds, and on a network that is gone it does not end at all. So one
+thread looks into the checkpoint, and nobody else waits for a file system (contract 1.5). Spark's calls ask it
+for a look and wait for that as long as they like; a task's read does not ask, and the end of the query waits
+for a moment only.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable, StompError, UnsupportedError
+from spark_stomp.errors import (
+    CheckpointMismatch,
+    CheckpointUnreadable,
+    DeliveryError,
+    StompError,
+    UnsupportedError,
+)
 from spark_stomp.exchange import ExchangeServer, RangeTicket
-from spark_stomp.logs import get_log
+from spark_stomp.logs import get_log, in_context
 from spark_stomp.source.checkpoint import Checkpoint
-from spark_stomp.source.commit_watch import CommitWatch
 from spark_stomp.source.offsets import Offset
 
 log = get_log(__name__)
 
+# Seconds between two looks.
+_PAUSE = 0.1
 _ASK_AGAIN = 0.1
 # Between two looks at a store, where each costs a request.
 _LONGEST_PAUSE = 2.0
@@ -89,6 +103,90 @@ class CommitEvidence:
         if end in self._planned:
             del self._planned[: self._planned.index(end) + 1]
         self._on_committed(end)
+
+
+class CommitWatch:
+    """Calls ``check`` in a thread of its own: now and then, at once when asked, and once more at the end.
+
+    The pause between two looks is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. The
+    first exception of ``check`` ends the thread and becomes ``failure``. The thread is a daemon, which an
+    executor's is not: a look that hangs must not keep the process alive.
+    """
+
+    def __init__(self, check: Callable[[], None], *, longest_pause: float = 0.0) -> None:
+        self._check = check
+        self._longest_pause = max(_PAUSE, longest_pause)
+        self._asked: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._over = False
+        self.failure: StompError | None = None
+        self._thread = threading.Thread(
+            target=in_context(self._run), name="stomp-commit-watcher", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask(self) -> threading.Event:
+        """Look at once, and often for a while. The event is set after a look that begins after this call."""
+        looked = threading.Event()
+        self._asked.put(looked)
+        return looked
+
+    def look_now(self, timeout: float) -> bool:
+        """Wait for a look that begins after this call. False if it did not end within ``timeout`` seconds;
+        True also if there are no more looks."""
+        looked = self.ask()
+        return self._over or self._stopping.is_set() or looked.wait(timeout)
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long, or until the end."""
+        self._stopping.wait(seconds)
+
+    def stop(self, timeout: float) -> bool:
+        """Look once more, and end. False if the thread did not end within ``timeout`` seconds."""
+        self._stopping.set()
+        self.ask()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    # Everything below runs in the thread.
+
+    def _run(self) -> None:
+        pause, stopping = _PAUSE, False
+        asked: list[threading.Event] = []
+        try:
+            while not stopping:
+                asked = self._await_turn(pause)
+                pause = _PAUSE if asked else min(pause * 2, self._longest_pause)
+                stopping = self._stopping.is_set()
+                self._check()
+                _answer(asked)
+        except StompError as error:
+            self.failure = error
+        except Exception as error:
+            # A thread that dies in silence would leave messages without their ACK while no call comes.
+            self.failure = DeliveryError(f"watching for commits failed unexpectedly: {error!r}")
+            log.exception("watching for commits failed unexpectedly")
+        finally:
+            # In this order: who asks later sees that it is over.
+            self._over = True
+            _answer([*asked, *self._await_turn(0.0)])
+
+    def _await_turn(self, pause: float) -> list[threading.Event]:
+        """Wait for the next look; returns what asked for it."""
+        asked = []
+        with suppress(queue.Empty):
+            asked.append(self._asked.get(timeout=pause))
+            while True:
+                asked.append(self._asked.get_nowait())
+        return asked
+
+
+def _answer(asked: list[threading.Event]) -> None:
+    for looked in asked:
+        looked.set()
 
 
 class Committer:

@@ -191,11 +191,8 @@ class QueryRuntime:
                 raise SubscribeTimeout("the subscriptions did not stand within maxDrainTime")
             self._receivers.wait_changed(_CHECK_AGAIN)
         deadline = time.monotonic() + QUIET_PERIOD
-        while time.monotonic() < deadline and not self._anything_received():
+        while time.monotonic() < deadline and not any(one.received for one in self._receivers.statuses()):
             self._receivers.wait_changed(_CHECK_AGAIN)
-
-    def _anything_received(self) -> bool:
-        return any(status.received for status in self._receivers.statuses())
 
     # --- evidence of commits
 

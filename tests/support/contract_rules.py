@@ -85,7 +85,7 @@ RULES = [
     ),
     Broken(
         "1.5",
-        "source.commit_watch:CommitWatch._run",
+        "source.commits:CommitWatch._run",
         "self._check()",
         "stopping or self._check()",
         f"{READER}::TestCheckpointNamed::test_at_the_end_the_checkpoint_is_read_once_more",

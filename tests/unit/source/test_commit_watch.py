@@ -11,7 +11,7 @@ import pytest
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.errors import CheckpointMismatch, DeliveryError
-from spark_stomp.source.commit_watch import CommitWatch
+from spark_stomp.source.commits import CommitWatch
 
 
 class Looks:
