@@ -146,32 +146,7 @@ class TestBeforeTheConnector:
         self.everything(query, devbroker, 10)
         assert devbroker.queue(self.QUEUE).redelivered == 10
 
-    def test_receipts_that_do_not_come(self, devbroker: DevBroker, proxied: FaultProxy, query: Run) -> None:
-        devbroker.publish_many(self.QUEUE, [b"m"] * 10)
-        assert len(query.gather(10)) == 10
-        proxied.hold_answers_to(b"ACK\n")
-        query.commit()
-        wait_until(lambda: devbroker.queue(self.QUEUE).acked == 10, what="the ACKs")
-        # Without a receipt the connection counts as dead, and another one is made.
-        wait_until(lambda: proxied.accepted > 1, what="another connection")
-        proxied.heal()
-        devbroker.publish(self.QUEUE, b"afterwards")
-        assert [row["body"] for row in query.batch()] == [b"afterwards"]
-
-    def test_a_deaf_line_is_left(self, devbroker: DevBroker, proxied: FaultProxy) -> None:
-        options = {"url": proxied.url, "destination": self.QUEUE, "connectTimeout": "500ms"}
-        with Run(options) as query:
-            devbroker.publish(self.QUEUE, b"before")
-            assert len(query.gather(1)) == 1
-            proxied.deafen()
-            proxied.cut()
-            # The next connection is taken and never answered.
-            wait_until(lambda: proxied.accepted > 2, what="an attempt after a deaf one")
-            proxied.heal()
-            self.everything(query, devbroker, 1)
-
     def test_a_slow_line_only_takes_longer(self, devbroker: DevBroker, proxied: FaultProxy) -> None:
-        proxied.delay(0.02)
         proxied.throttle(100_000)
         bodies = [b"m%d" % number for number in range(100)]
         devbroker.publish_many(self.QUEUE, bodies)

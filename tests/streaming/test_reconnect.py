@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from support.spark import Recorder, Running, drains, stomp_stream
+from support.spark import Recorder, Running, stomp_stream
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -44,24 +44,6 @@ def test_connections_that_break_at_random(spark: SparkSession, devbroker: DevBro
 def _reached(broker: DevBroker, delivered: int) -> bool:
     view = broker.queue(QUEUE)
     return view.delivered >= delivered or view.depth == 0
-
-
-@drains
-def test_available_now_waits_for_the_next_connection(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    devbroker.publish_many(QUEUE, BODIES[:50])
-    seen = Recorder()
-
-    def write(batch, batch_id: int) -> None:  # type: ignore[no-untyped-def]
-        seen(batch, batch_id)
-        devbroker.drop_connections()
-
-    frame = stomp_stream(spark, devbroker.url, QUEUE, maxMessagesPerTrigger=20)
-    with Running(frame, tmp_path, write, availableNow=True) as running:
-        running.finish()
-    assert sorted(seen.bodies) == sorted(BODIES[:50])
-    assert devbroker.queue(QUEUE).depth == 0
 
 
 INTERVAL = 1.0
@@ -100,22 +82,3 @@ def test_a_batch_longer_than_three_intervals_with_a_full_window(
         assert (beating.connects, beating.connections) == (1, 1)
     assert seen.bodies == BODIES[:60]
     assert len(seen.batches) >= 3
-
-
-def test_a_server_that_falls_silent_is_left(
-    spark: SparkSession, beating: DevBroker, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    beating.publish_many(QUEUE, BODIES[:10])
-    devbroker.publish_many(QUEUE, BODIES[10:60])
-    seen = Recorder()
-    url = f"{beating.url},{devbroker.url}"
-    frame = stomp_stream(spark, url, QUEUE, heartbeat="1s,1s", connectTimeout="1s")
-    with Running(frame, tmp_path, seen) as running:
-        running.wait(lambda: beating.queue(QUEUE).acked == 10, what="the ACKs of the first broker")
-        beating.faults.answer_nothing = True
-        begun = time.monotonic()
-        # Two intervals until it counts as silent, and connectTimeout for the first address once more.
-        running.wait(lambda: devbroker.connections == 1, what="the second broker")
-        assert time.monotonic() - begun < 10
-        running.wait(lambda: devbroker.queue(QUEUE).acked == 50, what="the ACKs of the second")
-    assert seen.bodies == BODIES[:60]

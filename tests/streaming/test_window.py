@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -20,35 +18,6 @@ QUEUE = "/queue/orders"
 
 def bodies(count: int, size: int = 0) -> list[bytes]:
     return [b"%06d" % number + b"x" * size for number in range(count)]
-
-
-@pytest.mark.rule("5.6")
-@drains
-def test_available_now_ends_while_producers_keep_sending(
-    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
-) -> None:
-    done = threading.Event()
-
-    def produce() -> None:
-        while not done.wait(0.02):
-            devbroker.publish_many(QUEUE, bodies(5))
-
-    producer = threading.Thread(target=produce)
-    producer.start()
-    seen = Recorder()
-    frame = stomp_stream(spark, devbroker.url, QUEUE, maxDrainTime="3s", idleTimeout="1s")
-    try:
-        begun = time.monotonic()
-        with Running(frame, tmp_path, seen, availableNow=True) as running:
-            running.finish()
-        assert time.monotonic() - begun >= 2
-    finally:
-        done.set()
-        producer.join()
-    wait_until(lambda: devbroker.connections == 0, what="the end of the receiver")
-    view = devbroker.queue(QUEUE)
-    assert view.acked == len(seen.bodies) > 0
-    assert view.depth == view.enqueued - len(seen.bodies)
 
 
 @pytest.mark.core

@@ -23,7 +23,7 @@ _HOST = "127.0.0.1"
 _CHUNK = 1 << 16
 # A throttled way is served in so many pieces a second.
 _PIECES = 20
-# To let a held or delayed way look for its end.
+# To let a held or throttled way look for its end.
 _LOOK = 0.05
 
 
@@ -38,7 +38,6 @@ class Way(enum.Enum):
 class _Rules:
     """What one way suffers. ``cut_in`` counts bytes; ``watched`` is looked for in what passes."""
 
-    delay: float = 0.0
     rate: float | None = None
     held: bool = False
     cut_in: int | None = None
@@ -131,17 +130,9 @@ class FaultProxy:
         self._refusing = True
         self.cut()
 
-    def delay(self, seconds: float) -> None:
-        """What passes from now on comes so much later, either way."""
-        self._set(*Way, delay=seconds)
-
     def throttle(self, bytes_per_second: float) -> None:
         """So much passes from now on, each way and connection."""
         self._set(*Way, rate=bytes_per_second)
-
-    def deafen(self) -> None:
-        """Take connections and bytes, and pass nothing on, until :meth:`heal` or a cut."""
-        self._set(*Way, held=True)
 
     def hold(self, way: Way) -> None:
         """Pass nothing on that way until :meth:`release`, :meth:`heal` or a cut."""
@@ -224,7 +215,6 @@ class FaultProxy:
 
     def _pass(self, line: _Line, way: Way, sink: socket.socket, data: bytes, tail: bytes) -> bytes:
         """Move ``data`` as the rules have it; returns what of it may begin something that is watched for."""
-        self._pause(line, self._rules[way].delay)
         rest, watched = data, b""
         while rest:
             self._await_release(line, way)

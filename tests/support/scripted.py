@@ -1,28 +1,96 @@
-"""What a broker says that a test scripts itself, frame by frame."""
+"""What a broker says that a test scripts itself, frame by frame; and what RabbitMQ says of a queue."""
 
 from __future__ import annotations
 
+import re
 import socket
+from collections.abc import Callable, Sequence
 
-__all__ = ["answer", "message", "opened"]
+__all__ = ["CLOSE", "DIFFERS", "IS_STREAM", "RabbitMQ", "ScriptedBroker", "answer", "message", "opened"]
 
 
-def opened(connection: socket.socket) -> None:
+def opened(connection: socket.socket, heartbeat: bytes = b"100,100") -> None:
     """Answer CONNECT and SUBSCRIBE."""
     connection.recv(4096)
-    connection.sendall(b"CONNECTED\nversion:1.2\nheart-beat:100,100\n\n\0")
+    connection.sendall(b"CONNECTED\nversion:1.2\nheart-beat:%b\n\n\0" % heartbeat)
     answer(connection)
 
 
-def answer(connection: socket.socket, before: bytes = b"") -> None:
-    """Send ``before`` and the receipt that the next frames ask for."""
+def answer(connection: socket.socket, before: bytes = b"") -> bytes:
+    """Send ``before`` and the receipt that the next frames ask for; returns these frames."""
     asked = b""
-    while b"receipt:" not in asked:
+    while b"receipt:" not in asked or not asked.rstrip(b"\n").endswith(b"\0"):
         asked += connection.recv(4096)
     receipt = asked.rpartition(b"receipt:")[2].partition(b"\n")[0]
     connection.sendall(b"%bRECEIPT\nreceipt-id:%b\n\n\0" % (before, receipt))
+    return asked
 
 
-def message(number: int, body: bytes) -> bytes:
-    head = b"subscription:0\nmessage-id:%d\nack:%d\ndestination:/queue/a" % (number, number)
-    return b"MESSAGE\n%b\ncontent-length:%d\n\n%b\0" % (head, len(body), body)
+def message(
+    number: int, body: bytes = b"x", subscription: bytes = b"0", headers: Sequence[bytes] = ()
+) -> bytes:
+    head = b"subscription:%b\nmessage-id:%d\nack:a%d\ndestination:/queue/a" % (subscription, number, number)
+    length = b"content-length:%d" % len(body)
+    return b"MESSAGE\n%b\n\n%b\0" % (b"\n".join([head, length, *headers]), body)
+
+
+CLOSE = b"(and it closes the connection)"
+
+
+class ScriptedBroker:
+    """Answers each connection with CONNECTED, and each receipt; ``asked`` answers other frames."""
+
+    def __init__(self, server: bytes, asked: Callable[[int, bytes], bytes]) -> None:
+        self.connections = 0
+        self._server = server
+        self._asked = asked
+
+    def serve(self, connection: socket.socket) -> None:
+        self.connections += 1
+        number, data = self.connections, b""
+        while True:
+            piece = connection.recv(1 << 16)
+            if not piece:
+                return
+            data += piece
+            *frames, data = data.split(b"\0")
+            for frame in frames:
+                answer = self._answer(number, frame.lstrip(b"\n"))
+                connection.sendall(answer.removesuffix(CLOSE))
+                if answer.endswith(CLOSE):
+                    return
+
+    def _answer(self, number: int, frame: bytes) -> bytes:
+        if frame.startswith(b"CONNECT"):
+            return b"CONNECTED\nversion:1.2\nserver:%b\n\n\0" % self._server
+        answer = self._asked(number, frame)
+        receipt = re.search(rb"\nreceipt:(.+)\n", frame)
+        if receipt is None or answer.startswith(b"ERROR") or answer.endswith(CLOSE):
+            return answer
+        return b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt[1] + answer
+
+
+DIFFERS = (
+    "PRECONDITION_FAILED - inequivalent arg '{}' for queue 'a current is 'b' in vhost '/': "
+    "received {} but current is {}"
+)
+IS_STREAM = DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'stream'")
+
+
+class RabbitMQ:
+    """Says ``answers`` to those who ask of the queue, and sends others messages with ``header``."""
+
+    def __init__(self, answers: list[str], header: bytes = b"x-stream-offset:7") -> None:
+        self.questions: list[bytes] = []
+        self.broker = ScriptedBroker(b"RabbitMQ/3.10.8", self._asked)
+        self._answers = answers
+        self._header = header
+
+    def _asked(self, number: int, frame: bytes) -> bytes:
+        if not frame.startswith(b"SUBSCRIBE"):
+            return b""
+        if b"x-queue-type" not in frame:
+            return b"".join(message(one, headers=[self._header]) for one in range(3))
+        self.questions.append(frame)
+        answer = self._answers[len(self.questions) - 1]
+        return b"ERROR\nmessage:precondition_failed\n\n%b\0" % answer.encode() if answer else b""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support import releases
 from support.findings import found
-from support.releases import ENVIRONMENTS, MODES, PAGE, Environment, Result, results_in, run_one, table
+from support.releases import ENVIRONMENTS, MODES, PAGE, Environment, Result, table
 
 OLD = Environment("4.0", "3.10")
 REPORT = """<testsuites><testsuite>
@@ -22,19 +22,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_an_interpreter_that_is_not_there_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "interpreter", lambda python: None)
-    run_one(OLD, MODES, folder / "no.whl")
-    lines = table(results_in(folder)).splitlines()
-    assert lines[2:] == [
-        f"| 4.0 | 3.10 | {mode} | - | all: no Python 3.10 on this machine | - | - |" for mode in MODES
-    ]
-
-
-def test_no_python_of_that_number_is_found() -> None:
-    assert releases.interpreter("3.99") is None
-
-
 def test_a_report_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases, "run", lambda *command: "4.0.5 3.10.13\n")
     report = folder / "report.xml"
@@ -44,11 +31,6 @@ def test_a_report_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     lines = table([result]).splitlines()
     assert "| 4.0.5 | 3.10.13 | classic | 1 | 1 | 2 | 9 |" in lines
     assert lines[-1] == "- not here: 1 on 4.0.5 classic"
-
-
-def test_a_run_without_a_report_is_a_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "run", lambda *command: "4.0.5 3.10.13\n")
-    assert releases.result_of(folder / "none.xml", OLD, "classic", 9).failed == 1
 
 
 def test_the_page_shows_every_environment_without_a_failure() -> None:

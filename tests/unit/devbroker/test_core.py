@@ -90,52 +90,12 @@ class TestDelivery:
         (frame,) = client.frames()
         assert [value for name, value in frame.headers if name == "timestamp"] == ["7"]
 
-    def test_messages_wait_for_a_subscriber_in_order(self, broker: Broker) -> None:
-        fill(broker, b"1", b"2", b"3")
-        assert broker.bodies("/queue/a") == [b"1", b"2", b"3"]
-        client = Client(broker)
-        client.subscribe()
-        assert client.bodies() == [b"1", b"2", b"3"]
-
-    def test_only_1_2_has_an_ack_header(self, broker: Broker) -> None:
-        client = Client(broker, "1.1")
-        client.subscribe()
-        fill(broker, b"1")
-        (frame,) = client.frames()
-        assert frame.get("ack") is None
-        client.ack(frame.get("message-id"))
-        assert broker.view("/queue/a").acked == 1
-
-    def test_without_an_id_there_is_no_subscription_header(self, broker: Broker) -> None:
-        client = Client(broker, "1.0")
-        client.subscribe("/queue/a", named=False)
-        fill(broker, b"1")
-        (frame,) = client.frames()
-        assert frame.get("subscription") is None
-
     def test_consumers_take_turns(self, broker: Broker) -> None:
         first, second = Client(broker), Client(broker)
         first.subscribe()
         second.subscribe()
         fill(broker, b"1", b"2", b"3", b"4")
         assert (first.bodies(), second.bodies()) == ([b"1", b"3"], [b"2", b"4"])
-
-    def test_a_full_window_stops_delivery_until_an_ack(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe(window=2)
-        fill(broker, b"1", b"2", b"3", b"4")
-        frames = client.frames()
-        assert [frame.body for frame in frames] == [b"1", b"2"]
-        assert client.frames() == []
-        client.ack(frames[1].get("ack"))
-        assert client.bodies() == [b"3"]
-
-    def test_a_full_window_leaves_the_rest_to_others(self, broker: Broker) -> None:
-        narrow, wide = Client(broker), Client(broker)
-        narrow.subscribe(window=1)
-        wide.subscribe()
-        fill(broker, b"1", b"2", b"3", b"4")
-        assert (narrow.bodies(), wide.bodies()) == ([b"1"], [b"2", b"3", b"4"])
 
     def test_a_full_outlet_stops_delivery_until_it_has_room(self, broker: Broker) -> None:
         client = Client(broker, room=1)
@@ -161,24 +121,6 @@ class TestDelivery:
             broker.publish("", b"")
 
 
-class TestFigures:
-    def test_of_a_queue_that_nobody_used(self, broker: Broker) -> None:
-        assert broker.view("/queue/none") == QueueView(0, 0, 0, 0, 0, 0)
-        assert broker.bodies("/queue/none") == []
-
-    def test_follow_what_happens(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe(window=2)
-        fill(broker, b"1", b"2", b"3")
-        frames = client.frames()
-        assert broker.view("/queue/a") == QueueView(3, 2, 3, 2, 0, 0)
-        assert broker.bodies("/queue/a") == [b"1", b"2", b"3"]
-        client.ack(frames[0].get("ack"))
-        assert broker.view("/queue/a") == QueueView(2, 1, 3, 2, 0, 1)
-        broker.leave(client.member)
-        assert broker.view("/queue/a") == QueueView(2, 0, 3, 2, 0, 1)
-
-
 class TestRedelivery:
     def test_what_was_not_acked_comes_back_first_and_in_order(self, broker: Broker) -> None:
         client = Client(broker)
@@ -198,21 +140,6 @@ class TestRedelivery:
         assert frames[0].get("delivery-count") == "2"
         assert broker.view("/queue/a").redelivered == 3
 
-    def test_two_consumers_that_leave_one_after_the_other_keep_the_order(self, broker: Broker) -> None:
-        first, second = Client(broker), Client(broker)
-        first.subscribe(window=2)
-        second.subscribe(window=2)
-        fill(broker, b"1", b"2", b"3", b"4", b"5")
-        broker.dispatch()
-        broker.leave(first.member)
-        broker.leave(second.member)
-        assert broker.bodies("/queue/a") == [b"1", b"2", b"3", b"4", b"5"]
-        third = Client(broker)
-        third.subscribe()
-        frames = third.frames()
-        assert [frame.body for frame in frames] == [b"1", b"2", b"3", b"4", b"5"]
-        assert [frame.get("redelivered") for frame in frames] == ["true"] * 4 + ["false"]
-
     def test_unsubscribing_gives_back_too(self, broker: Broker) -> None:
         client, other = Client(broker), Client(broker)
         client.subscribe()
@@ -223,16 +150,6 @@ class TestRedelivery:
         assert other.bodies() == [b"1"]
         with pytest.raises(Refused, match="no subscription '0'"):
             broker.unsubscribe(client.member, "0")
-
-    def test_nack_gives_back_one(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe(window=2)
-        fill(broker, b"1", b"2", b"3")
-        frames = client.frames()
-        client.nack(frames[0].get("ack"))
-        (frame,) = client.frames()
-        assert (frame.body, frame.get("redelivered")) == (b"1", "true")
-        assert frame.get("ack") != frames[0].get("ack")
 
 
 class TestCumulative:
@@ -246,25 +163,6 @@ class TestCumulative:
         client.ack(frames[1].get("ack"))
         assert broker.view("/queue/a").acked == 2
         assert broker.bodies("/queue/a") == [b"3"]
-
-    def test_a_nack_gives_back_all_before(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe(ack="client", window=3)
-        fill(broker, b"1", b"2", b"3")
-        frames = client.frames()
-        client.nack(frames[1].get("ack"))
-        assert client.bodies() == [b"1", b"2"]
-
-    def test_an_ack_of_what_was_acked_meanwhile_covers_nothing(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe(ack="client")
-        fill(broker, b"1", b"2", b"3")
-        frames = client.frames()
-        client.member.begin("t")
-        client.ack(frames[0].get("ack"), "t")
-        client.ack(frames[0].get("ack"))
-        client.member.commit("t")
-        assert broker.bodies("/queue/a") == [b"2", b"3"]
 
 
 class TestTopics:
@@ -280,14 +178,6 @@ class TestTopics:
         broker.leave(first.member)
         fill(broker, b"2", destination="/topic/t")
         assert second.bodies() == [b"2"]
-
-    def test_a_window_holds_messages_back(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe(destination="/topic/t", window=1)
-        fill(broker, b"1", b"2", destination="/topic/t")
-        (frame,) = client.frames()
-        client.ack(frame.get("ack"))
-        assert client.bodies() == [b"2"]
 
 
 class TestBrowsing:
@@ -351,27 +241,6 @@ class TestTransactions:
         client.member.do(partial(broker.publish, "/queue/b", b"x"), "t")
         broker.leave(client.member)
         assert broker.view("/queue/b").enqueued == 0
-
-    def test_a_nack_at_the_commit(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe()
-        fill(broker, b"1")
-        (frame,) = client.frames()
-        client.member.begin("t")
-        client.nack(frame.get("ack"), "t")
-        client.member.commit("t")
-        assert client.bodies() == [b"1"]
-
-    def test_a_message_acked_twice_in_a_transaction_counts_once(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe()
-        fill(broker, b"1")
-        (frame,) = client.frames()
-        client.member.begin("t")
-        client.ack(frame.get("ack"), "t")
-        client.ack(frame.get("ack"), "t")
-        client.member.commit("t")
-        assert broker.view("/queue/a") == QueueView(0, 0, 1, 1, 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,6 @@ def ends() -> Iterator[Ends]:
     ends.close()
 
 
-def test_nothing_to_read_is_no_end(ends: Ends) -> None:
-    ends.link.read(0.0)
-    assert not ends.link.closed
-
-
 def test_the_end_of_the_client_is_the_end(ends: Ends) -> None:
     ends.connect()
     ends.client.close()
@@ -88,15 +83,6 @@ def test_a_client_that_is_gone_when_written_to(ends: Ends) -> None:
     ends.link.write(1.0)
     assert ends.link.closed
     assert ends.peer.dropped
-
-
-def test_a_client_that_is_gone_when_its_side_is_closed(ends: Ends) -> None:
-    ends.connect()
-    ends.client.sendall(b"DISCONNECT\n\n\0")
-    ends.link.read(1.0)
-    reset(ends.client)
-    ends.link.write(1.0)
-    assert ends.link.closed
 
 
 def test_a_full_socket_is_waited_for(ends: Ends) -> None:

@@ -5,13 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from spark_stomp.devbroker.core import Broker
-from spark_stomp.devbroker.peer import HIGH_WATER, Counters, Faults, Peer
+from spark_stomp.devbroker.peer import Counters, Faults, Peer
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConfig,
     ClientConnection,
     Connected,
-    Disconnected,
     ErrorReceived,
     Event,
     MessageReceived,
@@ -75,10 +74,6 @@ class TestLogin:
         assert pair.peer.connected
         assert pair.counters == Counters(connects=1, disconnects=0)
 
-    def test_a_user_with_the_right_passcode(self) -> None:
-        pair = Pair(users={"me": "secret"}, config=ClientConfig(login="me", passcode="secret"))
-        assert isinstance(pair.first[0], Connected)
-
     @pytest.mark.parametrize(
         ("login", "passcode"), [("me", "wrong"), ("you", "secret"), (None, None), ("me", None), ("you", None)]
     )
@@ -97,17 +92,6 @@ class TestLogin:
 
 
 class TestFrames:
-    def test_send_subscribe_ack_with_receipts(self) -> None:
-        pair = Pair()
-        pair.client.send("/queue/a", b"1", receipt="sent")
-        pair.client.subscribe("0", "/queue/a", receipt="subscribed")
-        sent, subscribed, message = pair.exchange()
-        assert (sent, subscribed) == (ReceiptReceived("sent"), ReceiptReceived("subscribed"))
-        assert isinstance(message, MessageReceived)
-        pair.client.ack("0", message.frame.get("ack") or "", receipt="acked")
-        assert pair.exchange() == [ReceiptReceived("acked")]
-        assert pair.broker.view("/queue/a").acked == 1
-
     @pytest.mark.parametrize("header", ["prefetch-count", "activemq.prefetchSize"])
     def test_prefetch(self, header: str) -> None:
         pair = Pair()
@@ -129,14 +113,6 @@ class TestFrames:
         assert pair.exchange() == []
         assert pair.broker.view("/queue/a").acked == 1
 
-    def test_unsubscribe(self) -> None:
-        pair = Pair()
-        pair.client.subscribe("0", "/queue/a")
-        pair.client.unsubscribe("0")
-        pair.exchange()
-        pair.broker.publish("/queue/a", b"1")
-        assert pair.messages() == []
-
     @pytest.mark.parametrize("named", [b"", b"id:0\n"])
     def test_1_0_may_unsubscribe_by_destination(self, named: bytes) -> None:
         pair = Pair(config=ClientConfig(accept_versions=("1.0",)))
@@ -146,13 +122,6 @@ class TestFrames:
         pair.peer.receive(b"UNSUBSCRIBE\n" + (named or b"destination:/queue/a\n") + b"\n\0", 0.0)
         pair.broker.publish("/queue/a", b"2")
         assert pair.messages() == []
-
-    def test_browse(self) -> None:
-        pair = Pair()
-        pair.broker.publish("/queue/a", b"1")
-        pair.client.subscribe("0", "/queue/a", ack="auto", headers=[("browser", "true")])
-        assert pair.messages() == [b"1", b""]
-        assert pair.broker.bodies("/queue/a") == [b"1"]
 
     @pytest.mark.parametrize(("client_id", "kept"), [((), "s"), ((("client-id", "me"),), "me.s")])
     def test_a_durable_subscription_belongs_to_its_client(
@@ -171,14 +140,6 @@ class TestFrames:
         pair = Pair()
         pair.peer.receive(b"SEND\ndestination:/queue/a\ndestination:/queue/b\n\n\0", 0.0)
         assert pair.broker.view("/queue/a").enqueued == 1
-
-    def test_disconnect(self) -> None:
-        pair = Pair()
-        pair.client.disconnect("bye")
-        assert pair.exchange() == [Disconnected()]
-        assert pair.peer.finished
-        assert not pair.peer.connected
-        assert pair.counters.disconnects == 1
 
 
 @pytest.mark.parametrize(
@@ -232,18 +193,6 @@ def test_frames_that_no_decent_client_sends(version: str, frame: bytes, why: str
 
 
 class TestEnding:
-    def test_a_client_that_vanishes_gives_its_messages_back(self) -> None:
-        pair = Pair()
-        pair.broker.publish("/queue/a", b"1")
-        pair.client.subscribe("0", "/queue/a")
-        assert pair.messages() == [b"1"]
-        pair.peer.receive_eof(1.0)
-        assert pair.peer.finished
-        assert pair.counters.disconnects == 0
-        assert pair.broker.view("/queue/a").unacked == 0
-        pair.peer.receive(b"SEND\ndestination:/queue/a\n\n\0", 1.0)
-        assert pair.broker.view("/queue/a").enqueued == 1
-
     def test_a_client_that_goes_silent_is_dropped(self) -> None:
         pair = Pair(heartbeat=(0, 1000), config=ClientConfig(heartbeat=(1000, 0)))
         pair.peer.tick(1.4)
@@ -281,24 +230,3 @@ class TestFaults:
         pair.client.send("/queue/a", b"2")
         pair.exchange()
         assert pair.peer.dropped
-
-
-class TestRoom:
-    def test_shrinks_with_every_delivery_and_stops_them(self) -> None:
-        pair = Pair()
-        body = b"x" * (HIGH_WATER // 2)
-        for _ in range(5):
-            pair.broker.publish("/queue/a", body)
-        pair.client.subscribe("0", "/queue/a")
-        assert len(pair.messages()) == 2
-        assert pair.peer.room <= 0
-        pair.peer.room = HIGH_WATER
-        pair.peer.has_room()
-        assert len(pair.messages()) == 2
-
-    def test_means_nothing_to_a_client_that_left(self) -> None:
-        pair = Pair()
-        pair.client.disconnect()
-        pair.exchange()
-        pair.peer.has_room()
-        assert not pair.broker.pending

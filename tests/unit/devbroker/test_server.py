@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.devbroker.peer import HIGH_WATER
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConfig,
@@ -82,10 +80,6 @@ Connect = Callable[..., Client]
 
 
 class TestLife:
-    def test_tells_where_it_is(self, broker: DevBroker) -> None:
-        assert broker.url == f"stomp://127.0.0.1:{broker.port}"
-        assert broker.port > 0
-
     def test_starts_once_and_stops_any_number_of_times(self) -> None:
         broker = DevBroker()
         broker.stop()
@@ -190,82 +184,8 @@ class TestMessages:
             bodies.append(message.frame.body)
         assert bodies == [b"%d" % number for number in range(1200)]
 
-    def test_drop_connections_gives_back_what_was_not_acked(
-        self, broker: DevBroker, connect: Connect
-    ) -> None:
-        first = connect()
-        broker.publish_many("/queue/a", [b"1", b"2"])
-        first.session.subscribe("0", "/queue/a")
-        first.flush()
-        assert isinstance(first.next(), MessageReceived)
-        broker.drop_connections()
-        broker.wait_until(lambda: broker.connections == 0, PATIENCE)
-        assert broker.queue("/queue/a").unacked == 0
-        second = connect()
-        second.session.subscribe("0", "/queue/a")
-        second.flush()
-        for body in (b"1", b"2"):
-            message = second.next()
-            assert isinstance(message, MessageReceived)
-            assert (message.frame.body, message.frame.get("redelivered")) == (body, "true")
-
-    def test_a_consumer_that_does_not_read_is_not_sent_everything(
-        self, broker: DevBroker, connect: Connect
-    ) -> None:
-        consumer, other = connect(), connect()
-        body = b"x" * 100_000
-        count = 400
-        broker.publish_many("/queue/a", [body] * count)
-        consumer.session.subscribe("0", "/queue/a")
-        consumer.flush()
-        other.session.send("/queue/b", b"", receipt="r")
-        other.flush()
-        assert other.next() == ReceiptReceived("r")
-        links = broker._links.values()
-        broker.wait_until(lambda: any(link.waiting for link in links), PATIENCE, "a full socket")
-        # What the kernel buffers on both sides comes on top of the high-water mark.
-        assert steady(lambda: broker.queue("/queue/a").unacked) < count
-        assert max(link.waiting for link in links) <= HIGH_WATER + 2 * len(body)
-        for _ in range(count):
-            assert isinstance(consumer.next(), MessageReceived)
-
-
-class TestHeartbeats:
-    def test_keep_a_quiet_connection_alive(self) -> None:
-        with DevBroker(heartbeat=(100, 0)) as broker:
-            client = Client(broker, ClientConfig(heartbeat=(0, 100)))
-            assert isinstance(client.next(), Connected)
-            client.read()
-            assert client.session.next_event() == HeartbeatReceived()
-            client.close()
-
-    def test_a_silent_client_is_dropped(self) -> None:
-        with DevBroker(heartbeat=(0, 50)) as broker:
-            client = Client(broker, ClientConfig(heartbeat=(50, 0)))
-            assert isinstance(client.next(), Connected)
-            assert client.next() == Disconnected(confirmed=False)
-            client.close()
-
 
 class TestWaiting:
-    def test_returns_when_it_holds(self, broker: DevBroker) -> None:
-        timer = threading.Timer(0.1, lambda: broker.publish("/queue/a", b""))
-        timer.start()
-        broker.wait_until(lambda: broker.queue("/queue/a").depth == 1, PATIENCE)
-        timer.join()
-
     def test_says_what_it_waited_for(self, broker: DevBroker) -> None:
         with pytest.raises(TimeoutError, match=r"waited 0\.1 s in vain for a miracle"):
             broker.wait_until(lambda: False, 0.1, "a miracle")
-
-
-def steady(value: Callable[[], int]) -> int:
-    """The value once it has stayed the same for a while."""
-    deadline = time.monotonic() + PATIENCE
-    last, since = value(), time.monotonic()
-    while time.monotonic() - since < 0.3:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-        if (now := value()) != last:
-            last, since = now, time.monotonic()
-    return last

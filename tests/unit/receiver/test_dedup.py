@@ -98,13 +98,6 @@ class TestHeld:
 
 
 class TestCommitted:
-    def test_is_forgotten_once_its_ack_is_confirmed(self, index: DedupIndex) -> None:
-        index.remember_unconfirmed([key(b"1"), None, key(b"1", b"other")])
-        index.confirm([key(b"1"), key(b"unknown")])
-        assert index.find([b"1"]) == {key(b"1", b"other"): COMMITTED}
-        index.confirm([key(b"1", b"other")])
-        assert index.add_new([b"1"], HeldAt(0, 0))
-
     @pytest.mark.rule("4.5")
     def test_is_bounded_and_the_oldest_goes_first(self, index: DedupIndex) -> None:
         index.remember_unconfirmed([key(b"%d" % number) for number in range(5)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver, running
-from support.scripted_broker import CLOSE, DIFFERS, IS_STREAM, RabbitMQ, ScriptedBroker, message
+from support.scripted import CLOSE, DIFFERS, IS_STREAM, RabbitMQ, ScriptedBroker, message
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, pause, wait_until
 
@@ -106,7 +106,7 @@ class TestUnmarkedRepeats:
         def asked(number: int, frame: bytes) -> bytes:
             if not frame.startswith(b"SUBSCRIBE"):
                 return b""
-            return b"".join(message(one, b"timestamp:1") for one in range(150)) * 2
+            return b"".join(message(one, headers=[b"timestamp:1"]) for one in range(150)) * 2
 
         with tcp_server(ScriptedBroker(server, asked).serve) as port:
             url = f"stomp://127.0.0.1:{port}"

@@ -13,6 +13,7 @@ from support.certificates import Authority
 from support.fronts import tls_front
 from support.options import source_options
 from support.receivers import LoneReceiver, running
+from support.scripted import answer, message, opened
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -28,7 +29,7 @@ from spark_stomp.errors import (
     RangeUnavailable,
     TlsRefused,
 )
-from spark_stomp.receiver import DedupIndex, ReceiverSettings, ReceiverStatus
+from spark_stomp.receiver import ReceiverSettings, ReceiverStatus
 from spark_stomp.receiver.subscription import may_stop_early
 
 QUEUE = "/queue/a"
@@ -71,28 +72,6 @@ def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) 
     assert devbroker.bodies(QUEUE) == [b"m%d" % number for number in range(37, 100)]
 
 
-def message(number: int, subscription: bytes = b"0", body: bytes = b"x") -> bytes:
-    head = b"subscription:%b\nmessage-id:%d\nack:a%d\ndestination:/queue/a" % (subscription, number, number)
-    return b"MESSAGE\n%b\ncontent-length:%d\n\n%b\0" % (head, len(body), body)
-
-
-def opened(connection: socket.socket) -> None:
-    """Answer CONNECT and SUBSCRIBE."""
-    connection.recv(4096)
-    connection.sendall(b"CONNECTED\nversion:1.2\n\n\0")
-    answer(connection)
-
-
-def answer(connection: socket.socket) -> bytes:
-    """Send the receipt that the next frames ask for; returns them."""
-    asked = b""
-    while b"receipt:" not in asked or not asked.endswith(b"\0"):
-        asked += connection.recv(4096)
-    receipt = asked.rpartition(b"receipt:")[2].partition(b"\n")[0]
-    connection.sendall(b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt)
-    return asked
-
-
 @pytest.mark.rule("5.11")
 def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 10)
@@ -109,7 +88,7 @@ def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPat
             connection.sendall(b"RECEIPT\nreceipt-id:%b\n\n\0" % asked)
 
     def serve(connection: socket.socket) -> None:
-        opened(connection)
+        opened(connection, b"0,0")
         connection.sendall(b"".join(map(message, range(50))))
         while sent.count(b"receipt:") < 2:
             sent.extend(connection.recv(4096))
@@ -151,10 +130,12 @@ def test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack(
     acks: list[bytes] = []
 
     def serve(connection: socket.socket) -> None:
-        opened(connection)
+        opened(connection, b"0,0")
         foreign = {3, 4, 17}
         connection.sendall(
-            b"".join(message(number, b"9" if number in foreign else b"0") for number in range(20))
+            b"".join(
+                message(number, subscription=b"9" if number in foreign else b"0") for number in range(20)
+            )
         )
         acks.append(answer(connection))
         answer(connection)
@@ -172,7 +153,7 @@ def test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack(
 @pytest.mark.rule("5.5")
 def test_a_message_that_is_on_the_wire_is_no_silence() -> None:
     def serve(connection: socket.socket) -> None:
-        opened(connection)
+        opened(connection, b"0,0")
         begun.wait(PATIENCE)
         octets = message(1, body=b"x" * 400)
         for place in range(0, len(octets), 4):
@@ -357,66 +338,6 @@ class TestReconnect:
             wait_until(lambda: not receiver.status().acks_pending, what="the receipts")
             assert devbroker.connections == 1
 
-    @pytest.mark.rule("2.4")
-    def test_messages_that_were_not_offered_are_discarded_and_come_again(self, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, FIVE)
-        with receiving(devbroker.url) as receiver:
-            offer(receiver, 5)
-            receiver.acknowledge(5)
-            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
-            wait_until(lambda: not receiver.status().acks_pending, what="the receipts")
-            devbroker.publish_many(QUEUE, FIVE)
-            received(receiver, 10)
-            again(receiver, devbroker)
-            received(receiver, 10)
-            assert bodies(receiver, 5, 10) == FIVE
-            assert receiver.status().discards == 1
-            assert figures(receiver.status()) == (5, 0, 0, 0, 0)
-
-    def test_what_is_committed_while_the_broker_is_away_is_acked_when_it_comes_again(
-        self, devbroker: DevBroker
-    ) -> None:
-        devbroker.publish_many(QUEUE, FIVE)
-        with receiving(devbroker.url) as receiver:
-            offer(receiver, 5)
-            devbroker.faults.withhold_receipts = ("SUBSCRIBE",)
-            devbroker.drop_connections()
-            wait_until(lambda: not receiver.status().subscribed, what="the loss")
-            receiver.acknowledge(5)
-            devbroker.faults.withhold_receipts = ()
-            devbroker.drop_connections()
-            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
-            assert receiver.status().counts.dropped == 5
-            assert receiver.status().received == 5
-
-    @pytest.mark.rule("4.5")
-    def test_an_ack_that_was_lost_is_sent_again_and_gives_no_row(self, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, FIVE)
-        with receiving(devbroker.url) as receiver:
-            offer(receiver, 5)
-            # Still delivered, and deaf: the ACKs get lost with the connection.
-            devbroker.faults.answer_nothing = True
-            receiver.acknowledge(5)
-            devbroker.drop_connections()
-            devbroker.faults.answer_nothing = False
-            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
-            wait_until(lambda: receiver.status().connection.reconnects == 1, what="another connection")
-            wait_until(lambda: receiver.status().counts.dropped == 5, what="the redelivery")
-            assert receiver.status().received == 5
-
-    @pytest.mark.rule("4.6")
-    def test_without_an_id_what_was_offered_comes_as_second_rows_and_is_counted(
-        self, devbroker: DevBroker
-    ) -> None:
-        devbroker.publish_many(QUEUE, FIVE)
-        with receiving(devbroker.url, broker="generic") as receiver:
-            offer(receiver, 3)
-            received(receiver, 5)
-            again(receiver, devbroker)
-            received(receiver, 8)
-            assert bodies(receiver, 0, 8) == [*FIVE[:3], *FIVE]
-            assert figures(receiver.status()) == (5, 0, 0, 0, 3)
-
     @pytest.mark.rule("4.6")
     def test_in_stomp_10_too_since_its_acks_are_cumulative(self, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, FIVE)
@@ -426,39 +347,6 @@ class TestReconnect:
             received(receiver, 8)
             receiver.acknowledge(8)
             wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
-
-    @pytest.mark.rule("4.3")
-    def test_a_message_that_moves_to_another_receiver_gives_no_second_row(self, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, FIVE)
-        index = DedupIndex()
-        options = source_options(devbroker.url)
-        first, second = LoneReceiver(options, index), LoneReceiver(options, index)
-        first.start()
-        offer(first, 5)
-        second.start()
-        wait_until(lambda: second.status().subscribed, what="the second receiver")
-        try:
-            devbroker.drop_connections()
-            wait_until(
-                lambda: first.status().counts.reattached + second.status().counts.reattached == 5,
-                what="the redelivery",
-            )
-            assert (first.status().received, second.status().received) == (5, 0)
-            first.acknowledge(5)
-            second.wake()
-            wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
-        finally:
-            first.stop(4)
-            second.stop(4)
-
-    @pytest.mark.rule("2.4")
-    def test_a_topic_delivers_nothing_again_so_everything_is_kept(self, devbroker: DevBroker) -> None:
-        with receiving(devbroker.url, "/topic/a", allowLoss="true") as receiver:
-            wait_until(lambda: receiver.status().subscribed, what="the subscription")
-            devbroker.publish_many("/topic/a", FIVE)
-            received(receiver, 5)
-            again(receiver, devbroker)
-            assert bodies(receiver, 0, 5) == FIVE
 
     @pytest.mark.rule("4.8")
     def test_a_login_that_is_refused_now_is_tried_again(
@@ -582,15 +470,6 @@ class TestReconnect:
         receiver.stop(4)
         assert time.monotonic() - begun < 2
 
-    def test_the_first_broker_is_gone_so_it_moves_to_the_second(self, devbroker: DevBroker) -> None:
-        devbroker.publish_many(QUEUE, FIVE)
-        with DevBroker() as first, receiving(f"{first.url},{devbroker.url}") as receiver:
-            first.publish(QUEUE, b"from the first")
-            offer(receiver, 1)
-            first.stop()
-            received(receiver, 6)
-            assert bodies(receiver, 0, 6) == [b"from the first", *FIVE]
-
 
 @pytest.mark.rule("4.7")
 def test_receipts_that_keep_coming_are_patience_enough(
@@ -620,21 +499,6 @@ def test_a_host_name_that_cannot_be_looked_up_is_a_failure_and_no_silence(host: 
         assert host in str(receiver.status().failure)
 
 
-@pytest.mark.rule("7.1")
-def test_what_nobody_expected_is_a_failure_and_no_silence(
-    devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unexpected(*_: object, **__: object) -> None:
-        raise MemoryError("out of luck")
-
-    devbroker.publish(QUEUE, b"m")
-    with receiving(devbroker.url) as receiver:
-        monkeypatch.setattr(receiver.deliveries, "receive", unexpected)
-        devbroker.publish(QUEUE, b"m")
-        wait_until(lambda: receiver.status().failure is not None, what="the failure")
-        assert "out of luck" in str(receiver.status().failure)
-
-
 class TestWhatItShows:
     def test_deliveries_and_what_is_unacked_since_when(self, devbroker: DevBroker) -> None:
         before = time.time()
@@ -654,22 +518,6 @@ class TestWhatItShows:
             assert receiver.deliveries.oldest_unacked is None
             assert receiver.status().received == 5
             assert receiver.status().counts.bytes > 10 * len(b"MESSAGE\n\nm0\0")
-
-    def test_the_connection_and_its_loss(self) -> None:
-        with DevBroker() as broker, receiving(broker.url, reconnectTimeout="1m") as receiver:
-            wait_until(lambda: receiver.status().subscribed, what="the subscription")
-            stood = receiver.status().connection
-            assert stood.connected
-            assert stood.last_error is None
-            broker.stop()
-            wait_until(lambda: receiver.status().connection.attempts >= 2, what="attempts")
-            lost = receiver.status().connection
-            assert not lost.connected
-            assert lost.since > stood.since
-            assert "STOMP_CONNECT_FAILED" in (lost.last_error or "")
-            assert (lost.last_error_at or 0.0) > lost.since
-            assert receiver.status().unacked == 0
-            assert receiver.deliveries.oldest_unacked is None
 
     def test_each_event_is_one_line(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level("INFO", "spark_stomp"), DevBroker() as broker:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.scripted_broker import IS_STREAM, RabbitMQ
+from support.scripted import IS_STREAM, RabbitMQ, message, opened
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -157,15 +157,6 @@ def test_more_than_the_default_is_an_error_and_not_a_part_of_the_rows(
     assert devbroker.queue(QUEUE).depth == 1001
 
 
-@pytest.mark.parametrize("broker", ["auto", "generic"])
-def test_as_many_as_the_default_are_no_error(
-    devbroker: DevBroker, broker: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    devbroker.publish_many(QUEUE, [b"x"] * 1000)
-    assert len(seen(devbroker, broker=broker)) == 1000
-    assert "cut off" not in caplog.text
-
-
 class TestWhereABrowseEndsEarly:
     """ActiveMQ ends a browse after ``maxBrowsePageSize`` messages, with its end mark, and says nothing."""
 
@@ -230,31 +221,16 @@ def test_a_topic_is_refused_as_in_a_stream(devbroker: DevBroker, broker: str, to
 
 # --- a slow broker, and a slow consumer
 
-CONNECTED = b"CONNECTED\nversion:1.2\nserver:slow/1\nheart-beat:%b\n\n\0"
 
-
-def served(
-    then: Callable[[socket.socket], None], heartbeat: bytes = b"0,0"
-) -> Callable[[socket.socket], None]:
+def served(then: Callable[[socket.socket], None]) -> Callable[[socket.socket], None]:
     """A server that answers CONNECT and SUBSCRIBE and goes on with ``then``."""
 
     def serve(connection: socket.socket) -> None:
-        connection.recv(4096)
-        connection.sendall(CONNECTED % heartbeat)
-        request = connection.recv(4096)
-        receipt = request.partition(b"receipt:")[2].partition(b"\n")[0]
-        connection.sendall(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
+        opened(connection, b"0,0")
         then(connection)
         connection.recv(4096)
 
     return serve
-
-
-def message(number: int, body: bytes, subscription: bytes = b"0") -> bytes:
-    return (
-        b"MESSAGE\nsubscription:%b\nmessage-id:%d\nack:%d\ndestination:/queue/a\ncontent-length:%d\n\n%b\0"
-        % (subscription, number, number, len(body), body)
-    )
 
 
 def drip(connection: socket.socket, data: bytes, seconds: float, pieces: int) -> None:
@@ -271,24 +247,6 @@ def test_a_message_that_is_on_the_wire_is_no_silence(body: bytes) -> None:
 
     with tcp_server(served(then)) as port:
         assert list(looks(f"stomp://127.0.0.1:{port}", idleTimeout="500ms")) == [[body]]
-
-
-def test_beats_between_frames_are_silence() -> None:
-    over = threading.Event()
-
-    def then(connection: socket.socket) -> None:
-        connection.sendall(message(1, b"one"))
-        while not over.wait(0.05):
-            connection.sendall(b"\n")
-
-    begun = time.monotonic()
-    try:
-        with tcp_server(served(then)) as port:
-            assert list(looks(f"stomp://127.0.0.1:{port}", maxDrainTime="20s")) == [[b"one"]]
-            over.set()
-    finally:
-        over.set()
-    assert time.monotonic() - begun < 15
 
 
 def test_a_login_in_clear_is_said_once(

@@ -91,17 +91,6 @@ def test_a_restart_replays_them_from_the_journal(
         assert again.reader.latestOffset(again.start, None) == again.start
 
 
-def test_one_that_comes_again_is_no_second_row(devbroker: DevBroker) -> None:
-    good_bad_good(devbroker)
-    with Column(devbroker) as run:
-        rows = run.gather(6)
-        devbroker.drop_connections()
-        wait_until(lambda: reattached(run) == 6, what="all of them again")
-        assert run.read() == rows
-        run.commit()
-        wait_until(lambda: devbroker.queue(QUEUE).depth == 0, what="the ACKs")
-
-
 @pytest.mark.rule("7.8")
 def test_a_journal_of_them_is_not_read_without_the_column(devbroker: DevBroker, tmp_path: Path) -> None:
     """They would look like good ones."""

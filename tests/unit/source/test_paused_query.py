@@ -88,21 +88,6 @@ def test_the_end_of_a_drain_does_not_wait_for_receipts_behind_what_is_not_read(
         assert run.reader.latestOffset(run.start, None) == run.start
 
 
-def test_the_status_says_it_and_a_commit_ends_it(options: dict[str, str]) -> None:
-    with Run(options) as run:
-        run.batch()
-        wait_until(lambda: is_paused(run), what="a pause")
-        before = run.counters()[0]["received"]
-        assert run.counters()[0]["paused_since"] is not None
-        assert run.counters()[0]["window_full"]
-        # A batch may be less than what is held together, and only that makes room as a whole.
-        deadline = time.monotonic() + PATIENCE
-        while run.counters()[0]["received"] == before:
-            assert time.monotonic() < deadline
-            run.commit()
-            run.batch()
-
-
 class TestWithAJournal:
     @pytest.mark.rule("5.7", "J.12")
     def test_what_waits_to_be_written_is_bounded(

@@ -18,7 +18,6 @@ from spark_stomp.journal import files
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import Deliveries, ReceiverStatus
 from spark_stomp.source.memory_backlog import MemoryBacklog
-from spark_stomp.source.planning import Mode
 from spark_stomp.source.receivers import Refusal
 
 QUEUE, OTHER = "/queue/a", "/queue/b"
@@ -167,29 +166,6 @@ def test_it_is_refused_anew_on_another_connection(devbroker: DevBroker) -> None:
     assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
 
 
-def test_nothing_waits_for_a_minimum_that_cannot_come(devbroker: DevBroker) -> None:
-    """The refused receiver takes no more, so what it has is a batch; and so is what the others have."""
-    devbroker.publish(OTHER, b"other")
-    poisoned(devbroker)
-    options = options_for(devbroker.url, QUEUE, OTHER, minMessagesPerTrigger=1_000, maxTriggerDelay="1h")
-    with Run(options) as run:
-        assert {row["body"] for row in run.gather(41)} == {*GOOD, b"other"}
-        run.commit()
-        the_failure(run)
-    assert devbroker.bodies(OTHER) == []
-
-
-def test_another_receivers_messages_come_first_too(devbroker: DevBroker) -> None:
-    """Or a destination would get nowhere because of another one's message."""
-    devbroker.publish_many(OTHER, [b"o"] * 3)
-    devbroker.publish(QUEUE, b"bad", raw=NUL)
-    with Run(options_for(devbroker.url, QUEUE, OTHER)) as run:
-        assert len(run.gather(3)) == 3
-        run.commit()
-        the_failure(run)
-    assert devbroker.bodies(OTHER) == []
-
-
 def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
     """Until it is subscribed and has had a moment."""
     error = MalformedMessageError("bad")
@@ -211,23 +187,6 @@ def test_it_does_not_wait_for_producers_that_never_pause() -> None:
     refused = replace(STATUS, name="a", refused=error)
     found = [refusal.failure([replace(refused, last_active=now)], now) for now in (1.0, 1.5, 2.1)]
     assert found == [None, None, error]
-
-
-@pytest.mark.parametrize("raw", [b"x:%b\n" % (b"y" * 70_000), b"x:1\n" * 1_100], ids=["long", "many"])
-def test_a_limit_is_named(devbroker: DevBroker, raw: bytes) -> None:
-    devbroker.publish(QUEUE, b"bad", raw=raw)
-    with Run(options_for(devbroker.url, QUEUE)) as run:
-        assert "more than" in str(the_failure(run))
-
-
-def test_a_drain_ends_with_it(devbroker: DevBroker) -> None:
-    poisoned(devbroker)
-    with Run(options_for(devbroker.url, QUEUE, idleTimeout="500ms")) as run:
-        run.reader._mode = Mode.DRAIN
-        assert len(run.gather(40)) == 40
-        run.commit()
-        the_failure(run)
-    assert devbroker.bodies(QUEUE) == [b"bad", b"after"]
 
 
 def test_what_was_discarded_meanwhile_is_not_waited_for(devbroker: DevBroker) -> None:

@@ -23,7 +23,6 @@ from spark_stomp.errors import (
     CheckpointMismatch,
     CheckpointUnreadable,
     ConnectionLost,
-    DeliveryError,
     RangeUnavailable,
     SubscribeTimeout,
     UnsupportedError,
@@ -275,17 +274,6 @@ class TestCheckpointNamed:
         assert "no such thing was expected" in caplog.text
         assert broker.disconnects == 1
 
-    @pytest.mark.rule("7.1")
-    def test_a_watch_that_fails_unexpectedly_fails_the_query(
-        self, planned: Planned, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        run, _, end = planned
-        with monkeypatch.context() as broken:
-            broken.setattr("spark_stomp.source.checkpoint.Checkpoint.new_commits", unexpected)
-            wait_until(lambda: run.status.failure, what="the end of the watch")
-        with pytest.raises(DeliveryError, match="no such thing was expected"):
-            run.reader.latestOffset(end, None)
-
     @pytest.mark.rule("1.6")
     def test_another_querys_checkpoint_is_refused(
         self, broker: DevBroker, runs: list[Spark], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -367,22 +355,6 @@ def test_while_the_connection_is_tried_again_nothing_is_new(broker: DevBroker, r
     broker.drop_connections()
     wait_until(lambda: not run.status.receivers[0].subscribed, what="the loss")
     assert run.read(start, end) == BODIES
-    assert run.reader.latestOffset(end, None) == end
-
-
-@pytest.mark.rule("2.3", "4.4")
-def test_a_batch_survives_its_connection_and_is_acked_on_the_next(
-    broker: DevBroker, runs: list[Spark]
-) -> None:
-    runs.append(run := Spark(broker.url))
-    start = run.reader.initialOffset()
-    end = run.reader.latestOffset(start, None)
-    assert run.read(start, end) == BODIES
-    broker.drop_connections()
-    wait_until(lambda: broker.queue(QUEUE).redelivered == 20, what="the redelivery")
-    assert run.read(start, end) == BODIES
-    run.reader.commit(end)
-    acked(broker, 20)
     assert run.reader.latestOffset(end, None) == end
 
 

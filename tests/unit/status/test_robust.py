@@ -22,7 +22,7 @@ from spark_stomp.errors import OptionError
 from spark_stomp.source.stream_reader import RefusingStreamReader
 from spark_stomp.status import prometheus, read_status
 from spark_stomp.status import sink as sink_status
-from spark_stomp.status.files import StatusFile, within
+from spark_stomp.status.files import StatusFile
 from spark_stomp.status.sink import TaskFigures, report, report_failure, was_reported
 
 NO_FILE = (
@@ -198,12 +198,6 @@ class TestTheSink:
         assert (tmp_path / part).is_fifo()
         assert caplog.text.count("cannot be written") == 1
 
-    def test_a_store_that_does_not_answer(
-        self, over: threading.Event, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("spark_stomp.status.files.resolve", lambda _: over.wait(60.0))
-        quick(lambda: report(sink_options("stomp://h", statusFile="s3://b/s"), one_row(), "run", 0))
-
     @pytest.mark.rule("S.12")
     def test_an_error_that_nobody_thought_of(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -280,18 +274,3 @@ class TestReading:
             ValueError, match=r"s\.sink\.json is not a status file of spark_stomp: it is no JSON"
         ):
             read_status(tmp_path / "s.json")
-
-
-class TestWithin:
-    def test_gives_what_the_work_gives_or_raises(self) -> None:
-        assert within(10.0, lambda: 5, 7) == 5
-        with pytest.raises(TimeoutError):
-            within(10.0, self.times_out, None)
-
-    def times_out(self) -> None:
-        raise TimeoutError
-
-    def test_waits_no_longer(self) -> None:
-        over = threading.Event()
-        assert within(0.05, lambda: over.wait(60.0), None) is None
-        over.set()

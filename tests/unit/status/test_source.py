@@ -71,24 +71,6 @@ class TestOfAQuery:
             second.commit()
             assert rows(second) == (2, 0)
 
-    def test_goes_on_while_the_broker_is_down(self, tmp_path: Path) -> None:
-        path = tmp_path / "status.json"
-        with DevBroker() as broker:
-            broker.publish_many(QUEUE, [b"m"] * 5)
-            options = {"url": broker.url, "destination": QUEUE, "statusFile": str(path)}
-            with Run(options, reconnectTimeout="1m") as run:
-                run.gather(5)
-                wait_shown(path, connected=1)
-                broker.stop()
-                (down,) = wait_shown(path, connected=0)["receivers"].values()
-                assert down["disconnected_since"] is not None
-                assert down["connected_since"] is None
-                assert down["last_error"].startswith("[STOMP_CONNECT")
-                wait_until(
-                    lambda: next(iter(read(path)["receivers"].values()))["attempts"] > down["attempts"],
-                    what="more attempts in the status file",
-                )
-
     def test_a_failure_is_shown(self, tmp_path: Path) -> None:
         path = tmp_path / "status.json"
         with DevBroker() as broker:

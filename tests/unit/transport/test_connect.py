@@ -12,7 +12,7 @@ import pytest
 from support.fronts import websocket_front
 from support.options import source_options
 from support.tcp import says, tcp_server, unused_port
-from support.waiting import PATIENCE, wait_until
+from support.waiting import PATIENCE
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
@@ -34,12 +34,6 @@ def connect(url: str, **options: object) -> str | None:
         version = connection.session.version
         connection.disconnect(5)
         return version
-
-
-@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-def test_each_version(devbroker: DevBroker, version: str) -> None:
-    assert connect(devbroker.url, acceptVersions=version) == version
-    wait_until(lambda: devbroker.disconnects == 1, what="the DISCONNECT")
 
 
 @pytest.mark.rule("7.1")

@@ -19,7 +19,7 @@ from websockets.sync.server import ServerConnection
 from websockets.sync.server import serve as websocket_server
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import ConnectionLost, ConnectTimeout, NotStompServer, StompError, UnsupportedError
+from spark_stomp.errors import ConnectionLost, NotStompServer, StompError, UnsupportedError
 from spark_stomp.protocol import MessageReceived
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.websocket import split_frames
@@ -106,12 +106,6 @@ def test_heartbeats_in_both_directions() -> None:
         assert broker.connections == 1
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-def test_each_version(url: str, version: str) -> None:
-    with connected(url, acceptVersions=version) as connection:
-        assert connection.session.version == version
-
-
 def test_the_end_of_the_connection_is_noticed(devbroker: DevBroker, url: str) -> None:
     with connected(url) as connection:
         devbroker.drop_connections()
@@ -124,16 +118,6 @@ def test_the_end_of_the_connection_is_noticed(devbroker: DevBroker, url: str) ->
 def test_a_refused_upgrade_says_what_the_server_said() -> None:
     with tcp_server(refuses) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
         connected(f"ws://127.0.0.1:{port}")
-
-
-def test_a_server_of_another_kind() -> None:
-    with tcp_server(says(CONNECTED)) as port, pytest.raises(NotStompServer):
-        connected(f"ws://127.0.0.1:{port}", connectTimeout="3s")
-
-
-def test_a_silent_server_costs_the_timeout() -> None:
-    with tcp_server(says()) as port, pytest.raises(ConnectTimeout, match="WebSocket"):
-        connected(f"ws://127.0.0.1:{port}", connectTimeout="500ms")
 
 
 def test_without_the_package_the_error_names_the_extra(
