@@ -450,7 +450,7 @@ class ClientConnection(Session[Event]):
         if config.receipt_prefix is not None:
             return ReceiptScanner(version, config.limits, config.receipt_prefix)
         if config.scan:
-            return FrameScanner(version, config.limits, id_header=config.id_header, tolerant=True)
+            return FrameScanner(version, config.limits, tolerant=True)
         return FrameDecoder(version, config.limits)
 
     @property

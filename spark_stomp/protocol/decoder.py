@@ -25,8 +25,6 @@ class FrameDecoder(FrameReader):
     Args:
         version: one of ``VERSIONS``.
         limits: what to refuse; ``Limits()`` by default.
-
-    ``version`` and ``limits`` may be set at any time and hold from the next frame on.
     """
 
     def next_event(self) -> Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
@@ -77,10 +75,7 @@ class ReceiptScanner(FrameDecoder):
         self._match_run = re.compile(rb"(?:%b[0-9]{1,18}\n\n\0\n*)+" % head).match
         self._find_numbers = re.compile(rb"%b([0-9]+)\n" % head).findall
         super().__init__(version, limits)
-        self._settings_changed()
-
-    def _settings_changed(self) -> None:
-        limits, plain = self._limits, _PLAIN_LIMITS
+        plain = _PLAIN_LIMITS
         self._scans = (
             limits.max_header_line >= plain.max_header_line
             and limits.max_headers >= plain.max_headers

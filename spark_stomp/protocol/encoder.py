@@ -167,6 +167,9 @@ def ack_headers(subscription_id: str, handle: str, version: str) -> HeaderPairs:
     return (("message-id", handle),)
 
 
+_HANDLE = "the handle"
+
+
 def encode_acks(
     subscription_id: str, handles: Sequence[bytes], version: str, *, receipt: str | None = None
 ) -> bytes:
@@ -182,29 +185,19 @@ def encode_acks(
     """
     if not handles:
         return b""
-    head, tail = _ack_parts(subscription_id, version)
-    body = (tail + b"\n\0" + head).join(handles)
-    _check_handles(body, handles, head.count(b"\n") + tail.count(b"\n") + 1)
-    receipt_line = b"" if receipt is None else b"receipt:" + escape(receipt, version).encode() + b"\n"
-    return b"".join((head, body, tail, receipt_line, b"\n\0"))
-
-
-def _ack_parts(subscription_id: str, version: str) -> tuple[bytes, bytes]:
-    """The octets of an ACK before and after its handle, up to the end of its last header line."""
-    if version == "1.2":
-        return b"ACK\nid:", b"\n"
-    if version == "1.1":
-        return b"ACK\nmessage-id:", b"\nsubscription:" + escape(subscription_id, version).encode() + b"\n"
-    return b"ACK\nmessage-id:", b"\n"
-
-
-def _check_handles(body: bytes, handles: Sequence[bytes], lines: int) -> None:
-    """Refuse handles that no header can hold; counting over all of them at once costs next to nothing."""
+    one = encode_frame(Frame("ACK", ack_headers(subscription_id, _HANDLE, version)), version)
+    head, _, tail = one.partition(_HANDLE.encode())
+    between = tail + head
+    body = between.join(handles)
     gaps = len(handles) - 1
     if b"" in handles:
         raise LocalProtocolError("a message without message-id cannot be acknowledged")
-    if body.count(b"\n") != lines * gaps or body.count(b"\0") != gaps:
+    # Counting over all of them at once costs next to nothing.
+    if body.count(b"\n") != between.count(b"\n") * gaps or body.count(b"\0") != gaps:
         raise LocalProtocolError("an acknowledgement handle holds a line feed or a NUL")
+    if receipt is not None:
+        tail = b"%breceipt:%b\n\n\0" % (tail[:-2], escape(receipt, version).encode())
+    return b"".join((head, body, tail))
 
 
 # --- what a broker takes in the headers of a SEND, beyond the rules of STOMP

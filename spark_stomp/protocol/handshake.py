@@ -270,7 +270,6 @@ class ClientConfig:
         heartbeat: (what we can send, what we would like to receive) in ms; 0 = none.
         connect_headers: further headers of CONNECT.
         limits: for everything received after CONNECTED; lower ones hold before that.
-        id_header: the header whose raw value the scanner collects as stable id.
         scan: leave MESSAGE frames as bytes (``MessagesScanned``).
         receipt_prefix: what the ids of numbered receipts begin with (``ReceiptsReceived``); None if there are
             none. Not together with ``scan``.
@@ -288,7 +287,6 @@ class ClientConfig:
     heartbeat: tuple[int, int] = NO_HEARTBEAT
     connect_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     limits: Limits = field(default_factory=Limits)
-    id_header: str | None = None
     scan: bool = False
     receipt_prefix: str | None = None
     receive_margin: float = 1.0

@@ -92,7 +92,7 @@ class LayoutCache:
             self.known.insert(0, self.known.pop(rank))
 
     def clear(self) -> None:
-        """Forget everything: the version or the limits changed."""
+        """Forget everything: other headers are to be found."""
         self.known.clear()
         self._candidates.clear()
 

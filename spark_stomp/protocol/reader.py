@@ -171,31 +171,13 @@ class FrameReader:
 
     @property
     def version(self) -> str:
-        """The version in force; a new one holds from the next frame whose command line is read."""
+        """One of ``VERSIONS``."""
         return self._grammar.version
-
-    @version.setter
-    def version(self, version: str) -> None:
-        self._grammar = grammar_of(version)
-        self._settings_changed()
-
-    @property
-    def limits(self) -> Limits:
-        """The limits in force; new ones hold from the next frame whose command line is read."""
-        return self._limits
-
-    @limits.setter
-    def limits(self, limits: Limits) -> None:
-        self._limits = limits
-        self._settings_changed()
 
     @property
     def begun(self) -> bool:
         """Whether a frame has begun that is not complete, as of the last ``next_event``."""
         return self._searched > 0
-
-    def _settings_changed(self) -> None:
-        """For subclasses that derive something from the version and the limits."""
 
     def receive_data(self, data: bytes) -> None:
         """Take octets from the peer. Bad ones raise only in ``next_event``."""
@@ -245,18 +227,14 @@ class FrameReader:
     def _pull(self) -> bool:
         """Add what has arrived since; False if nothing has.
 
-        If the buffer could add the new octets to a partial head cheaply, that head is read again from its
-        first octet, because whole heads are read more quickly. It was not longer than the new octets, so the
-        cost stays linear. A frame that was begun under other settings keeps them.
+        If the buffer could add the new bytes to a partial head cheaply, that head is read again from its
+        first byte, because whole heads are read more quickly. It was not longer than the new bytes, so the
+        cost stays linear.
         """
         buffer, wanted = self._buffer, self._wanted
         if len(buffer) < wanted or not buffer.pull(wanted):
             return False
-        head = self._head
-        if isinstance(buffer.data, bytes) and (
-            head is None
-            or not (head.complete or head.grammar is not self._grammar or head.limits is not self._limits)
-        ):
+        if isinstance(buffer.data, bytes) and (self._head is None or not self._head.complete):
             self._forget_progress()
         return True
 

@@ -101,30 +101,14 @@ class FrameScanner(FrameReader):
         id_header: str | None = None,
         tolerant: bool = False,
     ) -> None:
-        self._bad: BadFrame | None = None
-        self._tolerant = tolerant
         super().__init__(version, limits)
-        self._id_header = id_header
-        self._ack_header: str | None = None
-        self._time_header: str | None = None
+        self._tolerant = tolerant
+        self._bad: BadFrame | None = None
+        self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
         self._subscriptions: tuple[str, ...] = ()
         self._layouts: LayoutCache = LayoutCache(self._compile)
         self._runs = RunFinder()
-        self._settings_changed()
-
-    def _settings_changed(self) -> None:
-        """Derive from the version what an ACK names and how the names of headers are escaped."""
-        version = self.version
-        self._layouts.clear()
-        # STOMP 1.2 "ACK": by ack. 1.1 and 1.0 "ACK": by message-id.
-        own = () if self._ack_header is None else (self._ack_header,)
-        acks = own or (("ack", "message-id") if version == "1.2" else ("message-id",))
-        stable, time = (
-            None if name is None else escape(name, version).encode()
-            for name in (self._id_header, self._time_header)
-        )
-        self._collected = RawNames(tuple(name.encode() for name in acks), stable, time)
-        self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
+        self.collect(id_header=id_header)
 
     def collect(
         self, *, id_header: str | None, ack_header: str | None = None, time_header: str | None = None
@@ -133,8 +117,14 @@ class FrameScanner(FrameReader):
 
         ``ack_header`` None: from those that the version names.
         """
-        self._id_header, self._ack_header, self._time_header = id_header, ack_header, time_header
-        self._settings_changed()
+        # STOMP 1.2 "ACK": by ack. 1.1 and 1.0 "ACK": by message-id.
+        own = (b"ack", b"message-id") if self.version == "1.2" else (b"message-id",)
+        ack, stable, time = (
+            None if name is None else escape(name, self.version).encode()
+            for name in (ack_header, id_header, time_header)
+        )
+        self._collected = RawNames(own if ack is None else (ack,), stable, time)
+        self._layouts.clear()
 
     def collect_from(self, subscription: str) -> None:
         """Collect MESSAGE frames of this subscription, and of others for which this was called.
@@ -143,7 +133,7 @@ class FrameScanner(FrameReader):
         collected. Before the first call all are.
         """
         self._subscriptions += (subscription,)
-        self._settings_changed()
+        self._layouts.clear()
 
     def next_event(
         self,
@@ -220,7 +210,7 @@ class FrameScanner(FrameReader):
         values = raw_values(head, self._collected, grammar)
         builder.acks.append(values.ack)
         builder.ids.append(values.id)
-        if self._time_header is not None:
+        if self._collected.time is not None:
             builder.times.append(values.time)
         if span.headers and b"\r" not in head and not grammar.lenient:
             self._layouts.saw(span.command, span.headers)
@@ -293,7 +283,7 @@ class FrameScanner(FrameReader):
         builder.extend(data, start, run.ends[:count])
         builder.acks += [b""] * count if layout.ack_at is None else run.acks[:count]
         builder.ids += [None] * count if layout.id_at is None else run.ids[:count]
-        if self._time_header is not None:
+        if self._collected.time is not None:
             builder.times += [None] * count if layout.time_at is None else run.times[:count]
         self._buffer.start = run.ends[count - 1]
         self._layouts.used(rank)

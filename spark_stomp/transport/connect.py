@@ -38,7 +38,6 @@ def open_connection(
     options: ConnectionOptions,
     *,
     scan: bool = False,
-    id_header: str | None = None,
     receipt_prefix: str | None = None,
 ) -> Connection:
     """A connected session with the first endpoint of ``url`` that accepts us.
@@ -59,7 +58,6 @@ def open_connection(
         heartbeat=options.heartbeat,
         connect_headers=options.connect_headers + options.secret_connect_headers + client_id,
         scan=scan,
-        id_header=id_header,
         receipt_prefix=receipt_prefix,
         # Who scans wants messages. What else a broker sends is short.
         limits=options.limits if scan else options.limits.without_messages(),

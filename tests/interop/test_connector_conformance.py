@@ -124,7 +124,8 @@ class TestReading:
 def cut_off_with_unacked(broker: Broker, queue: str, dialect: Dialect, count: int) -> list[bytes]:
     """Take ``count`` messages on a connection that ends without a word; returns their stable ids."""
     options = parse_source_options(broker.options(destination=queue)).connection
-    with open_connection(options, scan=True, id_header="message-id") as connection:
+    with open_connection(options, scan=True) as connection:
+        connection.session.collect(id_header="message-id")
         headers = dialect.subscribe_headers(queue, count)
         receipt = connection.session.new_receipt()
         connection.session.collect(id_header="message-id", time_header=dialect.id_time_header)

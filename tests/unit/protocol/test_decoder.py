@@ -406,54 +406,9 @@ class TestLimits:
         assert "SEND has more than 0 headers" in message(version, b"SEND\na:b\n\n", Limits(max_headers=0))
 
 
-class TestSettings:
-    def test_hold_from_the_next_frame_on(self) -> None:
-        """What follows CONNECTED in the same read is decoded in the version that CONNECTED brings."""
-        decoder = FrameDecoder("1.2")
-        decoder.receive_data(b"CONNECTED\nversion:1.1\n\n\0\nMESSAGE\na:b\r\n\n\0")
-        assert decoder.next_event() == Frame("CONNECTED", (("version", "1.1"),))
-        decoder.version = "1.1"
-        assert decoder.version == "1.1"
-        assert decoder.next_event() is HEARTBEAT
-        assert decoder.next_event() == Frame("MESSAGE", (("a", "b\r"),))
-
-    def test_not_for_a_frame_that_was_begun(self) -> None:
-        decoder = FrameDecoder("1.0")
-        decoder.receive_data(b"MESSAGE\na:\\x\n")
-        assert decoder.next_event() is NEED_DATA
-        decoder.version = "1.2"
-        decoder.limits = Limits(max_headers=0)
-        decoder.receive_data(b"b:2\n\n\0MESSAGE\na:b\n\n\0")
-        assert decoder.next_event() == Frame("MESSAGE", (("a", "\\x"), ("b", "2")))
-        with pytest.raises(TooManyHeaders):
-            decoder.next_event()
-
-    def test_not_even_where_the_rest_comes_in_one_large_piece(self) -> None:
-        decoder = FrameDecoder("1.0")
-        decoder.receive_data(b"MESSAGE\na:\\x\nb:")
-        assert decoder.next_event() is NEED_DATA
-        decoder.version = "1.2"
-        decoder.receive_data(b"2\n\n\0" + b"\n" * 100)
-        assert decoder.next_event() == Frame("MESSAGE", (("a", "\\x"), ("b", "2")))
-
-    def test_limits(self) -> None:
-        decoder = FrameDecoder("1.2", Limits(max_body=1))
-        decoder.receive_data(b"SEND\n\na\0SEND\n\nab\0SEND\n\nab\0")
-        decoder.next_event()
-        decoder.limits = Limits(max_body=2)
-        assert decoder.limits == Limits(max_body=2)
-        assert decoder.next_event() == Frame("SEND", (), b"ab")
-        decoder.limits = Limits(max_body=1)
-        with pytest.raises(BodyTooLarge):
-            decoder.next_event()
-
-    def test_unknown_versions_are_refused(self) -> None:
-        with pytest.raises(LocalProtocolError):
-            FrameDecoder("1.3")
-        decoder = FrameDecoder("1.2")
-        with pytest.raises(LocalProtocolError):
-            decoder.version = "1.3"
-        assert decoder.version == "1.2"
+def test_unknown_versions_are_refused() -> None:
+    with pytest.raises(LocalProtocolError):
+        FrameDecoder("1.3")
 
 
 class TestTakeBuffer:

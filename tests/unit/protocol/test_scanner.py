@@ -270,16 +270,6 @@ class TestSettings:
         block = scanner.next_event()
         assert isinstance(block, MessageBlock) and block.acks == [b"m1", b"2"]
 
-    def test_a_new_version_holds_from_the_next_frame_on(self) -> None:
-        scanner = FrameScanner("1.1")
-        scanner.receive_data(message(1) * 9)
-        block = scanner.next_event()
-        assert isinstance(block, MessageBlock) and block.acks == [b"m1"] * 9
-        scanner.version = "1.2"
-        scanner.receive_data(message(1) * 9)
-        block = scanner.next_event()
-        assert isinstance(block, MessageBlock) and block.acks == [b"a1"] * 9
-
     def test_a_new_stable_id_holds_from_the_next_block_on(self) -> None:
         scanner = FrameScanner("1.2", id_header="id")
         for name, expected in (("id", b"s1"), ("message-id", b"m1"), (None, None)):
@@ -307,15 +297,6 @@ class TestSettings:
         scanner.receive_data(b"".join(b"MESSAGE\n%b\n\0" % (head % (n, n)) for n in range(50)))
         block = scanner.next_event()
         assert isinstance(block, MessageBlock) and block.acks == [b"%d" % number for number in range(50)]
-
-    def test_new_limits_hold_for_layouts_that_came_before(self) -> None:
-        scanner = FrameScanner("1.2")
-        scanner.receive_data(message(1) * 9)
-        scanner.next_event()
-        scanner.limits = Limits(max_headers=3)
-        scanner.receive_data(message(1))
-        with pytest.raises(ProtocolError, match="more than 3 headers"):
-            scanner.next_event()
 
 
 class TestSubscriptions:
