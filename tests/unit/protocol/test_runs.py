@@ -42,49 +42,41 @@ def ends_of(frames: list[bytes], start: int = 0) -> list[int]:
     return [start + len(b"".join(frames[: count + 1])) for count in range(len(frames))]
 
 
+FOUR = [frame(n) for n in range(4)]
+AFTER_FOUR = [
+    *[b"", b"\n", frame(4)[:-1], frame(4)[:20], b"RECEIPT\nreceipt-id:1\n\n\0", b"x"],
+    *[
+        frame(5, length=length) + frame(6)
+        for length in (b"3", b"5", b"0", b"9" * 18, b"", b"x", b"-4", b"4 ", b"9" * 19)
+    ],
+]
+
+
 @pytest.mark.parametrize("find", [swept, walked])
 class TestBothWays:
-    def test_find_ends_handles_and_ids(self, find: Any, layout: RunLayout) -> None:
-        frames = [frame(n, b"x" * n) for n in range(30)]
-        run = find(layout, b"".join(frames))
-        assert run.ends == ends_of(frames)
-        assert list(run.heads) == [octets[: octets.index(b"\n\n") + 2] for octets in frames]
-        assert list(run.acks) == [b"a%d" % n for n in range(30)]
-        assert list(run.ids) == [b"s%d" % n for n in range(30)]
-        assert list(run.times) == [b"%d" % n for n in range(30)]
-
-    def test_start_where_they_are_told(self, find: Any, layout: RunLayout) -> None:
-        frames = [frame(n) for n in range(3)]
-        assert find(layout, b"\0\0" + b"".join(frames), 2).ends == ends_of(frames, 2)
-
-    def test_count_eols_in_front_to_the_head(self, find: Any, layout: RunLayout) -> None:
-        frames = [b"\n" * n + frame(n) for n in range(3)]
-        run = find(layout, b"".join(frames))
-        assert run.ends == ends_of(frames)
-        assert [len(head) for head in run.heads] == [len(octets) - 5 for octets in frames]
-
     @pytest.mark.parametrize(
-        "rest", [b"", b"\n", frame(4)[:-1], frame(4)[:20], b"RECEIPT\nreceipt-id:1\n\n\0", b"x"]
+        "frames",
+        [
+            [],
+            [frame(n, b"x" * n) for n in range(30)],
+            [b"\n" * n + frame(n) for n in range(3)],
+            [frame(n, length=b"004") for n in range(4)],
+        ],
     )
+    def test_find_ends_heads_and_what_is_collected(
+        self, find: Any, layout: RunLayout, frames: list[bytes]
+    ) -> None:
+        run = find(layout, b"\0\0" + b"".join(frames), 2)
+        assert run.ends == ends_of(frames, 2)
+        assert [len(head) for head in run.heads] == [octets.rindex(b"\n\n") + 2 for octets in frames]
+        columns = [[b"%b%d" % (name, n) for n in range(len(frames))] for name in (b"a", b"s", b"")]
+        assert [list(run.acks), list(run.ids), list(run.times)] == columns
+
+    @pytest.mark.parametrize("rest", AFTER_FOUR)
     def test_end_at_what_is_no_such_frame(self, find: Any, layout: RunLayout, rest: bytes) -> None:
-        frames = [frame(n) for n in range(4)]
-        run = find(layout, b"".join(frames) + rest)
-        assert run.ends == ends_of(frames)
+        run = find(layout, b"".join(FOUR) + rest)
+        assert run.ends == ends_of(FOUR)
         assert len(run.heads) == len(run.acks) == len(run.ids) == 4
-
-    @pytest.mark.parametrize("length", [b"3", b"5", b"0", b"9" * 18, b"", b"x", b"-4", b"4 ", b"9" * 19])
-    def test_end_at_a_body_of_another_length(self, find: Any, layout: RunLayout, length: bytes) -> None:
-        frames = [frame(n) for n in range(4)]
-        run = find(layout, b"".join(frames) + frame(5, length=length) + frame(6))
-        assert run.ends == ends_of(frames)
-        assert len(run.heads) == len(run.acks) == len(run.ids) == 4
-
-    def test_read_lengths_with_leading_zeros(self, find: Any, layout: RunLayout) -> None:
-        frames = [frame(n, length=b"004") for n in range(4)]
-        assert find(layout, b"".join(frames)).ends == ends_of(frames)
-
-    def test_find_nothing_in_nothing(self, find: Any, layout: RunLayout) -> None:
-        assert [list(column) for column in find(layout, b"")] == [[]] * 5
 
     def test_frames_without_length_end_at_the_first_nul(self, find: Any) -> None:
         layout = compile_run(Layout("MESSAGE", ("message-id",)), RawNames((b"ack", b"message-id")))
@@ -93,17 +85,11 @@ class TestBothWays:
         assert run.ends == ends_of(frames)
         assert (list(run.acks), list(run.ids)) == ([b"%d" % n for n in range(5)], [])
 
-    def test_without_a_handle(self, find: Any) -> None:
-        layout = compile_run(Layout("MESSAGE", ("x", "id")), COLLECTED)
-        run = find(layout, b"MESSAGE\nx:1\nid:2\n\n\0" * 3)
-        assert (list(run.acks), list(run.ids)) == ([], [b"2"] * 3)
-
 
 class TestSweep:
     def test_leaves_bodies_with_nuls_to_a_walk(self, layout: RunLayout) -> None:
-        frames = [frame(n) for n in range(4)]
-        data = b"".join(frames) + frame(4, b"\0\0") + frame(5)
-        assert swept(layout, data).ends == ends_of(frames)
+        data = b"".join(FOUR) + frame(4, b"\0\0") + frame(5)
+        assert swept(layout, data).ends == ends_of(FOUR)
         assert len(walked(layout, data).ends) == 6
 
     def test_is_not_led_astray_by_frames_in_a_body(self, layout: RunLayout) -> None:
@@ -111,17 +97,11 @@ class TestSweep:
         assert swept(layout, data).ends == []
         assert walked(layout, data).ends == [len(data) - len(frame(4)), len(data)]
 
-    def test_ends_at_two_nuls(self, layout: RunLayout) -> None:
-        frames = [frame(n) for n in range(4)]
-        assert swept(layout, b"".join(frames) + b"\0").ends == ends_of(frames)
-        assert swept(layout, b"".join(frames) + b"\0" + frame(5)).ends == ends_of(frames)
-
     def test_stops_where_it_is_told(self, layout: RunLayout) -> None:
-        frames = [frame(n) for n in range(4)]
-        ends = ends_of(frames)
+        ends = ends_of(FOUR)
         for count, end in enumerate(ends):
-            assert swept(layout, b"".join(frames), 0, end).ends == ends[: count + 1]
-            assert swept(layout, b"".join(frames), 0, end - 1).ends == ends[:count]
+            assert swept(layout, b"".join(FOUR), 0, end).ends == ends[: count + 1]
+            assert swept(layout, b"".join(FOUR), 0, end - 1).ends == ends[:count]
 
 
 class TestWalk:
