@@ -1,8 +1,8 @@
 """An in-memory STOMP broker for development and tests. It is not for production: nothing survives its end.
 
-``server``    DevBroker: sockets and the thread      ``link``      one client's socket
-``peer``      one client: its session, its faults    ``core``      queues, topics, transactions; no sockets
-``queues``    prefetch, round robin, redelivery      ``messages``  one message, kept and encoded
+``server``    DevBroker: sockets and the thread          ``link``  one client's socket
+``peer``      one client: its session, its faults        ``core``  queues, topics, transactions; no sockets
+``queues``    messages, prefetch, round robin, redelivery
 ``pytest_plugin``  the fixture ``stomp_devbroker``
 """
 

@@ -10,8 +10,15 @@ import time
 import uuid
 from collections.abc import Callable
 
-from spark_stomp.devbroker.messages import Headers, Message, passed_on
-from spark_stomp.devbroker.queues import Outlet, Queue, QueueView, Subscription
+from spark_stomp.devbroker.queues import (
+    Headers,
+    Message,
+    Outlet,
+    Queue,
+    QueueView,
+    Subscription,
+    passed_on,
+)
 from spark_stomp.errors import FrameEncodeError
 
 _TOPIC = "/topic/"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.devbroker.messages import Message, delivered, passed_on
+from spark_stomp.devbroker.queues import Message, delivered, passed_on
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import Frame, FrameDecoder
 

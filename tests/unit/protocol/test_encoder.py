@@ -2,166 +2,124 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.codec import decode
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
 from spark_stomp.protocol import VERSIONS, Frame, encode_frame
-from spark_stomp.protocol.encoder import ack_headers, encode_acks, request, send_frame
+from spark_stomp.protocol.encoder import HeaderNames, ValueRule, ack_headers, encode_acks, request, send_frame
 
-ALL = pytest.mark.parametrize("version", VERSIONS)
+ANY, ESCAPING, RAW = VERSIONS, ("1.1", "1.2"), ("1.0", "lenient")
 UNESCAPED = [("CONNECT", "1.1"), ("CONNECTED", "1.2"), ("STOMP", "1.2"), ("SEND", "1.0"), ("SEND", "lenient")]
+LONG = "content-length"
 
-
-class TestLayout:
-    @ALL
-    def test_headers_in_order_repeats_kept(self, version: str) -> None:
-        frame = Frame("SEND", (("b", "1"), ("a", "2"), ("b", "3")), b"body")
-        assert encode_frame(frame, version) == b"SEND\nb:1\na:2\nb:3\n\nbody\0"
-
-    @ALL
-    def test_no_headers_no_body(self, version: str) -> None:
-        assert encode_frame(Frame("DISCONNECT"), version) == b"DISCONNECT\n\n\0"
-
-    @ALL
-    def test_utf_8(self, version: str) -> None:
-        assert encode_frame(Frame("SEND", (("é", "€"),)), version) == b"SEND\n\xc3\xa9:\xe2\x82\xac\n\n\0"
-
-    @ALL
-    def test_nothing_is_trimmed_or_padded(self, version: str) -> None:
-        assert encode_frame(Frame("SEND", ((" a ", " b "),)), version) == b"SEND\n a : b \n\n\0"
-
-
-class TestEscapes:
-    def test_1_1_and_1_2_in_names_and_values(self) -> None:
-        frame = Frame("SEND", (("a:\\", "b\nc:\\"),))
-        expected = b"SEND\na\\c\\\\:b\\nc\\c\\\\\n\n\0"
-        assert encode_frame(frame, "1.1") == encode_frame(frame, "1.2") == expected
-
-    @pytest.mark.parametrize(
-        ("header", "line"),
-        [
+ENCODED: list[tuple[tuple[str, ...], Frame, bytes]] = [
+    # In order, repeats kept; nothing is trimmed or padded.
+    (ANY, Frame("SEND", (("b", "1"), ("a", "2"), ("b", "3")), b"body"), b"SEND\nb:1\na:2\nb:3\n\nbody\0"),
+    (ANY, Frame("DISCONNECT"), b"DISCONNECT\n\n\0"),
+    (ANY, Frame("SEND", (("é", "€"),)), b"SEND\n\xc3\xa9:\xe2\x82\xac\n\n\0"),
+    (ANY, Frame("SEND", ((" a ", " b "),)), b"SEND\n a : b \n\n\0"),
+    # Escapes, in names and values.
+    (ESCAPING, Frame("SEND", (("a:\\", "b\nc:\\"),)), b"SEND\na\\c\\\\:b\\nc\\c\\\\\n\n\0"),
+    *[
+        (ESCAPING, Frame("SEND", (("x", "y"), header, ("x", "y"))), b"SEND\nx:y\n%b\nx:y\n\n\0" % line)
+        for header, line in [
             (("a", "b\\"), b"a:b\\\\"),
             (("a", "b\n"), b"a:b\\n"),
             (("a", "b:"), b"a:b\\c"),
             (("a\\", "b"), b"a\\\\:b"),
             (("a\n", "b"), b"a\\n:b"),
             (("a:", "b"), b"a\\c:b"),
-        ],
-    )
-    @pytest.mark.parametrize("version", ["1.1", "1.2"])
-    def test_each_alone(self, version: str, header: tuple[str, str], line: bytes) -> None:
-        plain = ("x", "y")
-        octets = encode_frame(Frame("SEND", (plain, header, plain)), version)
-        assert octets == b"SEND\nx:y\n%b\nx:y\n\n\0" % line
+        ]
+    ],
+    (("1.2",), Frame("SEND", (("a", "b\r"),)), b"SEND\na:b\\r\n\n\0"),
+    *[
+        ((version,), Frame(command, (("a", "b:\\c"),)), b"%b\na:b:\\c\n\n\0" % command.encode())
+        for command, version in UNESCAPED
+    ],
+    # Bodies. A NUL brings a content-length: nobody could find the end of the frame without.
+    *[(ESCAPING, Frame(name, (), b"x"), name.encode() + b"\n\nx\0") for name in ("SEND", "MESSAGE", "ERROR")],
+    (RAW, Frame("SUBSCRIBE", (), b"x"), b"SUBSCRIBE\n\nx\0"),
+    (ANY, Frame("SEND", (("a", "b"),), b"x\0"), b"SEND\na:b\ncontent-length:2\n\nx\0\0"),
+    (ANY, Frame("SEND", ((LONG, "2"), ("a", "b")), b"x\0"), b"SEND\ncontent-length:2\na:b\n\nx\0\0"),
+    # Only the first content-length counts; in the versions case does, too.
+    (
+        ANY,
+        Frame("SEND", ((LONG, "1"), (LONG, "7")), b"x"),
+        b"SEND\ncontent-length:1\ncontent-length:7\n\nx\0",
+    ),
+    (
+        ("1.2",),
+        Frame("SEND", (("Content-Length", "7"),), b"x\0"),
+        b"SEND\nContent-Length:7\ncontent-length:2\n\nx\0\0",
+    ),
+]
 
-    def test_cr_has_one_in_1_2_only(self) -> None:
-        frame = Frame("SEND", (("a", "b\r"),))
-        assert encode_frame(frame, "1.2") == b"SEND\na:b\\r\n\n\0"
-        with pytest.raises(
-            FrameEncodeError, match=r"header 'a' of SEND holds CR, for which STOMP 1\.1 has no escape"
-        ):
-            encode_frame(frame, "1.1")
-
-    @pytest.mark.parametrize(("command", "version"), UNESCAPED)
-    def test_some_frames_have_none(self, command: str, version: str) -> None:
-        assert (
-            encode_frame(Frame(command, (("a", "b:\\c"),)), version)
-            == b"%b\na:b:\\c\n\n\0" % command.encode()
+REFUSED: list[tuple[tuple[str, ...], Frame, str]] = [
+    (
+        ("1.1",),
+        Frame("SEND", (("a", "b\r"),)),
+        r"header 'a' of SEND holds CR, for which STOMP 1\.1 has no escape",
+    ),
+    *[
+        ((version,), Frame(command, (header,)), f"of {command} holds")
+        for command, version in UNESCAPED
+        for header in [("a\n", "b"), ("a", "b\nc:d"), ("a\r", "b"), ("a", "b\r"), ("a:", "b")]
+    ],
+    *[
+        (ANY, Frame(command, headers), why)
+        for command in ("CONNECT", "SEND")
+        for headers, why in [
+            ((("a\0", "b"),), "NUL"),
+            ((("a", "\0b"),), "NUL"),
+            ((("", "b"),), "empty"),
+            ((("a", "b"), ("", "b")), "empty"),
+        ]
+    ],
+    (ANY, Frame("SEND", (("a", "\ud800"),)), "surrogate"),
+    *[(RAW, Frame(name), "has no command") for name in ("NACK", "STOMP")],
+    *[(ANY, Frame(name), "has no command") for name in ("send", "", "SEND\n")],
+    (ESCAPING, Frame("SUBSCRIBE", (), b"x"), "a SUBSCRIBE frame has no body in STOMP 1"),
+    *[
+        (
+            ANY,
+            Frame("SEND", ((LONG, value),), b"xy"),
+            "content-length of SEND is .*, but the body has 2 octets",
         )
-
-    @pytest.mark.parametrize(("command", "version"), UNESCAPED)
-    @pytest.mark.parametrize(
-        "header", [("a\n", "b"), ("a", "b\nc:d"), ("a\r", "b"), ("a", "b\r"), ("a:", "b")]
-    )
-    def test_and_refuse_what_would_need_one(
-        self, command: str, version: str, header: tuple[str, str]
-    ) -> None:
-        with pytest.raises(FrameEncodeError, match=f"of {command} holds"):
-            encode_frame(Frame(command, (header,)), version)
+        for value in ["1", "3", "", "-2", "+2", " 2", "2 ", "²", "two", "9" * 5000]
+    ],
+    (("lenient",), Frame("SEND", (("Content-Length", "7"),), b"x\0"), "content-length of SEND is '7'"),
+]
 
 
-class TestRefusals:
-    @pytest.mark.parametrize("header", [("a\0", "b"), ("a", "\0b")])
-    @pytest.mark.parametrize("command", ["CONNECT", "SEND"])
-    @ALL
-    def test_nul_in_a_header(self, version: str, command: str, header: tuple[str, str]) -> None:
-        with pytest.raises(FrameEncodeError, match="NUL"):
-            encode_frame(Frame(command, (header,)), version)
-
-    @pytest.mark.parametrize("command", ["CONNECT", "SEND"])
-    @ALL
-    def test_an_empty_name(self, version: str, command: str) -> None:
-        with pytest.raises(FrameEncodeError, match="empty"):
-            encode_frame(Frame(command, (("", "b"),)), version)
-        with pytest.raises(FrameEncodeError, match="empty"):
-            encode_frame(Frame(command, (("a", "b"), ("", "b"))), version)
-
-    @ALL
-    def test_a_lone_surrogate(self, version: str) -> None:
-        with pytest.raises(FrameEncodeError, match="surrogate"):
-            encode_frame(Frame("SEND", (("a", "\ud800"),)), version)
-
-    @pytest.mark.parametrize(("version", "commands"), [("1.0", "NACK STOMP"), ("lenient", "NACK STOMP send")])
-    def test_a_command_that_the_version_lacks(self, version: str, commands: str) -> None:
-        for command in (*commands.split(), "send", "", "SEND\n"):
-            with pytest.raises(FrameEncodeError, match=f"STOMP {version} has no command"):
-                encode_frame(Frame(command), version)
-
-    def test_an_unknown_version(self) -> None:
-        with pytest.raises(LocalProtocolError, match="unknown STOMP version"):
-            encode_frame(Frame("SEND"), "2.0")
-
-    def test_the_value_is_never_shown(self) -> None:
-        with pytest.raises(FrameEncodeError) as caught:
-            encode_frame(Frame("CONNECT", (("passcode", "sec\nret"),)), "1.2")
-        assert "sec" not in str(caught.value)
-        assert "'passcode'" in str(caught.value)
+def each(table: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The rows of a table for each version that they name."""
+    return [(version, *row) for versions, *row in table for version in versions]
 
 
-class TestBody:
-    @pytest.mark.parametrize("version", ["1.1", "1.2"])
-    def test_only_three_frames_may_have_one(self, version: str) -> None:
-        for command in ("SEND", "MESSAGE", "ERROR"):
-            assert encode_frame(Frame(command, (), b"x"), version).endswith(b"\n\nx\0")
-        with pytest.raises(FrameEncodeError, match=f"a SUBSCRIBE frame has no body in STOMP {version}"):
-            encode_frame(Frame("SUBSCRIBE", (), b"x"), version)
+@pytest.mark.parametrize(("version", "frame", "octets"), each(ENCODED))
+def test_what_goes_out(version: str, frame: Frame, octets: bytes) -> None:
+    assert encode_frame(frame, version) == octets
 
-    @pytest.mark.parametrize("version", ["1.0", "lenient"])
-    def test_any_frame_may_where_no_rule_says_otherwise(self, version: str) -> None:
-        assert encode_frame(Frame("SUBSCRIBE", (), b"x"), version) == b"SUBSCRIBE\n\nx\0"
 
-    @ALL
-    def test_a_nul_brings_a_content_length(self, version: str) -> None:
-        """STOMP 1.2, "Body"; nobody could find the end of the frame without."""
-        assert (
-            encode_frame(Frame("SEND", (("a", "b"),), b"x\0"), version)
-            == b"SEND\na:b\ncontent-length:2\n\nx\0\0"
-        )
+@pytest.mark.parametrize(("version", "frame", "why"), each(REFUSED))
+def test_what_is_refused(version: str, frame: Frame, why: str) -> None:
+    with pytest.raises(FrameEncodeError, match=why):
+        encode_frame(frame, version)
 
-    @ALL
-    def test_a_content_length_given_is_kept_where_it_stands(self, version: str) -> None:
-        frame = Frame("SEND", (("content-length", "2"), ("a", "b")), b"x\0")
-        assert encode_frame(frame, version) == b"SEND\ncontent-length:2\na:b\n\nx\0\0"
 
-    @pytest.mark.parametrize("value", ["1", "3", "", "-2", "+2", " 2", "2 ", "²", "two", "9" * 5000])
-    @ALL
-    def test_a_content_length_that_is_not_the_bodys(self, version: str, value: str) -> None:
-        with pytest.raises(
-            FrameEncodeError, match=r"content-length of SEND is .*, but the body has 2 octets"
-        ):
-            encode_frame(Frame("SEND", (("content-length", value),), b"xy"), version)
+def test_an_unknown_version() -> None:
+    with pytest.raises(LocalProtocolError, match="unknown STOMP version"):
+        encode_frame(Frame("SEND"), "2.0")
 
-    @ALL
-    def test_only_the_first_content_length_counts(self, version: str) -> None:
-        frame = Frame("SEND", (("content-length", "1"), ("content-length", "7")), b"x")
-        assert encode_frame(frame, version) == b"SEND\ncontent-length:1\ncontent-length:7\n\nx\0"
 
-    def test_case_counts_in_the_versions_but_not_in_the_lenient_dialect(self) -> None:
-        frame = Frame("SEND", (("Content-Length", "7"),), b"x\0")
-        assert encode_frame(frame, "1.2") == b"SEND\nContent-Length:7\ncontent-length:2\n\nx\0\0"
-        with pytest.raises(FrameEncodeError, match="content-length of SEND is '7'"):
-            encode_frame(frame, "lenient")
+def test_a_refusal_never_shows_the_value() -> None:
+    with pytest.raises(FrameEncodeError) as caught:
+        encode_frame(Frame("CONNECT", (("passcode", "sec\nret"),)), "1.2")
+    assert "sec" not in str(caught.value)
+    assert "'passcode'" in str(caught.value)
 
 
 class TestRequest:
@@ -191,11 +149,8 @@ class TestSend:
         )
         assert frame.body == b"abc"
 
-    def test_leaves_the_length_out_when_asked_to(self) -> None:
-        assert send_frame("/q", b"abc", content_length=False).headers == (("destination", "/q"),)
-
     def test_needs_a_destination(self) -> None:
-        with pytest.raises(LocalProtocolError, match="destination"):
+        with pytest.raises(LocalProtocolError, match="SEND needs a destination"):
             send_frame("", b"")
 
     @pytest.mark.parametrize("name", ["destination", "receipt", "transaction", "content-length"])
@@ -255,3 +210,30 @@ class TestBulkAcks:
         for handles in ([bad], [b"ok", bad], [bad, b"ok"]):
             with pytest.raises(LocalProtocolError, match="line feed or a NUL"):
                 encode_acks("s", handles, version)
+
+
+NAMES = HeaderNames(frozenset({"exclusive"}), ("x-max-",), frozenset({"x-max-mine"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("exclusive", True), ("Exclusive", False), ("x-max-length", True), ("x-max-", True), ("x-max", False),
+     ("x-max-mine", False), ("X-Max-length", False), ("", False), (1, False)],
+)  # fmt: skip
+def test_names(name: object, found: bool) -> None:
+    assert (name in NAMES) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("Exclusive", True), ("X-MAX-length", True), ("x-max-mine", False), ("ex", False)]
+)
+def test_names_in_any_case(name: str, found: bool) -> None:
+    names = HeaderNames(NAMES.names, NAMES.prefixes, NAMES.but, any_case=True)
+    assert (name in names) is found
+
+
+def test_values() -> None:
+    digits = ValueRule("a", "[0-9]+", "be a number")
+    assert [digits.allows(value) for value in (b"12", b"", b"1\n", b"x")] == [True, False, False, False]
+    others = digits._replace(allowed=False)
+    assert [others.allows(value) for value in (b"12", b"", b"1\n", b"x")] == [False, True, True, True]
