@@ -47,21 +47,11 @@ WALKS: Final = 16
 """So many runs are walked after a sweep found nothing and a walk found frames."""
 
 
-class Layout(NamedTuple):
-    """A command and its header names in order."""
-
-    command: str
-    names: tuple[str, ...]
-
-    def position(self, name: str) -> int | None:
-        """The index of the first header called ``name``, the one that counts; None if there is none."""
-        return self.names.index(name) if name in self.names else None
-
-
 class RunLayout(NamedTuple):
     """How to find the frames of a layout; ``*_at`` are group numbers, None if it has no such header."""
 
-    layout: Layout
+    names: tuple[str, ...]
+    """Of the headers, in order."""
     head: re.Pattern[bytes]
     """EOLs and a head, with the groups that ``*_at`` number."""
     boundary: re.Pattern[bytes]
@@ -80,10 +70,10 @@ class LayoutCache:
     unknown layout before it.
     """
 
-    def __init__(self, compile_layout: Callable[[Layout], RunLayout]) -> None:
+    def __init__(self, compile_layout: Callable[[tuple[str, ...]], RunLayout]) -> None:
         self.known: list[RunLayout] = []
         self._compile = compile_layout
-        self._candidates: set[Layout] = set()
+        self._candidates: set[tuple[str, ...]] = set()
         self._credit = 0
 
     def used(self, rank: int) -> None:
@@ -96,27 +86,27 @@ class LayoutCache:
         self.known.clear()
         self._candidates.clear()
 
-    def saw(self, command: str, headers: HeaderPairs) -> None:
-        """The exact reader accepted a frame with these headers."""
-        layout = Layout(command, tuple([name for name, _ in headers]))
-        if len(headers) > MAX_NAMES or any(known.layout == layout for known in self.known):
+    def saw(self, headers: HeaderPairs) -> None:
+        """The exact reader accepted a MESSAGE with these headers."""
+        names = tuple([name for name, _ in headers])
+        if len(names) > MAX_NAMES or any(known.names == names for known in self.known):
             return
         self._credit += 1
-        if layout not in self._candidates:
+        if names not in self._candidates:
             if len(self._candidates) >= MAX_CANDIDATES:
                 self._candidates.clear()
-            self._candidates.add(layout)
-        elif all(map(_PLAIN_NAME.fullmatch, layout.names)):
-            self._enter(layout)
+            self._candidates.add(names)
+        elif all(map(_PLAIN_NAME.fullmatch, names)):
+            self._enter(names)
 
-    def _enter(self, layout: Layout) -> None:
+    def _enter(self, names: tuple[str, ...]) -> None:
         if len(self.known) >= MAX_KNOWN:
             if self._credit < COMPILE_EVERY:
                 return
             self.known.pop()
         self._credit = 0
-        self._candidates.discard(layout)
-        self.known.insert(0, self._compile(layout))
+        self._candidates.discard(names)
+        self.known.insert(0, self._compile(names))
 
 
 class Run(NamedTuple):
@@ -132,14 +122,18 @@ class Run(NamedTuple):
     times: Sequence[bytes] = ()
 
 
-def compile_run(layout: Layout, collected: RawNames, subscriptions: Sequence[str] = ()) -> RunLayout:
-    """Compile ``layout``, whose names are plain: the same on the wire.
+def compile_run(names: tuple[str, ...], collected: RawNames, subscriptions: Sequence[str] = ()) -> RunLayout:
+    """Compile the layout of MESSAGE frames with these names, which are plain: the same on the wire.
 
     The first content-length must be a number that ``int`` can take, and the first subscription one of
     ``subscriptions``, raw as on the wire, if there are any. Other values may be anything without LF, so a
     match must still be checked for NUL, CR, escapes and character set.
     """
-    position = layout.position
+
+    def position(name: str) -> int | None:
+        """Of the first header called ``name``, the one that counts."""
+        return names.index(name) if name in names else None
+
     ack_at = next((at for name in collected.acks if (at := position(name.decode())) is not None), None)
     id_at, time_at = (None if name is None else position(name.decode()) for name in collected[1:])
     wanted = (position(LENGTH), ack_at, id_at, time_at)
@@ -147,8 +141,8 @@ def compile_run(layout: Layout, collected: RawNames, subscriptions: Sequence[str
     values = {position(LENGTH): "[0-9]{1,18}"}
     if subscriptions:
         values[position(SUBSCRIPTION)] = f"(?:{'|'.join(map(re.escape, subscriptions))})"
-    lines = [rf"\n{ANY_NUMBER}" + f"{layout.command}\n"]
-    for at, name in enumerate(layout.names):
+    lines = [rf"\n{ANY_NUMBER}MESSAGE\n"]
+    for at, name in enumerate(names):
         value = values.get(at, f".{ANY_NUMBER}")
         lines.append(f"{re.escape(name)}:" + (f"({value})\n" if at in captured else f"{value}\n"))
     head = "".join([*lines, "\n"]).encode()
@@ -157,7 +151,7 @@ def compile_run(layout: Layout, collected: RawNames, subscriptions: Sequence[str
     boundary = rb"\0(?:(%b)|(?s:.*))" % head
     group = {at: number for number, at in enumerate(captured, start=1)}
     numbers = (None if at is None else group[at] for at in wanted)
-    return RunLayout(layout, re.compile(head), re.compile(boundary), *numbers)
+    return RunLayout(names, re.compile(head), re.compile(boundary), *numbers)
 
 
 class RunFinder:

@@ -16,7 +16,6 @@ from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs
 from spark_stomp.protocol.grammar import escape
 from spark_stomp.protocol.layouts import (
     SUBSCRIPTION,
-    Layout,
     LayoutCache,
     RunFinder,
     RunLayout,
@@ -213,7 +212,7 @@ class FrameScanner(FrameReader):
         if self._collected.time is not None:
             builder.times.append(values.time)
         if span.headers and b"\r" not in head and not grammar.lenient:
-            self._layouts.saw(span.command, span.headers)
+            self._layouts.saw(span.headers)
 
     # -- malformed messages
 
@@ -320,6 +319,6 @@ class FrameScanner(FrameReader):
             _, *after = head.replace(b"\\\\", b"").split(b"\\")
         return {octets[:1] for octets in after} <= self._escaped
 
-    def _compile(self, layout: Layout) -> RunLayout:
+    def _compile(self, names: tuple[str, ...]) -> RunLayout:
         subscriptions = [escape(name, self.version) for name in self._subscriptions]
-        return compile_run(layout, self._collected, subscriptions)
+        return compile_run(names, self._collected, subscriptions)

@@ -11,16 +11,16 @@ from spark_stomp.protocol.raw import RawNames
 
 class Cache(LayoutCache):
     def __init__(self) -> None:
-        super().__init__(lambda layout: compile_run(layout, RawNames(())))
+        super().__init__(lambda names: compile_run(names, RawNames(())))
 
     @property
     def names(self) -> list[str]:
-        return [",".join(known.layout.names) for known in self.known]
+        return [",".join(known.names) for known in self.known]
 
 
 def teach(cache: Cache, *names: str, times: int = 2) -> None:
     for _ in range(times):
-        cache.saw("MESSAGE", tuple((name, "v") for name in names))
+        cache.saw(tuple((name, "v") for name in names))
 
 
 class TestLayoutCache:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock, layouts
-from spark_stomp.protocol.layouts import Layout, Numbers, Run, RunLayout, compile_run, sweep, walk
+from spark_stomp.protocol.layouts import Numbers, Run, RunLayout, compile_run, sweep, walk
 from spark_stomp.protocol.raw import RawNames
 
 NAMES = ("message-id", "ack", "id", "timestamp", "content-length")
@@ -25,7 +25,7 @@ def frame(number: int, body: bytes = b"body", length: bytes | None = None) -> by
 
 @pytest.fixture
 def layout() -> RunLayout:
-    return compile_run(Layout("MESSAGE", NAMES), COLLECTED)
+    return compile_run(NAMES, COLLECTED)
 
 
 def swept(layout: RunLayout, data: bytes, start: int = 0, stop: int = ANY) -> Run:
@@ -79,7 +79,7 @@ class TestBothWays:
         assert len(run.heads) == len(run.acks) == len(run.ids) == 4
 
     def test_frames_without_length_end_at_the_first_nul(self, find: Any) -> None:
-        layout = compile_run(Layout("MESSAGE", ("message-id",)), RawNames((b"ack", b"message-id")))
+        layout = compile_run(("message-id",), RawNames((b"ack", b"message-id")))
         frames = [b"MESSAGE\nmessage-id:%d\n\n%b\0" % (n, b"b" * n) for n in range(5)]
         run = find(layout, b"".join(frames))
         assert run.ends == ends_of(frames)
