@@ -137,9 +137,10 @@ class SliceFrames:
         entries = Entries.of(cells["headers"]) if "headers" in cells else None
         if entries is None or not len(entries.names):
             return [], np.zeros(rows, np.int64)
-        names, codes = _distinct(entries, rows)
+        coded = entries.names.dictionary_encode()
+        codes = coded.indices.to_numpy()
         keep = np.ones(len(codes), bool)
-        for code, name in enumerate(map(self._name, names.to_pylist())):
+        for code, name in enumerate(map(self._name, coded.dictionary.to_pylist())):
             if name is None:
                 keep &= codes != code
             elif name in self._rules.fields:
@@ -235,20 +236,6 @@ def _utf8(octets: pa.Array) -> bytes:
         except pa.ArrowInvalid:
             raise _NotPlain from None
     return text
-
-
-def _distinct(entries: Entries, rows: int) -> tuple[pa.Array, Ints]:
-    """The names, and for each entry which one it has."""
-    each, rest = divmod(len(entries.names), rows)
-    text, offsets = text_of(entries.names)
-    if not rest and np.array_equal(offsets[each:], offsets[:-each] + offsets[each]):
-        # Each entry is as long as the one above it: then rows of text are compared as they lie in memory.
-        width = int(offsets[each])
-        if (text.reshape(rows, width) == text[:width]).all():
-            _require(len(entries.names.slice(0, each).unique()) == each)
-            return entries.names.slice(0, each), np.tile(np.arange(each), rows)
-    coded = entries.names.dictionary_encode()
-    return coded.dictionary, coded.indices.to_numpy()
 
 
 def _decimal(numbers: Ints) -> pa.Array:

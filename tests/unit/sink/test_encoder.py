@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -280,10 +279,7 @@ class TestRowsThatCannotBeSent:
         self, bad: dict[str, Any], error: type[SinkRowError], text: str
     ) -> None:
         batch = batch_of(with_bad(bad))
-        limits = Limits(max_header_line=30, max_headers=9, max_body=50, max_frame=150)
-        encoder = encoder_for(
-            batch, most_messages=3, **RULES | {"limits": limits, "columns": RULES["columns"]}
-        )
+        encoder = encoder_for(batch, most_messages=3, **RULES)
         with pytest.raises(error, match=f"row 2 of its partition .*cannot be sent: .*{text}") as raised:
             next(encoder.slices(batch))
         assert type(raised.value) is error
@@ -438,12 +434,6 @@ class TestDeadLetters:
         assert bad.get("id") == good.get("id") is not None
         assert (bad.get("persistent"), bad.get("priority")) == (None, None)
 
-    @pytest.mark.parametrize(("bad", "error", "_"), [row for row in BAD_ROWS if row[1] is not RowTooLarge])
-    def test_every_reason_but_size(self, bad: dict[str, Any], error: type[SinkRowError], _: str) -> None:
-        (one,) = slices(with_bad(bad), **self.RULES)
-        assert (len(one), one.dead_lettered, one.dropped) == (4, 1, 0)
-        assert error.code.encode() in bytes(one.frames(2, 3))
-
     def test_are_kept_whatever_is_said_of_the_message(self) -> None:
         """By the row, and by the options: how long it lives, and what the broker is to do."""
         said = ("priority", "expires", "expiration", "persistent", "command", "dead-letter-from", "a")
@@ -470,12 +460,6 @@ class TestDeadLetters:
         limits = Limits(max_body=3)
         with pytest.raises(RowTooLarge, match=r"row 1 .* and not to deadLetterDestination: .* too large"):
             slices({"body": [b"1", b"1234"]}, on_error="deadletter", dead_letter="/d", limits=limits)
-
-
-def test_ends_are_those_of_the_frames() -> None:
-    (one,) = slices({"body": [b"1", b"\0\0", b""]})
-    assert np.array_equal(np.diff(one.ends, prepend=0), [len(bytes(one.frames(n, n + 1))) for n in range(3)])
-    assert one.ends[-1] == len(one.data)
 
 
 def test_maps_without_entries_as_spark_4_0_sends_them() -> None:

@@ -100,29 +100,6 @@ def test_memory_is_bounded_if_the_broker_reads_nothing(devbroker: DevBroker) -> 
     assert 7 << 20 < peak < 14 << 20
 
 
-def error_after(sent: bytes, answer: bytes) -> DestinationRefused | BrokerError:
-    """What a server's answer to the first bytes of a SEND comes to, given again on the next connection."""
-    served = []
-
-    def serve(connection: socket.socket) -> None:
-        connection.recv(4096)
-        connection.sendall(CONNECTED)
-        connection.recv(4096)
-        connection.sendall(answer)
-        served.append(True)
-        connection.recv(4096)
-
-    with (
-        tcp_server(serve) as port,
-        Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender,
-        pytest.raises(BrokerError) as error,
-    ):
-        sender.send(encoded([sent]))
-        sender.finish()
-    error.value.args += (len(served),)
-    return error.value
-
-
 class TestRefusals:
     @pytest.mark.rule("S.5")
     def test_one_that_names_its_message_names_the_destination_and_is_final(self) -> None:
@@ -137,18 +114,23 @@ class TestRefusals:
     @pytest.mark.rule("S.5")
     def test_one_that_names_no_message_is_believed_the_second_time(self) -> None:
         """RabbitMQ's never name one. It might have been the broker's end."""
-        error = error_after(
-            b"x", b"ERROR\nmessage:Unknown destination\n\n'/nonsense/x' is not a valid destination\0"
-        )
-        assert type(error) is BrokerError
-        assert "/nonsense/x" in str(error)
-        assert f"SEND to {QUEUE}" not in str(error)
-        assert error.args[-1] == 2
+        served = []
 
-    @pytest.mark.parametrize("receipt", ["²" * 12, "s" + "²" * 12, "s" + "٣" * 12])
-    def test_one_whose_receipt_only_looks_like_a_number_names_no_message(self, receipt: str) -> None:
-        error = error_after(b"x", f"ERROR\nreceipt-id:{receipt}\nmessage:no\n\n\0".encode())
-        assert type(error) is BrokerError
+        def serve(connection: socket.socket) -> None:
+            connection.recv(4096)
+            connection.sendall(CONNECTED)
+            connection.recv(4096)
+            connection.sendall(b"ERROR\nmessage:Unknown destination\n\n'/nonsense/x' is not valid\0")
+            served.append(True)
+            connection.recv(4096)
+
+        with tcp_server(serve) as port, Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender:
+            with pytest.raises(BrokerError, match="/nonsense/x") as error:
+                sender.send(encoded([b"x"]))
+                sender.finish()
+        assert type(error.value) is BrokerError
+        assert f"SEND to {QUEUE}" not in str(error.value)
+        assert len(served) == 2
 
     @pytest.mark.rule("S.6")
     def test_one_in_the_middle_leaves_the_counts_right(self) -> None:
@@ -287,14 +269,6 @@ class TestABrokenConnection:
             sender.finish()
         assert time.monotonic() - begun < 20
 
-    def test_between_two_calls_is_replaced_by_the_next_one(self, devbroker: DevBroker) -> None:
-        with Sender(sink_options(devbroker.url)) as sender:
-            sender.send(encoded([b"0"]))
-            devbroker.drop_connections()
-            wait_until(lambda: pumps() == [], what="the end of the pump")
-            sender.send(encoded([b"1"], first=1))
-            assert sender.finish().confirmed == 2
-
     def test_first_one_that_cannot_be_had(self) -> None:
         url = f"stomp://127.0.0.1:{unused_port()}"
         with Sender(sink_options(url)) as sender, pytest.raises(ConnectFailed):
@@ -408,13 +382,6 @@ def pumps() -> list[str]:
 
 
 class TestWhileSparkComputes:
-    def test_a_few_messages_are_sent_and_confirmed(self, devbroker: DevBroker) -> None:
-        with Sender(sink_options(devbroker.url)) as sender:
-            send(sender, 3)
-            wait_until(lambda: devbroker.queue(QUEUE).enqueued == 3, what="the messages")
-            wait_until(lambda: sender.figures.confirmed == 3, what="the receipts")
-            assert sender.finish().confirmed == 3
-
     def test_heartbeats_go_both_ways(self) -> None:
         with (
             DevBroker(heartbeat=(1000, 1000)) as broker,

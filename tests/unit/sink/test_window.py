@@ -54,6 +54,7 @@ def test_receipts_have_one_length_and_their_number(number: int) -> None:
         "s1000000000000",
         "s10000000000x",
         "s" + 12 * "²",
+        "s" + 12 * "٣",
     ],
 )
 def test_any_other_receipt_has_none(receipt: str) -> None:
