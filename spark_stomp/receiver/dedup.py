@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from spark_stomp.framebatch import FrameBatch, Ids, MessageKey
@@ -113,7 +113,8 @@ class DedupIndex:
         held.update(zip(ids, range(packed, packed + len(ids)), strict=True))  # type: ignore[arg-type]
         if len(held) - before == len(ids) and None not in held and b"" not in held:
             return True
-        deque(map(held.pop, ids, repeat(None)), maxlen=0)  # type: ignore[arg-type]
+        for name in ids:
+            held.pop(name, None)  # type: ignore[arg-type]
         return False
 
     def add(self, name: bytes, held_at: HeldAt) -> None:
@@ -128,7 +129,8 @@ class DedupIndex:
     def remove(self, ids: Ids, first: HeldAt) -> None:
         """The frames numbered from ``first`` are not held any more."""
         if not self._shared_ids:
-            deque(map(self._held.pop, ids, repeat(None)), maxlen=0)  # type: ignore[arg-type]
+            for name in ids:
+                self._held.pop(name, None)  # type: ignore[arg-type]
             return
         for packed, name in enumerate(ids, start=_packed(first)):
             if name:
@@ -250,21 +252,10 @@ class RememberedKeys:
         return bool(self._keys) and not self._keys.keys().isdisjoint(ids)
 
     def add(self, keys: Sequence[MessageKey]) -> None:
-        names = [key[1] for key in keys]
-        before = len(self._keys)
-        if self._keys.keys().isdisjoint(names):
-            self._keys.update(zip(names, keys, strict=True))
-            if len(self._keys) - before == len(names):
-                return
-            deque(map(self._keys.pop, names, repeat(None)), maxlen=0)
         for key in keys:
-            self._add_one(key)
-
-    def _add_one(self, key: MessageKey) -> None:
-        if key.id not in self._keys:
-            self._keys[key.id] = key
-        elif key not in self.of(key.id):
-            self._others.setdefault(key.id, []).append(key)
+            first = self._keys.setdefault(key.id, key)
+            if first is not key and key not in self.of(key.id):
+                self._others.setdefault(key.id, []).append(key)
 
     def remove(self, key: MessageKey) -> None:
         rest = self.of(key.id)
@@ -282,8 +273,8 @@ class RememberedKeys:
     def evict_oldest(self, count: int) -> int:
         """Forget so many ids, or all; returns how many."""
         count = min(count, len(self._keys))
-        gone = deque(map(self._keys.popitem, repeat(False, count)), maxlen=None if self._others else 0)
-        for name, _ in gone:
+        for _ in range(count):
+            name, _key = self._keys.popitem(last=False)
             self._others.pop(name, None)
         return count
 
