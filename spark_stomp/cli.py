@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from spark_stomp import __version__
-from spark_stomp.commands.exits import CLOSED_PIPE, FAILED, INTERRUPTED, USAGE, UsageError, exit_code
+from spark_stomp.commands import CLOSED_PIPE, FAILED, INTERRUPTED, USAGE, UsageError, exit_code
 from spark_stomp.errors import StompError
 from spark_stomp.quoting import counted, line
 

@@ -1,15 +1,65 @@
-"""What ``spark-stomp`` can do, a module for each command. None of them needs Spark.
+"""What ``spark-stomp`` can do, a module for each command, and the exit codes of them all.
 
 ::
 
-    exits       exit codes, and which error has which
     connecting  the arguments that say which broker, and who asks
     probe       who the broker is, and what the connector will do with it
     send        a message a line, each confirmed
     tail        the messages in a queue, without consuming them
-    status      the status file of a query as a table      figures  the lines of that table
+    status      the status file of a query as a table
     devbroker   the dev broker
 
 A command is a module with ``ABOUT``, ``MORE``, ``add_arguments`` and ``run``. :mod:`spark_stomp.cli` imports
-the one that is asked for.
+the one that is asked for. None of them needs Spark. docs/command-line.md lists the exit codes too.
 """
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_stomp.errors import (
+    ConnectFailed,
+    ConnectTimeout,
+    LoginRefused,
+    NotStompServer,
+    OptionError,
+    StompError,
+    TlsRefused,
+    VersionError,
+)
+
+FINE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+TLS: Final = 4
+LOGIN: Final = 5
+INTERRUPTED: Final = 130
+CLOSED_PIPE: Final = 141
+
+EXIT_CODES: Final = f"""\
+exit codes:
+  {FINE}    it is done
+  {FAILED}    it is not; the last line on stderr says why
+  {USAGE}    the arguments are wrong
+  {UNREACHABLE}    no STOMP broker answers there
+  {TLS}    TLS failed: a certificate, or a file
+  {LOGIN}    the broker refused the login
+  {INTERRUPTED}  Ctrl-C"""
+
+
+class UsageError(Exception):
+    """The arguments are wrong; the text says how to write them."""
+
+
+def exit_code(error: StompError) -> int:
+    """The exit code of a command that this error ended."""
+    if isinstance(error, OptionError):
+        return USAGE
+    if isinstance(error, TlsRefused):
+        return TLS
+    if isinstance(error, LoginRefused):
+        return LOGIN
+    if isinstance(error, (ConnectFailed, ConnectTimeout, NotStompServer, VersionError)):
+        return UNREACHABLE
+    return FAILED

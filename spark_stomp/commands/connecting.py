@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from spark_stomp.commands.exits import UsageError
+from spark_stomp.commands import UsageError
 from spark_stomp.options import OPTIONS
 
 LOGIN_VARIABLE: Final = "SPARK_STOMP_LOGIN"

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from spark_stomp.commands.exits import FINE, UsageError
+from spark_stomp.commands import FINE, UsageError
 from spark_stomp.devbroker import DevBroker, QueueView
 from spark_stomp.logs import set_level
 from spark_stomp.quoting import shown, whole_number

@@ -12,8 +12,8 @@ from datetime import datetime, timezone
 from typing import Final
 
 from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.commands import EXIT_CODES, FINE, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.commands.exits import ALL, FINE, exit_code
 from spark_stomp.errors import StompError
 from spark_stomp.logs import set_level
 from spark_stomp.options import (
@@ -42,7 +42,7 @@ examples:
   spark-stomp probe stomp://a:61613,stomp://b:61613 /topic/prices -o durableName=prices -o clientId=etl
   spark-stomp probe stomp://broker:61613 --quiet || echo "the broker is away"
 
-{ALL}
+{EXIT_CODES}
 
 If one address of several fails, the exit code is that of the first one that does."""
 

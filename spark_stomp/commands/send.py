@@ -13,8 +13,8 @@ from typing import Final, cast
 
 import pyarrow as pa
 
+from spark_stomp.commands import EXIT_CODES, FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.commands.exits import ALL, FINE, UsageError
 from spark_stomp.logs import set_level
 from spark_stomp.options import SinkOptions, parse_sink_options
 from spark_stomp.quoting import counted, line
@@ -36,7 +36,7 @@ examples:
   spark-stomp send stomp://broker:61613 /queue/scans --whole *.png -o messageType=bytes -o ttl=1h
   tail -f app.log | spark-stomp send stomp+ssl://broker:61614 /topic/log -o persistent=false --login ada
 
-{ALL}
+{EXIT_CODES}
 If it fails or is ended, it says how many messages were confirmed."""
 
 _READ = 1 << 20

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spark_stomp.commands.exits import FAILED, FINE, UsageError
+from spark_stomp.commands import FAILED, FINE, UsageError
 from spark_stomp.locations import FILE_ERRORS, Location, resolve, without_credentials
 from spark_stomp.quoting import line, shown
 from spark_stomp.status import read_status

@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from typing import Final
 
 from spark_stomp.brokers import Dialect
+from spark_stomp.commands import EXIT_CODES, FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.commands.exits import ALL, FINE, UsageError
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
@@ -37,7 +37,7 @@ examples:
   spark-stomp tail stomp://broker:61613 /queue/orders -n 1000 --bodies > orders.jsonl
   spark-stomp tail stomp://broker:61613 /topic/prices --follow --json | jq .body
 
-{ALL}"""
+{EXIT_CODES}"""
 
 _REFUSED: Final = {
     "maxMessages": "-n says how many are shown",

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_stomp.commands import connecting
+from spark_stomp.commands import UsageError, connecting
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.commands.exits import UsageError
 
 URL = "stomp://broker"
 
