@@ -124,10 +124,13 @@ class TestRefusals:
             served.append(True)
             connection.recv(4096)
 
-        with tcp_server(serve) as port, Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender:
-            with pytest.raises(BrokerError, match="/nonsense/x") as error:
-                sender.send(encoded([b"x"]))
-                sender.finish()
+        with (
+            tcp_server(serve) as port,
+            Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender,
+            pytest.raises(BrokerError, match="/nonsense/x") as error,
+        ):
+            sender.send(encoded([b"x"]))
+            sender.finish()
         assert type(error.value) is BrokerError
         assert f"SEND to {QUEUE}" not in str(error.value)
         assert len(served) == 2
