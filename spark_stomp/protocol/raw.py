@@ -161,9 +161,9 @@ class MalformedMessage:
 
 
 class BadFrame:
-    """The search for the end of one refused frame, which begins at the buffer's first unread octet.
+    """The search for the body of one refused frame, which begins at the buffer's first unread byte.
 
-    Resumable: no octet is searched twice, except a few at the end of what had arrived.
+    Resumable: no byte is searched twice, except a few at the end of what had arrived.
     """
 
     def __init__(self, head: Head, error: RemoteProtocolError) -> None:
@@ -171,24 +171,16 @@ class BadFrame:
         self._grammar = head.grammar
         self._limits = head.limits
         self._searched = 0
-        self._body = 0  # where the body begins; 0 as long as that is not known
-        self._length: int | None = None
+        self.length: int | None = None
+        """Of the body, if that is declared."""
+        self.body = 0
+        """Where the body begins, once it is found."""
 
-    def find_end(self, buffer: ReceiveBuffer) -> int | None:
-        """The offset of the frame's NUL; None if more data is needed. Raises ``error`` if the end is unknown.
+    def find_body(self, buffer: ReceiveBuffer) -> bool:
+        """Whether the head is complete; False if more data is needed.
 
-        The result does not depend on how the input was split.
+        Raises ``error`` if the end of the frame is unknown. This does not depend on how the input was split.
         """
-        if not self._body and not self._find_body(buffer):
-            return None
-        return self._find_nul(buffer) if self._length is None else self._find_declared(buffer, self._length)
-
-    @property
-    def wanted(self) -> int:
-        """How many octets the frame has, if that is declared; else 0."""
-        return 0 if self._length is None else self._body + self._length + 1
-
-    def _find_body(self, buffer: ReceiveBuffer) -> bool:
         data, start, most = buffer.data, buffer.start, self._limits.max_frame
         begin = start + max(0, self._searched - _LOOK_BACK)
         stop = min(start + most, len(data))
@@ -198,12 +190,12 @@ class BadFrame:
             if self._searched >= most:
                 raise self.error
             return False
-        self._body = self._searched = found.end() - start
-        head = buffer.peek(0, self._body)
-        self._length = self._declared(head)
-        if (self._length is None and b"\0" in head) or _SECOND_FRAME.search(head):
+        self.body = found.end() - start
+        head = buffer.peek(0, self.body)
+        self.length = self._declared(head)
+        if (self.length is None and b"\0" in head) or _SECOND_FRAME.search(head):
             raise self.error
-        if self._body + (self._length or 0) + 1 > most or (self._length or 0) > self._limits.max_body:
+        if self.body + (self.length or 0) + 1 > most or (self.length or 0) > self._limits.max_body:
             raise self.error
         return True
 
@@ -215,28 +207,9 @@ class BadFrame:
             raise self.error
         return int(value)
 
-    def _find_declared(self, buffer: ReceiveBuffer, length: int) -> int | None:
-        end = self._body + length
-        if buffer.start + end >= len(buffer.data):
-            return None
-        if buffer.data[buffer.start + end]:
-            raise self.error
-        return end
-
-    def _find_nul(self, buffer: ReceiveBuffer) -> int | None:
-        data, start, limits = buffer.data, buffer.start, self._limits
-        stop = self._body + min(limits.max_body, limits.max_frame - self._body - 1) + 1
-        end = data.find(b"\0", start + self._searched, start + stop)
-        if end >= 0:
-            return end - start
-        self._searched = len(data) - start
-        if self._searched >= stop:
-            raise self.error
-        return None
-
     def message(self, data: bytes, names: RawNames) -> MalformedMessage:
         """The frame, once its end is known; ``data`` is all of it."""
-        head, grammar = data[: self._body], self._grammar
+        head, grammar = data[: self.body], self._grammar
         collected = raw_values(head, names, grammar)
         ack, stable, time = (None if text_of(raw, grammar) is None else raw for raw in collected)
         destination, message_id = (

@@ -230,9 +230,16 @@ class FrameScanner(FrameReader):
 
     def _bad_end(self, bad: BadFrame) -> int | None:
         """The offset of the refused frame's NUL; None if more data is needed. Raises if it is unknown."""
-        end = bad.find_end(self._buffer)
-        self._wanted = bad.wanted
-        return end
+        if not bad.body:
+            if not bad.find_body(self._buffer):
+                return None
+            self._enter_body("MESSAGE", bad.length, bad.body)
+        assert self._head is not None
+        try:
+            span = self._read_body(self._head)
+        except RemoteProtocolError:
+            raise bad.error from None
+        return None if span is None else span.body_end
 
     def _take_malformed(self, end: int) -> MalformedMessage | Frame:
         """The refused frame; if it belongs to a foreign subscription, what can be read of it."""

@@ -25,9 +25,6 @@ from spark_stomp.protocol import (
     MessageBlock,
     read_malformed,
 )
-from spark_stomp.protocol.grammar import Head, grammar_of
-from spark_stomp.protocol.raw import BadFrame
-from spark_stomp.protocol.reader import ReceiveBuffer
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 
@@ -169,10 +166,6 @@ class TestTheEnd:
         (bad,) = scanned([octets[at : at + 1] for at in range(len(octets))])
         assert isinstance(bad, MalformedMessage) and bad.data == octets
         assert time.process_time() - began < 60
-
-    def test_is_waited_for_as_a_whole_if_it_is_declared(self) -> None:
-        bad = BadFrame(Head("MESSAGE", grammar_of("1.2"), Limits()), FrameSyntaxError("bad"))
-        assert (bad.find_end(ReceiveBuffer(NUL[:-1])), bad.wanted) == (None, len(NUL))
 
     def test_a_scanner_that_is_not_tolerant_refuses_the_frame(self) -> None:
         scanner = FrameScanner("1.2")
