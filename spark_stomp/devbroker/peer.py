@@ -24,7 +24,7 @@ from spark_stomp.quoting import quoted, shown, whole_number
 log = get_log(__name__)
 
 HIGH_WATER = 1 << 20
-"""No more messages are delivered to a client while so many octets wait for it."""
+"""No more messages are delivered to a client while so many bytes wait for it."""
 
 _UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
 _DURABLE = "durable-subscription-name"

@@ -33,7 +33,7 @@ class FrameDecoder(FrameReader):
         A run of EOLs is one HEARTBEAT, or a few if it came in pieces.
 
         Raises:
-            RemoteProtocolError: bad octets, or a limit was reached. Raised after all frames before it were
+            RemoteProtocolError: bad bytes, or a limit was reached. Raised after all frames before it were
                 returned, and again on every later call.
         """
         if self._stalled and self._still_stalled():

@@ -1,4 +1,4 @@
-"""Frames to octets, and the frames that a client sends (STOMP 1.2, "STOMP Frames", "Value Encoding", "Body").
+"""Frames to bytes, and the frames that a client sends (STOMP 1.2, "STOMP Frames", "Value Encoding", "Body").
 
 What a reader would take for something else is refused: header injection starts there. Headers go out in their
 order. If the body holds a NUL and the frame declares no length, a last ``content-length`` is added, because
@@ -28,7 +28,7 @@ _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
 def encode_frame(frame: Frame, version: str) -> bytes:
-    """The octets of ``frame`` in ``version``.
+    """The bytes of ``frame`` in ``version``.
 
     Raises:
         FrameEncodeError: the version does not have the command, allows no body on it, or cannot carry one of
@@ -79,7 +79,7 @@ def _declares_length(frame: Frame, grammar: Grammar) -> bool:
             if not _DIGITS.fullmatch(value) or int(value) != len(frame.body):
                 raise FrameEncodeError(
                     f"content-length of {frame.command} is {value[:24]!r}, "
-                    f"but the body has {len(frame.body)} octets"
+                    f"but the body has {len(frame.body)} bytes"
                 )
             return True
     return False
@@ -173,7 +173,7 @@ _HANDLE = "the handle"
 def encode_acks(
     subscription_id: str, handles: Sequence[bytes], version: str, *, receipt: str | None = None
 ) -> bytes:
-    """The octets of one ACK per handle, in order; built by joins, without a frame per message.
+    """The bytes of one ACK per handle, in order; built by joins, without a frame per message.
 
     Args:
         subscription_id: the subscription that delivered them (named in 1.1 only).
@@ -233,7 +233,7 @@ class ValueRule(NamedTuple):
     Attributes
     ----------
     header : its name.
-    pattern : regular expression for the octets of a whole value, in what RE2 and Python have in common.
+    pattern : regular expression for the bytes of a whole value, in what RE2 and Python have in common.
     says : what a value must be, as it stands after "must".
     allowed : whether values that match are those to be sent, or those to be refused.
     """

@@ -1,6 +1,6 @@
 """The frame, what a decoder returns if it has none, and how large a frame may be.
 
-STOMP 1.2, "STOMP Frames": a command, header entries in order (a name may repeat) and a body of octets.
+STOMP 1.2, "STOMP Frames": a command, header entries in order (a name may repeat) and a body.
 STOMP 1.2, "Size Limits".
 """
 
@@ -43,7 +43,7 @@ class Frame(NamedTuple):
     def __repr__(self) -> str:
         """Names and sizes only: values and bodies may be secret and may be long."""
         names = ", ".join(name for name, _ in self.headers)
-        return f"<Frame {self.command} [{names}] {len(self.body)} octets>"
+        return f"<Frame {self.command} [{names}] {len(self.body)} bytes>"
 
 
 class Signal(enum.Enum):
@@ -52,7 +52,7 @@ class Signal(enum.Enum):
     HEARTBEAT = "heart-beat"
     """One end of line between two frames (STOMP 1.2, "Heart-beating")."""
     NEED_DATA = "need data"
-    """Nothing is complete; more octets must arrive first."""
+    """Nothing is complete; more bytes must arrive first."""
 
 
 HEARTBEAT: Final[Literal[Signal.HEARTBEAT]] = Signal.HEARTBEAT
@@ -61,7 +61,7 @@ NEED_DATA: Final[Literal[Signal.NEED_DATA]] = Signal.NEED_DATA
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a peer may send in one frame: octets, except ``max_headers``. Each has its error class.
+    """The most that a peer may send in one frame: bytes, except ``max_headers``. Each has its error class.
 
     Raises:
         LocalProtocolError: a limit is not a whole number from 1 on (0 on for headers and body).

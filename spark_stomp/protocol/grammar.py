@@ -250,7 +250,7 @@ def content_length(head: Head) -> int | None:
         raise no_body_error(head)
     if len(digits) > _SAFE_DIGITS or int(digits) > head.limits.max_body:
         raise BodyTooLarge(
-            f"content-length {digits[:24]} of {head.command} is over {head.limits.max_body} octets"
+            f"content-length {digits[:24]} of {head.command} is over {head.limits.max_body} bytes"
         )
     return int(digits)
 

@@ -309,7 +309,7 @@ class ClientConfig:
 
 
 def encode_connect(config: ClientConfig) -> bytes:
-    """The octets of CONNECT (STOMP 1.2, "CONNECT or STOMP Frame"; never the STOMP command, which 1.0 lacks).
+    """The bytes of CONNECT (STOMP 1.2, "CONNECT or STOMP Frame"; never the STOMP command, which 1.0 lacks).
 
     Raises:
         FrameEncodeError: a header that CONNECT cannot carry; the text names it and quotes no value.

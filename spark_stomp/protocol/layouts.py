@@ -6,7 +6,7 @@ several times faster than a search for the end of each name. A layout is only le
 exact reader accepted.
 
 A run is a sequence of frames of one layout. A sweep finds it by one regular expression, with no step in
-Python per frame: it splits the octets at each NUL that a head follows. So each body ends at its first NUL,
+Python per frame: it splits the bytes at each NUL that a head follows. So each body ends at its first NUL,
 and only frames whose content-length agrees are found. A walk matches one head after the other and jumps over
 each body: it also finds bodies with NULs, and is quicker if bodies are long. Both find frames with a head of
 the layout and a NUL after the body; the caller checks the heads of a whole run at once.
@@ -39,7 +39,7 @@ _PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 FIRST_RUN: Final = 16
 LONGEST_RUN: Final = 512
 SWEEP_SIZE: Final = 128 << 10
-"""The most octets of a sweep, so that they are still in the processor's cache when they are checked."""
+"""The most bytes of a sweep, so that they are still in the processor's cache when they are checked."""
 MOST_NUMBERS: Final = 1024
 SMALL: Final = 1024
 """Octets per frame up to which a sweep costs less than a walk."""
@@ -146,7 +146,7 @@ def compile_run(names: tuple[str, ...], collected: RawNames, subscriptions: Sequ
         value = values.get(at, f".{ANY_NUMBER}")
         lines.append(f"{re.escape(name)}:" + (f"({value})\n" if at in captured else f"{value}\n"))
     head = "".join([*lines, "\n"]).encode()
-    # It begins with one fixed octet, which ``re`` finds quickly. If a frame does not match, the second branch
+    # It begins with one fixed byte, which ``re`` finds quickly. If a frame does not match, the second branch
     # takes the whole rest, so no later frame matches.
     boundary = rb"\0(?:(%b)|(?s:.*))" % head
     group = {at: number for number, at in enumerate(captured, start=1)}
@@ -163,12 +163,12 @@ class RunFinder:
 
     def __init__(self) -> None:
         self._length = FIRST_RUN  # frames
-        self._size = SMALL  # octets per frame of the last run
+        self._size = SMALL  # bytes per frame of the last run
         self._numbers = Numbers()
         self._walks = 0  # still to come before the next sweep
 
     def find(self, layout: RunLayout, data: bytes, start: int, largest: int) -> Run:
-        """Complete frames from ``start`` on, each of at most ``largest`` octets; maybe none."""
+        """Complete frames from ``start`` on, each of at most ``largest`` bytes; maybe none."""
         after_nul = start > 0 and not data[start - 1]
         swept = after_nul and self._size <= SMALL and not self._walks
         if swept:
@@ -196,9 +196,9 @@ class RunFinder:
 def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Numbers) -> Run:
     """The frames from ``start``, which follows a NUL, to ``stop``, up to the first with a NUL in its body."""
     # From that NUL to the last one: what follows is not complete.
-    octets = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
+    stretch = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
     # What precedes the first match (nothing), then for each match its groups and what follows it.
-    found: list[bytes] = layout.boundary.split(octets)
+    found: list[bytes] = layout.boundary.split(stretch)
     width = layout.boundary.groups + 1
     if found[-width:][0] is None:
         del found[-width:]
@@ -231,7 +231,7 @@ def _agreed(expected: list[int], sizes: list[int]) -> int:
 
 
 def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int) -> Run:
-    """Up to ``longest`` complete frames from ``start`` on, each of at most ``largest`` octets."""
+    """Up to ``longest`` complete frames from ``start`` on, each of at most ``largest`` bytes."""
     match_head, length_at = layout.head.match, layout.length_at
     columns = (layout.ack_at, layout.id_at, layout.time_at)
     heads: list[re.Match[bytes]] = []

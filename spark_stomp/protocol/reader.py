@@ -1,9 +1,9 @@
-"""The exact reading of one frame: line by line, resumable at any octet, limits checked as early as possible.
+"""The exact reading of one frame: line by line, resumable at any byte, limits checked as early as possible.
 
 Only this module decides what is a frame. The scanners have quicker paths for plain frames and use this one
 for all others, so they cannot disagree with the decoder about what is refused.
 
-The result does not depend on how the input was split: an error is raised at the first octet that proves it,
+The result does not depend on how the input was split: an error is raised at the first byte that proves it,
 after everything before it was read. Sections: STOMP 1.2 "Augmented BNF", "Size Limits",
 "Header content-length", "Body".
 """
@@ -43,7 +43,7 @@ _LONE_CR: Final = re.compile(rb"\r(?!\n)")
 _NULS: Final = re.compile(rb"\0*")
 _PARTS: Final = {CommandTooLong: "a command", HeaderLineTooLong: "a header line", BodyTooLarge: "a body"}
 SMALL_PIECE: Final = 4096
-"""Pieces of fewer octets are joined as they come: many small objects would take far more memory."""
+"""Pieces of fewer bytes are joined as they come: many small objects would take far more memory."""
 
 
 class ReceiveBuffer:
@@ -59,10 +59,10 @@ class ReceiveBuffer:
         self.data: bytes | bytearray = data
         self.start = 0
         self._pieces: list[bytes | bytearray] = []
-        self._waiting = 0  # octets in the pieces
+        self._waiting = 0  # bytes in the pieces
 
     def __len__(self) -> int:
-        """How many octets are unread, including those that were not pulled yet."""
+        """How many bytes are unread, including those that were not pulled yet."""
         return len(self.data) - self.start + self._waiting
 
     def append(self, data: bytes) -> None:
@@ -81,11 +81,11 @@ class ReceiveBuffer:
     def pull(self, wanted: int = 0) -> bool:
         """Add to ``data`` what has arrived; False if nothing has.
 
-        Each octet is copied a constant number of times. The unread tail is copied only if it is not longer
-        than the new octets, or once into a growing ``bytearray``, or once when all that was wanted is there.
+        Each byte is copied a constant number of times. The unread tail is copied only if it is not longer
+        than the new bytes, or once into a growing ``bytearray``, or once when all that was wanted is there.
 
         Args:
-            wanted: how many unread octets the reader waits for, if it knows. A rest that is shorter than that
+            wanted: how many unread bytes the reader waits for, if it knows. A rest that is shorter than that
                 is left for the next time, so that ``data`` is exactly what was wanted.
         """
         pieces = self._pieces
@@ -105,7 +105,7 @@ class ReceiveBuffer:
         return True
 
     def _cut(self, spare: int) -> bytes:
-        """Remove and return the last ``spare`` octets if they are a part of the last piece."""
+        """Remove and return the last ``spare`` bytes if they are a part of the last piece."""
         last = self._pieces[-1]
         if not 0 < spare < len(last):
             return b""
@@ -122,14 +122,14 @@ class ReceiveBuffer:
         self._waiting = 0
 
     def consume(self, count: int) -> None:
-        """Mark ``count`` octets as read. What follows becomes ``bytes`` again if it was a ``bytearray``."""
+        """Mark ``count`` bytes as read. What follows becomes ``bytes`` again if it was a ``bytearray``."""
         self.start += count
         if isinstance(self.data, bytearray):
             self.data = bytes(memoryview(self.data)[self.start :])
             self.start = 0
 
     def peek(self, begin: int, end: int) -> bytes:
-        """A copy of the octets from ``begin`` to ``end``, offsets relative to ``start``."""
+        """A copy of the bytes from ``begin`` to ``end``, offsets relative to ``start``."""
         return bytes(memoryview(self.data)[self.start + begin : self.start + end])
 
     def take(self) -> bytes:
@@ -164,10 +164,10 @@ class FrameReader:
         self._limits = Limits() if limits is None else limits
         self._error: RemoteProtocolError | None = None
         self._head: Head | None = None
-        self._cursor = 0  # the next octet of this frame to read, relative to the buffer's start
+        self._cursor = 0  # the next byte of this frame to read, relative to the buffer's start
         self._searched = 0  # no line end (or NUL, in a body) before this; 0 if no frame was begun
         self._stalled = False  # the last result was NEED_DATA
-        self._wanted = 0  # and stays so while fewer octets than these are unread
+        self._wanted = 0  # and stays so while fewer bytes than these are unread
 
     @property
     def version(self) -> str:
@@ -180,14 +180,14 @@ class FrameReader:
         return self._searched > 0
 
     def receive_data(self, data: bytes) -> None:
-        """Take octets from the peer. Bad ones raise only in ``next_event``."""
+        """Take bytes from the peer. Bad ones raise only in ``next_event``."""
         if self._error is None:
             self._buffer.append(data)
 
     def take_buffer(self) -> bytes:
         """Hand over everything after the last event; the reader is empty afterwards.
 
-        A frame that was begun is handed over from its first octet on.
+        A frame that was begun is handed over from its first byte on.
         """
         self._forget_progress()
         return self._buffer.take()
@@ -207,7 +207,7 @@ class FrameReader:
         self._stalled = False
 
     def _consume(self, count: int) -> None:
-        """Remove the first ``count`` unread octets. What follows is a new frame or an EOL."""
+        """Remove the first ``count`` unread bytes. What follows is a new frame or an EOL."""
         self._forget_progress()
         self._buffer.consume(count)
 
@@ -411,7 +411,7 @@ class FrameReader:
 
 
 def _run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:
-    """Where a run of octets ends that begins at ``start``; it may be empty."""
+    """Where a run of bytes ends that begins at ``start``; it may be empty."""
     match = run.match(data, start)
     return start if match is None else match.end()
 
@@ -419,5 +419,5 @@ def _run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int
 def _too_large(limits: Limits, longest: int, room: int, error: type[LimitExceeded]) -> LimitExceeded:
     """The error for the lower of two bounds: ``longest`` for the part, ``room`` that the frame has left."""
     if longest <= room:
-        return error(f"{_PARTS[error]} of more than {longest} octets")
-    return FrameTooLarge(f"a frame of more than {limits.max_frame} octets")
+        return error(f"{_PARTS[error]} of more than {longest} bytes")
+    return FrameTooLarge(f"a frame of more than {limits.max_frame} bytes")

@@ -324,7 +324,7 @@ class FrameScanner(FrameReader):
         if b"" in after:
             # A pair of backslashes is one escape, from the left; each of the rest must begin another.
             _, *after = head.replace(b"\\\\", b"").split(b"\\")
-        return {octets[:1] for octets in after} <= self._escaped
+        return {escaped[:1] for escaped in after} <= self._escaped
 
     def _compile(self, names: tuple[str, ...]) -> RunLayout:
         subscriptions = [escape(name, self.version) for name in self._subscriptions]

@@ -399,9 +399,9 @@ class TestLimits:
 
     @ALL
     def test_are_named(self, version: str) -> None:
-        assert message(version, b"SEND\n\nabcd", Limits(max_body=3)).endswith("more than 3 octets")
+        assert message(version, b"SEND\n\nabcd", Limits(max_body=3)).endswith("more than 3 bytes")
         assert message(version, b"SEND\n\nabcdefgh", Limits(max_frame=9)).endswith(
-            "a frame of more than 9 octets"
+            "a frame of more than 9 bytes"
         )
         assert "SEND has more than 0 headers" in message(version, b"SEND\na:b\n\n", Limits(max_headers=0))
 

@@ -86,7 +86,7 @@ REFUSED: list[tuple[tuple[str, ...], Frame, str]] = [
         (
             ANY,
             Frame("SEND", ((LONG, value),), b"xy"),
-            "content-length of SEND is .*, but the body has 2 octets",
+            "content-length of SEND is .*, but the body has 2 bytes",
         )
         for value in ["1", "3", "", "-2", "+2", " 2", "2 ", "²", "two", "9" * 5000]
     ],

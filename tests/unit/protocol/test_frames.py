@@ -30,7 +30,7 @@ class TestFrame:
 
     def test_shows_no_values_and_no_body(self) -> None:
         shown = repr(Frame("CONNECT", (("login", "me"), ("passcode", "secret")), b"hidden"))
-        assert shown == "<Frame CONNECT [login, passcode] 6 octets>"
+        assert shown == "<Frame CONNECT [login, passcode] 6 bytes>"
 
     def test_travels(self) -> None:
         frame = Frame("SEND", (("a", "b"),), b"\0")
