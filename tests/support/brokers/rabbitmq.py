@@ -119,9 +119,6 @@ class RabbitMQ(Broker):
             f'rabbit_auth_backend_internal:change_password(<<"{login}">>, <<"{password}">>, <<"test">>).'
         )
 
-    def _control(self, *arguments: str) -> str:
-        return run(self._program("rabbitmqctl"), *arguments, environment=self._environment, timeout=60)
-
     def evaluate(self, expression: str) -> str:
         """The value of an Erlang expression on the node, as ``rabbitmqctl eval`` has it.
 
