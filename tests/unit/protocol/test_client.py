@@ -181,11 +181,6 @@ class TestSending:
             act(connection)
         assert connection.data_to_send() == b""
 
-    def test_connect_once(self) -> None:
-        connection = connecting()
-        with pytest.raises(LocalProtocolError, match="CONNECT is not allowed"):
-            connection.connect(0.0)
-
     def test_a_connect_that_cannot_be_sent_leaves_everything_as_it_was(self) -> None:
         connection = ClientConnection(ClientConfig(host="a\nb"))
         with pytest.raises(FrameEncodeError):

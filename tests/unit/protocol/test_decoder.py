@@ -343,66 +343,63 @@ class TestHeadsOfUnknownLayout:
         assert lines == [b"\r" if version == "1.2" and b"\r" in octets else b""]
 
 
+ALLOWED: list[tuple[Limits, bytes]] = [
+    (Limits(max_command=4), b"SEND\n\n\0"),
+    (Limits(max_command=4), b"XXXX"),
+    (Limits(max_header_line=5), b"SEND\naa:bb\n\n\0"),
+    (Limits(max_header_line=5), b"SEND\naa:bb"),
+    (Limits(max_headers=2), b"SEND\na:1\nb:2\n\n\0" * 4),
+    (Limits(max_headers=2), b"SEND\na:1\nb:2\nc:3"),
+    (Limits(max_body=3), b"SEND\n\nabc\0SEND\ncontent-length:3\n\nabc\0" * 4),
+    # From the command's first byte to the NUL, both included.
+    (Limits(max_frame=12), b"SEND\na:b\n\nx\0" * 4),
+    (Limits(max_frame=26), b"SEND\ncontent-length:2\n\nxx\0"),
+]
+BEYOND: list[tuple[Limits, bytes, type[ProtocolError]]] = [
+    (Limits(max_command=4), b"BEGIN\n\n\0", CommandTooLong),
+    (Limits(max_command=4), b"XXXXX", CommandTooLong),
+    *[
+        (Limits(max_header_line=5), b"SEND\n" + rest, HeaderLineTooLong)
+        for rest in (b"aa:bbb\n\n\0", b"aa:bbb", b"aaabbb\n")
+    ],
+    (Limits(max_headers=2), b"SEND\na:1\nb:2\nc:3\n", TooManyHeaders),
+    *[
+        (Limits(max_body=3), b"SEND\n" + rest, BodyTooLarge)
+        for rest in (b"\nabcd", b"content-length:4\n\n", b"content-length:%b\n\n" % (b"9" * 5000))
+    ],
+    (Limits(max_frame=26), b"SEND\ncontent-length:3\n\n", FrameTooLarge),
+]
+# Each is refused at the first byte after which no frame of 12 bytes is possible.
+LAST_STRAWS = [
+    *(b"SEND\na:b\n\nxx", b"SEND\na:bbbbb", b"SEND\na:bbbb\n"),
+    *(b"SENDSENDSEND", b"SEND\na:b\nc:d", b"SEND\nccccccc"),
+]
+
+
 class TestLimits:
+    @pytest.mark.parametrize(("limits", "octets"), ALLOWED)
     @ALL
-    def test_command(self, version: str) -> None:
-        limits = Limits(max_command=4)
-        assert decode(version, [b"SEND\n\n\0"], limits).frames == [Frame("SEND")]
-        assert refusal(version, b"BEGIN\n\n\0", limits) is CommandTooLong
-        assert refusal(version, b"XXXXX", limits) is CommandTooLong
-        assert refusal(version, b"XXXX", limits) is None
+    def test_reached(self, version: str, limits: Limits, octets: bytes) -> None:
+        assert all(decode(version, pieces, limits).error is None for pieces in splits(octets))
 
+    @pytest.mark.parametrize(("limits", "octets", "error"), BEYOND)
     @ALL
-    def test_header_line(self, version: str) -> None:
-        limits = Limits(max_header_line=5)
-        assert decode(version, [b"SEND\naa:bb\n\n\0"], limits).error is None
-        assert refusal(version, b"SEND\naa:bbb\n\n\0", limits) is HeaderLineTooLong
-        assert refusal(version, b"SEND\naa:bbb", limits) is HeaderLineTooLong
-        assert refusal(version, b"SEND\naaabbb\n", limits) is HeaderLineTooLong
-        assert refusal(version, b"SEND\naa:bb", limits) is None
+    def test_passed(self, version: str, limits: Limits, octets: bytes, error: type[ProtocolError]) -> None:
+        assert refusal(version, octets, limits) is error
 
+    @pytest.mark.parametrize("octets", LAST_STRAWS)
     @ALL
-    def test_headers(self, version: str) -> None:
-        limits = Limits(max_headers=2)
-        assert decode(version, [b"SEND\na:1\nb:2\n\n\0" * 4], limits).error is None
-        assert refusal(version, b"SEND\na:1\nb:2\nc:3\n", limits) is TooManyHeaders
-        assert refusal(version, b"SEND\na:1\nb:2\nc:3", limits) is None
-
-    @ALL
-    def test_body(self, version: str) -> None:
-        limits = Limits(max_body=3)
-        assert decode(version, [b"SEND\n\nabc\0SEND\ncontent-length:3\n\nabc\0" * 4], limits).error is None
-        assert refusal(version, b"SEND\n\nabcd", limits) is BodyTooLarge
-        assert refusal(version, b"SEND\ncontent-length:4\n\n", limits) is BodyTooLarge
-        assert refusal(version, b"SEND\ncontent-length:%b\n\n" % (b"9" * 5000), limits) is BodyTooLarge
-
-    @ALL
-    def test_frame(self, version: str) -> None:
-        """From the command's first octet to the NUL, both included."""
+    def test_of_a_frame_at_once(self, version: str, octets: bytes) -> None:
         limits = Limits(max_frame=12)
-        assert decode(version, [b"SEND\na:b\n\nx\0" * 4], limits).error is None
-        for octets in (
-            # Each is refused at the first octet after which no frame of 12 octets is possible.
-            b"SEND\na:b\n\nxx",
-            b"SEND\na:bbbbb",
-            b"SEND\na:bbbb\n",
-            b"SENDSENDSEND",
-            b"SEND\na:b\nc:d",
-            b"SEND\nccccccc",
-        ):
-            assert refusal(version, octets, limits) is FrameTooLarge
-            assert refusal(version, octets + b"\n", limits) is FrameTooLarge
-            assert refusal(version, octets[:-1], limits) is None
-        limits = Limits(max_frame=26)
-        assert decode(version, [b"SEND\ncontent-length:2\n\nxx\0"], limits).error is None
-        assert refusal(version, b"SEND\ncontent-length:3\n\n", limits) is FrameTooLarge
+        assert refusal(version, octets, limits) is FrameTooLarge
+        assert refusal(version, octets + b"\n", limits) is FrameTooLarge
+        assert refusal(version, octets[:-1], limits) is None
 
     @ALL
     def test_are_named(self, version: str) -> None:
         assert message(version, b"SEND\n\nabcd", Limits(max_body=3)).endswith("more than 3 bytes")
-        assert message(version, b"SEND\n\nabcdefgh", Limits(max_frame=9)).endswith(
-            "a frame of more than 9 bytes"
-        )
+        named = message(version, b"SEND\n\nabcdefgh", Limits(max_frame=9))
+        assert named.endswith("a frame of more than 9 bytes")
         assert "SEND has more than 0 headers" in message(version, b"SEND\na:b\n\n", Limits(max_headers=0))
 
 
