@@ -176,7 +176,6 @@ class JournalWriter:
 
     def step(self) -> bool:
         """Do all that can be done now; False if nothing was written. For the writer's thread only."""
-        self._journal.commit(self._committed)
         self._trim(self._keep_from)
         written = self._write()
         if written:
@@ -238,18 +237,22 @@ class JournalWriter:
     def _has_room(self, receiver: Deliveries) -> bool:
         if not receiver.unwritten:
             return False
-        if self._journal.size + _GROUP_BYTES > self._max_bytes:
-            self._trim(self._committed)
         self._bound = self._bound_reached()
         return self._bound is None
 
     def _bound_reached(self) -> Bound | None:
         if self._journal.end - self._committed >= self._max_uncommitted:
             return "dedup index"
+        if not self._lacks_space():
+            return None
+        # Asked before space is freed: a commit or a receipt that comes in between frees none in this step.
+        more_may_go = self._holds_anything()
+        self._trim(self._committed)
         # However small the bound, one group is written if no commit and no receipt could make room.
-        if self._journal.size + _GROUP_BYTES > self._max_bytes and self._holds_anything():
-            return "journalMaxBytes"
-        return None
+        return "journalMaxBytes" if more_may_go and self._lacks_space() else None
+
+    def _lacks_space(self) -> bool:
+        return self._journal.size + _GROUP_BYTES > self._max_bytes
 
     def _holds_anything(self) -> bool:
         return self._committed < self._journal.end or any(
@@ -258,6 +261,8 @@ class JournalWriter:
 
     def _trim(self, upto: int) -> None:
         """Delete what is committed, and confirmed as ACKed or known by its key."""
+        # Commits come while frames are gathered, too; the journal keeps what it was not told of.
+        self._journal.commit(self._committed)
         for one in self._all:
             unconfirmed = one.oldest_position
             upto = upto if unconfirmed is None else min(upto, unconfirmed)
@@ -267,7 +272,7 @@ class JournalWriter:
             if self._remember() or self._index.unwritten_are_confirmed:
                 self._journal.trim(upto)
         except JournalFull:
-            # A new segment could not be begun: what is there stays.
+            # What must be written before had no room: what is there stays.
             return
 
     def _remember(self) -> bool:

@@ -429,6 +429,34 @@ class TestRoom:
         assert 0 < query.journal.first <= 4
 
     @pytest.mark.rule("J.12")
+    @pytest.mark.parametrize("before", ["_write", "_lacks_space"])
+    def test_the_bound_holds_if_a_commit_comes_meanwhile(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch, before: str
+    ) -> None:
+        """While frames are gathered, or after space was freed and before its bound is looked at again."""
+        query = make(max_bytes=self.SMALL, ack_when_durable=True)
+        end = query.fill() - 1
+        query.acks()
+        query.receiver.confirm("receipt")
+        original, append = getattr(query.writer, before), query.journal.append
+        calls, sizes = iter(range(9)), []
+
+        def measured_append(batches: Sequence[FrameBatch]) -> list[int]:
+            sizes.append(query.journal.size)
+            return append(batches)
+
+        def committed_meanwhile() -> bool:
+            if next(calls) == (before == "_lacks_space"):
+                query.writer.commit(end)
+            return bool(original())
+
+        monkeypatch.setattr(query.writer, before, committed_meanwhile)
+        monkeypatch.setattr(query.journal, "append", measured_append)
+        while not query.writer.step():
+            pass
+        assert sizes[0] + 500 <= self.SMALL
+
+    @pytest.mark.rule("J.12")
     def test_a_bound_that_is_smaller_than_any_group_lets_one_through(self, make: Make) -> None:
         query = make(max_bytes=1)
         query.deliver(0)
