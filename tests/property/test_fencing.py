@@ -72,7 +72,7 @@ class Takeover(RuleBasedStateMachine):
                 "spark_stomp.journal.objects.journal.secrets", SimpleNamespace(token_hex=self._random)
             ),
             mock.patch("spark_stomp.journal.objects.journal._SMALLEST_OBJECT", 250),
-            mock.patch("spark_stomp.journal.objects.dedup_log._MERGED", 2),
+            mock.patch("spark_stomp.journal.objects.dedup_log._MOST_OBJECTS", 2),
         ]
         for patch in self.patches:
             patch.start()

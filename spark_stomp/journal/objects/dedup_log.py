@@ -1,13 +1,14 @@
 """Keys of committed messages whose frames are gone, in objects of batches as in ``journal.records``.
 
-Each object holds one batch or several. Sixteen objects at a time are merged, so that few objects hold many
-keys and each key is put only a few times. The merged one is put before the others are deleted: a crash in
-between leaves keys twice, which changes nothing.
+Each object holds one batch. Sixty-four objects are replaced by one, so that few objects hold many keys and
+each key is put only a few times. The new one is put before the others are deleted: a crash in between leaves
+keys twice, which changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged
@@ -20,85 +21,65 @@ from spark_stomp.quoting import counted
 
 log = get_log(__name__)
 
-_MERGED: Final = 16
+_MOST_OBJECTS: Final = 64
 _ATTEMPTS: Final = 5
 
 
 class ObjectDedupLog:
-    """The remembered keys of one journal. It keeps at least the newest ``most``.
+    """The remembered keys of one journal, the newest ``most``.
 
-    ``keys`` are those that earlier runs left. JournalDamaged if some cannot be read, unless ``tolerant``.
+    JournalDamaged if some cannot be read, unless ``tolerant``.
     """
 
     def __init__(self, blobs: Blobs, writer: Writer, most: int, *, tolerant: bool) -> None:
         self._blobs = blobs
         self._writer = writer
-        self._most = most
         self._names: list[DedupLogName] = []
         self._unfinished: list[DedupLogName] = []
-        keys, damaged = _unpacked(self._read(lambda names: names))
+        found = [(raw, *unpack_keys(raw)) for raw in self._read()]
+        damaged = sum(intact < len(raw) for raw, _, intact in found)
         if damaged:
             self._report(damaged, tolerant)
-        self.keys: Sequence[MessageKey] = list(dict.fromkeys(keys))[-most:]
+        keys = dict.fromkeys(key for _, batch, _ in found for key in batch)
+        self._keys = deque(keys, maxlen=most)
 
-    def compact(self) -> None:
-        """Make one object of those that earlier runs left, and delete what they did not finish."""
-        self._blobs.delete(DEDUP_LOG, (str(name) for name in self._unfinished if name.writer < self._writer))
-        if len(self._names) > 1:
-            tier = max(name.tier for name in self._names) + 1
-            self._replace(self._names, pack_keys(self.keys), len(self.keys), tier)
+    @property
+    def keys(self) -> list[MessageKey]:
+        """The keys to be remembered, oldest first."""
+        return list(self._keys)
 
     def append(self, keys: Sequence[MessageKey]) -> None:
         """Durable when this returns."""
+        self._put(keys)
+        self._keys.extend(keys)
+        if len(self._names) > _MOST_OBJECTS:
+            self.compact()
+
+    def compact(self) -> None:
+        """Make one object of all, and delete what earlier runs did not finish."""
+        self._blobs.delete(DEDUP_LOG, (str(name) for name in self._unfinished if name.writer < self._writer))
+        old = self._names
+        if len(old) > 1:
+            self._put(list(dict.fromkeys(self._keys)))
+            self._names = self._names[-1:]
+            self._blobs.delete(DEDUP_LOG, map(str, old))
+
+    def _put(self, keys: Sequence[MessageKey]) -> None:
+        content = pack_keys(keys)
         number = self._names[-1].number + 1 if self._names else 0
-        self._put(number, 0, pack_keys(keys), len(keys))
-        self._merge()
-        self._evict()
-
-    def _put(self, number: int, tier: int, content: bytes, count: int) -> None:
-        name = DedupLogName(number, tier, count, self._writer, len(content))
+        name = DedupLogName(number, len(keys), self._writer, len(content))
         self._blobs.put(f"{DEDUP_LOG}/{name}", content)
-        self._names = sorted([*self._names, name])
+        self._names = [*self._names, name]
 
-    def _merge(self) -> None:
-        while _mergeable(self._names):
-            batches = self._read(_mergeable, listed=True)
-            last = _mergeable(self._names)
-            if last:
-                content, count = b"".join(batches), sum(name.count for name in last)
-                self._replace(last, content, count, last[-1].tier + 1)
-
-    def _replace(self, names: Sequence[DedupLogName], content: bytes, count: int, tier: int) -> None:
-        self._put(names[-1].number, tier, content, count)
-        self._delete(names)
-
-    def _evict(self) -> None:
-        """Delete the oldest objects, as long as the others have enough."""
-        count = sum(name.count for name in self._names)
-        old = []
-        for name in self._names:
-            count -= name.count
-            if count < self._most:
-                break
-            old.append(name)
-        self._delete(old)
-
-    def _delete(self, names: Sequence[DedupLogName]) -> None:
-        self._blobs.delete(DEDUP_LOG, map(str, names))
-        self._names = [name for name in self._names if name not in names]
-
-    def _read(
-        self, choice: Callable[[list[DedupLogName]], list[DedupLogName]], *, listed: bool = False
-    ) -> list[bytes]:
-        """The contents of those objects that ``choice`` picks; ``listed`` tells that all names are known."""
+    def _read(self) -> list[bytes]:
+        """What the objects hold."""
         for _ in range(_ATTEMPTS):
-            if not listed:
-                self._list()
+            self._list()
             try:
-                return [self._blobs.get(f"{DEDUP_LOG}/{name}") for name in choice(self._names)]
+                return [self._blobs.get(f"{DEDUP_LOG}/{name}") for name in self._names]
             except FileNotFoundError:
-                # Another writer has merged it into its own object. One of the two is about to stop.
-                listed = False
+                # Another writer has replaced it by its own object. One of the two is about to stop.
+                continue
         raise JournalDamaged(
             f"objects under {DEDUP_LOG} of the journal at {self._blobs.shown} keep vanishing"
         )
@@ -121,20 +102,3 @@ class ObjectDedupLog:
         if not tolerant:
             raise JournalDamaged(text + ". With failOnDataLoss=false the query goes on")
         log.error("%s", text)
-
-
-def _mergeable(names: list[DedupLogName]) -> list[DedupLogName]:
-    """The last sixteen names, if the first of them was not merged more often than the last."""
-    last = names[-_MERGED:]
-    return last if len(last) == _MERGED and last[0].tier <= last[-1].tier else []
-
-
-def _unpacked(batches: Sequence[bytes]) -> tuple[list[MessageKey], int]:
-    """The keys of all intact batches, and how many objects are not intact."""
-    keys: list[MessageKey] = []
-    damaged = 0
-    for raw in batches:
-        found, intact = unpack_keys(raw)
-        keys += found
-        damaged += intact < len(raw)
-    return keys, damaged

@@ -6,7 +6,7 @@
     openings/G-W-S                    its manifest: what it found (see fencing.py); S is the size in bytes
     frames/P-N-C-G-W-S                N frames from position P on; C was committed when it was written
     marks/G-W-E-C                     empty but for a byte: the journal ended at E, and C was committed
-    settled/K-T-N-G-W-S               N keys; K is a serial number, T how often they were merged
+    settled/K-N-G-W-S                 N keys; K is a serial number
 
 An object whose name has another form does not belong to the journal, and is neither read nor deleted.
 """
@@ -28,6 +28,7 @@ _WRITER: Final = r"(\d{10})-([0-9a-f]{16})"
 _MARKER_NAME: Final = re.compile(_WRITER)
 _MANIFEST_NAME: Final = re.compile(_WRITER + r"-(\d+)")
 _OBJECT_NAME: Final = re.compile(r"(\d{20})-(\d+)-(\d+)-" + _WRITER + r"-(\d+)")
+_DEDUP_LOG_NAME: Final = re.compile(r"(\d{20})-(\d+)-" + _WRITER + r"-(\d+)")
 _MARK_NAME: Final = re.compile(_WRITER + r"-(\d{20})-(\d{20})")
 
 
@@ -111,18 +112,17 @@ class DedupLogName:
     """The name of an object of remembered keys; they sort from the oldest to the newest."""
 
     number: int
-    tier: int
     count: int
     writer: Writer
     size: int
 
     def __str__(self) -> str:
-        return f"{self.number:020d}-{self.tier}-{self.count}-{self.writer}-{self.size}"
+        return f"{self.number:020d}-{self.count}-{self.writer}-{self.size}"
 
     @classmethod
     def parse(cls, name: str) -> DedupLogName | None:
-        found = _OBJECT_NAME.fullmatch(name)
+        found = _DEDUP_LOG_NAME.fullmatch(name)
         if found is None:
             return None
-        number, tier, count, generation, writer, size = found.groups()
-        return cls(int(number), int(tier), int(count), Writer(int(generation), writer), int(size))
+        number, count, generation, writer, size = found.groups()
+        return cls(int(number), int(count), Writer(int(generation), writer), int(size))
