@@ -24,8 +24,13 @@ QUIET_PERIOD_MAX = 1.0
 """... and after this many at the latest if messages never stop coming."""
 
 REFILL_PART, REFILL_MAX = 0.5, 0.5
-"""How long a streaming batch waits for half as many messages as the last one had: this part of the time that
-the last one took, but no more seconds than this."""
+"""How long a streaming batch waits for half as many messages as the largest of the last ones had: this part
+of the time that one took, but no more seconds than this."""
+
+RECENT_BATCHES = 4
+"""This many of the last batches say what to wait for. With the last one alone, a small batch made the next
+one smaller still: with a journal on RabbitMQ, 200,000 messages were 41 batches in place of 14, at 0.6 of the
+rate (November 2026, one pair of runs)."""
 
 SMALL_BATCH = 1_000
 SMALL_BYTES = 1 << 20
@@ -60,6 +65,14 @@ class LastBatch:
     def asked_again(self, now: float) -> LastBatch:
         """Spark asks for the next batch, so that it is done with this one."""
         return self if self.done is not None else replace(self, done=now)
+
+    @classmethod
+    def largest(cls, recent: Sequence[LastBatch]) -> LastBatch | None:
+        """The largest of ``recent``, oldest first, as if it had been the last one; None if there is none."""
+        if not recent or (done := recent[-1].done) is None:
+            return recent[-1] if recent else None
+        one = max(recent, key=lambda batch: batch.messages)
+        return replace(one, cut=one.cut + done - (one.done or done), done=done)
 
     def next_waits_until(self) -> float:
         """How long the next batch may wait for more messages."""
@@ -279,7 +292,8 @@ def awaits_refill(limits: BatchLimits, situation: Situation) -> bool:
     """Whether a streaming batch is put off until the window that the last one emptied has filled again.
 
     The first messages that come would make a batch of their own that costs as much as a large one, while the
-    others stand on the broker. Half as many as in the last batch are enough; a minimum says itself what is.
+    others stand on the broker. Half as many as in the largest of the last batches are enough; a minimum says
+    itself what is.
     """
     if situation.last is None or limits.min_messages is not None:
         return False

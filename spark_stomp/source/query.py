@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -21,6 +22,7 @@ from spark_stomp.source.commits import Committer
 from spark_stomp.source.offsets import JOURNAL, Offset, Range, plan, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
+    RECENT_BATCHES,
     BatchLimits,
     Decision,
     LastBatch,
@@ -103,7 +105,7 @@ class QueryRuntime:
             min_messages=options.min_messages_per_trigger,
             max_delay=options.max_trigger_delay,
         )
-        self._last: LastBatch | None = None
+        self._recent: deque[LastBatch] = deque(maxlen=RECENT_BATCHES)
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
         file = opened(options)
         self._status = None if file is None else StatusWriter(file, self._document)
@@ -213,8 +215,8 @@ class QueryRuntime:
         If that ends the run (ONCE, DRAIN), it first waits for the receipts of all ACKs: the process is told
         to end right after.
         """
-        if self._last is not None:
-            self._last = self._last.asked_again(time.monotonic())
+        if self._recent:
+            self._recent.append(self._recent.pop().asked_again(time.monotonic()))
         if mode is Mode.STREAMING and self._still_nothing_after(start):
             return start
         # One batch of a one-time trigger may be all of its run.
@@ -258,7 +260,7 @@ class QueryRuntime:
         self._more_waiting = leaves_more(mode, situation, end)
         self._tell_what_is_left(mode, situation)
         messages = sum(part.high - part.low for part in plan(start, end))
-        self._last = LastBatch(messages, cut=time.monotonic())
+        self._recent.append(LastBatch(messages, cut=time.monotonic()))
         self._pending_since = None
         self._turn += 1
 
@@ -302,7 +304,7 @@ class QueryRuntime:
             drain_until=self._drain_until,
             idle_timeout=self._options.idle_timeout,
             has_unwritten=has_unwritten,
-            last=self._last,
+            last=LastBatch.largest(self._recent),
         )
 
     def _finish_run(self) -> None:

@@ -130,6 +130,17 @@ class TestRefill:
         assert self.decided(new=9, limits=limits) is Decision.CUT
         assert self.decided(new=8, limits=limits) is Decision.NOTHING_NEW
 
+    def test_a_small_batch_does_not_make_the_next_one_smaller(self) -> None:
+        small = LastBatch(10, cut=STATUS.last_active - 0.1, done=STATUS.last_active)
+        large = replace(self.last, cut=1.0, done=1.3)
+        for recent in ([large, small], [small, large, small]):
+            last = LastBatch.largest(recent)
+            assert last is not None
+            assert (last.messages, last.done) == (1_000, STATUS.last_active)
+            assert last.next_waits_until() == pytest.approx(STATUS.last_active + 0.15)
+        assert LastBatch.largest([]) is None
+        assert LastBatch.largest([large, at_work := LastBatch(10, cut=2.0)]) is at_work
+
     def test_asking_twice_ends_one_batch(self) -> None:
         last = LastBatch(100, cut=1.0)
         assert last.asked_again(2.0) == last.asked_again(2.0).asked_again(3.0) == replace(last, done=2.0)
