@@ -69,10 +69,12 @@ class LastBatch:
     @classmethod
     def largest(cls, recent: Sequence[LastBatch]) -> LastBatch | None:
         """The largest of ``recent``, oldest first, as if it had been the last one; None if there is none."""
-        if not recent or (done := recent[-1].done) is None:
-            return recent[-1] if recent else None
+        last = recent[-1] if recent else None
+        if last is None or last.done is None:
+            return last
         one = max(recent, key=lambda batch: batch.messages)
-        return replace(one, cut=one.cut + done - (one.done or done), done=done)
+        took = (one.done or last.done) - one.cut
+        return replace(one, cut=last.done - took, done=last.done)
 
     def next_waits_until(self) -> float:
         """How long the next batch may wait for more messages."""
