@@ -16,7 +16,7 @@ The way of a message, and the parts of the package from the ground up::
 ``framebatch``     raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
 ``options``        every option, declared once on the field that it fills
-``schema``         the columns, declared once
+``columns``        the columns of source and sink, declared once
 ``locations``      the paths and URIs of journal and checkpoint, on disks, mounts and object stores
 ``private_files``  files for this user alone, opened without following links
 ``brokers``        what each broker adds to the protocol
@@ -27,8 +27,9 @@ The way of a message, and the parts of the package from the ground up::
 ``journal``        raw frames made durable, in local files or in an object store
 ``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
 ``status``         what a query shows of itself: each figure declared once, its file, its table, Prometheus
-``source``         offsets, planning, commit evidence, and the readers that Spark drives
-``sink``           record batches to SEND frames, the connection for them, the writers that Spark drives
+``source``         offsets, planning, commit evidence: what a streaming query is while it runs
+``sink``           record batches to SEND frames, the connection for them, the commit
+``spark``          what Spark calls: readers and writers, and what schemas of Spark mean
 ``datasource``     what ``format("stomp")`` means: wiring only
 ``registration``   ``register``, and whether Spark's Python is the right one
 ``commands``       what ``spark-stomp`` can do: probe, send, tail, status, devbroker

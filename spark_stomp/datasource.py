@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
+from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import StompError, UnsupportedError
 from spark_stomp.options import (
     SinkOptions,
@@ -15,10 +16,10 @@ from spark_stomp.options import (
     parse_source_options,
 )
 from spark_stomp.plain_errors import plainly
-from spark_stomp.schema import SinkColumns, projection, sink_columns, source_struct
-from spark_stomp.sink.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
-from spark_stomp.source.stream_reader import RefusingStreamReader, StompStreamReader
-from spark_stomp.source.tasks import StompBatchReader
+from spark_stomp.spark.batch_reader import StompBatchReader
+from spark_stomp.spark.schema import projection, sink_columns, source_struct
+from spark_stomp.spark.stream_reader import RefusingStreamReader, StompStreamReader
+from spark_stomp.spark.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.spark_versions import ADMISSION_CONTROL, ARROW_STREAM_WRITER
 from spark_stomp.status.files import check_status_file
 
@@ -91,7 +92,7 @@ def _refuse_overwrite(overwrite: bool) -> None:
 def _stream_reader_class() -> type[StompStreamReader]:
     if not ADMISSION_CONTROL:
         return StompStreamReader
-    from spark_stomp.source.admission_reader import AdmissionStreamReader
+    from spark_stomp.spark.admission_reader import AdmissionStreamReader
 
     return AdmissionStreamReader
 
@@ -99,6 +100,6 @@ def _stream_reader_class() -> type[StompStreamReader]:
 def _stream_writer_class() -> type[StompStreamWriter]:
     if not ARROW_STREAM_WRITER:
         return StompRowStreamWriter
-    from spark_stomp.sink.writers import ArrowStreamWriter
+    from spark_stomp.spark.writers import ArrowStreamWriter
 
     return ArrowStreamWriter

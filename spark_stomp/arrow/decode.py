@@ -21,9 +21,9 @@ from spark_stomp.arrow.exact import ExactHeaders, MalformedRows, exact_frames
 from spark_stomp.arrow.heads import Area, area_of
 from spark_stomp.arrow.text import Bodies, BodyText, OnError, body_text
 from spark_stomp.arrow.uniform import read_layouts
+from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import MalformedMessageError
 from spark_stomp.framebatch import FrameBatch
-from spark_stomp.schema import MALFORMED, Projection
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from typing import Final, cast
 
 import pyarrow as pa
 
+from spark_stomp.columns import SinkColumns
 from spark_stomp.commands import EXIT_CODES, FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.logs import set_level
 from spark_stomp.options import SinkOptions, parse_sink_options
 from spark_stomp.quoting import counted, line
-from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
 from spark_stomp.status.sink import TaskFigures

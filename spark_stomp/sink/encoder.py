@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from spark_stomp.arrow.columns import text_of
 from spark_stomp.brokers import Dialect
+from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import SinkRowError
 from spark_stomp.logs import get_log
 from spark_stomp.options import SinkOptions
 from spark_stomp.protocol import Frame, encode_frame
 from spark_stomp.quoting import quoted
-from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.cells import as_binary
 from spark_stomp.sink.columnar import SliceFrames
 from spark_stomp.sink.dead_letters import DeadLetters

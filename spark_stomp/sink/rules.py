@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from spark_stomp.brokers import Dialect
+from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
 from spark_stomp.protocol import Limits
 from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule
-from spark_stomp.schema import SinkColumns
 
 Headers = tuple[tuple[str, str], ...]
 OnRowError = Literal["fail", "drop", "deadletter"]

@@ -1,26 +1,22 @@
-"""What one task reads, and how: of a streaming batch, or ``spark.read.format("stomp")``."""
+"""What one task of a streaming batch reads, and how frames become rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_stomp.arrow import OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
+from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import OptionError
 from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
 from spark_stomp.options import SourceOptions
-from spark_stomp.plain_errors import plain_iterator
-from spark_stomp.schema import MALFORMED, Projection
-from spark_stomp.source.browse import browse
-from spark_stomp.worker import spare_the_next_task
 
 
 @dataclass(frozen=True)
-class FrameRanges(InputPartition):
+class FrameRanges:
     """Ranges of raw frames and where to fetch them. Its ``repr`` does not show the token."""
 
     address: ExchangeAddress
@@ -59,30 +55,9 @@ class RowSettings:
         )
 
 
-def read_ranges(partition: FrameRanges, settings: RowSettings) -> Iterator[pa.RecordBatch]:
-    """Fetch the frames of ``partition`` and decode them, one record batch for about a MiB of them."""
-    for ticket in partition.tickets:
-        for batch in fetch(partition.address, ticket):
+def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.RecordBatch]:
+    """Fetch the frames of ``ranges`` and decode them, one record batch for about a MiB of them."""
+    for ticket in ranges.tickets:
+        for batch in fetch(ranges.address, ticket):
             rules = settings.rules(dialect_named(batch.dialect))
             yield decode_frames(batch, settings.projection, rules)
-    spare_the_next_task()
-
-
-class BatchPartition(InputPartition):
-    """All destinations of a batch read."""
-
-
-class StompBatchReader(DataSourceReader):
-    """One task, which browses one destination after the other: ``maxMessages`` counts those of all."""
-
-    def __init__(self, options: SourceOptions, projection: Projection) -> None:
-        self._options = options
-        self._rows = RowSettings.of(options, projection)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [BatchPartition(0)]
-
-    @plain_iterator
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for block, dialect in browse(self._options):
-            yield decode_frames(block, self._rows.projection, self._rows.rules(dialect))

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from benchmarks.wire_broker import Frames, Renderer
 from spark_stomp.arrow import RowRules, decode_frames
+from spark_stomp.columns import Projection
 from spark_stomp.framebatch import FrameBatch, joined
 from spark_stomp.options import parse_source_options
 from spark_stomp.receiver import DedupIndex, Deliveries, Receiver, ReceiverSettings
-from spark_stomp.schema import Projection
 
 __all__ = ["Alone", "read_alone"]
 

@@ -29,9 +29,9 @@ from stomp.utils import parse_frame
 
 from benchmarks.results import Case, Figures, Goal, Results, add_arguments, describe_round
 from spark_stomp.arrow import RowRules, decode_frames
+from spark_stomp.columns import Projection
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, FrameScanner, Limits, MessageBlock
-from spark_stomp.schema import Projection
 
 VERSION = "1.2"
 READ = 1 << 20

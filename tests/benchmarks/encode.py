@@ -18,7 +18,7 @@ from stomp.utils import Frame, convert_frame
 
 from benchmarks.codec import json_body
 from benchmarks.results import Case, Figures, Goal, Results, add_arguments, describe_round
-from spark_stomp.schema import SinkColumns
+from spark_stomp.columns import SinkColumns
 from spark_stomp.sink.encoder import RowEncoder
 from spark_stomp.sink.rules import SendRules
 

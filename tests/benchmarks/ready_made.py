@@ -28,7 +28,7 @@ class ReadyMade(DataSource):
         return "ready-made"
 
     def schema(self) -> Any:
-        from spark_stomp.schema import source_struct
+        from spark_stomp.spark.schema import source_struct
 
         return source_struct()
 
@@ -61,8 +61,8 @@ class ReadyMadeReader(DataSourceStreamReader):
 
         from benchmarks.wire_broker import Frames, Renderer
         from spark_stomp.arrow import RowRules, decode_frames
+        from spark_stomp.columns import Projection
         from spark_stomp.framebatch import FrameBatch
-        from spark_stomp.schema import Projection
 
         frame = Renderer(Frames(self._body)).render(1, 1)
         count = max(1, min(_MOST_ROWS, _BYTES // len(frame)))

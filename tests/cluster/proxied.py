@@ -16,11 +16,12 @@ from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 from support.spark import Recorder, spark_session
 
 from spark_stomp.datasource import StompDataSource
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark.stream_reader import StompStreamReader
 
 
 def source_behind(proxy: int, secrets: Path) -> type[StompDataSource]:
@@ -36,12 +37,14 @@ def source_behind(proxy: int, secrets: Path) -> type[StompDataSource]:
 
             class Redirected(type(reader)):  # type: ignore[misc]  # its class differs with Spark's release
                 def partitions(self, start: Any, end: Any) -> Sequence[Any]:
-                    planned = super().partitions(start, end)
+                    planned = [part.value for part in super().partitions(start, end)]
                     for part in planned:
                         key = part.address.pair.key.decode() if part.address.pair else ""
                         secrets.write_text(json.dumps([part.address.token, key]))
                     return [
-                        replace(part, address=replace(part.address, host="127.0.0.1", port=proxy))
+                        InputPartition(
+                            replace(part, address=replace(part.address, host="127.0.0.1", port=proxy))
+                        )
                         for part in planned
                     ]
 

@@ -17,7 +17,7 @@ from support.soak import ROUNDS, SEED, USUAL
 from support.waiting import wait_until
 
 from spark_stomp.sink.sender import Sender
-from spark_stomp.sink.writers import StompStreamWriter
+from spark_stomp.spark.writers import StompStreamWriter
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(3600)]
 

@@ -20,11 +20,11 @@ from support.spark import Recorder, Running, stomp_stream
 from support.waiting import PATIENCE
 
 from spark_stomp.brokers import Dialect, dialect_named
+from spark_stomp.columns import Projection
 from spark_stomp.errors import BrokerError, StompError, TooManyMessages
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.protocol import Event, MessagesScanned, unescape
-from spark_stomp.schema import Projection
-from spark_stomp.source.tasks import StompBatchReader
+from spark_stomp.spark.batch_reader import StompBatchReader
 from spark_stomp.transport import open_connection
 
 BODIES = [b"message %d" % number for number in range(300)]

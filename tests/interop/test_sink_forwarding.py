@@ -15,11 +15,11 @@ from support.options import sink_options
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import StompError
 from spark_stomp.protocol import MessageReceived
 from spark_stomp.protocol.encoder import SEND_OWNS
-from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.writers import Confirmed, send_batches
+from spark_stomp.sink.task import TaskResult, send_batches
 from spark_stomp.transport import open_connection
 
 Pairs = list[tuple[str, str]]
@@ -58,7 +58,7 @@ def produced(broker: Broker, queue: str) -> Iterator[Pairs]:
         yield from [[*row["headers"]] for row in query.read()]
 
 
-def forward(broker: Broker, rows: list[Pairs], queues: list[str]) -> Confirmed:
+def forward(broker: Broker, rows: list[Pairs], queues: list[str]) -> TaskResult:
     values = [
         {"body": b"%d" % number, "headers": headers, "destination": queue}
         for number, (headers, queue) in enumerate(zip(rows, queues, strict=True))

@@ -14,9 +14,9 @@ from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker, on_real_brokers
 from support.driven import Run
 
+from spark_stomp.columns import SinkColumns
 from spark_stomp.options import parse_sink_options
-from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.writers import Confirmed, send_batches
+from spark_stomp.sink.task import TaskResult, send_batches
 
 TYPES = {
     "body": pa.binary(),
@@ -32,7 +32,7 @@ SIZES = {0: 10, 1: 10, 30: 10, 300: 10, 3_000: 5}
 LARGE = {17: 70_000, 180: 300_000}
 
 
-def send(broker: Broker, rows: dict[str, Any], **options: Any) -> Confirmed:
+def send(broker: Broker, rows: dict[str, Any], **options: Any) -> TaskResult:
     arrays = {
         name: values if isinstance(values, pa.Array) else pa.array(values, TYPES.get(name))
         for name, values in rows.items()
@@ -81,7 +81,7 @@ def mixed_rows(queues: list[str], count: int) -> dict[str, list[Any]]:
 def check_mixed(broker: Broker, count: int) -> None:
     queues = [broker.new_queue() for _ in range(QUEUES)]
     sent = mixed_rows(queues, count)
-    assert send(broker, sent).messages == count
+    assert send(broker, sent).figures.confirmed == count
     for at, queue in enumerate(queues):
         broker.wait_for(queue, ready=len(range(at, count, QUEUES)))
     rows = taken(broker, queues, count)

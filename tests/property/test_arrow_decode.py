@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from spark_stomp.arrow.decode import RowRules, decode_frames
 from spark_stomp.arrow.text import charset_of
+from spark_stomp.columns import SOURCE_COLUMNS, Projection
 from spark_stomp.errors import ProtocolError
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import NEED_DATA, VERSIONS, Frame, FrameDecoder, FrameScanner, MessageBlock, escape
-from spark_stomp.schema import SOURCE_COLUMNS, Projection
 
 EVERYTHING = Projection.of(*(column.name for column in SOURCE_COLUMNS))
 AS_TEXT = Projection.of("body", body_as_string=True)

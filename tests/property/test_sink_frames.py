@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import SinkRowError
 from spark_stomp.protocol import Limits
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
-from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.columnar import SliceFrames
 from spark_stomp.sink.encoder import RowEncoder
 from spark_stomp.sink.rows import RowFrames, rows_of

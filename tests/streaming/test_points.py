@@ -12,7 +12,7 @@ from support.spark import BatchFiles
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark.stream_reader import StompStreamReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -20,7 +20,7 @@ DRAIN = "unit/source/test_drain.py"
 WRITER = "unit/source/test_journal_writer.py"
 MALFORMED = "unit/source/test_malformed_rows.py"
 PLANNING = "unit/source/test_planning.py"
-READER = "unit/source/test_stream_reader.py"
+READER = "unit/spark/test_stream_reader.py"
 WAITING = "unit/source/test_waiting.py"
 
 
@@ -343,7 +343,7 @@ RULES = [
     ),
     Broken(
         "5.8",
-        "source.stream_reader:StompStreamReader.latestOffset",
+        "spark.stream_reader:StompStreamReader.latestOffset",
         "first and runtime.drains_first",
         "False",
         f"{DRAIN}::TestTheFirstBatch::test_takes_all_there_is",
@@ -407,14 +407,14 @@ RULES = [
     ),
     Broken(
         "6.2",
-        "source.stream_reader:StompStreamReader.initialOffset",
+        "spark.stream_reader:StompStreamReader.initialOffset",
         "INITIAL",
         "(self._last_end or INITIAL)",
         f"{READER}::test_42_start_of_latest_offset_is_the_evidence",
     ),
     Broken(
         "6.3",
-        "source.stream_reader:StompStreamReader.latestOffset",
+        "spark.stream_reader:StompStreamReader.latestOffset",
         "start if start is not None and end == begin else end.to_dict()",
         "end.to_dict()",
         f"{READER}::test_with_nothing_new_the_last_end_comes_back_byte_for_byte",
@@ -677,17 +677,17 @@ RULES = [
     ),
     Broken(
         "S.8",
-        "sink.writers:_Writer._commit",
-        "_proved.prove(self._options, run, connected=figures.connections > 0)",
+        "sink.commit:commit",
+        "_proved.prove(options, run, connected=figures.connections > 0)",
         "pass",
         "unit/sink/test_proof.py::test_a_wrong_password_fails_a_runs_first_batch_without_rows",
     ),
     Broken(
         "S.9",
-        "sink.writers:_Writer._commit",
+        "sink.commit:commit",
         "raise refused",
         "pass",
-        "unit/sink/test_writers.py::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task",
+        "unit/spark/test_writers.py::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task",
     ),
     Broken(
         "S.10",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_stomp import errors
+from spark_stomp.columns import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
 from spark_stomp.options import OPTIONS, Option
-from spark_stomp.schema import DEFAULT_COLUMNS, ON_DEMAND_COLUMNS, SINK_COLUMNS, Column
 from spark_stomp.status.figure import Part
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart

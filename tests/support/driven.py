@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_stomp.columns import Projection, SinkColumns
 from spark_stomp.options import parse_sink_options, parse_source_options
-from spark_stomp.schema import Projection, SinkColumns
-from spark_stomp.sink.writers import send_batches
+from spark_stomp.sink.task import send_batches
 from spark_stomp.source.query import QueryStatus
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark.stream_reader import StompStreamReader
 from support.waiting import PATIENCE
 
 __all__ = ["Json", "Run", "publish", "send_rows"]
@@ -45,7 +45,7 @@ def send_rows(
     result = send_batches([batch], columns, parsed)
     if result.refused is not None:
         raise result.refused
-    return result.messages
+    return result.figures.confirmed
 
 
 class Run:

@@ -18,7 +18,7 @@ from pathlib import Path
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.local.segment import Segment
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark.stream_reader import StompStreamReader
 from support.brokers import Broker, DevelopmentBroker
 from support.driven import send_rows
 from support.engine import CommitLog, Engine, Query, Sink

@@ -24,18 +24,19 @@ LAYERS = (
     ("plain_errors", "spark_versions"),
     ("framebatch",),
     ("protocol",),
-    ("options", "schema", "locations", "private_files"),
+    ("options", "columns", "locations", "private_files"),
     ("brokers", "transport", "arrow", "devbroker", "exchange", "journal"),
     ("receiver",),
     ("status",),
     ("source", "sink"),
+    ("spark",),
     ("datasource",),
     ("registration", "commands"),
     ("cli", "_autoload", "demo", "__init__"),
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-SPARK_PARTS = {"spark_versions", "schema", "datasource", "registration", "source", "sink", "demo"}
+SPARK_PARTS = {"spark_versions", "spark", "datasource", "registration", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # One asks what the machine's own address is, the other sets an option of Spark's socket.

@@ -19,10 +19,10 @@ import pytest
 from support.options import sink_options
 
 from spark_stomp import errors
+from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import DestinationRefused, OptionError, StompError
 from spark_stomp.logs import get_log
-from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
 from spark_stomp.terminal import Terminal

@@ -18,10 +18,10 @@ import pytest
 from support.options import sink_options, source_options
 
 from spark_stomp import worker
+from spark_stomp.columns import Projection, SinkColumns
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.schema import Projection, SinkColumns
-from spark_stomp.sink.writers import StompStreamWriter
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark.stream_reader import StompStreamReader
+from spark_stomp.spark.writers import StompStreamWriter
 
 FREEZES = """
 import gc
@@ -103,15 +103,15 @@ def test_the_input_of_a_task_does_not_wait_for_a_late_ack() -> None:
         assert (delayed, of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)) == (0, 1)
 
 
-@pytest.mark.parametrize("module", ["source.stream_reader", "sink.writers"])
+@pytest.mark.parametrize("module", ["spark.stream_reader", "spark.writers"])
 def test_a_task_expects_its_input_once_it_has_its_reader_or_writer(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark sends the pickle of either as the first, and then the partition or the rows."""
     url = "stomp://127.0.0.1:1"
     made = {
-        "source.stream_reader": StompStreamReader(source_options(url), Projection.of("body")),
-        "sink.writers": StompStreamWriter(sink_options(url), SinkColumns(("body",), False)),
+        "spark.stream_reader": StompStreamReader(source_options(url), Projection.of("body")),
+        "spark.writers": StompStreamWriter(sink_options(url), SinkColumns(("body",), False)),
     }
     pickled, expected = pickle.dumps(made[module]), []
     monkeypatch.setattr(f"spark_stomp.{module}.expect_input", lambda: expected.append(module))

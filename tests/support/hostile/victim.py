@@ -17,10 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import StompError
-from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.writers import send_batches
+from spark_stomp.sink.task import send_batches
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.transport import open_connection
@@ -146,7 +146,7 @@ def _serve(whom: str, orders: Connection) -> None:
     with DevBroker() as broker, Run({"url": broker.url, "destination": "/queue/q", **tls}) as run:
         broker.publish_many("/queue/q", [b"1", b"2", b"3"])
         run.gather(3)
-        task = run.reader.partitions(run.start, run.end)[0]
+        task = run.reader.partitions(run.start, run.end)[0].value
         assert isinstance(task, FrameRanges)
         begin = _memory("VmRSS")
         orders.send((task.address.port, task.address, task.tickets[0].to_bytes()))
@@ -231,7 +231,7 @@ def _browse(order: Order, report: Report) -> None:
 
 def _send(order: Order, report: Report) -> None:
     options = sink_options(destination="/queue/a", **order.options)
-    report.received = send_batches(_rows(order.messages), _BODIES, options).messages
+    report.received = send_batches(_rows(order.messages), _BODIES, options).figures.confirmed
 
 
 def _rows(count: int) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from spark_stomp.arrow.columns import (
     timed,
     timestamps,
 )
-from spark_stomp.schema import Projection
+from spark_stomp.columns import Projection
 
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 LAST = 253_402_300_799

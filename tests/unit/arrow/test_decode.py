@@ -13,9 +13,9 @@ import pytest
 
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow import decode as module
+from spark_stomp.columns import SOURCE_COLUMNS, Projection
 from spark_stomp.errors import BodyDecodeError
 from spark_stomp.framebatch import Ends, FrameBatch
-from spark_stomp.schema import SOURCE_COLUMNS, Projection
 
 RULES = RowRules(id_header="JMSMessageID", timestamp_unit="s")
 ALL = Projection.of(*(column.name for column in SOURCE_COLUMNS))

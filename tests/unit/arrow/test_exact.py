@@ -8,10 +8,10 @@ import pytest
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow.exact import ExactHeaders, exact_frames
 from spark_stomp.arrow.heads import area_of
+from spark_stomp.columns import Projection
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.protocol import Frame
-from spark_stomp.schema import Projection
 
 NUL = b"MESSAGE\ndestination:/q\nmessage-id:m\nid:s\nx:a\0b\ntimestamp:7\ncontent-length:4\n\nbo\0y\0"
 LATIN = b"MESSAGE\ndestination:/q\ndestination:/r\nx:\xe9\n\nbody\0"

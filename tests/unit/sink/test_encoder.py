@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import (
     FrameEncodeError,
     RowNotText,
@@ -18,7 +19,6 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol import Frame, FrameDecoder, Limits
 from spark_stomp.protocol.encoder import ValueRule
-from spark_stomp.schema import SinkColumns
 from spark_stomp.sink.encoder import RowEncoder
 from spark_stomp.sink.rules import SendRules, TimeToLive
 from spark_stomp.sink.window import EncodedSlice, receipt_id

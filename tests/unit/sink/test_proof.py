@@ -9,12 +9,14 @@ import pytest
 from support.options import sink_options
 from support.waiting import wait_until
 
+from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import LoginRefused
 from spark_stomp.options import SinkOptions
-from spark_stomp.schema import SinkColumns
-from spark_stomp.sink import writers
-from spark_stomp.sink.writers import Confirmed, ProvedRuns, StompBatchWriter, StompStreamWriter
+from spark_stomp.sink import commit as sink_commit
+from spark_stomp.sink.commit import ProvedRuns
+from spark_stomp.sink.task import TaskResult
+from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
 COLUMNS = SinkColumns(("body",), False)
@@ -22,7 +24,7 @@ COLUMNS = SinkColumns(("body",), False)
 
 @pytest.fixture(autouse=True)
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "_proved", ProvedRuns())
+    monkeypatch.setattr(sink_commit, "_proved", ProvedRuns())
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def options(broker: DevBroker, password: str = "right", **more: object) -> SinkO
 
 def commit(given: SinkOptions, batch: int, run: str = "run", connections: int = 0) -> None:
     """As Spark does: a new writer each time."""
-    message = Confirmed(TaskFigures(connections=connections), run)
+    message = Confirmed(TaskResult(TaskFigures(connections=connections)), run)
     StompStreamWriter(given, COLUMNS).commit([message], batch)
 
 
@@ -75,6 +77,6 @@ def test_it_is_known_in_a_new_process_too(
 ) -> None:
     given = options(broker, checkpointLocation=tmp_path)
     commit(given, 0)
-    monkeypatch.setattr(writers, "_proved", ProvedRuns())
+    monkeypatch.setattr(sink_commit, "_proved", ProvedRuns())
     commit(given, 1)
     assert broker.connects == 1

@@ -15,9 +15,9 @@ from support.hostile_headers import COMMANDS
 from support.options import sink_options
 
 from spark_stomp.brokers import dialect_named
+from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import RowTooLarge, RowUnencodable, SinkRowError, UnsupportedError
 from spark_stomp.protocol import Frame, FrameDecoder
-from spark_stomp.schema import SinkColumns
 from spark_stomp.sink import encoder
 from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.rules import send_rules

@@ -16,6 +16,7 @@ from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import Dialect
+from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import (
@@ -25,9 +26,9 @@ from spark_stomp.errors import (
     UnsupportedError,
 )
 from spark_stomp.options import Endpoint, parse_batch_options
-from spark_stomp.schema import Projection
 from spark_stomp.source.browse import browse
-from spark_stomp.source.tasks import RowSettings, StompBatchReader
+from spark_stomp.source.tasks import RowSettings
+from spark_stomp.spark.batch_reader import StompBatchReader
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(25)]

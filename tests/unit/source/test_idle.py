@@ -12,11 +12,11 @@ import pytest
 from support.options import source_options
 from support.waiting import wait_until
 
+from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import ConnectionLost, MalformedMessageError
 from spark_stomp.receiver import Receiver, ReceiverStatus
-from spark_stomp.schema import Projection
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark.stream_reader import StompStreamReader
 
 QUEUES = ["/queue/a", "/queue/b", "/queue/c"]
 CALLS = 50

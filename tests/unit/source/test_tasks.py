@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_stomp.arrow import RowRules, decode_frames
+from spark_stomp.columns import Projection
 from spark_stomp.framebatch import FrameBatch, joined
-from spark_stomp.schema import Projection
 
 
 def run(first: int, count: int) -> FrameBatch:

@@ -11,9 +11,10 @@ import pytest
 from support.options import sink_options, source_options
 
 from spark_stomp.cli import main
+from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import SinkRowError
-from spark_stomp.schema import SinkColumns
-from spark_stomp.sink.writers import Confirmed, StompBatchWriter, StompStreamWriter
+from spark_stomp.sink.task import TaskResult
+from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompStreamWriter
 from spark_stomp.status import prometheus, read_status
 from spark_stomp.status.files import status_file
 from spark_stomp.status.sink import SinkPart, TaskFigures, report, was_reported
@@ -54,7 +55,7 @@ def test_a_batch_that_is_not_finished(tmp_path: Path, before: int) -> None:
     for batch in range(before):
         report(options, figures(3), "run", batch)
     writer = StompStreamWriter(options, SinkColumns(("body",), False))
-    writer.abort([Confirmed(figures(2), "run"), None], before)
+    writer.abort([Confirmed(TaskResult(figures(2)), "run"), None], before)
     sink = read_status(tmp_path / "s.json")["sink"]
     assert sink.keys() == {one.key for one in SinkPart.figures()}
     assert sink["failure"].startswith(f"batch {before} was not finished, after 2 confirmed messages: Spark")
@@ -70,7 +71,7 @@ def test_a_batch_that_is_not_finished(tmp_path: Path, before: int) -> None:
 
 def test_a_row_that_cannot_be_sent_is_the_reason(tmp_path: Path) -> None:
     options = sink_options("stomp://h", statusFile=tmp_path / "s.json")
-    refused = Confirmed(figures(0), None, SinkRowError("row 7 has no body"))
+    refused = Confirmed(TaskResult(figures(0), SinkRowError("row 7 has no body")))
     StompBatchWriter(options, SinkColumns(("body",), False)).abort([refused])
     failure = read_status(tmp_path / "s.json")["sink"]["failure"]
     assert failure.startswith("the write was not finished, ") and "row 7 has no body" in failure

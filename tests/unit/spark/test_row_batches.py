@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import TimestampType
 
-from spark_stomp.schema import SinkColumns
+from spark_stomp.columns import SinkColumns
 from spark_stomp.sink.cells import as_binary
-from spark_stomp.sink.row_batches import row_batches
+from spark_stomp.spark.row_batches import row_batches
 
 COLUMNS = SinkColumns(("body", "headers"), False)
 

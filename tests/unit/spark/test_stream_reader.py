@@ -18,6 +18,7 @@ import pytest
 from support.options import source_options
 from support.waiting import PATIENCE, wait_until
 
+from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
     CheckpointMismatch,
@@ -27,13 +28,12 @@ from spark_stomp.errors import (
     SubscribeTimeout,
     UnsupportedError,
 )
-from spark_stomp.schema import Projection
 from spark_stomp.source import query
 from spark_stomp.source.memory_backlog import MemoryBacklog
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import Available, BatchLimits, Decision, Mode, Situation
 from spark_stomp.source.query import QueryStatus
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark.stream_reader import StompStreamReader
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(20)]
@@ -112,8 +112,8 @@ def test_tasks_take_the_pair_along_and_show_nothing_of_it(broker: DevBroker, run
     start = run.reader.initialOffset()
     end = run.reader.latestOffset(start, None)
     (task,) = run.reader.partitions(start, end)
-    assert task.address.pair is not None
-    for secret in (task.address.token, "BEGIN", "PRIVATE"):
+    assert task.value.address.pair is not None
+    for secret in (task.value.address.token, "BEGIN", "PRIVATE"):
         assert secret not in f"{task} {task!r} {run.reader!r}"
     assert run.read(start, end) == BODIES
 
@@ -463,4 +463,4 @@ def test_the_partition_does_not_show_its_token(broker: DevBroker, runs: list[Spa
     runs.append(run := Spark(broker.url))
     start = run.reader.initialOffset()
     (partition,) = run.reader.partitions(start, run.reader.latestOffset(start, None))
-    assert partition.address.token not in repr(partition)
+    assert partition.value.address.token not in repr(partition)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from spark_stomp.columns import Projection
 from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
 from spark_stomp.plain_errors import plain_iterator, plainly
-from spark_stomp.schema import Projection
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
 from spark_stomp.source.tasks import FrameRanges, RowSettings, read_ranges
-from spark_stomp.worker import collect_rarely, expect_input
+from spark_stomp.worker import collect_rarely, expect_input, spare_the_next_task
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -80,13 +80,15 @@ class StompStreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks that read the ranges between two offsets; a lost range has none."""
         begin, self._last_end = Offset.from_dict(start), Offset.from_dict(end)
-        return self._running(begin, self._last_end).partitions(begin, self._last_end)
+        tasks = self._running(begin, self._last_end).partitions(begin, self._last_end)
+        return [InputPartition(ranges) for ranges in tasks]
 
     @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: fetch and decode."""
-        assert isinstance(partition, FrameRanges)
-        return read_ranges(partition, self._rows)
+        assert isinstance(partition.value, FrameRanges)
+        yield from read_ranges(partition.value, self._rows)
+        spare_the_next_task()
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_stomp.source.planning import Mode
-from spark_stomp.source.stream_reader import StompStreamReader
+from spark_stomp.spark.stream_reader import StompStreamReader
 
 _NO_LIMIT = (1 << 63) - 1
 

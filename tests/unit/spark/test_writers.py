@@ -11,13 +11,14 @@ from pyspark.sql import Row
 from support.options import sink_options
 
 from spark_stomp.arrow import decode_frames
+from spark_stomp.columns import Projection, SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
 from spark_stomp.options import parse_batch_options
-from spark_stomp.schema import Projection, SinkColumns
-from spark_stomp.sink.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
+from spark_stomp.sink.task import TaskResult
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import RowSettings
+from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
 QUEUE = "/queue/out"
@@ -30,11 +31,11 @@ def write(
     *,
     text: bool = False,
     **options: str,
-) -> Confirmed:
+) -> TaskResult:
     parsed = sink_options(devbroker.url, destination=QUEUE, **options)
     row = Row(*names)
     writer = StompRowStreamWriter(parsed, SinkColumns(tuple(names), text))
-    return writer.write(iter([row(*values) for values in rows]))
+    return writer.write(iter([row(*values) for values in rows])).result
 
 
 def standing(devbroker: DevBroker) -> list[tuple[bytes, dict[str, str]]]:
@@ -55,7 +56,7 @@ def test_a_login_in_clear_is_said_once_a_query(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each commit of a stream comes to a new object in a new process, so that only its number tells."""
-    monkeypatch.setattr("spark_stomp.sink.writers._connect", lambda _: None)
+    monkeypatch.setattr("spark_stomp.sink.commit._connect", lambda _: None)
     options = sink_options("stomp://broker.example", login="ada", password="a secret")
     columns = SinkColumns(("body",), False)
     for number in range(3):
@@ -81,7 +82,7 @@ class TestLogLines:
     def test_of_a_task_name_query_batch_and_partition(
         self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("spark_stomp.sink.writers.TaskContext.get", Task)
+        monkeypatch.setattr("spark_stomp.spark.writers.TaskContext.get", Task)
         rows: list[tuple[Any, ...]] = [(b"1",), (None,)]
         write(devbroker, ("body",), rows, onError="drop", checkpointLocation="/c/orders")
         write(devbroker, ("body",), rows, onError="drop", queryName="mine")
@@ -99,7 +100,7 @@ class TestLogLines:
         writer = StompStreamWriter(
             sink_options(devbroker.url, queryName="mine"), SinkColumns(("body",), False)
         )
-        writer.commit([Confirmed(TaskFigures(confirmed=3, connections=1), "run")], 7)
+        writer.commit([Confirmed(TaskResult(TaskFigures(confirmed=3, connections=1)), "run")], 7)
         writer.abort([], 8)
         assert caplog.messages == [
             "query=mine batch=7: 3 messages confirmed by the broker",
@@ -110,7 +111,7 @@ class TestLogLines:
 class TestRows:
     def test_maps_of_different_keys_are_headers_of_their_own_rows(self, devbroker: DevBroker) -> None:
         rows = [(None, b"0"), ({"ab": "1", "k": "2"}, b"1"), ({}, b"2"), ({"cd": "3", "no": None}, b"3")]
-        assert write(devbroker, ("headers", "body"), rows).messages == 4
+        assert write(devbroker, ("headers", "body"), rows).figures.confirmed == 4
         names = ("ab", "k", "cd", "no")
         found = [
             (body, {name: headers[name] for name in names if name in headers})
@@ -120,19 +121,21 @@ class TestRows:
 
     def test_columns_that_are_null_throughout(self, devbroker: DevBroker) -> None:
         rows = [(b"1", None, None, None), (bytearray(b"2"), None, None, None)]
-        assert write(devbroker, ("body", "content_type", "headers", "destination"), rows).messages == 2
+        assert (
+            write(devbroker, ("body", "content_type", "headers", "destination"), rows).figures.confirmed == 2
+        )
         assert devbroker.bodies(QUEUE) == [b"1", b"2"]
 
     def test_text(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), [("ü",), ("",)], text=True).messages == 2
+        assert write(devbroker, ("body",), [("ü",), ("",)], text=True).figures.confirmed == 2
         assert devbroker.bodies(QUEUE) == ["ü".encode(), b""]
 
     def test_more_than_one_batch_of_them(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), [(b"%d" % n,) for n in range(2_500)]).messages == 2_500
+        assert write(devbroker, ("body",), [(b"%d" % n,) for n in range(2_500)]).figures.confirmed == 2_500
         assert devbroker.bodies(QUEUE) == [b"%d" % n for n in range(2_500)]
 
     def test_none(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), []).messages == 0
+        assert write(devbroker, ("body",), []).figures.confirmed == 0
 
 
 class TestRowsThatCannotBeSent:
@@ -142,7 +145,7 @@ class TestRowsThatCannotBeSent:
     def test_fail_the_commit_and_not_the_task(self, devbroker: DevBroker) -> None:
         rows: list[tuple[Any, ...]] = [*((b"%d" % n,) for n in range(1_500)), (None,), (b"after",)]
         result = write(devbroker, ("body",), rows)
-        assert result.messages == len(devbroker.bodies(QUEUE)) == 1_000
+        assert result.figures.confirmed == len(devbroker.bodies(QUEUE)) == 1_000
         message = pickle.loads(pickle.dumps(result))
         options = sink_options(devbroker.url, destination=QUEUE)
         for commit in (
@@ -155,11 +158,15 @@ class TestRowsThatCannotBeSent:
     @pytest.mark.rule("S.9")
     def test_nothing_of_their_slice_is_sent(self, devbroker: DevBroker) -> None:
         result = write(devbroker, ("body",), [(b"1",), (None,), (b"3",)])
-        assert (result.messages, devbroker.bodies(QUEUE)) == (0, [])
+        assert (result.figures.confirmed, devbroker.bodies(QUEUE)) == (0, [])
 
     def test_are_dropped_and_counted(self, devbroker: DevBroker) -> None:
         result = write(devbroker, ("body",), [(b"1",), (None,), (b"3",)], onError="drop")
-        assert (result.messages, result.figures.dropped, devbroker.bodies(QUEUE)) == (2, 1, [b"1", b"3"])
+        assert (result.figures.confirmed, result.figures.dropped, devbroker.bodies(QUEUE)) == (
+            2,
+            1,
+            [b"1", b"3"],
+        )
         assert result.refused is None
 
     def test_go_to_the_dead_letter_destination(self, devbroker: DevBroker) -> None:
@@ -167,5 +174,5 @@ class TestRowsThatCannotBeSent:
         options = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
         named = [(body, {name: "v"}) for body, name in rows]
         result = write(devbroker, ("body", "headers"), named, **options)
-        assert (result.messages, result.figures.dead_lettered) == (3, 1)
+        assert (result.figures.confirmed, result.figures.dead_lettered) == (3, 1)
         assert (devbroker.bodies(QUEUE), devbroker.bodies("/queue/dead")) == ([b"1", b"3"], [b"2"])

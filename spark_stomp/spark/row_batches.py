@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_stomp.schema import SinkColumns
+from spark_stomp.columns import SinkColumns
 from spark_stomp.sink.cells import as_strings
 
 if TYPE_CHECKING:

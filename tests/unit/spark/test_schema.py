@@ -1,11 +1,9 @@
-"""The columns, the projection of a user's schema, and its Arrow types."""
+"""Spark's schemas: the projection of a user's schema, and its Arrow types."""
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -25,17 +23,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_stomp.columns import Projection
 from spark_stomp.errors import SchemaError
-from spark_stomp.schema import (
-    DEFAULT_COLUMNS,
-    ON_DEMAND_COLUMNS,
-    SINK_COLUMNS,
-    SOURCE_COLUMNS,
-    Projection,
-    projection,
-    sink_columns,
-    source_struct,
-)
+from spark_stomp.spark.schema import projection, sink_columns, source_struct
 
 TEXT = StringType()
 PAIR = StructType([StructField("name", TEXT), StructField("value", TEXT)])
@@ -54,19 +44,9 @@ class TestSource:
             "body:binary>"
         )
 
-    def test_columns_and_types_are_those_of_every_release(self) -> None:
-        """New columns may come."""
-        golden = Path(__file__).parents[1] / "data" / "golden" / "0.3" / "columns.json"
-        for kind, columns in (("source", SOURCE_COLUMNS), ("sink", SINK_COLUMNS)):
-            now = {column.name: [list(column.types), column.nullable] for column in columns}
-            assert json.loads(golden.read_text())[kind].items() <= now.items()
-
     def test_only_what_cannot_be_missing_is_not_null(self) -> None:
         required = {field.name for field in source_struct() if not field.nullable}
         assert required == {"received_at", "headers"}
-
-    def test_every_column_says_what_it_means(self) -> None:
-        assert all(column.meaning for column in DEFAULT_COLUMNS + ON_DEMAND_COLUMNS)
 
 
 class TestArrowSchema:
@@ -140,10 +120,6 @@ class TestProjection:
     def test_empty_schema_is_refused(self) -> None:
         with pytest.raises(SchemaError, match="the schema is empty"):
             projection(struct())
-
-    def test_unknown_name_without_spark(self) -> None:
-        with pytest.raises(SchemaError, match="did you mean `headers`"):
-            Projection.of("header")
 
     def test_what_is_never_null_may_be_not_null(self) -> None:
         schema = struct(StructField("received_at", TimestampType(), False))

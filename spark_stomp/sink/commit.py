@@ -1,0 +1,100 @@
+"""What the sink does when all tasks of a write have ended: it proves the login, and shows the figures."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from spark_stomp.errors import SinkRowError, StompError
+from spark_stomp.logs import get_log, lines_about, show
+from spark_stomp.options import SinkOptions
+from spark_stomp.quoting import counted
+from spark_stomp.sink.task import TaskResult
+from spark_stomp.status.files import query_name
+from spark_stomp.status.sink import TaskFigures, report, report_failure, was_reported
+from spark_stomp.transport import open_connection
+
+log = get_log(__name__)
+
+_DISCONNECT_TIMEOUT = 5.0
+
+
+def commit(
+    options: SinkOptions, results: Iterable[TaskResult], batch_id: int | None, run: str | None
+) -> None:
+    """Everything is confirmed: prove the login if no task did, and show the figures.
+
+    Args:
+        batch_id: of a stream; None for a batch write.
+        run: the id of the stream's run, if a task knew it.
+
+    Raises SinkRowError if a task found a row that cannot be sent, and what the connection raises that proves
+    the login.
+    """
+    with lines_about(query=query_name(options), batch=batch_id):
+        figures, refused = _sum(options, results)
+        if refused is not None:
+            raise refused
+        if not batch_id:
+            # Only a commit knows whether it is the query's first.
+            for note in options.notes:
+                log.warning("%s", note)
+        _proved.prove(options, run, connected=figures.connections > 0)
+        report(options, figures, run, batch_id)
+        log.info("%s confirmed by the broker", counted(figures.confirmed, "message"))
+
+
+def abort(options: SinkOptions, results: Iterable[TaskResult], batch_id: int | None) -> None:
+    """Spark tells nobody here why it did not succeed, nor whether the query was just stopped."""
+    what = "the write" if batch_id is None else f"batch {batch_id}"
+    with lines_about(query=query_name(options), batch=batch_id):
+        figures, refused = _sum(options, results)
+        confirmed = counted(figures.confirmed, "confirmed message")
+        log.warning("%s failed after %s", what, confirmed)
+        why = str(refused or "Spark's log says why, if the query was not just stopped")
+        report_failure(options, f"{what} was not finished, after {confirmed}: {why}")
+
+
+def _sum(options: SinkOptions, results: Iterable[TaskResult]) -> tuple[TaskFigures, SinkRowError | None]:
+    """What all tasks counted, in the process of the commit, and the first row that can never be sent."""
+    show(options.connection.log_level)
+    figures, refused = TaskFigures(), None
+    for result in results:
+        figures.add(result.figures)
+        refused = refused or result.refused
+    return figures, refused
+
+
+class ProvedRuns:
+    """The runs of queries whose URL, TLS, login and virtual host are proved, also if there are no rows.
+
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: set[tuple[str | None, str] | None] = set()
+
+    def prove(self, options: SinkOptions, run: str | None, *, connected: bool) -> None:
+        """Connect, unless a task has ``connected``, or an earlier batch of the run was done; None: no stream.
+
+        Raises what ``open_connection`` raises.
+        """
+        key = None if run is None else (options.checkpoint_location, run)
+        with self._lock:
+            if not (connected or key in self._known or was_reported(options, run)):
+                _connect(options)
+            if key is not None:
+                self._known.add(key)
+
+
+def _connect(options: SinkOptions) -> None:
+    with open_connection(options.connection) as connection:
+        try:
+            connection.disconnect(_DISCONNECT_TIMEOUT)
+        except StompError as error:
+            log.info("the connection that proved the login did not end in order: %s", error)
+
+
+# Spark makes a new writer for each commit, in a process that serves many.
+_proved = ProvedRuns()

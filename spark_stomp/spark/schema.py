@@ -1,0 +1,145 @@
+"""Spark's schemas: what one asks of the source, and what one holds for the sink.
+
+Spark refuses record batches with any other type than its own conversion gives, even if only the nullability
+of a map's values differs, so :func:`projection` copies the schema's flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as t
+from pyspark.sql.types import DataType, StructField, StructType
+
+from spark_stomp.columns import (
+    BINARY,
+    BOOLEAN,
+    DEFAULT_COLUMNS,
+    HEADER_LIST,
+    HEADER_MAP,
+    SINK_COLUMNS,
+    SOURCE_COLUMNS,
+    STRING,
+    TIMESTAMP,
+    Column,
+    Projection,
+    SinkColumns,
+    arrow_type,
+    column_names,
+    unknown_column,
+)
+from spark_stomp.errors import SchemaError
+
+
+def source_struct() -> StructType:
+    """The schema of a source for which the user gave none: :data:`DEFAULT_COLUMNS`."""
+    return StructType([StructField(c.name, _spark_type(c.types[0]), c.nullable) for c in DEFAULT_COLUMNS])
+
+
+def projection(schema: StructType) -> Projection:
+    """What a user's ``.schema(...)`` asks for.
+
+    Raises:
+        SchemaError: lists every column that the source does not have (with the nearest known name), has in
+            another type or cannot promise to be never null, each column named twice, and an empty schema.
+    """
+    problems = _problems(schema.fields, SOURCE_COLUMNS, "the source")
+    if problems:
+        raise SchemaError("; ".join(problems))
+    fields = [pa.field(f.name, _as_declared(f.dataType), f.nullable) for f in schema.fields]
+    return Projection(tuple(schema.fieldNames()), _body_is_string(schema), pa.schema(fields))
+
+
+def sink_columns(
+    schema: StructType, headers: Collection[str] = (), keys: Collection[str] = ()
+) -> SinkColumns:
+    """What a DataFrame that is written to the sink holds.
+
+    Args:
+        headers: further columns that are to be headers (option ``headerColumns``).
+        keys: columns that identify a row (option ``dedupKey``).
+
+    Raises:
+        SchemaError: lists every column that the sink does not take (with the nearest known name) or takes
+            only in another type, each column named twice, a missing ``body``, and what the options name
+            wrongly.
+    """
+    own = {column.name for column in SINK_COLUMNS}
+    given = {field.name: field.dataType.simpleString() for field in schema.fields}
+    further = {name: given[name] for name in (*headers, *keys) if name in given and name not in own}
+    named = tuple(Column(name, (kind,), True, "") for name, kind in further.items())
+    problems = _problems(schema.fields, SINK_COLUMNS + named, "the sink", nulls_refused=False)
+    if "body" not in given:
+        problems.append("the sink needs a column `body` (binary or string)")
+    for option, names in (("headerColumns", headers), ("dedupKey", keys)):
+        problems += [f"{option} names `{name}`, which is no column" for name in names if name not in given]
+    problems += [
+        f"headerColumns names `{name}`, a column of the sink's own" for name in headers if name in own
+    ]
+    problems += [
+        f"column `{name}` is {kind}, which cannot be text; cast it"
+        for name, kind in further.items()
+        if kind in (HEADER_MAP, HEADER_LIST) or arrow_type(kind) is None
+    ]
+    if "headers" in keys:
+        problems.append("dedupKey names `headers`, and a map has no order")
+    if problems:
+        raise SchemaError("; ".join(problems))
+    return SinkColumns(tuple(given), _body_is_string(schema), tuple(further.items()))
+
+
+def _problems(
+    fields: Sequence[StructField], columns: Sequence[Column], owner: str, *, nulls_refused: bool = True
+) -> list[str]:
+    by_name = {column.name: column for column in columns}
+    problems: list[str] = []
+    seen: set[str] = set()
+    for field in fields:
+        column = by_name.get(field.name)
+        if column is None:
+            problems.append(unknown_column(field.name, columns, owner))
+        elif field.name in seen:
+            problems.append(f"column `{field.name}` is named twice")
+        else:
+            problems.extend(_type_problems(field, column, owner, nulls_refused))
+        seen.add(field.name)
+    if not fields:
+        problems.append(f"the schema is empty; {owner} has {column_names(columns)}")
+    return problems
+
+
+def _type_problems(field: StructField, column: Column, owner: str, nulls_refused: bool) -> Iterable[str]:
+    given = field.dataType.simpleString()
+    if given not in column.types:
+        yield f"column `{field.name}` is {given}; {owner} has it as {' or '.join(column.types)}"
+    if nulls_refused and column.nullable and not field.nullable:
+        yield f"column `{field.name}` cannot be NOT NULL: a message may lack it"
+
+
+def _body_is_string(schema: StructType) -> bool:
+    return any(field.name == "body" and field.dataType.simpleString() == STRING for field in schema.fields)
+
+
+def _spark_type(name: str) -> DataType:
+    """The type of one of :data:`DEFAULT_COLUMNS`."""
+    makers: dict[str, Callable[[], DataType]] = {
+        STRING: t.StringType,
+        BINARY: t.BinaryType,
+        BOOLEAN: t.BooleanType,
+        TIMESTAMP: t.TimestampType,
+        HEADER_MAP: lambda: t.MapType(t.StringType(), t.StringType(), True),
+    }
+    return makers[name]()
+
+
+def _as_declared(data_type: Any) -> pa.DataType:
+    """The Arrow type of one of our column types, with the nullability of its children kept."""
+    name = data_type.simpleString()
+    if name == HEADER_MAP:
+        return pa.map_(pa.string(), pa.field("value", pa.string(), data_type.valueContainsNull))
+    if name == HEADER_LIST:
+        parts = [pa.field(part.name, pa.string(), part.nullable) for part in data_type.elementType.fields]
+        return pa.list_(pa.field("element", pa.struct(parts), data_type.containsNull))
+    return arrow_type(name)
