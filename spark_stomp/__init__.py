@@ -7,12 +7,9 @@ The way of a message, and the parts of the package from the ground up::
 
 ==================  ====================================================================================
 ``quoting``        what a stranger said, as it may stand in an error or a log line; plurals, numbers
-``worker``         what a Python worker of Spark does again around every task, and need not
 ``errors``         the exception tree and its codes
 ``logs``           log lines: what each is about, and how they come out of Spark's Python processes
 ``terminal``       what is drawn in a terminal
-``plain_errors``   what a user sees of an error: its sentence, and not the way it took
-``spark_versions`` what differs between the releases of Spark
 ``framebatch``     raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
 ``options``        every option, declared once on the field that it fills
@@ -29,9 +26,7 @@ The way of a message, and the parts of the package from the ground up::
 ``status``         what a query shows of itself: each figure declared once, its file, its table, Prometheus
 ``source``         offsets, planning, commit evidence: what a streaming query is while it runs
 ``sink``           record batches to SEND frames, the connection for them, the commit
-``spark``          what Spark calls: readers and writers, and what schemas of Spark mean
-``datasource``     what ``format("stomp")`` means: wiring only
-``registration``   ``register``, and whether Spark's Python is the right one
+``spark``          what Spark calls, and all that knows Spark; besides the demo only it imports pyspark
 ``commands``       what ``spark-stomp`` can do: probe, send, tail, status, devbroker
 ``cli``            the command ``spark-stomp``
 ``_autoload``      the package ``pyspark_stomp``, by which Spark finds the source
@@ -47,8 +42,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_stomp.datasource import StompDataSource
-    from spark_stomp.registration import register
+    from spark_stomp.spark.datasource import StompDataSource
+    from spark_stomp.spark.registration import register
 
 __all__ = ["StompDataSource", "__version__", "register"]
 
@@ -61,11 +56,11 @@ except PackageNotFoundError:  # a source tree on the path, not installed
 def __getattr__(name: str) -> object:
     # On demand: the protocol, the dev broker and the command line work without pyspark.
     if name == "StompDataSource":
-        from spark_stomp.datasource import StompDataSource
+        from spark_stomp.spark.datasource import StompDataSource
 
         return StompDataSource
     if name == "register":
-        from spark_stomp.registration import register
+        from spark_stomp.spark.registration import register
 
         return register
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,6 @@ The wheel installs this folder as the top-level package ``pyspark_stomp``, so th
 ``spark.read.format("stomp")`` needs no call before it.
 """
 
-from spark_stomp.datasource import StompDataSource as DefaultSource
+from spark_stomp.spark.datasource import StompDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

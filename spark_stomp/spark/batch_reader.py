@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
 from spark_stomp.options import SourceOptions
-from spark_stomp.plain_errors import plain_iterator
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import RowSettings
+from spark_stomp.spark.error_texts import plain_iterator
 
 
 class StompBatchReader(DataSourceReader):

@@ -16,12 +16,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from spark_stomp.columns import Projection
 from spark_stomp.errors import StompError
 from spark_stomp.options import SourceOptions
-from spark_stomp.plain_errors import plain_iterator, plainly
 from spark_stomp.source.offsets import INITIAL, Offset
 from spark_stomp.source.planning import Mode
 from spark_stomp.source.query import QueryRuntime, QueryStatus
 from spark_stomp.source.tasks import FrameRanges, RowSettings, read_ranges
-from spark_stomp.worker import collect_rarely, expect_input, spare_the_next_task
+from spark_stomp.spark.error_texts import plain_iterator, plainly
+from spark_stomp.spark.worker_tuning import collect_rarely, expect_input, spare_the_next_task
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit

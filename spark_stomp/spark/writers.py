@@ -13,13 +13,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from spark_stomp.columns import SinkColumns
 from spark_stomp.logs import lines_about
 from spark_stomp.options import SinkOptions
-from spark_stomp.plain_errors import plainly
 from spark_stomp.sink.commit import abort, commit
 from spark_stomp.sink.task import TaskResult, send_batches
+from spark_stomp.spark.error_texts import plainly
 from spark_stomp.spark.row_batches import row_batches
-from spark_stomp.spark_versions import ARROW_STREAM_WRITER
+from spark_stomp.spark.versions import ARROW_STREAM_WRITER
+from spark_stomp.spark.worker_tuning import expect_input
 from spark_stomp.status.files import query_name
-from spark_stomp.worker import expect_input
 
 if TYPE_CHECKING:
     from pyspark.sql import Row

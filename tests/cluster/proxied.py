@@ -20,7 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 from support.spark import Recorder, spark_session
 
-from spark_stomp.datasource import StompDataSource
+from spark_stomp.spark.datasource import StompDataSource
 from spark_stomp.spark.stream_reader import StompStreamReader
 
 

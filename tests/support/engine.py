@@ -31,8 +31,8 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from spark_stomp.datasource import StompDataSource
 from spark_stomp.errors import StompError
+from spark_stomp.spark.datasource import StompDataSource
 from support.points import Point, Points, arm
 from support.processes import lives
 from support.waiting import PATIENCE, wait_until

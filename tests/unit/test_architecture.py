@@ -19,9 +19,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Each part may import the parts in the rows above its own, and itself. options stands above protocol for its
 # Limits and the headers that it sets itself, which are declared once so; protocol knows nothing of options.
 LAYERS = (
-    ("quoting", "worker"),
+    ("quoting",),
     ("errors", "logs", "terminal"),
-    ("plain_errors", "spark_versions"),
     ("framebatch",),
     ("protocol",),
     ("options", "columns", "locations", "private_files"),
@@ -30,21 +29,20 @@ LAYERS = (
     ("status",),
     ("source", "sink"),
     ("spark",),
-    ("datasource",),
-    ("registration", "commands"),
+    ("commands",),
     ("cli", "_autoload", "demo", "__init__"),
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-SPARK_PARTS = {"spark_versions", "spark", "datasource", "registration", "demo"}
+SPARK_PARTS = {"spark", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # One asks what the machine's own address is, the other sets an option of Spark's socket.
-SEND_NOTHING = {PACKAGE / "exchange" / "address.py", PACKAGE / "worker.py"}
+SEND_NOTHING = {PACKAGE / "exchange" / "address.py", PACKAGE / "spark" / "worker_tuning.py"}
 # Behind an extra, and imported only when a URL asks for it.
 EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}}
 # Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
-UNTESTED_ALONE = {"__init__", "_autoload", "datasource"}
+UNTESTED_ALONE = {"__init__", "_autoload"}
 
 
 def part_of(path: Path) -> str:

@@ -17,8 +17,8 @@ from support.options import sink_options, source_options
 from support.waiting import wait_until
 
 from spark_stomp.cli import main
-from spark_stomp.datasource import StompDataSource
 from spark_stomp.errors import OptionError
+from spark_stomp.spark.datasource import StompDataSource
 from spark_stomp.spark.stream_reader import RefusingStreamReader
 from spark_stomp.status import prometheus, read_status
 from spark_stomp.status import sink as sink_status

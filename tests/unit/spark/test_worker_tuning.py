@@ -17,15 +17,15 @@ from zipimport import zipimporter
 import pytest
 from support.options import sink_options, source_options
 
-from spark_stomp import worker
 from spark_stomp.columns import Projection, SinkColumns
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.spark import worker_tuning
 from spark_stomp.spark.stream_reader import StompStreamReader
 from spark_stomp.spark.writers import StompStreamWriter
 
 FREEZES = """
 import gc
-from spark_stomp.worker import spare_the_next_task
+from spark_stomp.spark.worker_tuning import spare_the_next_task
 spare_the_next_task()
 first = gc.get_freeze_count()
 kept = [[] for _ in range(1_000)]
@@ -58,12 +58,12 @@ def finders(archive: Path) -> int:
 def test_no_finder_of_sparks_archive_is_left_to_read_its_directory_again(archives: list[Path]) -> None:
     spark, mine = archives
     assert (finders(spark), finders(mine)) == (2, 2)
-    worker.spare_the_next_task()
+    worker_tuning.spare_the_next_task()
     assert (finders(spark), finders(mine)) == (0, 2)
 
 
 def test_what_is_in_the_archive_is_found_all_the_same(archives: list[Path]) -> None:
-    worker.spare_the_next_task()
+    worker_tuning.spare_the_next_task()
     importlib.invalidate_caches()
     assert importlib.import_module("of_spark.two").__name__ == "of_spark.two"
 
@@ -99,7 +99,7 @@ def test_the_input_of_a_task_does_not_wait_for_a_late_ack() -> None:
             spark.sendall(b"task")
             of_worker.sendall(of_worker.recv(4))
         delayed = of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
-        worker.expect_input()
+        worker_tuning.expect_input()
         assert (delayed, of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)) == (0, 1)
 
 
@@ -122,8 +122,8 @@ def test_a_task_expects_its_input_once_it_has_its_reader_or_writer(
 def test_nor_does_a_task_fail_if_open_files_are_not_to_be_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_OPEN_FILES", tmp_path / "none")
-    worker.expect_input()
+    monkeypatch.setattr(worker_tuning, "_OPEN_FILES", tmp_path / "none")
+    worker_tuning.expect_input()
 
 
 def test_other_files_and_sockets_are_let_alone(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_other_files_and_sockets_are_let_alone(tmp_path: Path) -> None:
         (tmp_path / "file").open("wb") as file,
         socket.socket(type=socket.SOCK_DGRAM) as datagrams,
     ):
-        worker.expect_input()
+        worker_tuning.expect_input()
         one.sendall(b"still open")
         assert other.recv(10) == b"still open"
         for number in (file.fileno(), datagrams.fileno()):
@@ -148,7 +148,7 @@ def test_every_socket_goes_on_blocking_if_a_default_timeout_is_set() -> None:
         before = socket.getdefaulttimeout()
         socket.setdefaulttimeout(10)
         try:
-            worker.expect_input()
+            worker_tuning.expect_input()
         finally:
             socket.setdefaulttimeout(before)
         assert [os.get_blocking(number.fileno()) for number in (one, other, server)] == [True] * 3

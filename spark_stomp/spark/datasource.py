@@ -15,12 +15,12 @@ from spark_stomp.options import (
     parse_sink_options,
     parse_source_options,
 )
-from spark_stomp.plain_errors import plainly
 from spark_stomp.spark.batch_reader import StompBatchReader
+from spark_stomp.spark.error_texts import plainly
 from spark_stomp.spark.schema import projection, sink_columns, source_struct
 from spark_stomp.spark.stream_reader import RefusingStreamReader, StompStreamReader
+from spark_stomp.spark.versions import ADMISSION_CONTROL, ARROW_STREAM_WRITER
 from spark_stomp.spark.writers import StompBatchWriter, StompRowStreamWriter, StompStreamWriter
-from spark_stomp.spark_versions import ADMISSION_CONTROL, ARROW_STREAM_WRITER
 from spark_stomp.status.files import check_status_file
 
 if TYPE_CHECKING:

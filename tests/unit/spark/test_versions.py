@@ -1,4 +1,4 @@
-"""spark_stomp.spark_versions: the one place that knows what differs between releases of Spark."""
+"""spark_stomp.spark.versions: the one place that knows what differs between releases of Spark."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from support.release import spark_release
 
-from spark_stomp import spark_versions
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.spark_versions import release, require_supported
+from spark_stomp.spark import versions
+from spark_stomp.spark.versions import release, require_supported
 
-PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
+PACKAGE = Path(__file__).resolve().parents[3] / "spark_stomp"
 
 
 def test_what_this_release_has() -> None:
-    assert (spark_release() >= (4, 2)) == spark_versions.ADMISSION_CONTROL
-    assert (spark_release() >= (4, 1)) == spark_versions.ARROW_STREAM_WRITER
+    assert (spark_release() >= (4, 2)) == versions.ADMISSION_CONTROL
+    assert (spark_release() >= (4, 1)) == versions.ARROW_STREAM_WRITER
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,10 @@ def test_nothing_else_asks_for_the_release() -> None:
         return "__version__" in names or bool(guards)
 
     found = {path.name for path in PACKAGE.rglob("*.py") if asks(path)}
-    assert found == {"spark_versions.py"}
+    assert found == {"versions.py"}
 
 
 def imports_pyspark(guard: ast.Try) -> bool:
     """Whether a ``try`` looks whether Spark has something, or whether we can have it with this Spark."""
     modules = [node.module or "" for node in ast.walk(guard) if isinstance(node, ast.ImportFrom)]
-    return any(module.startswith(("pyspark", "spark_stomp.source", "spark_stomp.sink")) for module in modules)
+    return any(module.startswith(("pyspark", "spark_stomp.spark")) for module in modules)

@@ -1,4 +1,4 @@
-"""spark_stomp.plain_errors: a user sees the sentence, and the log has the rest."""
+"""spark_stomp.spark.error_texts: a user sees the sentence, and the log has the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_stomp.errors import ConnectFailed, StompError
-from spark_stomp.plain_errors import plain_iterator, plainly
+from spark_stomp.spark.error_texts import plain_iterator, plainly
 
 
 def deep(error: type[Exception]) -> int:

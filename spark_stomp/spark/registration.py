@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
 
-from spark_stomp.datasource import StompDataSource
 from spark_stomp.errors import WrongPython
-from spark_stomp.plain_errors import plainly
-from spark_stomp.spark_versions import is_known_already
+from spark_stomp.spark.datasource import StompDataSource
+from spark_stomp.spark.error_texts import plainly
+from spark_stomp.spark.versions import is_known_already
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
