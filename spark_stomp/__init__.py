@@ -9,7 +9,6 @@ The way of a message, and the parts of the package from the ground up::
 ``quoting``        what a stranger said, as it may stand in an error or a log line; plurals, numbers
 ``errors``         the exception tree and its codes
 ``logs``           log lines: what each is about, and how they come out of Spark's Python processes
-``terminal``       what is drawn in a terminal
 ``framebatch``     raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
 ``options``        every option, declared once on the field that it fills
@@ -27,8 +26,7 @@ The way of a message, and the parts of the package from the ground up::
 ``source``         offsets, planning, commit evidence: what a streaming query is while it runs
 ``sink``           record batches to SEND frames, the connection for them, the commit
 ``spark``          what Spark calls, and all that knows Spark; besides the demo only it imports pyspark
-``commands``       what ``spark-stomp`` can do: probe, send, tail, status, devbroker
-``cli``            the command ``spark-stomp``
+``commands``       the command ``spark-stomp``: probe, send, tail, status, devbroker
 ``_autoload``      the package ``pyspark_stomp``, by which Spark finds the source
 ``demo``           the demonstration behind ``make demo``
 ==================  ====================================================================================

@@ -2,15 +2,17 @@
 
 ::
 
-    connecting  the arguments that say which broker, and who asks
-    probe       who the broker is, and what the connector will do with it
-    send        a message a line, each confirmed
-    tail        the messages in a queue, without consuming them
-    status      the status file of a query as a table
-    devbroker   the dev broker
+    main          the command line: finds the command, turns errors into exit codes
+    connecting    the arguments that say which broker, and who asks
+    probe         who the broker is, and what the connector will do with it
+    send          a message a line, each confirmed
+    tail          the messages in a queue, without consuming them
+    status        the status file of a query as a table (``status_table``)
+    devbroker     the dev broker
+    terminal      what is drawn in a terminal
 
-A command is a module with ``ABOUT``, ``MORE``, ``add_arguments`` and ``run``. :mod:`spark_stomp.cli` imports
-the one that is asked for. None of them needs Spark. docs/command-line.md lists the exit codes too.
+A command is a module with ``ABOUT``, ``MORE``, ``add_arguments`` and ``run``. None of them needs Spark.
+docs/command-line.md lists the exit codes too.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Final
 from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.commands import EXIT_CODES, FINE, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.terminal import Line, Terminal
 from spark_stomp.errors import StompError
 from spark_stomp.logs import set_level
 from spark_stomp.options import (
@@ -25,7 +26,6 @@ from spark_stomp.options import (
 )
 from spark_stomp.quoting import line, shown
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
-from spark_stomp.terminal import Line, Terminal
 from spark_stomp.transport import Connection, open_connection
 
 Facts = Iterator[tuple[str, str]]

@@ -13,6 +13,7 @@ from typing import Final
 from spark_stomp.brokers import Dialect
 from spark_stomp.commands import EXIT_CODES, FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.terminal import Terminal
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
@@ -20,7 +21,6 @@ from spark_stomp.protocol import Frame
 from spark_stomp.protocol.decoder import frames_in
 from spark_stomp.quoting import shown, whole_number
 from spark_stomp.source.browse import browse
-from spark_stomp.terminal import Terminal
 
 ABOUT: Final = """\
 Show messages of a queue, the oldest first, and leave them there. ActiveMQ and

@@ -14,7 +14,7 @@ from support.matrix import Cell, run_cell
 from support.s3 import CREDENTIALS, S3Server, s3_server
 from support.waiting import wait_until
 
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import JournalInUse, JournalUnwritable
 from spark_stomp.journal import Journal, JournalSettings, open_journal

@@ -9,7 +9,7 @@ from support.brokers import Broker
 from support.brokers.fixtures import on_every_broker
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 
 
 @pytest.fixture

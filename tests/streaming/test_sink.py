@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 from support.spark import stomp_stream
 from support.waiting import PATIENCE, wait_until
 
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.status import prometheus, read_status
 

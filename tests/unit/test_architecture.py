@@ -20,7 +20,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Limits and the headers that it sets itself, which are declared once so; protocol knows nothing of options.
 LAYERS = (
     ("quoting",),
-    ("errors", "logs", "terminal"),
+    ("errors", "logs"),
     ("framebatch",),
     ("protocol",),
     ("options", "columns", "locations", "private_files"),
@@ -30,7 +30,7 @@ LAYERS = (
     ("source", "sink"),
     ("spark",),
     ("commands",),
-    ("cli", "_autoload", "demo", "__init__"),
+    ("_autoload", "demo", "__init__"),
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 

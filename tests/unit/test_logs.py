@@ -128,4 +128,4 @@ class TestWhatALineIsAbout:
     def test_every_module_of_the_package_logs_so(self) -> None:
         own = {path.name for path in PACKAGE.rglob("*.py") if "getLogger" in path.read_text(encoding="utf-8")}
         # The command line shows them in a way of its own.
-        assert own == {"logs.py", "cli.py"}
+        assert own == {"logs.py", "main.py"}

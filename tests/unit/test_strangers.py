@@ -20,12 +20,12 @@ from support.options import sink_options
 
 from spark_stomp import errors
 from spark_stomp.columns import SinkColumns
+from spark_stomp.commands.terminal import Terminal
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import DestinationRefused, OptionError, StompError
 from spark_stomp.logs import get_log
 from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
-from spark_stomp.terminal import Terminal
 
 PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
 MODULES = {
@@ -44,8 +44,8 @@ LONG = "x" * 1_000_000
 # What the package says to others than loggers: only here, and each through quoting or json.
 WRITERS = {
     "logs.py",
-    "terminal.py",
-    "cli.py",
+    "commands/terminal.py",
+    "commands/main.py",
     "commands/connecting.py",
     "commands/devbroker.py",
     "commands/probe.py",
@@ -57,7 +57,7 @@ WRITERS = {
 # file, and what no user sees. Everything else may hold a stranger's words.
 OTHER_ERRORS = {
     "UsageError": {
-        "cli.py",
+        "commands/main.py",
         "commands/connecting.py",
         "commands/devbroker.py",
         "commands/send.py",
@@ -202,7 +202,7 @@ class TestNobodyGoesAround:
     def test_what_they_write_is_quoted(self) -> None:
         """An f-string that is written as it is names only what is ours."""
         ours = {"broker.url", "_NOTICE", "sent", "line(part)"}
-        for path in WRITERS - {"logs.py", "terminal.py"}:
+        for path in WRITERS - {"logs.py", "commands/terminal.py"}:
             for call in calls(".write", MODULES[path]):
                 bare = [node for node in call.args if isinstance(node, ast.JoinedStr)]
                 named = {

@@ -11,8 +11,8 @@ import pytest
 from support.options import source_options
 from support.waiting import PATIENCE
 
-from spark_stomp import cli
 from spark_stomp.commands.devbroker import moved
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker, QueueView
 from spark_stomp.errors import LoginRefused
 from spark_stomp.transport import open_connection
@@ -20,7 +20,7 @@ from spark_stomp.transport import open_connection
 PROGRAM = [
     sys.executable,
     "-c",
-    "import sys; from spark_stomp.cli import main; sys.exit(main())",
+    "import sys; from spark_stomp.commands.main import main; sys.exit(main())",
     "devbroker",
 ]
 ENVIRONMENT = {
@@ -48,7 +48,7 @@ def test_refused(
 ) -> None:
     monkeypatch.delenv("SPARK_STOMP_DEVBROKER_PASSWORD", raising=False)
     with pytest.raises(SystemExit) as left:
-        cli.main(["devbroker", *arguments])
+        main(["devbroker", *arguments])
     assert left.value.code == 2
     err = capsys.readouterr().err
     assert message in err and "s3cret" not in err
@@ -86,14 +86,14 @@ def test_only_the_login_that_is_given_is_let_in() -> None:
 
 def test_a_port_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with DevBroker() as broker:
-        assert cli.main(["devbroker", "--port", str(broker.port)]) == 1
+        assert main(["devbroker", "--port", str(broker.port)]) == 1
         told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert f"port {broker.port} of 127.0.0.1 is in use" in told and "--port 0" in told
 
 
 def test_an_address_of_another_machine_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["devbroker", "--host", "192.0.2.1", "--port", "0"]) == 1
+    assert main(["devbroker", "--host", "192.0.2.1", "--port", "0"]) == 1
     told = capsys.readouterr().err
     assert told.startswith("spark-stomp: cannot listen on port 0 of 192.0.2.1: ") and told.count("\n") == 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.waiting import wait_until
 
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.options import OPTIONS
 

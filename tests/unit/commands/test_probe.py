@@ -10,7 +10,7 @@ from support.fronts import tls_front
 from support.tcp import tcp_server, unused_port
 
 from spark_stomp.brokers.dialect import DIALECTS
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.commands.probe import _treatment
 from spark_stomp.devbroker import DevBroker
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from support.waiting import PATIENCE
 
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
-PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ import pytest
 from support.driven import Run
 from support.waiting import PATIENCE
 
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
-PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import sys
 import pytest
 from support.waiting import PATIENCE, wait_until
 
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 
 QUEUE = "/queue/a"
 BODIES = [b"m%d" % number for number in range(25)]
-PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
 
 
 def test_the_first_messages_and_nothing_consumed(

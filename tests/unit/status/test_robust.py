@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, StructType
 from support.options import sink_options, source_options
 from support.waiting import wait_until
 
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.errors import OptionError
 from spark_stomp.spark.datasource import StompDataSource
 from spark_stomp.spark.stream_reader import RefusingStreamReader

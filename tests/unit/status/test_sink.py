@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from support.options import sink_options, source_options
 
-from spark_stomp.cli import main
 from spark_stomp.columns import SinkColumns
+from spark_stomp.commands.main import main
 from spark_stomp.errors import SinkRowError
 from spark_stomp.sink.task import TaskResult
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompStreamWriter

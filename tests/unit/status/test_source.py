@@ -12,7 +12,7 @@ import pytest
 from support.driven import Run
 from support.waiting import wait_until
 
-from spark_stomp.cli import main
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.status.files import StatusFile

@@ -8,7 +8,7 @@ import pty
 
 import pytest
 
-from spark_stomp.terminal import Rate, Terminal, duration, fitted, size
+from spark_stomp.commands.terminal import Rate, Terminal, duration, fitted, size
 
 LINE = [("one ", "good"), ("two", "")]
 

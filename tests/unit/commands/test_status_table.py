@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from spark_stomp.commands.status_table import health, table
+from spark_stomp.commands.terminal import Line
 from spark_stomp.errors import OffsetError, StompError
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.receiver.status import ConnectionStatus, Counts
 from spark_stomp.status.figure import iso
 from spark_stomp.status.source import QueryPart, ReceiverPart, Rows, RunIdentity, TotalsPart
-from spark_stomp.status.table import health, table
-from spark_stomp.terminal import Line
 
 PATIENCE = 30.0
 NOW = 1_800_000_000.0

@@ -15,12 +15,12 @@ from support.tcp import unused_port
 from support.waiting import PATIENCE
 
 from spark_stomp import __version__, cli
-from spark_stomp.cli import main
 from spark_stomp.commands import probe
+from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 
 COMMANDS = ("probe", "send", "tail", "status", "devbroker")
-PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 

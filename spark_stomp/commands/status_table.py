@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from spark_stomp.commands.terminal import CUT, Line, duration, size
 from spark_stomp.quoting import counted, shown
 from spark_stomp.status.figure import Figure, Part, Status, Time, moment
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
-from spark_stomp.terminal import CUT, Line, duration, size
 
 _LEAST_WIDTH: Final = 16
 _NAME_WIDTH: Final = 44
