@@ -13,8 +13,7 @@ The way of a message, and the parts of the package from the ground up::
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
 ``options``        every option, declared once on the field that it fills
 ``columns``        the columns of source and sink, declared once
-``locations``      the paths and URIs of journal and checkpoint, on disks, mounts and object stores
-``private_files``  files for this user alone, opened without following links
+``files``          paths and URIs on disks, mounts and object stores; private files, durable writes
 ``brokers``        what each broker adds to the protocol
 ``transport``      sockets, TLS, WebSocket, and what moves bytes between them and a session
 ``arrow``          raw frames to record batches

@@ -11,7 +11,7 @@ from typing import Any, Final
 from spark_stomp.commands import FAILED, FINE, UsageError
 from spark_stomp.commands.status_table import health, table
 from spark_stomp.commands.terminal import Line, Rate, Terminal
-from spark_stomp.locations import FILE_ERRORS, Location, resolve, without_credentials
+from spark_stomp.files.locations import FILE_ERRORS, Location, resolve, without_credentials
 from spark_stomp.quoting import line, shown
 from spark_stomp.status import read_status
 from spark_stomp.status.files import StatusFile

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_stomp.errors import UnsupportedError
+from spark_stomp.files.locations import resolve, without_credentials
 from spark_stomp.journal.api import Journal, JournalSettings
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.objects.blobs import Blobs, open_store
 from spark_stomp.journal.objects.journal import ObjectJournal
-from spark_stomp.locations import resolve, without_credentials
 
 
 def open_journal(settings: JournalSettings) -> Journal:

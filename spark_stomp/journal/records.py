@@ -36,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
+from spark_stomp.files.durable import Parts
 from spark_stomp.framebatch import FrameBatch, MessageKey
 
 MAGIC: Final = b"SSJR"
@@ -50,8 +51,6 @@ _KEYS_HEAD: Final = struct.Struct("<4sIII")
 _KEY: Final = struct.Struct("<II16s")
 _NUL: Final = "\0"
 _LONGEST_STRETCH: Final = 64 << 10
-
-Parts = list[bytes | memoryview]
 
 
 @dataclass(frozen=True, slots=True)

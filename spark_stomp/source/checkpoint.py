@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow.fs as fs
 
 from spark_stomp.errors import CheckpointMismatch, CheckpointUnreadable
-from spark_stomp.locations import FILE_ERRORS, resolve, without_credentials
-from spark_stomp.private_files import make_folder, open_file
+from spark_stomp.files.locations import FILE_ERRORS, resolve, without_credentials
+from spark_stomp.files.private import make_folder, open_file
 from spark_stomp.quoting import whole_number
 from spark_stomp.source.offsets import Offset
 

@@ -23,10 +23,10 @@ from typing import Final, TypeVar
 from pyarrow.fs import FileType
 
 from spark_stomp.errors import OptionError
-from spark_stomp.locations import FILE_ERRORS, Location, local_path, resolve, without_credentials
+from spark_stomp.files.locations import FILE_ERRORS, Location, local_path, resolve, without_credentials
+from spark_stomp.files.private import PRIVATE_FOLDER, create_file, replace_file
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SinkOptions, SourceOptions
-from spark_stomp.private_files import PRIVATE_FOLDER, create_file, replace_file
 from spark_stomp.status.source import Figures, lasting
 
 log = get_log(__name__)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from spark_stomp.files.locations import resolve
 from spark_stomp.framebatch import FrameBatch
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.objects.blobs import ArrowStore, Blobs, MountStore
 from spark_stomp.journal.objects.journal import ObjectJournal
-from spark_stomp.locations import resolve
 
 __all__ = [
     "batch_of",

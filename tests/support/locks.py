@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.fs as fs
 import pytest
 
-from spark_stomp import locations
+from spark_stomp.files import locations
 
 __all__ = ["LockWatch"]
 

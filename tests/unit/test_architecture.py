@@ -23,7 +23,7 @@ LAYERS = (
     ("errors", "logs"),
     ("framebatch",),
     ("protocol",),
-    ("options", "columns", "locations", "private_files"),
+    ("options", "columns", "files"),
     ("brokers", "transport", "arrow", "devbroker", "exchange", "journal"),
     ("receiver",),
     ("status",),

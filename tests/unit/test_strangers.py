@@ -65,7 +65,7 @@ OTHER_ERRORS = {
         "commands/tail.py",
     },
     "ArgumentTypeError": {"commands/devbroker.py", "commands/status.py", "commands/tail.py"},
-    "OSError": {"commands/devbroker.py", "private_files.py", "status/files.py"},
+    "OSError": {"commands/devbroker.py", "files/private.py", "status/files.py"},
     "FileNotFoundError": {"demo/flights.py"},
     # In the tests of whoever uses the dev broker.
     "TimeoutError": {"devbroker/server.py"},
@@ -79,7 +79,7 @@ OTHER_ERRORS = {
     "ValueError": {
         "exchange/wire.py",
         "journal/objects/fencing.py",
-        "locations.py",
+        "files/locations.py",
         "options/endpoint.py",
         "options/kinds.py",
         "status/figure.py",

@@ -12,11 +12,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from spark_stomp.errors import JournalDamaged
+from spark_stomp.files.durable import SyncFailed, lacks_room, sync, sync_anew, write_fully
+from spark_stomp.files.private import create_file, open_file, replace_file
 from spark_stomp.framebatch import MessageKey
-from spark_stomp.journal.files import SyncFailed, lacks_room, sync, sync_anew, write_fully
 from spark_stomp.journal.records import has_keys, pack_keys, unpack_keys
 from spark_stomp.logs import get_log
-from spark_stomp.private_files import create_file, open_file, replace_file
 
 log = get_log(__name__)
 

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse
+from spark_stomp.files.durable import lacks_room, sync_folder
+from spark_stomp.files.private import create_file, make_folder, open_file, replace_file
 from spark_stomp.framebatch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.api import JournalFull, JournalSettings, not_held, report_damage, unwritable
-from spark_stomp.journal.files import lacks_room, sync_folder
 from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.local.reserve import Reserve
 from spark_stomp.journal.local.segment import SUFFIX, Segment
 from spark_stomp.logs import get_log
-from spark_stomp.private_files import create_file, make_folder, open_file, replace_file
 from spark_stomp.quoting import whole_number
 
 log = get_log(__name__)

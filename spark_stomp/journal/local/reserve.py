@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spark_stomp.journal.files import lacks_room, write_fully
-from spark_stomp.private_files import open_file
+from spark_stomp.files.durable import lacks_room, write_fully
+from spark_stomp.files.private import open_file
 
 
 class Reserve:

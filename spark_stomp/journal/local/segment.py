@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
+from spark_stomp.files.durable import OpenFile, sync, sync_anew, write_fully
+from spark_stomp.files.private import open_file
 from spark_stomp.framebatch import FrameBatch, FrameIndex
-from spark_stomp.journal.files import OpenFile, sync, sync_anew, write_fully
 from spark_stomp.journal.records import (
     HEAD_BYTES,
     MAGIC,
@@ -38,7 +39,6 @@ from spark_stomp.journal.records import (
     is_intact,
     parse_head,
 )
-from spark_stomp.private_files import open_file
 
 SUFFIX: Final = ".segment"
 _MAGIC: Final = b"STOMPJRN"

@@ -22,10 +22,10 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow.fs as fs
 
 from spark_stomp.errors import JournalError
+from spark_stomp.files.durable import sync_folder, write_fully
+from spark_stomp.files.locations import FILE_ERRORS, Location
+from spark_stomp.files.private import make_folder, open_file
 from spark_stomp.journal.api import unwritable
-from spark_stomp.journal.files import sync_folder, write_fully
-from spark_stomp.locations import FILE_ERRORS, Location
-from spark_stomp.private_files import make_folder, open_file
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError
+from spark_stomp.files.durable import Parts
 from spark_stomp.framebatch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.api import JournalSettings, not_held, report_damage
 from spark_stomp.journal.objects.blobs import Blobs
@@ -32,7 +33,7 @@ from spark_stomp.journal.objects.object_names import (
     MarkName,
     Writer,
 )
-from spark_stomp.journal.records import Parts, encode_batch
+from spark_stomp.journal.records import encode_batch
 
 _LARGEST_OBJECT: Final = 8 << 20
 _SMALLEST_OBJECT: Final = 64 << 10

@@ -14,13 +14,13 @@ import pytest
 from support.journals import batch_of, bodies, damage, expected, object_journal
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
+from spark_stomp.files.locations import resolve
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.objects.blobs import Blobs, MountStore
 from spark_stomp.journal.objects.cache import ObjectCache
 from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, FRAMES, MANIFESTS, MARKS, WRITERS
-from spark_stomp.locations import resolve
 
 
 @pytest.fixture

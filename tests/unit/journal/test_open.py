@@ -22,7 +22,7 @@ def test_paths_and_file_uris_are_local(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["{}", "file:{}"])
 def test_mounts_of_stores_are_for_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    monkeypatch.setattr("spark_stomp.locations._MOUNTS", (str(tmp_path),))
+    monkeypatch.setattr("spark_stomp.files.locations._MOUNTS", (str(tmp_path),))
     journal = open_journal(JournalSettings(form.format(tmp_path / "journal"), 1 << 20, max_remembered=1_000))
     assert isinstance(journal, ObjectJournal)
     assert len(list((tmp_path / "journal" / "writers").iterdir())) == 1

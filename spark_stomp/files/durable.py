@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from spark_stomp.journal.records import Parts
+Parts = list[bytes | memoryview]
 
 
 class OpenFile:

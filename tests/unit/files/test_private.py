@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from support.journals import batch_of, local_journal, object_journal
 
-from spark_stomp import private_files
 from spark_stomp.errors import CheckpointUnreadable, JournalError, JournalUnwritable
+from spark_stomp.files import private
+from spark_stomp.files.locations import resolve
 from spark_stomp.framebatch import MessageKey
 from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.records import pack_keys
-from spark_stomp.locations import resolve
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.status.files import StatusFile
 
@@ -207,7 +207,7 @@ class TestPlantedLinks:
     def test_a_pipe_does_not_make_us_wait(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "status.json.pipe")
         with pytest.raises(OSError, match=r"status\.json\.pipe"):
-            private_files.open_file(tmp_path / "status.json.pipe", os.O_RDWR | os.O_CREAT)
+            private.open_file(tmp_path / "status.json.pipe", os.O_RDWR | os.O_CREAT)
 
 
 @pytest.mark.usefixtures("no_umask")
@@ -223,7 +223,7 @@ def test_the_status_of_a_process_that_was_killed_is_written_over(tmp_path: Path)
 
 def test_a_folder_that_is_a_file_is_named(tmp_path: Path, precious: Path) -> None:
     with pytest.raises(OSError, match="precious"):
-        private_files.make_folder(precious / "below")
+        private.make_folder(precious / "below")
 
 
 def test_the_users_own_link_to_a_folder_is_followed(tmp_path: Path) -> None:
