@@ -2,7 +2,7 @@
 
 The way of a message, and the parts of the package from the ground up::
 
-    broker ──> transport ──> protocol ──> receiver ──> exchange ──> arrow ──> source ──> rows
+    broker ──> transport ──> protocol ──> receiver ──> frameserver ──> arrow ──> source ──> rows
     broker <── transport <── protocol <── sink                                       <── rows
 
 ==================  ====================================================================================
@@ -18,7 +18,7 @@ The way of a message, and the parts of the package from the ground up::
 ``transport``      sockets, TLS, WebSocket, and what moves bytes between them and a session
 ``arrow``          raw frames to record batches
 ``devbroker``      an in-memory broker for development and tests
-``exchange``       raw frames from the receivers to the tasks, over Arrow Flight
+``frameserver``    raw frames from the receivers to the tasks, over Arrow Flight
 ``journal``        raw frames made durable, in local files or in an object store
 ``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
 ``status``         what a query shows of itself: each figure declared once, its file, its table, Prometheus

@@ -26,7 +26,7 @@ from spark_stomp.errors import (
     StompError,
     UnsupportedError,
 )
-from spark_stomp.exchange import ExchangeServer, RangeTicket
+from spark_stomp.frameserver import ExchangeServer, RangeTicket
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.offsets import Offset

@@ -14,8 +14,8 @@ from spark_stomp.errors import (
     RangeUnavailable,
     StompError,
 )
-from spark_stomp.exchange import RangeTicket
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frameserver import RangeTicket
 from spark_stomp.journal import Journal
 from spark_stomp.receiver import DedupIndex, ReceiverStatus
 from spark_stomp.source.journal_writer import JournalWriter

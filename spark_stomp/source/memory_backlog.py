@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_stomp.errors import JournalError, JournalMissing, RangeUnavailable, StompError
-from spark_stomp.exchange import RangeTicket
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frameserver import RangeTicket
 from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
 from spark_stomp.source.offsets import JOURNAL, Offset, Position, Range, Sizes

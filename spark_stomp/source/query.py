@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spark_stomp.errors import StompError, SubscribeTimeout
-from spark_stomp.exchange import RangeTicket
+from spark_stomp.frameserver import RangeTicket
 from spark_stomp.logs import about, get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.quoting import counted

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_stomp.errors import StompError
-from spark_stomp.exchange import open_exchange
+from spark_stomp.frameserver import open_exchange
 from spark_stomp.journal import JournalSettings, open_journal
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import (

@@ -11,7 +11,7 @@ from spark_stomp.arrow import OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import OptionError
-from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
+from spark_stomp.frameserver import ExchangeAddress, RangeTicket, fetch
 from spark_stomp.options import SourceOptions
 
 

@@ -16,7 +16,7 @@ from support.options import source_options
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.exchange import RangeTicket
+from spark_stomp.frameserver import RangeTicket
 from spark_stomp.source.offsets import INITIAL, Offset, plan
 from spark_stomp.source.planning import BatchLimits, choose_end
 from spark_stomp.source.receivers import ReceiverGroup

@@ -194,10 +194,10 @@ RULES = [
     ),
     Broken(
         "3.3",
-        "exchange.client:fetch",
+        "frameserver.client:fetch",
         "expected != ticket.high",
         "False",
-        "unit/exchange/test_exchange.py::test_less_than_the_whole_range_fails_the_task",
+        "unit/frameserver/test_server.py::test_less_than_the_whole_range_fails_the_task",
     ),
     Broken(
         "3.4",

@@ -24,7 +24,7 @@ LAYERS = (
     ("framebatch",),
     ("protocol",),
     ("options", "columns", "files"),
-    ("brokers", "transport", "arrow", "devbroker", "exchange", "journal"),
+    ("brokers", "transport", "arrow", "devbroker", "frameserver", "journal"),
     ("receiver",),
     ("status",),
     ("source", "sink"),
@@ -38,7 +38,7 @@ SPARK_PARTS = {"spark", "demo"}
 SOCKET_PARTS = {"transport", "devbroker"}
 SOCKETS = {"socket", "ssl", "selectors", "socketserver", "asyncio"}
 # One asks what the machine's own address is, the other sets an option of Spark's socket.
-SEND_NOTHING = {PACKAGE / "exchange" / "address.py", PACKAGE / "spark" / "worker_tuning.py"}
+SEND_NOTHING = {PACKAGE / "frameserver" / "address.py", PACKAGE / "spark" / "worker_tuning.py"}
 # Behind an extra, and imported only when a URL asks for it.
 EXTRAS = {PACKAGE / "transport" / "websocket.py": {"websockets"}}
 # Covered by tests of the whole: the notebook, the installed wheel, Spark itself.
@@ -124,8 +124,8 @@ class TestImports:
 
         assert offenders(upwards) == {}
 
-    def test_exchange_and_journal_know_nothing_of_who_uses_them(self) -> None:
-        stores = [path for path in MODULES if part_of(path) in ("exchange", "journal")]
+    def test_frameserver_and_journal_know_nothing_of_who_uses_them(self) -> None:
+        stores = [path for path in MODULES if part_of(path) in ("frameserver", "journal")]
         assert len(stores) > 3
         assert offenders(lambda path: own_parts(path) & {"receiver", "source", "sink"}, stores) == {}
 

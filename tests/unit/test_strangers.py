@@ -73,11 +73,11 @@ OTHER_ERRORS = {
     "TypeError": {"source/offsets.py"},
     "AttributeError": {"__init__.py"},
     # To the task, which makes an ExchangeError of it.
-    "FlightServerError": {"exchange/server.py"},
-    "FlightUnauthenticatedError": {"exchange/server.py"},
+    "FlightServerError": {"frameserver/server.py"},
+    "FlightUnauthenticatedError": {"frameserver/server.py"},
     # Caught where they are raised from, or with quoting.
     "ValueError": {
-        "exchange/wire.py",
+        "frameserver/wire.py",
         "journal/objects/fencing.py",
         "files/locations.py",
         "options/endpoint.py",

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
-from spark_stomp.exchange.wire import NAME
+from spark_stomp.frameserver.wire import NAME
 from support.hostile.case import SLACK, Result
 from support.hostile.victim import Besieged, besiege
 

@@ -3,8 +3,8 @@
 Off the loopback interface it speaks TLS, and both sides prove that they have the run's key.
 """
 
-from spark_stomp.exchange.client import fetch
-from spark_stomp.exchange.server import ExchangeServer, open_exchange
-from spark_stomp.exchange.wire import ExchangeAddress, RangeTicket
+from spark_stomp.frameserver.client import fetch
+from spark_stomp.frameserver.server import ExchangeServer, open_exchange
+from spark_stomp.frameserver.wire import ExchangeAddress, RangeTicket
 
 __all__ = ["ExchangeAddress", "ExchangeServer", "RangeTicket", "fetch", "open_exchange"]

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import OptionError, StompError
-from spark_stomp.exchange.address import await_free, exchange_host
-from spark_stomp.exchange.wire import (
+from spark_stomp.framebatch import FrameBatch, joined
+from spark_stomp.frameserver.address import await_free, exchange_host
+from spark_stomp.frameserver.wire import (
     AUTHORIZATION,
     SCHEMA,
     ExchangeAddress,
@@ -28,7 +29,6 @@ from spark_stomp.exchange.wire import (
     new_token,
     to_record,
 )
-from spark_stomp.framebatch import FrameBatch, joined
 from spark_stomp.logs import get_log
 from spark_stomp.options import SourceOptions
 from spark_stomp.options.endpoint import is_loopback

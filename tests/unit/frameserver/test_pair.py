@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from spark_stomp.exchange.wire import NAME, Pair, new_pair
+from spark_stomp.frameserver.wire import NAME, Pair, new_pair
 
 
 def certificate(made: Pair) -> x509.Certificate:

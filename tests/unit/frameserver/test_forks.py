@@ -7,14 +7,14 @@ import sys
 
 from support.waiting import PATIENCE
 
-from spark_stomp.exchange import ExchangeAddress, ExchangeServer
-from spark_stomp.exchange.wire import new_token
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frameserver import ExchangeAddress, ExchangeServer
+from spark_stomp.frameserver.wire import new_token
 
 BATCH = FrameBatch(b"MESSAGE\n\n\0", [10], 0, 1, "1.2", "", "q#0")
 WORKER = """
 import os, sys
-from spark_stomp.exchange import ExchangeAddress, RangeTicket, fetch
+from spark_stomp.frameserver import ExchangeAddress, RangeTicket, fetch
 address, ticket = ExchangeAddress("127.0.0.1", int(sys.argv[1]), sys.argv[2]), RangeTicket("e", 0, 1)
 assert len(list(fetch(address, ticket))) == 1
 child = os.fork()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_stomp.errors import OptionError
-from spark_stomp.exchange import ExchangeServer, open_exchange, server
+from spark_stomp.frameserver import ExchangeServer, open_exchange, server
 from spark_stomp.options import parse_source_options
 from spark_stomp.options.endpoint import is_loopback
 

@@ -14,9 +14,9 @@ from support.proxy import FaultProxy
 from support.waiting import wait_until
 
 from spark_stomp.errors import ExchangeError, RangeUnavailable
-from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, client, fetch
-from spark_stomp.exchange.wire import new_token
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frameserver import ExchangeAddress, ExchangeServer, RangeTicket, client, fetch
+from spark_stomp.frameserver.wire import new_token
 from spark_stomp.receiver.frame_store import FrameStore, Held
 
 FRAME = b"MESSAGE\nmessage-id:%d\n\n\0\x80\xff\0"

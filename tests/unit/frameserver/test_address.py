@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.exchange import ExchangeAddress, address
-from spark_stomp.exchange.address import exchange_host
+from spark_stomp.frameserver import ExchangeAddress, address
+from spark_stomp.frameserver.address import exchange_host
 
 JAVA = ["/usr/bin/java", "-cp", "/spark/jars/*", "-Xmx1g"]
 SUBMIT = [*JAVA, "org.apache.spark.deploy.SparkSubmit"]

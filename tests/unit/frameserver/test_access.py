@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
-from spark_stomp.exchange import ExchangeAddress, ExchangeServer, RangeTicket, fetch
-from spark_stomp.exchange.wire import NAME, Pair, new_pair, new_token
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frameserver import ExchangeAddress, ExchangeServer, RangeTicket, fetch
+from spark_stomp.frameserver.wire import NAME, Pair, new_pair, new_token
 
 FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
 TICKET = RangeTicket("e", 0, 1)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import ExchangeError
-from spark_stomp.exchange.wire import AUTHORIZATION, NAME, ExchangeAddress, RangeTicket, from_record
 from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frameserver.wire import AUTHORIZATION, NAME, ExchangeAddress, RangeTicket, from_record
 
 MOST_CONNECTIONS = 4
 """Connections a worker keeps, over all queries. A new one takes 2 ms, with TLS more."""
