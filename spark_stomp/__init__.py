@@ -9,7 +9,7 @@ The way of a message, and the parts of the package from the ground up::
 ``quoting``        what a stranger said, as it may stand in an error or a log line; plurals, numbers
 ``errors``         the exception tree and its codes
 ``logs``           log lines: what each is about, and how they come out of Spark's Python processes
-``framebatch``     raw frames from the receiver to the task, and the keys of messages
+``frame_batch``    raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
 ``options``        every option, declared once on the field that it fills
 ``columns``        the columns of source and sink, declared once

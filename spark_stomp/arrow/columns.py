@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_stomp.framebatch import ID_TIME, NO_TIME
+from spark_stomp.frame_batch import ID_TIME, NO_TIME
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]

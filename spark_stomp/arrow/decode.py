@@ -23,7 +23,7 @@ from spark_stomp.arrow.text import Bodies, BodyText, OnError, body_text
 from spark_stomp.arrow.uniform import read_layouts
 from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import MalformedMessageError
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 
 
 @dataclass(frozen=True, slots=True)

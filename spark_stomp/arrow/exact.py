@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_stomp.arrow.columns import HeaderLines
 from spark_stomp.arrow.heads import Area
 from spark_stomp.errors import FrameSyntaxError
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import Frame, FrameDecoder, Limits, read_malformed
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_stomp.arrow.columns import Bytes, Ints, Positions, gather, text_of
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 
 _LF = 0x0A
 _LAST_LEADING = 0x20

@@ -13,7 +13,7 @@ from typing import Literal
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
 from spark_stomp.brokers.subscriptions import PLAIN, DurableTopics, Subscription, refuse_stream
 from spark_stomp.errors import UnsupportedError
-from spark_stomp.framebatch import ID_TIME, NO_TIME, Ids
+from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import shown
 

@@ -14,7 +14,7 @@ from spark_stomp.brokers import Dialect
 from spark_stomp.commands import EXIT_CODES, FINE, UsageError
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.terminal import Terminal
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_batch_options
 from spark_stomp.protocol import Frame

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import ExchangeError
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver.wire import AUTHORIZATION, NAME, ExchangeAddress, RangeTicket, from_record
 
 MOST_CONNECTIONS = 4

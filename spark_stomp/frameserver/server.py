@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from spark_stomp.errors import OptionError, StompError
-from spark_stomp.framebatch import FrameBatch, joined
+from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.frameserver.address import await_free, exchange_host
 from spark_stomp.frameserver.wire import (
     AUTHORIZATION,

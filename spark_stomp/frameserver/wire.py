@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_stomp.framebatch import Ends, FrameBatch
+from spark_stomp.frame_batch import Ends, FrameBatch
 
 AUTHORIZATION = "authorization"
 # An epoch, or the id of a journal, and two sequence numbers of 64 bits at most.

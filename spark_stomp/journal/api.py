@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_stomp.errors import JournalDamaged, JournalTrimmed, JournalUnwritable
-from spark_stomp.framebatch import FrameBatch, MessageKey
+from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.logs import get_log
 
 log = get_log(__name__)

@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.files.durable import Parts
-from spark_stomp.framebatch import FrameBatch, MessageKey
+from spark_stomp.frame_batch import FrameBatch, MessageKey
 
 MAGIC: Final = b"SSJR"
 _HEAD: Final = struct.Struct("<4sIQQQQqII")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.receiver.dedup import HeldAt
 
 # Of messages that come within so many microseconds, the first one's time stands for all.

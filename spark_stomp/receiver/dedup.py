@@ -18,7 +18,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from spark_stomp.framebatch import FrameBatch, Ids, MessageKey
+from spark_stomp.frame_batch import FrameBatch, Ids, MessageKey
 from spark_stomp.protocol import frame_content
 
 MAX_REMEMBERED = 250_000

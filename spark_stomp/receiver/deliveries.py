@@ -18,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_stomp.framebatch import FrameBatch, MessageKey
+from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.dedup import DedupIndex, HeldAt

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.framebatch import (
+from spark_stomp.frame_batch import (
     FrameBatch,
     FrameIndex,
     Ids,

@@ -13,7 +13,7 @@ import numpy as np
 
 from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.errors import StompError, TooManyMessages
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import (

@@ -14,7 +14,7 @@ from spark_stomp.errors import (
     RangeUnavailable,
     StompError,
 )
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.journal import Journal
 from spark_stomp.receiver import DedupIndex, ReceiverStatus

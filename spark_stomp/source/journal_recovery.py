@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from spark_stomp.brokers import dialect_named
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import NEED_DATA, FrameScanner, Limits, MalformedMessage, MessageBlock

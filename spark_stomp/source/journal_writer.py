@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from spark_stomp.errors import JournalError, StompError
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import Journal, JournalFull
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.receiver import MAX_REMEMBERED, DedupIndex, Deliveries

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from benchmarks.wire_broker import Frames, Renderer
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.columns import Projection
-from spark_stomp.framebatch import FrameBatch, joined
+from spark_stomp.frame_batch import FrameBatch, joined
 from spark_stomp.options import parse_source_options
 from spark_stomp.receiver import DedupIndex, Deliveries, Receiver, ReceiverSettings
 

@@ -30,7 +30,7 @@ from stomp.utils import parse_frame
 from benchmarks.results import Case, Figures, Goal, Results, add_arguments, describe_round
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.columns import Projection
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder, FrameScanner, Limits, MessageBlock
 
 VERSION = "1.2"

@@ -62,7 +62,7 @@ class ReadyMadeReader(DataSourceStreamReader):
         from benchmarks.wire_broker import Frames, Renderer
         from spark_stomp.arrow import RowRules, decode_frames
         from spark_stomp.columns import Projection
-        from spark_stomp.framebatch import FrameBatch
+        from spark_stomp.frame_batch import FrameBatch
 
         frame = Renderer(Frames(self._body)).render(1, 1)
         count = max(1, min(_MOST_ROWS, _BYTES // len(frame)))

@@ -16,7 +16,7 @@ from support.matrix import MODES
 from support.points import Point, Points
 from support.waiting import wait_until
 
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.spark.stream_reader import StompStreamReader
 
 # The two modes with a journal differ little here: the quick tests take one of them.

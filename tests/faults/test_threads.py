@@ -15,7 +15,7 @@ from support.waiting import wait_until
 from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import DeliveryError, ExchangeError, JournalError, StompError
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import ExchangeAddress, ExchangeServer, RangeTicket, fetch
 from spark_stomp.frameserver.wire import new_token
 from spark_stomp.options import parse_batch_options

@@ -15,7 +15,7 @@ from spark_stomp.arrow.decode import RowRules, decode_frames
 from spark_stomp.arrow.text import charset_of
 from spark_stomp.columns import SOURCE_COLUMNS, Projection
 from spark_stomp.errors import ProtocolError
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import NEED_DATA, VERSIONS, Frame, FrameDecoder, FrameScanner, MessageBlock, escape
 
 EVERYTHING = Projection.of(*(column.name for column in SOURCE_COLUMNS))

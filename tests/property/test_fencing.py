@@ -18,7 +18,7 @@ from support.stepped import Actor, Killed, SharedStore, Verdict
 
 from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
 from spark_stomp.files.locations import Location
-from spark_stomp.framebatch import FrameBatch, MessageKey
+from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.journal import ObjectJournal

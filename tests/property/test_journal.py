@@ -20,7 +20,7 @@ from hypothesis.stateful import initialize, invariant, rule
 from support.broker_model import RECEIVERS, Fate, Query, Side, body_of, counts, frames_of, receivers
 from support.journals import local_journal
 
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.receiver import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import JournalSettings, open_journal
 from support.driven import Run
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from spark_stomp.files.locations import resolve
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.objects.blobs import ArrowStore, Blobs, MountStore

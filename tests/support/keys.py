@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_stomp.framebatch import FrameBatch, MessageKey
+from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.receiver.dedup import frame_keys
 
 __all__ = ["key"]

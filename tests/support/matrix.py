@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.local.segment import Segment
 from spark_stomp.spark.stream_reader import StompStreamReader

@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("quoting",),
     ("errors", "logs"),
-    ("framebatch",),
+    ("frame_batch",),
     ("protocol",),
     ("options", "columns", "files"),
     ("brokers", "transport", "arrow", "devbroker", "frameserver", "journal"),

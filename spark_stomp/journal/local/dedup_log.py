@@ -14,7 +14,7 @@ from pathlib import Path
 from spark_stomp.errors import JournalDamaged
 from spark_stomp.files.durable import SyncFailed, lacks_room, sync, sync_anew, write_fully
 from spark_stomp.files.private import create_file, open_file, replace_file
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal.records import has_keys, pack_keys, unpack_keys
 from spark_stomp.logs import get_log
 

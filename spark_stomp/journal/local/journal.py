@@ -29,7 +29,7 @@ from typing import Final
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse
 from spark_stomp.files.durable import lacks_room, sync_folder
 from spark_stomp.files.private import create_file, make_folder, open_file, replace_file
-from spark_stomp.framebatch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
+from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.api import JournalFull, JournalSettings, not_held, report_damage, unwritable
 from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.local.reserve import Reserve

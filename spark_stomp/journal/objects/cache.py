@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.framebatch import FrameBatch, FrameIndex
+from spark_stomp.frame_batch import FrameBatch, FrameIndex
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import FRAMES, FramesName
 from spark_stomp.journal.records import (

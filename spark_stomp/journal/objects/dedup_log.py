@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, DedupLogName, Writer
 from spark_stomp.journal.records import pack_keys, unpack_keys

@@ -16,7 +16,7 @@ from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError
 from spark_stomp.files.durable import Parts
-from spark_stomp.framebatch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
+from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.api import JournalSettings, not_held, report_damage
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.cache import ObjectCache

@@ -15,7 +15,7 @@ from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.arrow import decode as module
 from spark_stomp.columns import SOURCE_COLUMNS, Projection
 from spark_stomp.errors import BodyDecodeError
-from spark_stomp.framebatch import Ends, FrameBatch
+from spark_stomp.frame_batch import Ends, FrameBatch
 
 RULES = RowRules(id_header="JMSMessageID", timestamp_unit="s")
 ALL = Projection.of(*(column.name for column in SOURCE_COLUMNS))

@@ -10,7 +10,7 @@ from spark_stomp.arrow.exact import ExactHeaders, exact_frames
 from spark_stomp.arrow.heads import area_of
 from spark_stomp.columns import Projection
 from spark_stomp.errors import FrameSyntaxError, MalformedMessageError
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import Frame
 
 NUL = b"MESSAGE\ndestination:/q\nmessage-id:m\nid:s\nx:a\0b\ntimestamp:7\ncontent-length:4\n\nbo\0y\0"

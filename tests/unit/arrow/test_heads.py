@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_stomp.arrow.heads import Area, area_of, beginnings, first_feeds, line_feeds
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 
 
 def frame_batch(*frames: bytes) -> FrameBatch:

@@ -9,7 +9,7 @@ import pytest
 from spark_stomp.arrow import decode as module
 from spark_stomp.arrow.columns import HeaderLines
 from spark_stomp.arrow.decode import in_order, read_rows
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 
 
 def frame_batch(*frames: bytes, version: str = "1.2") -> FrameBatch:

@@ -8,7 +8,7 @@ import pytest
 
 from spark_stomp.arrow.heads import Area, area_of, first_feeds, line_feeds
 from spark_stomp.arrow.uniform import UniformHeaders, read_layouts, uniform_headers
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 
 
 def read(*frames: bytes, version: str = "1.2") -> tuple[UniformHeaders, list[bytes]] | None:

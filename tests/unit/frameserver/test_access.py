@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import ExchangeAddress, ExchangeServer, RangeTicket, fetch
 from spark_stomp.frameserver.wire import NAME, Pair, new_pair, new_token
 

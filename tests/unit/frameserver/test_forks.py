@@ -7,7 +7,7 @@ import sys
 
 from support.waiting import PATIENCE
 
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import ExchangeAddress, ExchangeServer
 from spark_stomp.frameserver.wire import new_token
 

@@ -14,7 +14,7 @@ from support.proxy import FaultProxy
 from support.waiting import wait_until
 
 from spark_stomp.errors import ExchangeError, RangeUnavailable
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import ExchangeAddress, ExchangeServer, RangeTicket, client, fetch
 from spark_stomp.frameserver.wire import new_token
 from spark_stomp.receiver.frame_store import FrameStore, Held

@@ -9,7 +9,7 @@ import pytest
 from support.journals import batch_of, bodies, expected, local_journal, object_journal
 
 from spark_stomp.errors import JournalTrimmed
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal
 
 Open = Callable[[], Journal]

@@ -10,7 +10,7 @@ import pytest
 from support.journals import damage
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal.local.dedup_log import DedupLog
 from spark_stomp.journal.records import pack_keys
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.journals import batch_of, local_journal, object_journal
 
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal
 from spark_stomp.journal.objects.object_names import FOLDERS
 from spark_stomp.receiver.dedup import MAX_REMEMBERED

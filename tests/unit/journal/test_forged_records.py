@@ -8,7 +8,7 @@ import pytest
 from support.journals import batch_of, bodies, damage, expected, frame, local_journal, segments
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.framebatch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.records import encode_batch, encode_mark
 

@@ -19,7 +19,7 @@ from spark_stomp.errors import (
     JournalInUse,
     JournalUnwritable,
 )
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import JournalFull
 from spark_stomp.journal.local import segment as segment_module
 from spark_stomp.journal.local.journal import LocalJournal

@@ -15,7 +15,7 @@ from support.journals import batch_of, bodies, damage, expected, object_journal
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
 from spark_stomp.files.locations import resolve
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.objects.blobs import Blobs, MountStore
 from spark_stomp.journal.objects.cache import ObjectCache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.journals import batch_of, bodies
 
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal.records import (
     decode_batch,
     encode_batch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.framebatch import MessageKey
+from spark_stomp.frame_batch import MessageKey
 from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
 from spark_stomp.receiver.dedup import COMMITTED, HeldAt
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from support.keys import key
 
-from spark_stomp.framebatch import FrameBatch, MessageKey
+from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
 from spark_stomp.receiver.dedup import COMMITTED, DedupIndex, HeldAt, RememberedKeys, frame_keys
 

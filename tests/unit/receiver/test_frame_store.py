@@ -8,7 +8,7 @@ import pytest
 from support.keys import key
 
 from spark_stomp.errors import RangeUnavailable
-from spark_stomp.framebatch import FrameBatch, Ids
+from spark_stomp.frame_batch import FrameBatch, Ids
 from spark_stomp.receiver.frame_store import FrameStore, Held
 
 

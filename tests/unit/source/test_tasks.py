@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_stomp.arrow import RowRules, decode_frames
 from spark_stomp.columns import Projection
-from spark_stomp.framebatch import FrameBatch, joined
+from spark_stomp.frame_batch import FrameBatch, joined
 
 
 def run(first: int, count: int) -> FrameBatch:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp import framebatch
-from spark_stomp.framebatch import (
+from spark_stomp import frame_batch
+from spark_stomp.frame_batch import (
     FrameBatch,
     FrameIndex,
     bytes_between,
@@ -54,7 +54,7 @@ class TestFrameBatch:
 
 class TestJoined:
     def test_as_many_as_have_room_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(framebatch, "_JOINED_BYTES", 5)
+        monkeypatch.setattr(frame_batch, "_JOINED_BYTES", 5)
         found = joined(
             [batch(0, b"aa"), batch(1, b"bbb"), batch(2, b"c"), batch(3, b"d" * 9), batch(4, b"e")]
         )
