@@ -48,7 +48,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
         ├── RangeUnavailable        STOMP_RANGE_UNAVAILABLE
         ├── CheckpointMismatch      STOMP_CHECKPOINT_MISMATCH
         ├── CheckpointUnreadable    STOMP_CHECKPOINT_UNREADABLE
-        ├── ExchangeError           STOMP_EXCHANGE_FAILED
+        ├── FrameServerError           STOMP_FRAME_SERVER_FAILED
         ├── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
         ├── TooManyMessages         STOMP_TOO_MANY_MESSAGES      a batch read would show a part of them
         └── JournalError            STOMP_JOURNAL
@@ -337,10 +337,10 @@ class TooManyMessages(DeliveryError):
     code = "STOMP_TOO_MANY_MESSAGES"
 
 
-class ExchangeError(DeliveryError):
+class FrameServerError(DeliveryError):
     """A task could not fetch its range from the receiver."""
 
-    code = "STOMP_EXCHANGE_FAILED"
+    code = "STOMP_FRAME_SERVER_FAILED"
 
 
 class SubscribeTimeout(DeliveryError):

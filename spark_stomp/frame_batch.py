@@ -1,6 +1,6 @@
 """Raw frames on their way from a receiver to a task, and an index of the pieces of a store that hold them.
 
-A :class:`FrameBatch` is one value all the way: the receiver keeps it, the journal writes it, the exchange
+A :class:`FrameBatch` is one value all the way: the receiver keeps it, the journal writes it, the frame server
 sends it, and a task decodes it. A :class:`FrameIndex` finds the pieces (blocks, records) of a store that
 hold a range of frames, and counts their bytes. A :class:`MessageKey` names a message over connections and
 restarts.

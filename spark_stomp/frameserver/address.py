@@ -1,4 +1,4 @@
-"""Where the exchange listens, and whether that can be reached from another machine.
+"""Where the frame server listens, and whether that can be reached from another machine.
 
 Spark tells a source nothing of its master. But it starts the reader's process as a child of its JVM, and on
 the command line of that is the master that ``spark-submit``, ``pyspark`` or a Python program asked for.
@@ -26,12 +26,12 @@ _FLAGS = frozenset({"--help", "-h", "--supervise", "--usage-error", "--verbose",
 _LOCAL = re.compile(r"local(\[.*\])?")
 
 
-def exchange_host(option: str | None) -> str:
-    """The ``exchangeHost`` option, else ``SPARK_LOCAL_IP``, else loopback if the master is seen to be local,
+def frame_server_host(option: str | None) -> str:
+    """The ``frameServerHost`` option, else ``SPARK_LOCAL_IP``, else loopback if the master is local,
     else the machine's own address, else loopback.
 
     This follows what Spark does for its own services: the tasks that reach the driver's block manager reach
-    the exchange as well.
+    the frame server as well.
     """
     chosen = option or os.environ.get("SPARK_LOCAL_IP")
     if chosen:

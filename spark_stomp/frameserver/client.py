@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from spark_stomp.errors import ExchangeError
+from spark_stomp.errors import FrameServerError
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver.wire import AUTHORIZATION, NAME, ExchangeAddress, RangeTicket, from_record
+from spark_stomp.frameserver.wire import AUTHORIZATION, NAME, FrameServerAddress, RangeTicket, from_record
 
 MOST_CONNECTIONS = 4
 """Connections a worker keeps, over all queries. A new one takes 2 ms, with TLS more."""
@@ -22,11 +22,11 @@ IDLE = 60.0
 """Seconds after which a connection that nobody uses ends; the next read makes it anew."""
 
 
-def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
+def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
     """The frames of ``ticket``, batch by batch, in order.
 
-    Raises ExchangeError if the exchange cannot be reached, refuses, breaks off, or delivers anything but
-    the whole range: a task that got less must fail, or its missing messages would be ACKed.
+    Raises FrameServerError if the frame server cannot be reached, refuses, breaks off, or delivers
+    anything but the whole range: a task that got less must fail, or its missing messages would be ACKed.
     """
     expected = ticket.low
     try:
@@ -37,18 +37,18 @@ def fetch(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]
             yield batch
     except pa.ArrowException as error:
         _connections.forget(address)
-        raise ExchangeError(
+        raise FrameServerError(
             f"frames [{ticket.low}, {ticket.high}) of epoch {ticket.epoch} could not be fetched from "
             f"{address.host}:{address.port}: {error}"
         ) from error
     if expected != ticket.high:
-        raise ExchangeError(
-            f"the exchange at {address.host}:{address.port} delivered frames up to {expected} of "
+        raise FrameServerError(
+            f"the frame server at {address.host}:{address.port} delivered frames up to {expected} of "
             f"[{ticket.low}, {ticket.high}), epoch {ticket.epoch}"
         )
 
 
-def _stream(address: ExchangeAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
+def _stream(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBatch]:
     options = flight.FlightCallOptions(headers=[(AUTHORIZATION.encode(), f"Bearer {address.token}".encode())])
     client = _connections.to(address)
     for chunk in client.do_get(flight.Ticket(ticket.to_bytes()), options):
@@ -64,9 +64,9 @@ class _Connections:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._clients: dict[ExchangeAddress, flight.FlightClient] = {}
+        self._clients: dict[FrameServerAddress, flight.FlightClient] = {}
 
-    def to(self, address: ExchangeAddress) -> flight.FlightClient:
+    def to(self, address: FrameServerAddress) -> flight.FlightClient:
         with self._lock:
             client = self._clients.pop(address, None) or _client(address)
             self._clients[address] = client
@@ -74,7 +74,7 @@ class _Connections:
                 del self._clients[next(iter(self._clients))]
             return client
 
-    def forget(self, address: ExchangeAddress) -> None:
+    def forget(self, address: FrameServerAddress) -> None:
         """The next read makes a new connection: after a failure gRPC would wait before it tries again."""
         with self._lock:
             self._clients.pop(address, None)
@@ -94,7 +94,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_connections.leave_to_the_parent)
 
 
-def _client(address: ExchangeAddress) -> flight.FlightClient:
+def _client(address: FrameServerAddress) -> flight.FlightClient:
     tls: dict[str, Any] = {}
     if address.pair is not None:
         tls = {
@@ -104,7 +104,7 @@ def _client(address: ExchangeAddress) -> flight.FlightClient:
             "override_hostname": NAME,
         }
     channel = [
-        # A proxy from the environment is for the outside world; the exchange is never behind it.
+        # A proxy from the environment is for the outside world; the frame server is never behind it.
         ("grpc.enable_http_proxy", 0),
         ("grpc.client_idle_timeout_ms", int(IDLE * 1000)),
         # Or clients of one address share a connection, and its failure.

@@ -1,6 +1,6 @@
 """The Flight server beside the receivers. It serves raw frames and decides nothing.
 
-:func:`open_exchange` opens it as the options say: where it listens, and with TLS or without.
+:func:`open_frame_server` opens it as the options say: where it listens, and with TLS or without.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pyarrow.flight as flight
 
 from spark_stomp.errors import OptionError, StompError
 from spark_stomp.frame_batch import FrameBatch, joined
-from spark_stomp.frameserver.address import await_free, exchange_host
+from spark_stomp.frameserver.address import await_free, frame_server_host
 from spark_stomp.frameserver.wire import (
     AUTHORIZATION,
     SCHEMA,
-    ExchangeAddress,
+    FrameServerAddress,
     Pair,
     RangeTicket,
     new_pair,
@@ -42,38 +42,40 @@ _LAST_RUN = 10.0
 ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
 
 
-def open_exchange(options: SourceOptions, read_range: ReadRange) -> ExchangeServer:
-    """The exchange of one run, with a token of its own. Raises OptionError if it cannot listen."""
-    host, port = exchange_host(options.exchange_host), options.exchange_port or 0
-    address = ExchangeAddress(host, port, new_token(), _pair(options, host))
+def open_frame_server(options: SourceOptions, read_range: ReadRange) -> FrameServer:
+    """The frame server of one run, with a token of its own. Raises OptionError if it cannot listen."""
+    host, port = frame_server_host(options.frame_server_host), options.frame_server_port or 0
+    address = FrameServerAddress(host, port, new_token(), _pair(options, host))
     try:
         await_free(host, port, _LAST_RUN)
-        return ExchangeServer(address, read_range)
+        return FrameServer(address, read_range)
     except (OSError, pa.ArrowException) as error:
         raise OptionError(_problem(host, port, error)) from error
 
 
 def _pair(options: SourceOptions, host: str) -> Pair | None:
-    if options.exchange_tls == "true" or (options.exchange_tls == "auto" and not is_loopback(host)):
+    if options.frame_server_tls == "true" or (options.frame_server_tls == "auto" and not is_loopback(host)):
         return new_pair()
     if not is_loopback(host):
-        log.warning("exchangeTls = false: messages pass the network from %s to the tasks in plain text", host)
+        log.warning(
+            "frameServerTls = false: messages pass the network from %s to the tasks in plain text", host
+        )
     return None
 
 
 def _problem(host: str, port: int, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return (
-            f"exchangePort = {port} is in use on {host}, by another program or another stream; each stream "
-            "that is read at the same time needs a port of its own; without exchangePort it takes a free one"
+            f"frameServerPort = {port} is in use on {host}, by another program or stream; each stream that "
+            "is read at the same time needs a port of its own; without frameServerPort it takes a free one"
         )
     return (
-        f"the exchange cannot listen on {host}, {f'port {port}' if port else 'any port'}: {error}; set "
-        "exchangeHost to an address of the driver's machine that the executors can reach"
+        f"the frame server cannot listen on {host}, {f'port {port}' if port else 'any port'}: {error}; set "
+        "frameServerHost to an address of the driver's machine that the executors can reach"
     )
 
 
-class ExchangeServer:
+class FrameServer:
     """Serves ``do_get(range)`` to every client that presents the token.
 
     Listens on ``address``, on any free port if that has port 0; :attr:`address` has the port. If ``address``
@@ -81,7 +83,7 @@ class ExchangeServer:
     StompError, whose text reaches the task.
     """
 
-    def __init__(self, address: ExchangeAddress, read_range: ReadRange) -> None:
+    def __init__(self, address: FrameServerAddress, read_range: ReadRange) -> None:
         self._lock = threading.Lock()
         self._unread: set[RangeTicket] = set()
         self._read_at: float | None = None
@@ -106,7 +108,7 @@ class ExchangeServer:
 
     def close(self) -> None:
         """Stop serving. Does not wait for a task that holds a read open and takes nothing."""
-        closing = threading.Thread(target=self._flight.shutdown, name="stomp-exchange-close", daemon=True)
+        closing = threading.Thread(target=self._flight.shutdown, name="stomp-frame-server-close", daemon=True)
         closing.start()
         closing.join(_CLOSE)
 
@@ -114,7 +116,7 @@ class ExchangeServer:
 class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
     def __init__(
         self,
-        address: ExchangeAddress,
+        address: FrameServerAddress,
         read_range: ReadRange,
         on_served: Callable[[RangeTicket], None],
     ) -> None:
@@ -163,4 +165,4 @@ class _TokenMiddlewareFactory(flight.ServerMiddlewareFactory):  # type: ignore[m
         presented = next((values[0] for key, values in headers.items() if key.lower() == AUTHORIZATION), "")
         # Compared in constant time: only the token protects the messages.
         if not hmac.compare_digest(presented.encode(), self._expected.encode()):
-            raise flight.FlightUnauthenticatedError("the exchange token is missing or wrong")
+            raise flight.FlightUnauthenticatedError("the frame server token is missing or wrong")

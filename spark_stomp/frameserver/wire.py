@@ -1,7 +1,7 @@
-"""What goes over the exchange, and what proves who may ask: the token and the key pair of one run.
+"""What goes between a task and the frame server, and what proves who may ask: a run's token and key pair.
 
-Tickets go to the exchange, and frame batches come back as Arrow record batches of one row. The key pair is a
-self-signed certificate and its key, made anew for each run of a query. Both sides present it and accept
+Tickets go to the frame server, and frame batches come back as Arrow record batches of one row. The key pair
+is a self-signed certificate and its key, made anew for each run of a query. Both sides present it and accept
 nothing else. So who has the key is let in, and there is no authority, no host name and no expiry to look
 after. The key is in memory only.
 """
@@ -23,10 +23,10 @@ AUTHORIZATION = "authorization"
 # An epoch, or the id of a journal, and two sequence numbers of 64 bits at most.
 _TICKET = re.compile(rb"([!-~]{1,64}) (\d{1,18}) (\d{1,18})")
 
-# What the certificate is for, whatever the address of the exchange is.
-NAME = "spark-stomp-exchange"
-# A pair ends with its run, as no other exchange accepts it. So no clock need agree with another: the end is
-# that of a certificate without one (RFC 5280, section 4.1.2.5).
+# What the certificate is for, whatever the address of the frame server is.
+NAME = "spark-stomp-frame-server"
+# A pair ends with its run, as no other frame server accepts it. So no clock need agree with another: the end
+# is that of a certificate without one (RFC 5280, section 4.1.2.5).
 _VALID_FROM = datetime(2000, 1, 1, tzinfo=timezone.utc)
 _VALID_UNTIL = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
 
@@ -129,8 +129,8 @@ def new_pair() -> Pair:
 
 
 @dataclass(frozen=True)
-class ExchangeAddress:
-    """Where an exchange listens, and what it wants of a client: the token and, with TLS, the pair.
+class FrameServerAddress:
+    """Where a frame server listens, and what it wants of a client: the token and, with TLS, the pair.
 
     Neither is in the ``repr``.
     """

@@ -180,25 +180,25 @@ class SourceOptions:
         "What a message that breaks the protocol or a limit does: fail the query after everything that came "
         "before it, or become a row with the reason in the column `malformed`.",
     )
-    exchange_host: str | None = SOURCE.optional(
-        "exchangeHost",
+    frame_server_host: str | None = SOURCE.optional(
+        "frameServerHost",
         NAME,
         "Address of the driver at which tasks fetch messages.",
         note="`SPARK_LOCAL_IP`, else loopback if the master is seen to be local, else the machine's own",
     )
-    exchange_port: int | None = SOURCE.optional(
-        "exchangePort",
+    frame_server_port: int | None = SOURCE.optional(
+        "frameServerPort",
         integer(1, 65535),
         "Port of that address, for a firewall between driver and executors. Each stream that is read at the "
         "same time needs its own.",
         note="any free one",
     )
-    exchange_tls: Literal["auto", "true", "false"] = SOURCE.option(
-        "exchangeTls",
+    frame_server_tls: Literal["auto", "true", "false"] = SOURCE.option(
+        "frameServerTls",
         choice("auto", "true", "false"),
         "auto",
         "Whether tasks fetch messages over TLS, where both sides prove who they are. `auto`: unless "
-        "`exchangeHost` is a loopback address.",
+        "`frameServerHost` is a loopback address.",
     )
     capped: bool
     notes: tuple[str, ...]

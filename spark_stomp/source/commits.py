@@ -26,7 +26,7 @@ from spark_stomp.errors import (
     StompError,
     UnsupportedError,
 )
-from spark_stomp.frameserver import ExchangeServer, RangeTicket
+from spark_stomp.frameserver import FrameServer, RangeTicket
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.offsets import Offset
@@ -194,21 +194,21 @@ class Committer:
 
     A thread watches the checkpoint, because no call brings evidence after the only batch of Trigger.Once, or
     between the batches of a long trigger interval. Nobody else looks for commits, and its lock is never held
-    while a file is read. ``epochs`` are those of this run; ``exchange`` tells when tasks have read a batch;
-    ``acks_wait``: ACKs wait for the commit, so late evidence is worth a warning.
+    while a file is read. ``epochs`` are those of this run; ``frame_server`` tells when tasks have read a
+    batch; ``acks_wait``: ACKs wait for the commit, so late evidence is worth a warning.
     """
 
     def __init__(
         self,
         on_committed: OnCommitted,
         epochs: frozenset[str],
-        exchange: ExchangeServer,
+        frame_server: FrameServer,
         checkpoint: Checkpoint | None,
         *,
         acks_wait: bool = True,
     ) -> None:
         self._epochs = epochs
-        self._exchange = exchange
+        self._frame_server = frame_server
         self._acks_wait = acks_wait
         self._checkpoint = checkpoint
         self._on_committed = on_committed
@@ -250,7 +250,7 @@ class Committer:
         if self._checkpoint is not None:
             self._await_offset_log(self._checkpoint, end)
         # First, so that an earlier batch that was read is not taken for this one.
-        self._exchange.expect(tickets)
+        self._frame_server.expect(tickets)
         with self._lock:
             self._evidence.planned(end)
         self._watch.ask()
@@ -397,9 +397,9 @@ class Committer:
 
     def _warn_if_evidence_is_late(self) -> None:
         with self._lock:
-            # Asked under the lock: the exchange expects a batch before it counts as planned here, so an
+            # Asked under the lock: the frame server expects a batch before it counts as planned here, so an
             # earlier batch that was read is not taken for it.
-            read_at = self._exchange.read_at
+            read_at = self._frame_server.read_at
             if read_at is None or time.monotonic() - read_at < _NO_EVIDENCE_AFTER:
                 return
             if self._evidence.unproved():

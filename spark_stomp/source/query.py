@@ -89,7 +89,7 @@ def _shown_if_it_fails(
 
 
 class QueryRuntime:
-    """Receivers, exchange and committer of one query, and the decisions between them.
+    """Receivers, frame server and committer of one query, and the decisions between them.
 
     Spark calls from one thread; SIGTERM may come at any time.
     """
@@ -111,11 +111,11 @@ class QueryRuntime:
         self._status = None if file is None else StatusWriter(file, self._document)
         self._receivers = ReceiverGroup(options)
         self._backlog = self._receivers.backlog
-        self._exchange = self._receivers.exchange
+        self._frame_server = self._receivers.frame_server
         self._committer = Committer(
             self._receivers.commit,
             self._backlog.epochs,
-            self._exchange,
+            self._frame_server,
             checkpoint,
             acks_wait=options.ack_after == "commit",
         )
@@ -342,7 +342,7 @@ class QueryRuntime:
             self._committer.planned(end, [ticket for task in tasks for ticket in task])
         elif start == end:
             self._committer.nothing_planned(end)
-        return [FrameRanges(self._exchange.address, task) for task in tasks]
+        return [FrameRanges(self._frame_server.address, task) for task in tasks]
 
     def _declare_lost(self, absent: list[Range]) -> None:
         for part in absent:

@@ -1,4 +1,4 @@
-"""The receivers of one query, their backlog, and the exchange: all in the driver."""
+"""The receivers of one query, their backlog, and the frame server: all in the driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_stomp.errors import StompError
-from spark_stomp.frameserver import open_exchange
+from spark_stomp.frameserver import open_frame_server
 from spark_stomp.journal import JournalSettings, open_journal
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import (
@@ -58,7 +58,7 @@ class ReceiverGroup:
             ]
             self._refusal = Refusal(self.backlog)
             self._judging = threading.Lock()
-            self.exchange = open_exchange(options, self.backlog.read)
+            self.frame_server = open_frame_server(options, self.backlog.read)
             undo.pop_all()
 
     def _with_journal(
@@ -145,7 +145,7 @@ class ReceiverGroup:
             self._changed.wait(timeout)
 
     def stop(self, timeout: float) -> None:
-        """Orderly end of all receivers at once, within ``timeout`` seconds, then of the exchange."""
+        """Orderly end of all receivers at once, within ``timeout`` seconds, then of the frame server."""
         deadline = time.monotonic() + timeout
         self.backlog.stop(timeout / 2)
         stops = [
@@ -156,7 +156,7 @@ class ReceiverGroup:
             stop.start()
         for stop in stops:
             stop.join(max(0.0, deadline + 1.0 - time.monotonic()))
-        self.exchange.close()
+        self.frame_server.close()
 
     def figures(self) -> dict[str, Any]:
         """The figures of each receiver, and of the journal, by name."""

@@ -11,7 +11,7 @@ from spark_stomp.arrow import OnError, RowRules, decode_frames
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import OptionError
-from spark_stomp.frameserver import ExchangeAddress, RangeTicket, fetch
+from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch
 from spark_stomp.options import SourceOptions
 
 
@@ -19,7 +19,7 @@ from spark_stomp.options import SourceOptions
 class FrameRanges:
     """Ranges of raw frames and where to fetch them. Its ``repr`` does not show the token."""
 
-    address: ExchangeAddress
+    address: FrameServerAddress
     tickets: tuple[RangeTicket, ...]
 
 

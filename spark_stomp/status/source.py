@@ -1,4 +1,4 @@
-"""The source's part of the status: a document for the status file, the query's progress and the exchange."""
+"""The source's part of the status: shown in the status file, the query's progress and to tasks."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from spark_stomp.spark.stream_reader import StompStreamReader
 
 
 def source_behind(proxy: int, secrets: Path) -> type[StompDataSource]:
-    """The source, whose tasks go to ``proxy`` with what they would have shown the exchange itself."""
+    """The source, whose tasks go to ``proxy`` with what they would have shown the frame server itself."""
 
     class Behind(StompDataSource):
         @classmethod

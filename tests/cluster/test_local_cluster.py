@@ -1,4 +1,4 @@
-"""Two executors in processes of their own: tasks fetch over the exchange, and one executor may die."""
+"""Two executors in processes of their own: tasks fetch over the frame server, and one executor may die."""
 
 from __future__ import annotations
 

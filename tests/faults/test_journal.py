@@ -444,11 +444,11 @@ def test_with_ack_after_journal_the_end_says_nothing_of_missing_evidence(
 def test_what_fails_to_start_lets_go_of_the_journal(devbroker: DevBroker, tmp_path: Path) -> None:
     query = Query(devbroker, tmp_path)
     for _ in range(2):
-        # An address that is nobody's here: the exchange cannot listen.
+        # An address that is nobody's here: the frame server cannot listen.
         run = Run(
-            {"url": devbroker.url, "destination": QUEUE}, exchangeHost="192.0.2.1", journal=query.journal
+            {"url": devbroker.url, "destination": QUEUE}, frameServerHost="192.0.2.1", journal=query.journal
         )
-        with pytest.raises(OptionError, match="exchangeHost"):
+        with pytest.raises(OptionError, match="frameServerHost"):
             run.reader.latestOffset(run.start, None)
     devbroker.publish_many(QUEUE, texts(0, 3))
     assert bodies(query.begin().gather(3)) == texts(0, 3)

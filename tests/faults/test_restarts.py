@@ -54,7 +54,12 @@ def query_of(engine: Engine, broker: Broker, tmp_path: Path) -> Iterator[Any]:
 
     def make(mode: str, queue: str, *points: Point, folder: str = "query", **options: Any) -> Query:
         place = tmp_path / folder
-        further = {"exchangeHost": "127.0.0.1", "maxMessagesPerTrigger": 20, "destination": queue, **options}
+        further = {
+            "frameServerHost": "127.0.0.1",
+            "maxMessagesPerTrigger": 20,
+            "destination": queue,
+            **options,
+        }
         made.append(
             Query(
                 engine,

@@ -14,9 +14,9 @@ from support.waiting import wait_until
 
 from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import DeliveryError, ExchangeError, JournalError, StompError
+from spark_stomp.errors import DeliveryError, FrameServerError, JournalError, StompError
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver import ExchangeAddress, ExchangeServer, RangeTicket, fetch
+from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch
 from spark_stomp.frameserver.wire import new_token
 from spark_stomp.options import parse_batch_options
 from spark_stomp.sink.sender import Sender
@@ -89,16 +89,16 @@ def begun(work: Callable[[], NoReturn]) -> Iterator[FrameBatch]:
 
 @pytest.mark.parametrize("kind", [RuntimeError, OSError, KeyError, NotImplementedError, MemoryError])
 @pytest.mark.parametrize("early", [True, False])
-def test_a_thread_of_the_exchange(kind: type[Exception], early: bool) -> None:
+def test_a_thread_of_the_frame_server(kind: type[Exception], early: bool) -> None:
     def work(*_: object) -> NoReturn:
         raise kind(UNEXPECTED)
 
     def read(_: RangeTicket) -> Iterator[FrameBatch]:
         return work() if early else begun(work)
 
-    server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), read)
+    server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token()), read)
     try:
-        with pytest.raises(ExchangeError, match=UNEXPECTED):
+        with pytest.raises(FrameServerError, match=UNEXPECTED):
             list(fetch(server.address, RangeTicket("e", 0, 2)))
     finally:
         server.close()

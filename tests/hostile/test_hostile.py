@@ -19,7 +19,7 @@ TAKE_SECONDS = {
     "batch read: EOLs without end",
     "sink: reads nothing",
     "sink: never confirms DISCONNECT",
-    "exchange: tickets of 64 MiB without a token",
+    "frame server: tickets of 64 MiB without a token",
 }
 
 

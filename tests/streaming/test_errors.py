@@ -60,7 +60,7 @@ def test_secrets_are_in_no_plan(
         "secretConnectHeaders": json.dumps({"x-token": token}),
         "journal": f"{tmp_path}/journal",
         "statusFile": f"{tmp_path}/status.json",
-        "exchangeTls": "true",
+        "frameServerTls": "true",
         "logLevel": "debug",
     }
     with DevBroker(users={"ada": PASSWORD}) as broker:

@@ -53,7 +53,7 @@ class Run:
 
     def __init__(self, options: dict[str, str], columns: tuple[str, ...] = ("body",), **further: Any) -> None:
         given = {
-            "exchangeHost": "127.0.0.1",
+            "frameServerHost": "127.0.0.1",
             **options,
             **{key: str(value) for key, value in further.items()},
         }

@@ -175,7 +175,7 @@ def run_cell(
         options = broker.options(
             destination=queue,
             url=proxy.url,
-            exchangeHost="127.0.0.1",
+            frameServerHost="127.0.0.1",
             maxMessagesPerTrigger=BATCH,
             subscribeHeaders=json.dumps(broker.crash_safe),
             **{**MODES[cell.mode](folder), **further},

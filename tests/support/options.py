@@ -13,7 +13,7 @@ def source_options(url: str, destination: str = "/queue/a", **options: Any) -> S
     """As Spark would hand them over."""
     given = {key: str(value) for key, value in options.items()}
     return parse_source_options(
-        {"url": url, "destination": destination, "exchangeHost": "127.0.0.1", **given}
+        {"url": url, "destination": destination, "frameServerHost": "127.0.0.1", **given}
     )
 
 

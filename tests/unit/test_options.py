@@ -196,7 +196,7 @@ ONE_PROBLEM: list[tuple[Callable[..., object], Options, str]] = [
     *[(source, {"allowLoss": text}, f"^allowLoss = '{text}' must be true or false$") for text in ("yes", "")],
     *[(source, {"prefetch": text}, "whole number") for text in ("x", "1.0", "", "1e3")],
     (source, {"prefetch": "0"}, "at least 1"),
-    (source, {"exchangePort": "65536"}, "at most 65535"),
+    (source, {"frameServerPort": "65536"}, "at most 65535"),
     (source, {"broker": "kafka"}, "activemq"),
     (source, {"acceptVersions": "1.3"}, "1.2"),
     (source, {"acceptVersions": "1.2,1.2"}, "more than once"),
@@ -361,6 +361,7 @@ class TestKeys:
             ("activemq.exclusive", "subscribeHeaders"),
             ("persistent", "writes, not of stream reads (readStream): who sends decides"),
             ("receiverPlacement", "they run in the driver"),
+            ("exchangeHost", "use frameServerHost"),
         ],
     )
     def test_other_names_lead_somewhere(self, name: str, words: str) -> None:

@@ -72,7 +72,7 @@ OTHER_ERRORS = {
     "RuntimeError": {"devbroker/server.py"},
     "TypeError": {"source/offsets.py"},
     "AttributeError": {"__init__.py"},
-    # To the task, which makes an ExchangeError of it.
+    # To the task, which makes an FrameServerError of it.
     "FlightServerError": {"frameserver/server.py"},
     "FlightUnauthenticatedError": {"frameserver/server.py"},
     # Caught where they are raised from, or with quoting.

@@ -1,4 +1,4 @@
-"""Clients of the exchange that mean harm.
+"""Clients of the frame server that mean harm.
 
 It runs in a process of its own. When the attack is over, it must serve the range that it held as before.
 """
@@ -114,7 +114,7 @@ def drips(whole: bytes) -> Attack:
 
 @dataclass(frozen=True)
 class ClientCase:
-    """``attack`` on ``whom`` ("exchange" or "exchange with TLS"); ``expect``: what it sees."""
+    """``attack`` on ``whom`` ("frame server" or "frame server with TLS"); ``expect``: what it sees."""
 
     name: str
     whom: str
@@ -144,17 +144,22 @@ class ClientCase:
         return Result(self.name, outcome, seconds, peak, faults)
 
 
-PLAIN, TLS = "exchange", "exchange with TLS"
+PLAIN, TLS = "frame server", "frame server with TLS"
 
 CLIENTS: tuple[ClientCase, ...] = (
-    ClientCase("exchange: 200 half handshakes held open", PLAIN, holds(_HTTP2[:12]), "served meanwhile"),
-    ClientCase("exchange: 200 connections that say nothing", PLAIN, holds(b""), "served meanwhile"),
-    ClientCase("exchange: closes at every byte", PLAIN, cut_off(_HTTP2), "ignored"),
+    ClientCase("frame server: 200 half handshakes held open", PLAIN, holds(_HTTP2[:12]), "served meanwhile"),
+    ClientCase("frame server: 200 connections that say nothing", PLAIN, holds(b""), "served meanwhile"),
+    ClientCase("frame server: closes at every byte", PLAIN, cut_off(_HTTP2), "ignored"),
     ClientCase(
-        "exchange: tickets of 64 MiB without a token", PLAIN, asks_large, "no token", within=10, memory=400
+        "frame server: tickets of 64 MiB without a token",
+        PLAIN,
+        asks_large,
+        "no token",
+        within=10,
+        memory=400,
     ),
     *(
-        ClientCase(f"exchange with TLS: {name}", TLS, attack, expect, within=6)
+        ClientCase(f"frame server with TLS: {name}", TLS, attack, expect, within=6)
         for name, attack, expect in (
             ("200 half ClientHellos held open", holds(_HELLO[: len(_HELLO) // 2]), "served meanwhile"),
             ("200 ClientHellos, answers unread", holds(_HELLO), "served meanwhile"),

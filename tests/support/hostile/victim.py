@@ -104,9 +104,9 @@ def _run(order: Order, answer: Connection) -> None:
 
 
 class Besieged:
-    """An "exchange" or "exchange with TLS" in a process of its own, to be attacked.
+    """An "frame server" or "frame server with TLS" in a process of its own, to be attacked.
 
-    ``address`` and ``ticket`` are those of a task of the exchange's query, as bytes.
+    ``address`` and ``ticket`` are those of a task of the frame server's query, as bytes.
     """
 
     def __init__(self, whom: str, ours: Connection) -> None:
@@ -142,7 +142,7 @@ def besiege(whom: str) -> Iterator[Besieged]:
 
 
 def _serve(whom: str, orders: Connection) -> None:
-    tls = {"exchangeTls": "true"} if whom == "exchange with TLS" else {}
+    tls = {"frameServerTls": "true"} if whom == "frame server with TLS" else {}
     with DevBroker() as broker, Run({"url": broker.url, "destination": "/queue/q", **tls}) as run:
         broker.publish_many("/queue/q", [b"1", b"2", b"3"])
         run.gather(3)

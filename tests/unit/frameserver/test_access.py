@@ -1,4 +1,4 @@
-"""Who gets what from the exchange: bare Flight clients with all, some and none of what it wants."""
+"""Who gets what from the frame server: bare Flight clients with all, some and none of what it wants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.flight as flight
 import pytest
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver import ExchangeAddress, ExchangeServer, RangeTicket, fetch
+from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch
 from spark_stomp.frameserver.wire import NAME, Pair, new_pair, new_token
 
 FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
@@ -22,15 +22,15 @@ PATIENCE = 20.0
 Call = Callable[[flight.FlightClient, flight.FlightCallOptions], Any]
 
 
-class Exchange:
+class Serving:
     """Serves one frame, and notes what was asked of it."""
 
     def __init__(self, pair: Pair | None) -> None:
         self.asked: list[RangeTicket] = []
-        self.server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token(), pair), self.read)
+        self.server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token(), pair), self.read)
 
     @property
-    def address(self) -> ExchangeAddress:
+    def address(self) -> FrameServerAddress:
         return self.server.address
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
@@ -39,24 +39,24 @@ class Exchange:
 
 
 @pytest.fixture(scope="module")
-def ended() -> ExchangeAddress:
+def ended() -> FrameServerAddress:
     """What an earlier run of the query gave its tasks."""
-    earlier = Exchange(new_pair())
+    earlier = Serving(new_pair())
     assert list(fetch(earlier.address, TICKET))
     earlier.server.close()
     return earlier.address
 
 
 @pytest.fixture
-def exchange() -> Iterator[Exchange]:
-    made = Exchange(new_pair())
+def serving() -> Iterator[Serving]:
+    made = Serving(new_pair())
     yield made
     made.server.close()
 
 
 @pytest.fixture
-def plain() -> Iterator[Exchange]:
-    made = Exchange(None)
+def plain() -> Iterator[Serving]:
+    made = Serving(None)
     yield made
     made.server.close()
 
@@ -83,7 +83,7 @@ def exchanged(client: flight.FlightClient, options: flight.FlightCallOptions) ->
 
 
 def bare(
-    address: ExchangeAddress, *, root: Pair | None, own: Pair | None, name: str = NAME
+    address: FrameServerAddress, *, root: Pair | None, own: Pair | None, name: str = NAME
 ) -> flight.FlightClient:
     """A client that trusts ``root`` and presents ``own``; without both it speaks plain text."""
     tls: dict[str, Any] = {}
@@ -100,9 +100,9 @@ def with_token(token: str | None) -> flight.FlightCallOptions:
     return flight.FlightCallOptions(timeout=PATIENCE, headers=headers)
 
 
-def test_who_has_the_pair_and_the_token_gets_the_frame(exchange: Exchange) -> None:
-    with bare(exchange.address, root=exchange.address.pair, own=exchange.address.pair) as client:
-        options = with_token(exchange.address.token)
+def test_who_has_the_pair_and_the_token_gets_the_frame(serving: Serving) -> None:
+    with bare(serving.address, root=serving.address.pair, own=serving.address.pair) as client:
+        options = with_token(serving.address.token)
         assert CALLS["do_get"](client, options).column("data")[0].as_py() == FRAME
 
 
@@ -111,9 +111,9 @@ def test_who_has_the_pair_and_the_token_gets_the_frame(exchange: Exchange) -> No
     "client", ["plain text", "no certificate", "foreign pair", "stolen certificate", "ended run"]
 )
 def test_whoever_has_not_the_pair_gets_nothing_whatever_token_it_has(
-    exchange: Exchange, ended: ExchangeAddress, client: str, call: Call
+    serving: Serving, ended: FrameServerAddress, client: str, call: Call
 ) -> None:
-    pair, foreign = exchange.address.pair, new_pair()
+    pair, foreign = serving.address.pair, new_pair()
     assert pair is not None and ended.pair is not None
     trusted, presented = {
         "plain text": (None, None),
@@ -123,20 +123,20 @@ def test_whoever_has_not_the_pair_gets_nothing_whatever_token_it_has(
         "stolen certificate": (pair, Pair(pair.certificate, foreign.key)),
         "ended run": (pair, ended.pair),
     }[client]
-    for token in (exchange.address.token, ended.token, None):
+    for token in (serving.address.token, ended.token, None):
         with pytest.raises((flight.FlightUnavailableError, pa.ArrowInvalid)):  # noqa: SIM117 - it is the test
-            with bare(exchange.address, root=trusted, own=presented) as connected:
+            with bare(serving.address, root=trusted, own=presented) as connected:
                 call(connected, with_token(token))
-    assert exchange.asked == []
+    assert serving.asked == []
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
 @pytest.mark.parametrize("token", ["", "ended", "foreign", "basic"])
 def test_whoever_has_not_the_token_gets_nothing(
-    exchange: Exchange, plain: Exchange, ended: ExchangeAddress, token: str, tls: bool, call: Call
+    serving: Serving, plain: Serving, ended: FrameServerAddress, token: str, tls: bool, call: Call
 ) -> None:
-    asked = exchange if tls else plain
+    asked = serving if tls else plain
     presented = {"": None, "ended": ended.token, "foreign": new_token(), "basic": f" {asked.address.token}"}[
         token
     ]
@@ -149,32 +149,32 @@ def test_whoever_has_not_the_token_gets_nothing(
 
 
 @pytest.mark.parametrize("call", ["do_action", "list_actions", "list_flights", "do_put", "do_exchange"])
-def test_what_it_does_not_offer_it_does_not_do(exchange: Exchange, call: str) -> None:
-    pair = exchange.address.pair
-    with bare(exchange.address, root=pair, own=pair) as client, pytest.raises(pa.ArrowNotImplementedError):
-        CALLS[call](client, with_token(exchange.address.token))
+def test_what_it_does_not_offer_it_does_not_do(serving: Serving, call: str) -> None:
+    pair = serving.address.pair
+    with bare(serving.address, root=pair, own=pair) as client, pytest.raises(pa.ArrowNotImplementedError):
+        CALLS[call](client, with_token(serving.address.token))
 
 
-def test_a_task_talks_to_nobody_who_has_not_the_pair(exchange: Exchange) -> None:
-    # Who takes the port of an exchange that has ended gets neither a token nor a task that trusts it.
-    for impostor in (Exchange(new_pair()), Exchange(None)):
-        task = replace(impostor.address, pair=exchange.address.pair)
-        with pytest.raises(Exception, match="STOMP_EXCHANGE_FAILED"):
+def test_a_task_talks_to_nobody_who_has_not_the_pair(serving: Serving) -> None:
+    # Who takes the port of a frame server that has ended gets neither a token nor a task that trusts it.
+    for impostor in (Serving(new_pair()), Serving(None)):
+        task = replace(impostor.address, pair=serving.address.pair)
+        with pytest.raises(Exception, match="STOMP_FRAME_SERVER_FAILED"):
             list(fetch(task, TICKET))
         assert impostor.asked == []
         impostor.server.close()
 
 
-def test_a_certificate_for_another_name_is_not_the_exchanges(exchange: Exchange) -> None:
-    pair = exchange.address.pair
-    client = bare(exchange.address, root=pair, own=pair, name="other")
+def test_a_certificate_for_another_name_is_not_the_frame_servers(serving: Serving) -> None:
+    pair = serving.address.pair
+    client = bare(serving.address, root=pair, own=pair, name="other")
     with client, pytest.raises(flight.FlightUnavailableError):
-        CALLS["do_get"](client, with_token(exchange.address.token))
+        CALLS["do_get"](client, with_token(serving.address.token))
 
 
 @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
-def test_junk_on_the_port_harms_nobody_else(exchange: Exchange, plain: Exchange, tls: bool) -> None:
-    asked = exchange if tls else plain
+def test_junk_on_the_port_harms_nobody_else(serving: Serving, plain: Serving, tls: bool) -> None:
+    asked = serving if tls else plain
     with socket.create_connection(("127.0.0.1", asked.address.port), PATIENCE) as connection:
         connection.sendall(b"STOMP\naccept-version:1.2\n\n\0" * 100)
         assert FRAME[:7] not in connection.recv(1 << 16)
@@ -204,7 +204,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED)
 def test_a_malformed_ticket_is_refused_in_plain_words(
-    plain: Exchange, raw: bytes, capfd: pytest.CaptureFixture[str]
+    plain: Serving, raw: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     client = bare(plain.address, root=None, own=None)
     with client, pytest.raises(flight.FlightServerError, match="not a range of frames") as caught:

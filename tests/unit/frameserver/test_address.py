@@ -1,4 +1,4 @@
-"""Where the exchange listens, and whether a command line of Spark's JVM shows a local master.
+"""Where the frame server listens, and whether a command line of Spark's JVM shows a local master.
 
 streaming/test_master.py has a real one.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.frameserver import ExchangeAddress, address
-from spark_stomp.frameserver.address import exchange_host
+from spark_stomp.frameserver import FrameServerAddress, address
+from spark_stomp.frameserver.address import frame_server_host
 
 JAVA = ["/usr/bin/java", "-cp", "/spark/jars/*", "-Xmx1g"]
 SUBMIT = [*JAVA, "org.apache.spark.deploy.SparkSubmit"]
@@ -73,16 +73,18 @@ def test_no_command_line_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert not address.master_is_local()
 
 
-def test_the_exchange_is_on_loopback_then_unless_it_is_told_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_frame_server_is_on_loopback_then_unless_it_is_told_where(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("socket.gethostbyname", lambda name: "10.9.8.7")
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     for local, expected in ((True, "127.0.0.1"), (False, "10.9.8.7")):
         monkeypatch.setattr(address, "master_is_local", lambda: local)  # noqa: B023
-        assert exchange_host(None) == expected
-        assert exchange_host("10.1.2.3") == "10.1.2.3"
+        assert frame_server_host(None) == expected
+        assert frame_server_host("10.1.2.3") == "10.1.2.3"
     monkeypatch.setenv("SPARK_LOCAL_IP", "10.1.2.4")
     monkeypatch.setattr(address, "master_is_local", lambda: True)
-    assert exchange_host(None) == "10.1.2.4"
+    assert frame_server_host(None) == "10.1.2.4"
 
 
 class TestAddress:
@@ -92,7 +94,7 @@ class TestAddress:
 
         monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
         monkeypatch.setattr("socket.gethostbyname", unknown)
-        assert exchange_host(None) == "127.0.0.1"
+        assert frame_server_host(None) == "127.0.0.1"
 
     @pytest.mark.parametrize(("reachable", "expected"), [(True, "10.1.2.3"), (False, "127.0.0.1")])
     def test_a_name_for_loopback_is_passed_over(
@@ -110,7 +112,7 @@ class TestAddress:
         monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
         monkeypatch.setattr("socket.gethostbyname", lambda name: "127.0.1.1")
         monkeypatch.setattr("socket.socket", Probe)
-        assert exchange_host(None) == expected
+        assert frame_server_host(None) == expected
 
     def test_ipv6_is_bracketed(self) -> None:
-        assert ExchangeAddress("::1", 5, "t").location == "grpc+tcp://[::1]:5"
+        assert FrameServerAddress("::1", 5, "t").location == "grpc+tcp://[::1]:5"

@@ -8,14 +8,14 @@ import sys
 from support.waiting import PATIENCE
 
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver import ExchangeAddress, ExchangeServer
+from spark_stomp.frameserver import FrameServer, FrameServerAddress
 from spark_stomp.frameserver.wire import new_token
 
 BATCH = FrameBatch(b"MESSAGE\n\n\0", [10], 0, 1, "1.2", "", "q#0")
 WORKER = """
 import os, sys
-from spark_stomp.frameserver import ExchangeAddress, RangeTicket, fetch
-address, ticket = ExchangeAddress("127.0.0.1", int(sys.argv[1]), sys.argv[2]), RangeTicket("e", 0, 1)
+from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch
+address, ticket = FrameServerAddress("127.0.0.1", int(sys.argv[1]), sys.argv[2]), RangeTicket("e", 0, 1)
 assert len(list(fetch(address, ticket))) == 1
 child = os.fork()
 if not child:
@@ -27,7 +27,7 @@ assert len(list(fetch(address, ticket))) == 1
 
 def test_a_fork_ends_and_its_parent_reads_on() -> None:
     """The fork has the clients, and not gRPC's threads: to close a client there would take for ever."""
-    server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), lambda ticket: iter([BATCH]))
+    server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token()), lambda ticket: iter([BATCH]))
     arguments = [sys.executable, "-c", WORKER, str(server.address.port), server.address.token]
     try:
         subprocess.run(arguments, check=True, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Where the exchange of a run listens, with TLS or without, as the options say."""
+"""Where the frame server of a run listens, with TLS or without, as the options say."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_stomp.errors import OptionError
-from spark_stomp.frameserver import ExchangeServer, open_exchange, server
+from spark_stomp.frameserver import FrameServer, open_frame_server, server
 from spark_stomp.options import parse_source_options
 from spark_stomp.options.endpoint import is_loopback
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[..., ExchangeServer]]:
-    servers: list[ExchangeServer] = []
+def opened() -> Iterator[Callable[..., FrameServer]]:
+    servers: list[FrameServer] = []
 
-    def open_with(**options: str) -> ExchangeServer:
-        given = {"url": "stomp://broker", "destination": "/queue/a", "exchangeHost": "127.0.0.1", **options}
+    def open_with(**options: str) -> FrameServer:
+        given = {
+            "url": "stomp://broker",
+            "destination": "/queue/a",
+            "frameServerHost": "127.0.0.1",
+            **options,
+        }
         wanted = parse_source_options({key: value for key, value in given.items() if value})
-        servers.append(open_exchange(wanted, lambda ticket: iter([])))
+        servers.append(open_frame_server(wanted, lambda ticket: iter([])))
         return servers[-1]
 
     yield open_with
@@ -42,77 +47,79 @@ def test_not_surely_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
-def test_loopback_is_plain_by_default(opened: Callable[..., ExchangeServer]) -> None:
+def test_loopback_is_plain_by_default(opened: Callable[..., FrameServer]) -> None:
     assert opened().address.pair is None
 
 
 def test_spark_local_ip_counts_as_the_option_does(
-    opened: Callable[..., ExchangeServer], monkeypatch: pytest.MonkeyPatch
+    opened: Callable[..., FrameServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    assert opened(exchangeHost="").address.pair is None
+    assert opened(frameServerHost="").address.pair is None
     monkeypatch.setenv("SPARK_LOCAL_IP", "0.0.0.0")
-    assert opened(exchangeHost="").address.pair is not None
+    assert opened(frameServerHost="").address.pair is not None
 
 
-def test_anything_else_has_tls_by_default(opened: Callable[..., ExchangeServer]) -> None:
-    assert opened(exchangeHost="0.0.0.0").address.pair is not None
+def test_anything_else_has_tls_by_default(opened: Callable[..., FrameServer]) -> None:
+    assert opened(frameServerHost="0.0.0.0").address.pair is not None
 
 
-def test_loopback_has_tls_on_demand(opened: Callable[..., ExchangeServer]) -> None:
-    assert opened(exchangeTls="true").address.pair is not None
+def test_loopback_has_tls_on_demand(opened: Callable[..., FrameServer]) -> None:
+    assert opened(frameServerTls="true").address.pair is not None
 
 
 def test_plain_text_on_a_network_only_on_demand_and_the_log_says_so(
-    opened: Callable[..., ExchangeServer], caplog: pytest.LogCaptureFixture
+    opened: Callable[..., FrameServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        assert opened(exchangeHost="0.0.0.0", exchangeTls="false").address.pair is None
-    assert "exchangeTls = false" in caplog.text
+        assert opened(frameServerHost="0.0.0.0", frameServerTls="false").address.pair is None
+    assert "frameServerTls = false" in caplog.text
 
 
 def test_loopback_without_tls_needs_no_warning(
-    opened: Callable[..., ExchangeServer], caplog: pytest.LogCaptureFixture
+    opened: Callable[..., FrameServer], caplog: pytest.LogCaptureFixture
 ) -> None:
-    opened(exchangeTls="false")
+    opened(frameServerTls="false")
     assert caplog.text == ""
 
 
-def test_each_run_has_a_pair_and_a_token_of_its_own(opened: Callable[..., ExchangeServer]) -> None:
-    one, two = (opened(exchangeTls="true").address for _ in range(2))
+def test_each_run_has_a_pair_and_a_token_of_its_own(opened: Callable[..., FrameServer]) -> None:
+    one, two = (opened(frameServerTls="true").address for _ in range(2))
     assert one.pair != two.pair
     assert one.token != two.token
 
 
 class TestPort:
-    def test_the_one_that_is_asked_for(self, opened: Callable[..., ExchangeServer]) -> None:
+    def test_the_one_that_is_asked_for(self, opened: Callable[..., FrameServer]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as held:
             port = held.getsockname()[1]
-        assert opened(exchangePort=str(port)).address.port == port
+        assert opened(frameServerPort=str(port)).address.port == port
 
     def test_a_busy_one_is_named(
-        self, opened: Callable[..., ExchangeServer], monkeypatch: pytest.MonkeyPatch
+        self, opened: Callable[..., FrameServer], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(server, "_LAST_RUN", 0.0)
         port = opened().address.port
-        with pytest.raises(OptionError, match=f"exchangePort = {port} is in use on 127.0.0.1"):
-            opened(exchangePort=str(port))
+        with pytest.raises(OptionError, match=f"frameServerPort = {port} is in use on 127.0.0.1"):
+            opened(frameServerPort=str(port))
 
-    def test_it_waits_for_the_last_run_to_close(self, opened: Callable[..., ExchangeServer]) -> None:
+    def test_it_waits_for_the_last_run_to_close(self, opened: Callable[..., FrameServer]) -> None:
         last = opened()
         closing = threading.Timer(0.3, last.close)
         closing.start()
-        assert opened(exchangePort=str(last.address.port)).address.port == last.address.port
+        assert opened(frameServerPort=str(last.address.port)).address.port == last.address.port
         closing.join()
 
     @pytest.mark.parametrize("port", ["0", "65536", "-1", "x"])
-    def test_what_is_no_port_is_refused(self, opened: Callable[..., ExchangeServer], port: str) -> None:
-        with pytest.raises(OptionError, match="exchangePort"):
-            opened(exchangePort=port)
+    def test_what_is_no_port_is_refused(self, opened: Callable[..., FrameServer], port: str) -> None:
+        with pytest.raises(OptionError, match="frameServerPort"):
+            opened(frameServerPort=port)
 
 
 def test_an_address_of_another_machine_is_an_error_with_its_reason(
-    opened: Callable[..., ExchangeServer],
+    opened: Callable[..., FrameServer],
 ) -> None:
-    with pytest.raises(OptionError, match=r"cannot listen on 192.0.2.200, any port: .*assign.*exchangeHost"):
-        opened(exchangeHost="192.0.2.200")
+    with pytest.raises(
+        OptionError, match=r"cannot listen on 192.0.2.200, any port: .*assign.*frameServerHost"
+    ):
+        opened(frameServerHost="192.0.2.200")

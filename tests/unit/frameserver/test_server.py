@@ -1,4 +1,4 @@
-"""The exchange for real, on loopback: ranges whole or not at all, and only with the token."""
+"""The frame server for real, on loopback: ranges whole or not at all, and only with the token."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from support.proxy import FaultProxy
 from support.waiting import wait_until
 
-from spark_stomp.errors import ExchangeError, RangeUnavailable
+from spark_stomp.errors import FrameServerError, RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.frameserver import ExchangeAddress, ExchangeServer, RangeTicket, client, fetch
+from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, client, fetch
 from spark_stomp.frameserver.wire import new_token
 from spark_stomp.receiver.frame_store import FrameStore, Held
 
@@ -31,10 +31,10 @@ def frame_store() -> FrameStore:
     return made
 
 
-class Exchange:
+class Serving:
     def __init__(self) -> None:
         self.store = frame_store()
-        self.server = ExchangeServer(ExchangeAddress("127.0.0.1", 0, new_token()), self.read)
+        self.server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token()), self.read)
 
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
         if ticket.epoch != "e":
@@ -43,17 +43,17 @@ class Exchange:
 
 
 @pytest.fixture
-def exchange() -> Iterator[Exchange]:
-    made = Exchange()
+def serving() -> Iterator[Serving]:
+    made = Serving()
     yield made
     made.server.close()
     made.store.close()
 
 
 @contextmanager
-def another_address(exchange: Exchange) -> Iterator[tuple[ExchangeAddress, FaultProxy]]:
-    """Another address of the exchange, and what counts the connections that are made to it."""
-    own = exchange.server.address
+def another_address(serving: Serving) -> Iterator[tuple[FrameServerAddress, FaultProxy]]:
+    """Another address of the frame server, and what counts the connections that are made to it."""
+    own = serving.server.address
     with FaultProxy(own.port) as proxy:
         yield replace(own, port=proxy.port), proxy
 
@@ -63,118 +63,116 @@ def sum_of(batches: Iterator[FrameBatch]) -> int:
 
 
 @pytest.mark.parametrize("high", [4, 40])
-def test_a_range_arrives_as_it_was_received(exchange: Exchange, high: int) -> None:
-    [batch] = fetch(exchange.server.address, RangeTicket("e", 3, high))
-    expected = FrameBatch.join(list(exchange.store.batches(3, high)))
+def test_a_range_arrives_as_it_was_received(serving: Serving, high: int) -> None:
+    [batch] = fetch(serving.server.address, RangeTicket("e", 3, high))
+    expected = FrameBatch.join(list(serving.store.batches(3, high)))
     assert (bytes(batch.data), list(batch.ends)) == (bytes(expected.data), list(expected.ends))
     assert np.array_equal(batch.received_at, expected.received_at)
     assert (batch.first_sequence, batch.origin) == (3, expected.origin)
 
 
-def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(exchange: Exchange) -> None:
+def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(serving: Serving) -> None:
     first, second, gone = RangeTicket("e", 0, 4), RangeTicket("e", 4, 8), RangeTicket("other", 0, 1)
-    exchange.server.expect([first, second])
-    list(fetch(exchange.server.address, first))
-    with pytest.raises(ExchangeError):
-        list(fetch(exchange.server.address, gone))
-    assert exchange.server.read_at is None
+    serving.server.expect([first, second])
+    list(fetch(serving.server.address, first))
+    with pytest.raises(FrameServerError):
+        list(fetch(serving.server.address, gone))
+    assert serving.server.read_at is None
     before = time.monotonic()
-    list(fetch(exchange.server.address, second))
-    read_at = exchange.server.read_at
+    list(fetch(serving.server.address, second))
+    read_at = serving.server.read_at
     assert read_at is not None and before <= read_at <= time.monotonic()
-    list(fetch(exchange.server.address, first))
-    assert exchange.server.read_at == read_at
-    exchange.server.expect([first])
-    assert exchange.server.read_at is None
+    list(fetch(serving.server.address, first))
+    assert serving.server.read_at == read_at
+    serving.server.expect([first])
+    assert serving.server.read_at is None
 
 
-def test_the_token_is_not_shown(exchange: Exchange) -> None:
-    assert exchange.server.address.token not in repr(exchange.server.address)
+def test_the_token_is_not_shown(serving: Serving) -> None:
+    assert serving.server.address.token not in repr(serving.server.address)
 
 
 @pytest.mark.rule("3.4")
-def test_a_freed_range_is_an_error_and_not_empty(exchange: Exchange) -> None:
-    exchange.store.release(10)
-    with pytest.raises(ExchangeError, match=r"STOMP_RANGE_UNAVAILABLE.*committed and freed"):
-        list(fetch(exchange.server.address, RangeTicket("e", 5, 12)))
+def test_a_freed_range_is_an_error_and_not_empty(serving: Serving) -> None:
+    serving.store.release(10)
+    with pytest.raises(FrameServerError, match=r"STOMP_RANGE_UNAVAILABLE.*committed and freed"):
+        list(fetch(serving.server.address, RangeTicket("e", 5, 12)))
 
 
 @pytest.mark.rule("3.3")
-def test_an_unknown_epoch_is_an_error(exchange: Exchange) -> None:
-    with pytest.raises(ExchangeError, match="epoch other"):
-        list(fetch(exchange.server.address, RangeTicket("other", 0, 1)))
+def test_an_unknown_epoch_is_an_error(serving: Serving) -> None:
+    with pytest.raises(FrameServerError, match="epoch other"):
+        list(fetch(serving.server.address, RangeTicket("other", 0, 1)))
 
 
 @pytest.mark.rule("3.3")
-def test_less_than_the_whole_range_fails_the_task(
-    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = exchange.store.batches
-    monkeypatch.setattr(exchange.store, "batches", lambda low, high: whole(low, high - 2))
-    with pytest.raises(ExchangeError, match=r"up to 10 of \[4, 12\)"):
-        list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
+def test_less_than_the_whole_range_fails_the_task(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = serving.store.batches
+    monkeypatch.setattr(serving.store, "batches", lambda low, high: whole(low, high - 2))
+    with pytest.raises(FrameServerError, match=r"up to 10 of \[4, 12\)"):
+        list(fetch(serving.server.address, RangeTicket("e", 4, 12)))
 
 
 @pytest.mark.rule("3.3")
-def test_a_gap_fails_the_task(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = exchange.store.batches
-    monkeypatch.setattr(exchange.store, "batches", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
-    with pytest.raises(ExchangeError, match=r"up to 6 of \[4, 12\)"):
-        list(fetch(exchange.server.address, RangeTicket("e", 4, 12)))
+def test_a_gap_fails_the_task(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = serving.store.batches
+    monkeypatch.setattr(serving.store, "batches", lambda low, high: iter([*whole(low, 6), *whole(8, high)]))
+    with pytest.raises(FrameServerError, match=r"up to 6 of \[4, 12\)"):
+        list(fetch(serving.server.address, RangeTicket("e", 4, 12)))
 
 
 @pytest.mark.rule("3.3")
-def test_nobody_listening_is_an_error_that_names_the_address(exchange: Exchange) -> None:
-    exchange.server.close()
-    with pytest.raises(ExchangeError, match=f"127.0.0.1:{exchange.server.address.port}"):
-        list(fetch(exchange.server.address, RangeTicket("e", 0, 1)))
+def test_nobody_listening_is_an_error_that_names_the_address(serving: Serving) -> None:
+    serving.server.close()
+    with pytest.raises(FrameServerError, match=f"127.0.0.1:{serving.server.address.port}"):
+        list(fetch(serving.server.address, RangeTicket("e", 0, 1)))
 
 
 class TestConnections:
     """A worker keeps its connection from task to task, and no more than a few of them."""
 
-    def test_the_next_task_has_the_connection_of_the_last(self, exchange: Exchange) -> None:
-        with another_address(exchange) as (address, proxy):
+    def test_the_next_task_has_the_connection_of_the_last(self, serving: Serving) -> None:
+        with another_address(serving) as (address, proxy):
             for low in range(5):
                 list(fetch(address, RangeTicket("e", low, 40)))
             assert proxy.accepted == 1
 
-    def test_tasks_at_the_same_time_share_it(self, exchange: Exchange) -> None:
-        with another_address(exchange) as (address, proxy), ThreadPoolExecutor(4) as pool:
+    def test_tasks_at_the_same_time_share_it(self, serving: Serving) -> None:
+        with another_address(serving) as (address, proxy), ThreadPoolExecutor(4) as pool:
             one = list(pool.map(lambda low: sum_of(fetch(address, RangeTicket("e", low, 40))), range(8)))
             assert one == list(range(40, 32, -1)) and proxy.accepted == 1
 
-    def test_after_a_failure_there_is_a_new_one(self, exchange: Exchange) -> None:
-        with another_address(exchange) as (address, proxy):
+    def test_after_a_failure_there_is_a_new_one(self, serving: Serving) -> None:
+        with another_address(serving) as (address, proxy):
             list(fetch(address, RangeTicket("e", 0, 1)))
-            with pytest.raises(ExchangeError):
+            with pytest.raises(FrameServerError):
                 list(fetch(address, RangeTicket("other", 0, 1)))
             list(fetch(address, RangeTicket("e", 0, 1)))
             assert proxy.accepted == 2
 
-    def test_those_of_other_queries_are_closed_in_the_end(self, exchange: Exchange) -> None:
+    def test_those_of_other_queries_are_closed_in_the_end(self, serving: Serving) -> None:
         with ExitStack() as stack:
             fronts = [
-                stack.enter_context(another_address(exchange)) for _ in range(client.MOST_CONNECTIONS + 1)
+                stack.enter_context(another_address(serving)) for _ in range(client.MOST_CONNECTIONS + 1)
             ]
             for address, _ in fronts:
                 list(fetch(address, RangeTicket("e", 0, 1)))
             wait_until(lambda: not fronts[0][1].connections, what="the end of the first connection")
             assert [proxy.connections for _, proxy in fronts[1:]] == [1] * client.MOST_CONNECTIONS
 
-    def test_one_that_nobody_uses_ends(self, exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_nobody_uses_ends(self, serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client, "IDLE", 1.0)
-        with another_address(exchange) as (address, proxy):
+        with another_address(serving) as (address, proxy):
             list(fetch(address, RangeTicket("e", 0, 1)))
             wait_until(lambda: not proxy.connections, what="the end of the connection")
             list(fetch(address, RangeTicket("e", 0, 1)))
             assert proxy.accepted == 2
 
-    def test_a_read_goes_on_if_its_connection_is_not_kept_any_more(self, exchange: Exchange) -> None:
-        reading = fetch(exchange.server.address, RangeTicket("e", 0, 40))
+    def test_a_read_goes_on_if_its_connection_is_not_kept_any_more(self, serving: Serving) -> None:
+        reading = fetch(serving.server.address, RangeTicket("e", 0, 40))
         begun = next(reading)
         with ExitStack() as stack:
             for _ in range(client.MOST_CONNECTIONS):
-                address, _ = stack.enter_context(another_address(exchange))
+                address, _ = stack.enter_context(another_address(serving))
                 list(fetch(address, RangeTicket("e", 0, 1)))
             assert len(begun.ends) + sum_of(reading) == 40

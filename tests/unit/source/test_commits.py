@@ -134,7 +134,7 @@ def test_the_start_of_a_query_is_harmless_evidence() -> None:
     assert acks.committed == [INITIAL]
 
 
-class SlowExchange:
+class SlowFrameServer:
     """Its tasks read the batch before this one long ago, and it hears slowly of the next one."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class SlowExchange:
         self._read_at = None
 
 
-class SlowlyReadExchange(SlowExchange):
+class SlowlyReadFrameServer(SlowFrameServer):
     """The next batch is planned while the watcher looks when the one before was read."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class SlowlyReadExchange(SlowExchange):
 def test_that_an_earlier_batch_was_read_is_no_reason_to_warn_of_this_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    committer = Committer(lambda end: None, frozenset(), cast("Any", SlowExchange()), None)
+    committer = Committer(lambda end: None, frozenset(), cast("Any", SlowFrameServer()), None)
     committer.start()
     committer.planned(at(5), [])
     committer.commit_called(at(5))
@@ -187,14 +187,14 @@ def test_that_an_earlier_batch_was_read_is_no_reason_to_warn_of_this_one(
 
 @pytest.mark.rule("1.9")
 def test_a_batch_planned_during_a_look_is_no_reason_to_warn_either(caplog: pytest.LogCaptureFixture) -> None:
-    exchange = SlowlyReadExchange()
-    committer = Committer(lambda end: None, frozenset(), cast("Any", exchange), None)
+    frame_server = SlowlyReadFrameServer()
+    committer = Committer(lambda end: None, frozenset(), cast("Any", frame_server), None)
     committer.start()
-    assert exchange.looked_at.wait(PATIENCE)
+    assert frame_server.looked_at.wait(PATIENCE)
     committer.planned(at(5), [])
-    exchange.planned.set()
-    exchange.looked_at.clear()
-    assert exchange.looked_at.wait(PATIENCE)
+    frame_server.planned.set()
+    frame_server.looked_at.clear()
+    assert frame_server.looked_at.wait(PATIENCE)
     committer.commit_called(at(5))
     with caplog.at_level(logging.WARNING):
         committer.stop(PATIENCE)

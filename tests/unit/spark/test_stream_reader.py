@@ -108,7 +108,7 @@ def test_commit_is_evidence(broker: DevBroker, runs: list[Spark]) -> None:
 
 
 def test_tasks_take_the_pair_along_and_show_nothing_of_it(broker: DevBroker, runs: list[Spark]) -> None:
-    runs.append(run := Spark(broker.url, exchangeTls="true"))
+    runs.append(run := Spark(broker.url, frameServerTls="true"))
     start = run.reader.initialOffset()
     end = run.reader.latestOffset(start, None)
     (task,) = run.reader.partitions(start, end)

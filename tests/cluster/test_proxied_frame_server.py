@@ -28,13 +28,13 @@ def free_port() -> int:
 @pytest.mark.timeout(400)
 def test_tls_is_the_default_of_a_network_and_hides_all(devbroker: DevBroker, tmp_path: Path) -> None:
     # An address of every interface, loopback included, where the proxy connects.
-    network = {"exchangeHost": "0.0.0.0"}
+    network = {"frameServerHost": "0.0.0.0"}
     by_default, plain = (
-        {**network, "exchangePort": str(free_port()), **more} for more in ({}, {"exchangeTls": "false"})
+        {**network, "frameServerPort": str(free_port()), **more} for more in ({}, {"frameServerTls": "false"})
     )
     with (
-        FaultProxy(int(by_default["exchangePort"]), record=True) as hidden,
-        FaultProxy(int(plain["exchangePort"]), record=True) as shown,
+        FaultProxy(int(by_default["frameServerPort"]), record=True) as hidden,
+        FaultProxy(int(plain["frameServerPort"]), record=True) as shown,
     ):
         cases = [("hidden", hidden.port, by_default), ("shown", shown.port, plain)]
         for queue, _, _ in cases:
