@@ -24,13 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.files.durable import OpenFile, sync, sync_anew, write_fully
+from spark_stomp.files.durable import OpenFile, Parts, sync, sync_anew, write_fully
 from spark_stomp.files.private import open_file
 from spark_stomp.frame_batch import FrameBatch, FrameIndex
 from spark_stomp.journal.records import (
     HEAD_BYTES,
     MAGIC,
-    Parts,
     Record,
     Stretch,
     decode_batch,

@@ -19,14 +19,7 @@ from spark_stomp.errors import JournalDamaged
 from spark_stomp.frame_batch import FrameBatch, FrameIndex
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import FRAMES, FramesName
-from spark_stomp.journal.records import (
-    HEAD_BYTES,
-    Record,
-    Stretch,
-    decode_batch,
-    is_intact,
-    parse_head,
-)
+from spark_stomp.journal.records import HEAD_BYTES, Record, Stretch, decode_batch, is_intact, parse_head
 
 _MAX_BYTES: Final = 64 << 20
 
