@@ -14,7 +14,8 @@ import pytest
 from support.tcp import unused_port
 from support.waiting import PATIENCE
 
-from spark_stomp import __version__, cli
+from spark_stomp import __version__
+from spark_stomp.commands import main as command_line
 from spark_stomp.commands import probe
 from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
@@ -183,4 +184,4 @@ def test_the_log_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_command_is_a_module() -> None:
-    assert tuple(cli._COMMANDS) == COMMANDS
+    assert tuple(command_line._COMMANDS) == COMMANDS

@@ -146,7 +146,7 @@ class TestRowsThatCannotBeSent:
         rows: list[tuple[Any, ...]] = [*((b"%d" % n,) for n in range(1_500)), (None,), (b"after",)]
         result = write(devbroker, ("body",), rows)
         assert result.figures.confirmed == len(devbroker.bodies(QUEUE)) == 1_000
-        message = pickle.loads(pickle.dumps(result))
+        message = pickle.loads(pickle.dumps(Confirmed(result)))
         options = sink_options(devbroker.url, destination=QUEUE)
         for commit in (
             lambda: StompBatchWriter(options, SinkColumns(("body",), False)).commit([message]),
