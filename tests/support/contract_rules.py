@@ -12,15 +12,15 @@ JOURNALED = "faults/test_journal.py"
 LOCAL = "unit/journal/test_local.py"
 OBJECTS = "unit/journal/test_objects.py"
 DELIVERIES = "unit/receiver/test_deliveries.py"
-HOSTILE = "unit/receiver/test_hostile_messages.py"
-PAUSE = "unit/receiver/test_pause.py"
-RECEIVER = "unit/receiver/test_receiver.py"
-SENDER = "unit/sink/test_sender.py"
-DRAIN = "unit/source/test_drain.py"
+HOSTILE = "integration/receiver/test_hostile_messages.py"
+PAUSE = "integration/receiver/test_pause.py"
+RECEIVER = "integration/receiver/test_receiver.py"
+SENDER = "integration/sink/test_sender.py"
+DRAIN = "integration/source/test_drain.py"
 WRITER = "unit/source/test_journal_writer.py"
-MALFORMED = "unit/source/test_malformed_rows.py"
+MALFORMED = "integration/source/test_malformed_rows.py"
 PLANNING = "unit/source/test_planning.py"
-READER = "unit/spark/test_stream_reader.py"
+READER = "integration/spark/test_stream_reader.py"
 WAITING = "unit/source/test_waiting.py"
 
 
@@ -197,7 +197,7 @@ RULES = [
         "frameserver.client:fetch",
         "expected != ticket.high",
         "False",
-        "unit/frameserver/test_server.py::test_less_than_the_whole_range_fails_the_task",
+        "integration/frameserver/test_server.py::test_less_than_the_whole_range_fails_the_task",
     ),
     Broken(
         "3.4",
@@ -467,7 +467,7 @@ RULES = [
         "receiver.receiver:Receiver._take",
         "self._refused is not None",
         "False",
-        "unit/source/test_refusal.py::test_what_came_before_it_is_read_and_acked_first",
+        "integration/source/test_refusal.py::test_what_came_before_it_is_read_and_acked_first",
     ),
     Broken(
         "7.7",
@@ -680,14 +680,14 @@ RULES = [
         "sink.commit:commit",
         "_proved.prove(options, run, connected=figures.connections > 0)",
         "pass",
-        "unit/sink/test_proof.py::test_a_wrong_password_fails_a_runs_first_batch_without_rows",
+        "integration/sink/test_proof.py::test_a_wrong_password_fails_a_runs_first_batch_without_rows",
     ),
     Broken(
         "S.9",
         "sink.commit:commit",
         "raise refused",
         "pass",
-        "unit/spark/test_writers.py::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task",
+        "integration/spark/test_writers.py::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task",
     ),
     Broken(
         "S.10",
