@@ -14,18 +14,12 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from support.options import sink_options
 
 from spark_stomp import errors
-from spark_stomp.columns import SinkColumns
 from spark_stomp.commands.terminal import Terminal
-from spark_stomp.devbroker import DevBroker
-from spark_stomp.errors import DestinationRefused, OptionError, StompError
+from spark_stomp.errors import OptionError, StompError
 from spark_stomp.logs import get_log
-from spark_stomp.sink.encoder import row_encoder
-from spark_stomp.sink.sender import Sender
 
 PACKAGE = Path(__file__).resolve().parents[2] / "spark_stomp"
 MODULES = {
@@ -145,25 +139,6 @@ class TestIsCut:
         stream = io.StringIO()
         Terminal(stream).write([[(LONG, "")]])
         assert len(stream.getvalue()) < 5_000
-
-    def test_the_destination_of_a_row(
-        self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """What the sentence says of it is seen: at its end are the counts."""
-        # Of so many topics at most a process tells.
-        monkeypatch.setattr("spark_stomp.sink.encoder._warned", set())
-        destination = "/topic/" + "\x1b" * 10_000
-        with DevBroker(refuse=(destination,)) as broker, Sender(sink_options(broker.url)) as sender:
-            columns = SinkColumns(("body", "destination"), False)
-            encoder = row_encoder(sink_options(broker.url), columns, *sender.open())
-            rows = pa.record_batch({"body": [b"x"], "destination": [destination]})
-            with pytest.raises(DestinationRefused) as error:
-                for part in encoder.slices(rows):
-                    sender.send(part)
-                sender.finish()
-        for told in (str(error.value), caplog.messages[0]):
-            assert 100 < len(told) < 2_000 and told.isprintable() and "..." in told
-        assert "confirmed 0 messages" in str(error.value)
 
 
 class TestNobodyGoesAround:

@@ -9,6 +9,7 @@ import time
 import tracemalloc
 from contextlib import ExitStack, suppress
 
+import pyarrow as pa
 import pytest
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
@@ -16,6 +17,7 @@ from support.slices import encoded, slices
 from support.tcp import tcp_server, unused_port
 from support.waiting import PATIENCE, pause, wait_until
 
+from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
     BrokerError,
@@ -26,6 +28,7 @@ from spark_stomp.errors import (
     ReceiptTimeout,
 )
 from spark_stomp.logs import lines_about
+from spark_stomp.sink.encoder import row_encoder
 from spark_stomp.sink.sender import Sender
 
 QUEUE = "/queue/out"
@@ -160,6 +163,25 @@ class TestRefusals:
             assert sender.figures.resent == 3
 
     @pytest.mark.rule("S.5")
+    def test_a_long_destination_is_cut_in_the_log_and_in_the_error(
+        self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The end of the sentence, with the counts, is still shown."""
+        # A process warns of few topics: others may have been before.
+        monkeypatch.setattr("spark_stomp.sink.encoder._warned", set())
+        destination = "/topic/" + "\x1b" * 10_000
+        with DevBroker(refuse=(destination,)) as broker, Sender(sink_options(broker.url)) as sender:
+            columns = SinkColumns(("body", "destination"), False)
+            encoder = row_encoder(sink_options(broker.url), columns, *sender.open())
+            rows = pa.record_batch({"body": [b"x"], "destination": [destination]})
+            with pytest.raises(DestinationRefused) as error:
+                for part in encoder.slices(rows):
+                    sender.send(part)
+                sender.finish()
+        for told in (str(error.value), caplog.messages[0]):
+            assert 100 < len(told) < 2_000 and told.isprintable() and "..." in told
+        assert "confirmed 0 messages" in str(error.value)
+
     def test_a_login(self) -> None:
         with (
             DevBroker(users={"ada": "right"}) as broker,

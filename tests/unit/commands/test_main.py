@@ -1,11 +1,10 @@
-"""spark-stomp: which command runs, and what becomes of a mistake, of Ctrl-C and of a closed pipe."""
+"""spark-stomp: which command runs, and what it says of a mistake and of Ctrl-C."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,14 +14,11 @@ from support.tcp import unused_port
 from support.waiting import PATIENCE
 
 from spark_stomp import __version__
-from spark_stomp.commands import main as command_line
 from spark_stomp.commands import probe
-from spark_stomp.commands.main import main
-from spark_stomp.devbroker import DevBroker
+from spark_stomp.commands.main import _COMMANDS, main
 
 COMMANDS = ("probe", "send", "tail", "status", "devbroker")
 PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -123,58 +119,12 @@ def test_a_mistake_is_a_sentence(
     assert "s3cret" not in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-"])
-def test_a_stream_that_is_closed_is_no_traceback(closed: str, devbroker: DevBroker) -> None:
-    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM, "probe", devbroker.url, "--login", "ada"]
-    done = subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_what_the_terminal_cannot_show_is_escaped(devbroker: DevBroker) -> None:
-    devbroker.publish("/queue/a", "Zoë".encode())
-    done = subprocess.run(
-        [*PROGRAM, "tail", devbroker.url, "/queue/a"],
-        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Zo\\xeb" in done.stdout
-
-
 def test_ctrl_c_ends_it_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(arguments: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(probe, "run", interrupted)
     assert told(["probe", "stomp://broker"], capsys) == (130, "", "")
-
-
-def test_a_reader_that_goes_away_is_no_traceback(devbroker: DevBroker) -> None:
-    devbroker.publish_many("/queue/a", [b"x" * 50_000] * 40)
-    command = [*PROGRAM, "tail", devbroker.url, "/queue/a", "--bodies", "-n", "40"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-    ) as process:
-        assert process.stdout is not None and process.stderr is not None
-        process.stdout.read(10)
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait(PATIENCE) == 141
-
-
-def test_a_real_ctrl_c(devbroker: DevBroker) -> None:
-    command = [*PROGRAM, "tail", devbroker.url, "/topic/a", "--follow"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
-        assert process.stderr is not None
-        devbroker.wait_until(lambda: devbroker.connections == 1, PATIENCE)
-        process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == b""
-        assert process.wait(PATIENCE) == 130
 
 
 def test_the_log_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,4 +134,4 @@ def test_the_log_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_command_is_a_module() -> None:
-    assert tuple(command_line._COMMANDS) == COMMANDS
+    assert tuple(_COMMANDS) == COMMANDS

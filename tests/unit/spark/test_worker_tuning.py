@@ -1,8 +1,7 @@
-"""What is left of a task in a worker: nothing that the next one has to pay for."""
+"""A task leaves nothing in its worker process that slows the next task down."""
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import pickle
@@ -18,7 +17,6 @@ import pytest
 from support.options import sink_options, source_options
 
 from spark_stomp.columns import Projection, SinkColumns
-from spark_stomp.devbroker import DevBroker
 from spark_stomp.spark import worker_tuning
 from spark_stomp.spark.stream_reader import StompStreamReader
 from spark_stomp.spark.writers import StompStreamWriter
@@ -36,7 +34,7 @@ assert 0 < first == gc.get_freeze_count(), (first, gc.get_freeze_count())
 
 @pytest.fixture
 def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """Two archives on Python's path, each with a package of its own, of which one module is imported."""
+    """Two archives on Python's path, each with its own package, of which one module is imported."""
     made = []
     for archive, package in (("pyspark.zip", "of_spark"), ("mine.zip", "of_mine")):
         with ZipFile(tmp_path / archive, "w") as opened:
@@ -70,37 +68,6 @@ def test_what_is_in_the_archive_is_found_all_the_same(archives: list[Path]) -> N
 
 def test_what_was_imported_is_frozen_once() -> None:
     subprocess.run([sys.executable, "-c", FREEZES], check=True, timeout=60)
-
-
-def test_the_process_that_receives_looks_at_all_objects_rarely(devbroker: DevBroker) -> None:
-    given = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)  # another test's reader may have set it in this process
-    before = gc.get_threshold()
-    if before[2] != 10:
-        pytest.skip("this Python has no such threshold")
-    reader = StompStreamReader(source_options(devbroker.url), Projection.of("body"))
-    try:
-        assert gc.get_threshold() == before
-        reader.latestOffset()
-        assert gc.get_threshold() == (*before[:2], 1_000)
-    finally:
-        reader.stop()
-        gc.set_threshold(*given)
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux has TCP_QUICKACK")
-def test_the_input_of_a_task_does_not_wait_for_a_late_ack() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as spark,
-        server.accept()[0] as of_worker,
-    ):
-        for _ in range(5):  # Linux takes it for one that answers whatever comes, and puts ACKs off
-            spark.sendall(b"task")
-            of_worker.sendall(of_worker.recv(4))
-        delayed = of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
-        worker_tuning.expect_input()
-        assert (delayed, of_worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)) == (0, 1)
 
 
 @pytest.mark.parametrize("module", ["spark.stream_reader", "spark.writers"])
@@ -139,16 +106,3 @@ def test_other_files_and_sockets_are_let_alone(tmp_path: Path) -> None:
         assert other.recv(10) == b"still open"
         for number in (file.fileno(), datagrams.fileno()):
             os.fstat(number)
-
-
-def test_every_socket_goes_on_blocking_if_a_default_timeout_is_set() -> None:
-    """Python makes a file descriptor that it is given non-blocking then."""
-    one, other = socket.socketpair()
-    with one, other, socket.create_server(("127.0.0.1", 0)) as server:
-        before = socket.getdefaulttimeout()
-        socket.setdefaulttimeout(10)
-        try:
-            worker_tuning.expect_input()
-        finally:
-            socket.setdefaulttimeout(before)
-        assert [os.get_blocking(number.fileno()) for number in (one, other, server)] == [True] * 3

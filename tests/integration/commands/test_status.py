@@ -1,0 +1,143 @@
+"""spark-stomp status on the file of a query: printed once, or a screen until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.driven import Run
+from support.waiting import PATIENCE
+
+from spark_stomp.commands.main import main
+from spark_stomp.devbroker import DevBroker
+
+QUEUE = "/queue/a"
+PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
+
+
+@pytest.fixture
+def ended(devbroker: DevBroker, tmp_path: Path) -> Path:
+    """The status file of a run that has read three messages and ended in order."""
+    path = tmp_path / "status.json"
+    devbroker.publish_many(QUEUE, [b"m"] * 3)
+    with Run({"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}) as run:
+        run.gather(3)
+        run.commit()
+    return path
+
+
+def test_one_look(ended: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", str(ended)]) == 0
+    out, err = capsys.readouterr()
+    assert "/queue/a  ended" in out and "rows 3" in out and err == ""
+
+
+def test_a_query_that_failed(ended: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended.write_text(json.dumps(json.loads(ended.read_text()) | {"failure": "[STOMP_ERROR] no"}))
+    assert main(["status", str(ended), "--once"]) == 1
+    assert "[STOMP_ERROR] no" in capsys.readouterr().out
+    assert main(["status", str(ended), "--quiet"]) == 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_folder_of_a_checkpoint_will_do(ended: Path, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint" / "spark_stomp").mkdir(parents=True)
+    ended.rename(tmp_path / "checkpoint" / "spark_stomp" / "status.json")
+    assert main(["status", f"{tmp_path}/checkpoint/"]) == 0
+    assert main(["status", f"file://{tmp_path}/checkpoint"]) == 0
+
+
+def test_a_screen_until_ctrl_c(devbroker: DevBroker, tmp_path: Path) -> None:
+    """A query begins after it, loses its broker, and the screen says so; the last table stays."""
+    path = tmp_path / "status.json"
+    with _Screen([*PROGRAM, "status", str(path), "--interval", "0.2"]) as screen:
+        screen.wait_for("there is no status file")
+        options: dict[str, Any] = {"url": devbroker.url, "destination": QUEUE, "statusFile": str(path)}
+        with Run(options) as run:
+            devbroker.publish_many(QUEUE, [b"m"] * 3)
+            run.gather(3)
+            screen.wait_for("up ")
+            screen.wait_for("un-acked 3")
+            devbroker.stop()
+            screen.wait_for("1 of 1 receiver not connected")
+            screen.wait_for("[STOMP_CONNECT")
+        screen.wait_for("ended")
+        screen.press("\x03")
+        rest = screen.rest()
+    assert rest.partition("\x1b[?1049l")[2].lstrip().startswith(("\x1b[1m/queue/a", "/queue/a"))
+    assert "Traceback" not in rest
+    assert screen.code == 130
+
+
+class _Screen:
+    """A program in a terminal of its own."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self.code: int | None = None
+
+    def __enter__(self) -> _Screen:
+        self._leader, follower = pty.openpty()
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TERM": "xterm",
+            "NO_COLOR": "1",
+        }
+        # A session of its own, so that what is pressed becomes a signal there.
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _IN_TERMINAL, *self._command],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            start_new_session=True,
+            env=environment,
+        )
+        os.close(follower)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self.code = self._process.wait(PATIENCE)
+        os.close(self._leader)
+
+    def wait_for(self, words: str) -> None:
+        seen, deadline = "", time.monotonic() + PATIENCE
+        while words not in seen:
+            assert time.monotonic() < deadline, f"{words!r} did not come: {seen[-2000:]}"
+            seen += self._read()
+
+    def press(self, keys: str) -> None:
+        os.write(self._leader, keys.encode())
+
+    def rest(self) -> str:
+        seen = ""
+        self._process.wait(PATIENCE)
+        while more := self._read():
+            seen += more
+        return seen
+
+    def _read(self) -> str:
+        if not select.select([self._leader], [], [], 0.2)[0]:
+            return ""
+        try:
+            return os.read(self._leader, 1 << 16).decode(errors="replace")
+        except OSError:  # the other end is closed
+            return ""
+
+
+# Takes the terminal that it has as standard input as its own, and becomes the program.
+_IN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
