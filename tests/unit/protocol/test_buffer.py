@@ -28,37 +28,6 @@ def test_neither_a_first_piece_nor_consuming_copies() -> None:
     assert (buffer.start, buffer.peek(1, 3)) == (5, piece[6:8])
 
 
-def test_a_short_tail_moves_to_the_front_of_new_bytes() -> None:
-    buffer = ReceiveBuffer(b"xxab")
-    buffer.start = 2
-    buffer.append(b"cd")
-    buffer.pull()
-    assert (buffer.data, buffer.start) == (b"abcd", 0)
-    assert isinstance(buffer.data, bytes)
-
-
-def test_a_long_tail_is_copied_once_and_then_grows() -> None:
-    buffer = ReceiveBuffer(b"xabcd")
-    buffer.start = 1
-    buffer.append(b"e")
-    buffer.pull()
-    grown = buffer.data
-    assert (bytes(grown), buffer.start) == (b"abcde", 0)
-    buffer.append(b"f")
-    buffer.pull()
-    assert buffer.data is grown
-    assert grown == b"abcdef"
-
-
-def test_what_follows_a_grown_frame_is_bytes_again() -> None:
-    buffer = ReceiveBuffer(b"abcd")
-    buffer.append(b"e")
-    buffer.pull()
-    buffer.consume(3)
-    assert (buffer.data, buffer.start) == (b"de", 0)
-    assert isinstance(buffer.data, bytes)
-
-
 def test_what_was_wanted_is_not_mixed_with_a_shorter_rest() -> None:
     for rest, alone in ((b"", True), (b"x", True), (b"x" * 9999, True), (b"x" * 10_000, False)):
         buffer = ReceiveBuffer(b"ab")
@@ -71,23 +40,6 @@ def test_what_was_wanted_is_not_mixed_with_a_shorter_rest() -> None:
         assert len(buffer) == 10_000 + len(rest)
         assert buffer.pull() is (alone and bool(rest))
         assert bytes(buffer.data).endswith(whole + rest if rest else whole)
-
-
-def test_what_was_wanted_is_one_piece_even_behind_a_long_tail() -> None:
-    buffer = ReceiveBuffer(b"abcd")
-    buffer.append(b"ef")
-    assert buffer.pull(6)
-    assert buffer.data == b"abcdef"
-    assert isinstance(buffer.data, bytes)
-
-
-def test_a_rest_that_begins_in_an_earlier_piece_is_not_left() -> None:
-    buffer = ReceiveBuffer(b"abcd")
-    buffer.append(b"e" * SMALL_PIECE)
-    buffer.append(b"f" * SMALL_PIECE)
-    assert buffer.pull(SMALL_PIECE)
-    assert len(buffer.data) == 4 + 2 * SMALL_PIECE
-    assert not buffer.pull()
 
 
 def test_small_pieces_take_little_room() -> None:

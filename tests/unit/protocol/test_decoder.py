@@ -27,12 +27,10 @@ from spark_stomp.protocol import (
     FrameScanner,
     Limits,
 )
-from spark_stomp.protocol.grammar import Head
 from spark_stomp.protocol.reader import FrameReader
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 STRICT = pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-ESCAPING = pytest.mark.parametrize("version", ["1.1", "1.2"])
 
 
 def one(version: str, octets: bytes) -> Frame:
@@ -312,35 +310,6 @@ class TestWaiting:
         assert self.reads(reader, pieces, monkeypatch) == [2, 0, 0, 0]
         reader.receive_data(b"\0")
         assert reader.next_event() is not NEED_DATA
-
-
-class TestHeadsOfUnknownLayout:
-    """All header lines of a head are read at once where none needs a closer look."""
-
-    @pytest.mark.parametrize(
-        ("version", "octets"),
-        [
-            ("1.0", b"SEND\na:\\x\nb:2\nc:3\n\nx\ny\n\n\0"),
-            ("1.1", b"SEND\na:1\r\nb:2\nc:3\n\nx\ny\n\n\0"),
-            ("1.1", b"CONNECTED\na:\\x\nb:2\nc:3\n\n\0"),
-            ("1.2", "SEND\na:é\nb:2:3\nc:\n\nx\ny\n\n\0".encode()),
-            ("1.2", b"SEND\r\na:1\r\nb:2\r\nc:3\r\n\r\nx\r\n\r\n\0"),
-        ],
-    )
-    def test_only_the_blank_line_is_taken_by_itself(
-        self, version: str, octets: bytes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        take_line, lines = FrameDecoder._take_header_line, []
-
-        def take(decoder: FrameDecoder, head: Head, line: bytes) -> None:
-            lines.append(line)
-            take_line(decoder, head, line)
-
-        monkeypatch.setattr(FrameDecoder, "_take_header_line", take)
-        frame = one(version, octets)
-        lines.clear()
-        assert decode(version, [octets]).frames == [frame]
-        assert lines == [b"\r" if version == "1.2" and b"\r" in octets else b""]
 
 
 ALLOWED: list[tuple[Limits, bytes]] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.errors import FrameSyntaxError, LocalProtocolError
-from spark_stomp.protocol import VERSIONS, escape, grammar, unescape
+from spark_stomp.errors import LocalProtocolError
+from spark_stomp.protocol import VERSIONS
 from spark_stomp.protocol.grammar import grammar_of
 
 
@@ -36,54 +36,3 @@ class TestCommands:
     def test_never_escaped(self) -> None:
         """STOMP 1.2, "Value Encoding"; STOMP is handled as CONNECT."""
         assert grammar_of("1.1").raw == grammar_of("1.2").raw == {"CONNECT", "STOMP", "CONNECTED"}
-
-
-class TestEscaping:
-    def test_colons_alone_have_a_quicker_way(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delattr(grammar, "_ESCAPE")
-        for version in ("1.1", "1.2"):
-            assert unescape(b"ID\\cbroker\\c1\\c", version) == "ID:broker:1:"
-
-    @pytest.mark.parametrize(
-        ("version", "wire"),
-        [
-            ("1.0", "\\:\n\r"),
-            ("lenient", "\\:\n\r"),
-            ("1.1", "\\\\\\c\\n\r"),
-            ("1.2", "\\\\\\c\\n\\r"),
-        ],
-    )
-    def test_per_version(self, version: str, wire: str) -> None:
-        assert escape("\\:\n\r", version) == wire
-        assert unescape(wire, version) == unescape(wire.encode(), version) == "\\:\n\r"
-
-    @pytest.mark.parametrize(
-        ("wire", "text"),
-        [
-            ("\\\\n", "\\n"),
-            ("\\\\\\n", "\\\n"),
-            ("\\\\\\\\c", "\\\\c"),
-            ("\\c\\\\c", ":\\c"),
-            ("\\c\\c", "::"),
-            ("a\\nb\\cc", "a\nb:c"),
-        ],
-    )
-    def test_is_undone_in_one_pass(self, wire: str, text: str) -> None:
-        assert unescape(wire, "1.2") == unescape(wire, "1.1") == text
-
-    @pytest.mark.parametrize(
-        ("version", "wire"),
-        [("1.1", "a\\r"), ("1.1", "\\t"), ("1.2", "\\t"), ("1.2", "a\\"), ("1.2", "\\c\\\n")],
-    )
-    def test_an_undefined_escape_is_fatal(self, version: str, wire: str) -> None:
-        """STOMP 1.2, "Value Encoding": undefined escape sequences are a fatal protocol error."""
-        with pytest.raises(FrameSyntaxError, match=rf"undefined escape .* \(STOMP {version}\)"):
-            unescape(wire, version)
-
-    @pytest.mark.parametrize("version", ["1.0", "lenient"])
-    def test_without_escapes_a_backslash_is_a_backslash(self, version: str) -> None:
-        assert unescape(b"C:\\new\\t\\", version) == "C:\\new\\t\\"
-
-    def test_invalid_utf_8_is_fatal(self) -> None:
-        with pytest.raises(FrameSyntaxError, match="UTF-8"):
-            unescape(b"\xff", "1.2")

@@ -7,18 +7,11 @@ import pytest
 from spark_stomp.errors import HeartbeatLost, RemoteProtocolError
 from spark_stomp.protocol.handshake import (
     HeartbeatTimer,
-    heartbeat_header,
-    interval,
-    negotiate_heartbeat,
     parse_heartbeat,
 )
 
 
 class TestHeader:
-    def test_reads_two_numbers(self) -> None:
-        assert parse_heartbeat("0,10000") == (0, 10000)
-        assert heartbeat_header((500, 0)) == "500,0"
-
     def test_missing_means_none(self) -> None:
         assert parse_heartbeat(None) == (0, 0)
 
@@ -45,19 +38,6 @@ class TestHeader:
     def test_anything_else_is_the_peers_fault(self, value: str) -> None:
         with pytest.raises(RemoteProtocolError, match="invalid heart-beat header"):
             parse_heartbeat(value)
-
-
-class TestNegotiation:
-    @pytest.mark.parametrize(
-        ("can", "wants", "agreed"), [(0, 5, 0), (5, 0, 0), (0, 0, 0), (3, 5, 5), (5, 3, 5)]
-    )
-    def test_the_larger_number_and_none_if_either_is_0(self, can: int, wants: int, agreed: int) -> None:
-        assert interval(can, wants) == agreed
-
-    def test_each_direction_pairs_one_number_of_each_side(self) -> None:
-        assert negotiate_heartbeat((3000, 5000), (6000, 2000)) == (3000, 6000)
-        assert negotiate_heartbeat((1, 20), (10, 2)) == (2, 20)
-        assert negotiate_heartbeat((0, 5), (5, 0)) == (0, 5)
 
 
 class TestTimer:

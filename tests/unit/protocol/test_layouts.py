@@ -24,36 +24,6 @@ def teach(cache: Cache, *names: str, times: int = 2) -> None:
 
 
 class TestLayoutCache:
-    def test_a_layout_enters_once_when_seen_again(self) -> None:
-        cache = Cache()
-        for names in ([], ["a"], ["a"]):
-            teach(cache, "a", times=1)
-            assert cache.names == names
-
-    def test_the_latest_used_stands_first(self) -> None:
-        cache = Cache()
-        for name in "abc":
-            teach(cache, name)
-        assert cache.names == ["c", "b", "a"]
-        cache.used(2)
-        assert cache.names == ["a", "c", "b"]
-        cache.used(0)
-        assert cache.names == ["a", "c", "b"]
-        teach(cache, "a")
-        assert cache.names == ["a", "c", "b"]
-
-    def test_it_forgets(self) -> None:
-        cache = Cache()
-        teach(cache, "a")
-        teach(cache, "b", times=1)
-        cache.clear()
-        assert cache.names == []
-        teach(cache, "a", times=1)
-        teach(cache, "b", times=1)
-        assert cache.names == []
-        teach(cache, "a", times=1)
-        assert cache.names == ["a"]
-
     @pytest.mark.parametrize("name", ["", "a:b", "a\\c", "é", "a b", "a\n", "\x7f", "x" * 129])
     def test_only_plain_names_are_learned(self, name: str) -> None:
         cache = Cache()

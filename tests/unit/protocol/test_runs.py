@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_stomp.protocol import NEED_DATA, FrameScanner, MessageBlock, layouts
+from spark_stomp.protocol import layouts
 from spark_stomp.protocol.layouts import Numbers, Run, RunLayout, compile_run, sweep, walk
 from spark_stomp.protocol.raw import RawNames
 
@@ -97,12 +97,6 @@ class TestSweep:
         assert swept(layout, data).ends == []
         assert walked(layout, data).ends == [len(data) - len(frame(4)), len(data)]
 
-    def test_stops_where_it_is_told(self, layout: RunLayout) -> None:
-        ends = ends_of(FOUR)
-        for count, end in enumerate(ends):
-            assert swept(layout, b"".join(FOUR), 0, end).ends == ends[: count + 1]
-            assert swept(layout, b"".join(FOUR), 0, end - 1).ends == ends[:count]
-
 
 class TestWalk:
     def test_takes_no_more_than_it_is_told(self, layout: RunLayout) -> None:
@@ -124,85 +118,3 @@ def test_numbers_are_kept_but_not_without_bound() -> None:
     assert len(numbers) == layouts.MOST_NUMBERS
     assert numbers[b"007"] == 8
     assert len(numbers) == 1
-
-
-@pytest.mark.parametrize("before", [b"\n", b"x"])
-def test_where_no_nul_is_before_it_a_run_is_its_first_frame(layout: RunLayout, before: bytes) -> None:
-    run = layouts.RunFinder().find(layout, before + frame(1) + frame(2), 1, ANY)
-    assert (run.ends, list(run.acks)) == ([1 + len(frame(1))], [b"a1"])
-
-
-class TestRuns:
-    """How far is looked before it is checked: far through plain frames, not far to no purpose."""
-
-    PLAIN, ODD = b"MESSAGE\nmessage-id:m\n\nx\0", b"MESSAGE\nmessage-id:m\r\n\nx\0"
-
-    @pytest.fixture
-    def found(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-        """Which way each run was looked for, and how many frames it had."""
-        found: list[tuple[str, int]] = []
-
-        def watched(way: str) -> Any:
-            find = getattr(layouts, way)
-
-            def watch(*arguments: Any) -> Run:
-                run: Run = find(*arguments)
-                found.append((way, len(run.heads)))
-                return run
-
-            return watch
-
-        for way in ("sweep", "walk"):
-            monkeypatch.setattr(layouts, way, watched(way))
-        return found
-
-    def scan(self, octets: bytes, frames: int, limits: dict[str, int] | None = None) -> None:
-        scanner = FrameScanner("1.2")
-        scanner.receive_data(octets)
-        block = scanner.next_event()
-        assert isinstance(block, MessageBlock) and len(block.ends) == frames
-
-    @pytest.mark.parametrize("value", [b"m", b"\\\\", b"\\\\c", b"a\\cb\\\\\\n\\r", "é".encode(), b"a:b"])
-    def test_grow_through_plain_frames(self, value: bytes, found: list[tuple[str, int]]) -> None:
-        self.scan(self.PLAIN.replace(b":m", b":" + value) * 4002, 4002)
-        lengths = [count for way, count in found if way == "sweep"]
-        assert lengths[0] > 300  # so many small ones go into the room of sixteen of the size that is guessed
-        assert lengths[1:4] == [32, 64, 128]
-        assert [count for way, count in found if way == "walk" and count] == []
-
-    def test_of_large_frames_are_walked(self, found: list[tuple[str, int]]) -> None:
-        large = self.PLAIN.replace(b"x", b"x" * 5000)
-        self.scan(large * 122, 122)
-        assert found[0] == ("sweep", 3)
-        assert [way for way, _ in found[1:]] == ["walk"] * len(found[1:])
-        assert [count for _, count in found[1:5]] == [16, 32, 64, 5]
-
-    def test_of_small_frames_after_large_ones_are_swept(self, found: list[tuple[str, int]]) -> None:
-        self.scan(self.PLAIN * 2 + self.PLAIN.replace(b"x", b"x" * 50_000) * 40 + self.PLAIN * 9000, 9042)
-        assert found[0] == ("sweep", 0)
-        assert max(count for way, count in found if way == "sweep") > 200
-
-    @pytest.mark.parametrize("eols", [b"", b"\n", b"\n\n"])
-    def test_begin_with_one_step_where_no_nul_is_before_them(
-        self, eols: bytes, found: list[tuple[str, int]]
-    ) -> None:
-        scanner = FrameScanner("1.2")
-        scanner.receive_data(self.PLAIN * 2 + eols)
-        assert isinstance(scanner.next_event(), MessageBlock)
-        assert scanner.next_event() is NEED_DATA
-        del found[:]
-        scanner.receive_data(self.PLAIN * 9)
-        block = scanner.next_event()
-        assert isinstance(block, MessageBlock) and len(block.ends) == 9
-        assert [(way, count) for way, count in found if count] == [("walk", 1), ("sweep", 8)]
-
-    def test_of_bodies_with_nuls_are_walked_for_a_while(self, found: list[tuple[str, int]]) -> None:
-        binary = b"MESSAGE\nmessage-id:m\ncontent-length:2\n\n\0\0\0"
-        self.scan(binary * (2 + 16 + 32 + 64 + 128 + 256 + 512 * 30), 2 + 16 + 32 + 64 + 128 + 256 + 512 * 30)
-        sweeps = [place for place, (way, _) in enumerate(found) if way == "sweep"]
-        assert sweeps[:3] == [0, 17 + 1, 2 * 18]
-        assert [count for _, count in found[:5]] == [0, 16, 32, 64, 128]
-
-    def test_shrink_to_the_distance_between_odd_frames(self, found: list[tuple[str, int]]) -> None:
-        self.scan(self.PLAIN * 98 + (self.ODD + self.PLAIN * 3) * 60, 98 + 240)
-        assert [count for _, count in found if count][-6:] == [3, 1, 2, 3, 1, 2]

@@ -60,15 +60,6 @@ class TestBlocks:
         block = scanner.next_event()
         assert isinstance(block, MessageBlock) and block.data is octets
 
-    @ALL
-    def test_do_not_depend_on_how_frames_arrive(self, version: str) -> None:
-        octets = b"".join(map(message, range(6)))
-        expected = [
-            (message(n), b"a%d" % n if version == "1.2" else b"m%d" % n, b"s%d" % n) for n in range(6)
-        ]
-        for pieces in splits(octets):
-            assert scan(version, pieces, id_header="id").events == expected
-
     def test_of_one_large_frame_are_the_octets_that_were_waited_for(self) -> None:
         """Joined once, whatever follows in the last piece, and not copied again."""
         octets = message(1, body=b"x" * 50_000)
@@ -103,12 +94,6 @@ class TestBlocks:
         assert events[6] is NEED_DATA
 
     @ALL
-    def test_eols_alone_are_heartbeats(self, version: str) -> None:
-        scanner = FrameScanner(version)
-        scanner.receive_data(b"\n\n")
-        assert [scanner.next_event() for _ in range(2)] == [HEARTBEAT, NEED_DATA]
-
-    @ALL
     def test_many_eols_are_one_event(self, version: str) -> None:
         scanner = FrameScanner(version)
         for _ in range(2):
@@ -134,19 +119,6 @@ class TestBlocks:
         assert [block.data[start:end] for start, end in zip(starts, block.ends, strict=True)] == frames
         assert block.acks[40::41] == [b"y", b"\\c", b"", b""]
         assert block.ids[40::41] == [None, b"\xc3\xa9", None, None]
-
-    def test_large_frames_in_small_pieces(self) -> None:
-        frames = [message(n, body=b"x" * n * 1000) for n in range(40)]
-        octets = b"".join(frames)
-        for size in (1000, 4096, 65536):
-            pieces = [octets[place : place + size] for place in range(0, len(octets), size)]
-            assert [event[0] for event in scan("1.2", pieces).events] == frames
-
-    def test_a_body_without_declared_length_in_pieces(self) -> None:
-        head = b"MESSAGE\nmessage-id:1\nack:2\n\n"
-        pieces = [head + b"a\0" + head + b"b\0" + head + b"c\0" + head + b"d", b"e", b"f\0" + head]
-        events = scan("1.2", pieces).events
-        assert [event[0] for event in events] == [head + body for body in (b"a\0", b"b\0", b"c\0", b"def\0")]
 
 
 OLD = ("1.0", "1.1", "lenient")
@@ -176,21 +148,9 @@ def test_what_is_collected(version: str, lines: bytes, ack: bytes, stable: bytes
     assert block.ids == [stable] * 5
 
 
-def test_each_frame_has_its_own_handle() -> None:
-    octets = b"".join(map(message, range(50)))
-    assert block_of(octets).acks == [b"a%d" % n for n in range(50)]
-    block = block_of(octets, "1.1", id_header="message-id")
-    assert block.acks == block.ids == [b"m%d" % n for n in range(50)]
-
-
 @ESCAPING
 def test_the_id_header_may_have_an_escaped_name(version: str) -> None:
     assert block_of(b"MESSAGE\nx\\cy:1\n\n\0" * 5, version, id_header="x:y").ids == [b"1"] * 5
-
-
-@ALL
-def test_the_command_is_no_header(version: str) -> None:
-    assert block_of(b"MESSAGE\nx:y\n\n\0" * 5, version, id_header="message").ids == [None] * 5
 
 
 def test_no_stable_id_and_no_time_are_collected_unless_asked_for() -> None:

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.errors import HeartbeatLost, LocalProtocolError, RemoteProtocolError, VersionError
+from spark_stomp.errors import LocalProtocolError, RemoteProtocolError, VersionError
 from spark_stomp.protocol import (
     NEED_DATA,
     ConnectRequested,
-    Disconnected,
     Frame,
     FrameDecoder,
     HeartbeatReceived,
@@ -148,21 +147,6 @@ class TestConnect:
         (error,) = frames(connection.data_to_send())
         assert error.get("receipt-id") == "r"
 
-    def test_refusing(self) -> None:
-        connection, _ = self.request(b"CONNECT\naccept-version:1.2\n\n\0")
-        connection.error("Access\nrefused", detail="no such user")
-        (error,) = frames(connection.data_to_send())
-        assert error.get("message") == "Access refused"
-        assert error.get("content-length") == "12"
-        assert error.body == b"no such user"
-        assert connection.state is State.FAILED
-        assert connection.next_event() is NEED_DATA
-
-    def test_a_client_that_leaves_while_it_waits(self) -> None:
-        connection, _ = self.request(b"CONNECT\naccept-version:1.2\n\n\0")
-        connection.receive_eof(0.0)
-        assert events(connection) == [Disconnected(confirmed=False)]
-
     def test_known_versions_only(self) -> None:
         with pytest.raises(LocalProtocolError):
             ServerConfig(("3.0",))
@@ -201,14 +185,6 @@ class TestFrames:
                 connection.next_event()
             (error,) = frames(connection.data_to_send(), version)
             assert error.get("receipt-id") == "r"
-
-    @pytest.mark.parametrize("version", ["1.1", "1.2"])
-    def test_nack(self, version: str) -> None:
-        connection = accepted(version)
-        connection.receive_data(b"NACK\nid:1\nmessage-id:1\nsubscription:s\n\n\0NACK\n\n\0", 1.0)
-        assert isinstance(connection.next_event(), Frame)
-        with pytest.raises(RemoteProtocolError, match="NACK lacks"):
-            connection.next_event()
 
     @pytest.mark.parametrize("version", ["1.0", "lenient"])
     def test_no_nack(self, version: str) -> None:
@@ -251,62 +227,3 @@ class TestFrames:
         assert isinstance(frame, Frame)
         connection.receipt(frame.get("receipt", ""))
         assert connection.data_to_send() == b"RECEIPT\nreceipt-id:a\\rb\n\n\0"
-
-
-class TestSending:
-    def test_messages_and_receipts(self) -> None:
-        connection = accepted()
-        connection.message([("message-id", "1:2")], b"hi")
-        connection.message_raw(b"MESSAGE\n\n\0")
-        connection.receipt("a:b")
-        assert connection.data_to_send() == (
-            b"MESSAGE\nmessage-id:1\\c2\n\nhi\0MESSAGE\n\n\0RECEIPT\nreceipt-id:a\\cb\n\n\0"
-        )
-
-    def test_an_error_is_the_last_frame(self) -> None:
-        connection = accepted()
-        connection.error("no", receipt_id="r", headers=[("x", "y")])
-        (error,) = frames(connection.data_to_send())
-        assert (error.get("receipt-id"), error.get("x")) == ("r", "y")
-        with pytest.raises(LocalProtocolError, match="in state 'failed'"):
-            connection.error("again")
-        connection.close()
-        assert connection.state is State.FAILED
-
-
-class TestEnding:
-    """STOMP 1.2, "DISCONNECT"."""
-
-    def test_in_order(self) -> None:
-        connection = accepted()
-        connection.receive_data(b"DISCONNECT\nreceipt:7\n\n\0", 1.0)
-        assert events(connection) == [Frame("DISCONNECT", (("receipt", "7"),))]
-        with pytest.raises(LocalProtocolError, match="MESSAGE is not allowed"):
-            connection.message((), b"")
-        connection.receipt("7")
-        connection.receive_eof(2.0)
-        assert events(connection) == [Disconnected(confirmed=True)]
-        assert connection.state is State.CLOSED
-        assert connection.next_event() is NEED_DATA
-
-    def test_a_client_that_just_goes(self) -> None:
-        connection = accepted()
-        connection.receive_data(b"\n", 1.0)
-        connection.receive_eof(1.0)
-        assert events(connection)[-1] == Disconnected(confirmed=False)
-
-
-class TestHeartbeats:
-    """STOMP 1.2, "Heart-beating"."""
-
-    def test_are_sent_and_expected(self) -> None:
-        connection = accepted(heartbeat=(1000, 2000), margin=0.5)
-        assert connection.heartbeat == (1000, 2000)
-        deadline = connection.deadline(0.0)
-        assert deadline is not None and 0 < deadline < 1
-        connection.tick(deadline)
-        assert connection.data_to_send() == b"\n"
-        with pytest.raises(HeartbeatLost):
-            connection.tick(3.0)
-        assert connection.data_to_send() == b""
-        assert connection.state is State.FAILED
