@@ -52,16 +52,6 @@ def ends() -> Iterator[Ends]:
     ends.close()
 
 
-def test_the_end_of_the_client_is_the_end(ends: Ends) -> None:
-    ends.connect()
-    ends.client.close()
-    ends.link.read(1.0)
-    assert ends.link.closed
-    assert not ends.peer.connected
-    ends.link.write(1.0)
-    ends.link.close()
-
-
 def reset(client: socket.socket) -> None:
     """Close in a way that the other end sees as an error."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -127,40 +117,3 @@ def test_a_socket_that_stays_full_is_not_queued_for_without_end(ends: Ends) -> N
             ends.link.write(1.0)
             assert ends.link.waiting <= HIGH_WATER + 2 * len(body)
     assert ends.broker.view("/queue/a").unacked < 1000
-
-
-def test_a_dropped_client_gets_nothing_more(ends: Ends) -> None:
-    ends.connect()
-    ends.peer.connection.receipt("r")
-    ends.peer.dropped = True
-    ends.link.write(1.0)
-    assert ends.link.closed
-    assert ends.client.recv(10) == b""
-
-
-def test_closes_its_side_first_and_then_for_good(ends: Ends) -> None:
-    ends.connect()
-    ends.client.sendall(b"RUBBISH\n\n\0")
-    ends.link.read(1.0)
-    ends.link.write(1.0)
-    assert ends.client.recv(4096).startswith(b"ERROR\n")
-    assert ends.client.recv(1) == b""
-    deadline = ends.link.deadline(1.0)
-    assert deadline is not None and deadline > 1.0
-    ends.link.write(1.1)
-    assert ends.link.deadline(1.1) == deadline
-    ends.link.tick(deadline - 0.1)
-    assert not ends.link.closed
-    ends.link.tick(deadline)
-    assert ends.link.closed
-
-
-def test_a_dumb_broker_has_no_deadlines(ends: Ends) -> None:
-    ends.connect()
-    ends.peer.faults.answer_nothing = True
-    ends.peer.connection.receipt("r")
-    ends.link.write(1.0)
-    assert ends.link.deadline(1.0) is None
-    ends.client.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        ends.client.recv(1)

@@ -17,8 +17,6 @@ from spark_stomp.protocol import (
     ErrorReceived,
     Event,
     HeartbeatReceived,
-    MessageReceived,
-    ReceiptReceived,
 )
 
 
@@ -111,13 +109,6 @@ class TestLife:
 
 
 class TestSessions:
-    def test_says_what_it_is(self, broker: DevBroker) -> None:
-        client = Client(broker)
-        connected = client.next()
-        client.close()
-        assert isinstance(connected, Connected)
-        assert (connected.server or "").startswith("spark-stomp-devbroker/")
-
     def test_are_counted(self, broker: DevBroker, connect: Connect) -> None:
         orderly, rude = connect(), connect()
         assert (broker.connections, broker.connects, broker.disconnects) == (2, 2, 0)
@@ -127,20 +118,6 @@ class TestSessions:
         rude.close()
         broker.wait_until(lambda: broker.connections == 0, PATIENCE)
         assert (broker.connects, broker.disconnects) == (2, 1)
-
-    def test_the_broker_closes_after_a_disconnect(self, connect: Connect) -> None:
-        client = connect()
-        client.session.disconnect("bye")
-        client.flush()
-        assert client.next() == Disconnected(confirmed=True)
-        assert client.socket.recv(1) == b""
-
-    def test_the_broker_closes_after_an_error(self, broker: DevBroker) -> None:
-        with DevBroker(users={"me": "x"}) as strict:
-            client = Client(strict)
-            assert isinstance(client.next(), ErrorReceived)
-            assert client.socket.recv(1) == b""
-            client.close()
 
     def test_what_a_client_still_sends_does_not_cost_it_the_error(self, broker: DevBroker) -> None:
         client = Client(broker)
@@ -156,36 +133,3 @@ class TestSessions:
         assert isinstance(client.next(), ErrorReceived)
         broker.wait_until(lambda: broker._links == {}, PATIENCE, "the broker to lose patience")
         client.close()
-
-    def test_something_that_is_not_stomp(self, broker: DevBroker) -> None:
-        with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE) as other:
-            other.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            answer = b""
-            while piece := other.recv(4096):
-                answer += piece
-        assert answer.startswith(b"ERROR\n")
-
-
-class TestMessages:
-    def test_published_from_another_thread_arrive(self, broker: DevBroker, connect: Connect) -> None:
-        consumer = connect()
-        consumer.session.subscribe("0", "/queue/a", ack="auto", receipt="r")
-        consumer.flush()
-        assert consumer.next() == ReceiptReceived("r")
-        broker.publish("/queue/a", b"1", [("k", "v")])
-        message = consumer.next()
-        assert isinstance(message, MessageReceived)
-        assert message.frame.get("k") == "v"
-        broker.publish_many("/queue/a", (b"%d" % number for number in range(1200)), [("many", "1")])
-        bodies = []
-        while len(bodies) < 1200:
-            message = consumer.next()
-            assert isinstance(message, MessageReceived)
-            bodies.append(message.frame.body)
-        assert bodies == [b"%d" % number for number in range(1200)]
-
-
-class TestWaiting:
-    def test_says_what_it_waited_for(self, broker: DevBroker) -> None:
-        with pytest.raises(TimeoutError, match=r"waited 0\.1 s in vain for a miracle"):
-            broker.wait_until(lambda: False, 0.1, "a miracle")

@@ -90,24 +90,6 @@ class TestDelivery:
         (frame,) = client.frames()
         assert [value for name, value in frame.headers if name == "timestamp"] == ["7"]
 
-    def test_consumers_take_turns(self, broker: Broker) -> None:
-        first, second = Client(broker), Client(broker)
-        first.subscribe()
-        second.subscribe()
-        fill(broker, b"1", b"2", b"3", b"4")
-        assert (first.bodies(), second.bodies()) == ([b"1", b"3"], [b"2", b"4"])
-
-    def test_a_full_outlet_stops_delivery_until_it_has_room(self, broker: Broker) -> None:
-        client = Client(broker, room=1)
-        client.subscribe()
-        fill(broker, b"1", b"2")
-        assert client.bodies() == [b"1"]
-        assert not broker.pending
-        client.room = 1
-        broker.ready(client.member)
-        assert broker.pending
-        assert client.bodies() == [b"2"]
-
     def test_auto_needs_no_ack(self, broker: Broker) -> None:
         client = Client(broker)
         client.subscribe(ack="auto")
@@ -115,10 +97,6 @@ class TestDelivery:
         (frame,) = client.frames()
         assert frame.get("ack") is None
         assert broker.view("/queue/a") == QueueView(0, 0, 1, 1, 0, 1)
-
-    def test_a_message_needs_a_destination(self, broker: Broker) -> None:
-        with pytest.raises(Refused, match="destination"):
-            broker.publish("", b"")
 
 
 class TestRedelivery:
@@ -139,30 +117,6 @@ class TestRedelivery:
         assert [frame.get("redelivered") for frame in frames] == ["true", "true", "true"]
         assert frames[0].get("delivery-count") == "2"
         assert broker.view("/queue/a").redelivered == 3
-
-    def test_unsubscribing_gives_back_too(self, broker: Broker) -> None:
-        client, other = Client(broker), Client(broker)
-        client.subscribe()
-        fill(broker, b"1")
-        client.frames()
-        broker.unsubscribe(client.member, "0")
-        other.subscribe()
-        assert other.bodies() == [b"1"]
-        with pytest.raises(Refused, match="no subscription '0'"):
-            broker.unsubscribe(client.member, "0")
-
-
-class TestCumulative:
-    """STOMP 1.2, "SUBSCRIBE ack Header": client."""
-
-    def test_an_ack_covers_all_before(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.subscribe(ack="client")
-        fill(broker, b"1", b"2", b"3")
-        frames = client.frames()
-        client.ack(frames[1].get("ack"))
-        assert broker.view("/queue/a").acked == 2
-        assert broker.bodies("/queue/a") == [b"3"]
 
 
 class TestTopics:
@@ -234,13 +188,6 @@ class TestTransactions:
         assert broker.view("/queue/a").unacked == 1
         client.ack(frame.get("ack"))
         assert broker.view("/queue/a").acked == 1
-
-    def test_leaving_aborts(self, broker: Broker) -> None:
-        client = Client(broker)
-        client.member.begin("t")
-        client.member.do(partial(broker.publish, "/queue/b", b"x"), "t")
-        broker.leave(client.member)
-        assert broker.view("/queue/b").enqueued == 0
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.devbroker.queues import Message, delivered, passed_on
+from spark_stomp.devbroker.queues import Message, delivered
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import Frame, FrameDecoder
-
-
-def test_what_steers_the_broker_stays_behind() -> None:
-    headers = (
-        ("destination", "/q"),
-        ("receipt", "1"),
-        ("k", "1"),
-        ("message-id", "mine"),
-        ("k", "2"),
-        ("content-length", "3"),
-        ("content-type", "text/plain"),
-    )
-    assert passed_on(headers) == (("k", "1"), ("k", "2"), ("content-type", "text/plain"))
 
 
 def decoded(data: bytes, version: str) -> Frame:
@@ -45,13 +32,6 @@ def test_goes_out_in_every_version(version: str) -> None:
     )
 
 
-def test_is_escaped_as_1_2_says() -> None:
-    message = Message(1, "ID:x-1", "/q", (("k", "a:b"),), b"hi")
-    assert delivered(message, b"", "1.2") == (
-        b"MESSAGE\nmessage-id:ID\\cx-1\ndestination:/q\nk:a\\cb\ncontent-length:2\n\nhi\0"
-    )
-
-
 @pytest.mark.parametrize(("version", "value"), [("1.0", "a\nb"), ("1.1", "a\rb"), ("lenient", "a\nb")])
 def test_a_header_that_a_version_cannot_carry_is_left_out(version: str, value: str) -> None:
     message = Message(1, "m", "/q", (("bad", value), ("good", "1")), b"x")
@@ -72,11 +52,3 @@ def test_raw_lines_go_out_as_they_are(version: str) -> None:
         assert delivered(one, b"first:1\n", version).startswith(
             b"MESSAGE\nfirst:1\nmessage-id:m\nbad:\0\ndestination:/q\n"
         )
-
-
-def test_a_copy_is_a_message_of_its_own() -> None:
-    message = Message(1, "m", "/q", (), b"x")
-    message.deliveries = 3
-    copy = message.copy()
-    assert delivered(copy, b"", "1.2") == delivered(message, b"", "1.2")
-    assert (copy.sequence, copy.body, copy.deliveries) == (1, b"x", 0)

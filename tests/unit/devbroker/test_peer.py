@@ -14,7 +14,6 @@ from spark_stomp.protocol import (
     ErrorReceived,
     Event,
     MessageReceived,
-    ReceiptReceived,
     ServerConfig,
 )
 
@@ -99,19 +98,6 @@ class TestFrames:
             pair.broker.publish("/queue/a", b"%d" % number)
         pair.client.subscribe("0", "/queue/a", headers=[(header, "2")])
         assert pair.messages() == [b"0", b"1"]
-
-    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
-    def test_acks_of_each_version(self, version: str) -> None:
-        pair = Pair(config=ClientConfig(accept_versions=(version,)))
-        pair.broker.publish("/queue/a", b"1")
-        pair.client.subscribe("0", "/queue/a", ack="client")
-        (message,) = pair.exchange()
-        assert isinstance(message, MessageReceived)
-        assert message.frame.get("subscription") == "0"
-        handle = message.frame.get("ack" if version == "1.2" else "message-id")
-        pair.client.ack("0", handle or "")
-        assert pair.exchange() == []
-        assert pair.broker.view("/queue/a").acked == 1
 
     @pytest.mark.parametrize("named", [b"", b"id:0\n"])
     def test_1_0_may_unsubscribe_by_destination(self, named: bytes) -> None:
@@ -205,28 +191,3 @@ class TestEnding:
         pair = Pair(heartbeat=(1000, 0), config=ClientConfig(heartbeat=(0, 1000)))
         pair.peer.tick(0.9)
         assert pair.peer.connection.data_to_send() == b"\n"
-
-
-class TestFaults:
-    def test_receipts_withheld(self) -> None:
-        pair = Pair(faults=Faults(withhold_receipts={"SEND"}))
-        pair.client.send("/queue/a", b"1", receipt="1")
-        pair.client.subscribe("0", "/queue/a", ack="auto", receipt="2")
-        receipt, message = pair.exchange()
-        assert receipt == ReceiptReceived("2")
-        assert isinstance(message, MessageReceived)
-
-    def test_no_beats_from_a_dumb_broker(self) -> None:
-        pair = Pair(heartbeat=(1000, 0), config=ClientConfig(heartbeat=(0, 1000)))
-        pair.faults.answer_nothing = True
-        pair.peer.tick(5.0)
-        assert pair.peer.connection.data_to_send() == b""
-
-    def test_dropped_after_frames(self) -> None:
-        pair = Pair(faults=Faults(drop_after_frames=2))
-        pair.client.send("/queue/a", b"1")
-        pair.exchange()
-        assert not pair.peer.dropped
-        pair.client.send("/queue/a", b"2")
-        pair.exchange()
-        assert pair.peer.dropped
