@@ -81,15 +81,6 @@ def test_beyond_the_bound_the_socket_is_left_unread(
     assert caplog.text.count("raise maxBufferedBytes") == 1
 
 
-@pytest.mark.rule("5.12")
-def test_what_is_left_unread_is_no_silence(full: DevBroker) -> None:
-    with receiving(full.url) as receiver:
-        paused(receiver)
-        begun = time.monotonic()
-        pause(1.5)
-        assert receiver.status().last_active > begun + 1.0
-
-
 @pytest.mark.rule("5.7")
 def test_a_message_larger_than_the_bound_is_read_to_its_end(devbroker: DevBroker) -> None:
     bodies = [bytes([number]) * 1_500_000 for number in range(1, 6)]
@@ -286,16 +277,3 @@ def test_the_next_connection_asks_for_what_there_is_room_for(full: DevBroker) ->
         assert status.window is not None and BOUND - 2 * SIZE < status.unacked * SIZE <= BOUND
         assert (status.unacked, status.paused_since) == (status.window, None)
         drained(receiver, full)
-
-
-@pytest.mark.rule("2.4")
-def test_a_connection_that_is_lost_meanwhile_loses_nothing(full: DevBroker) -> None:
-    with receiving(full.url, prefetch=MANY) as receiver:
-        paused(receiver)
-        upto = receiver.status().received // 2
-        receiver.offer(upto)
-        full.drop_connections()
-        receiver.acknowledge(upto)
-        assert drained(receiver, full) <= BOUND + MORE
-        assert receiver.status().received == MANY
-        assert receiver.status().connection.reconnects == 1

@@ -23,7 +23,6 @@ from spark_stomp.errors import (
     ClientIdInUse,
     ConnectFailed,
     ConnectionLost,
-    DestinationRefused,
     LimitExceeded,
     LoginRefused,
     RangeUnavailable,
@@ -176,15 +175,6 @@ def test_a_message_that_is_on_the_wire_is_no_silence() -> None:
     assert received_then == 0
 
 
-def test_a_full_window_opens_with_the_acks(devbroker: DevBroker) -> None:
-    devbroker.publish_many(QUEUE, [b"m"] * 100)
-    with receiving(devbroker.url, prefetch=30) as receiver:
-        received(receiver, 30)
-        assert receiver.status().window_full
-        receiver.acknowledge(30)
-        received(receiver, 60)
-
-
 @pytest.mark.rule("5.3")
 class TestABrokerThatStopsEarly:
     """ActiveMQ, at a page that is smaller than the prefetch."""
@@ -216,15 +206,6 @@ class TestABrokerThatStopsEarly:
         assert not may_stop_early(dialect_named(str(options["broker"])), settings)
 
 
-def test_the_end_acks_what_is_committed_and_says_goodbye(devbroker: DevBroker) -> None:
-    devbroker.publish_many(QUEUE, [b"m"] * 50)
-    with receiving(devbroker.url) as receiver:
-        received(receiver, 50)
-        receiver.acknowledge(25)
-    assert devbroker.queue(QUEUE).acked == 25
-    assert (devbroker.disconnects, devbroker.connections) == (1, 0)
-
-
 @pytest.mark.rule("2.2")
 def test_every_life_has_an_epoch_of_its_own(devbroker: DevBroker) -> None:
     options = source_options(devbroker.url)
@@ -241,17 +222,6 @@ def test_missing_receipts_of_acks_mean_a_dead_connection(devbroker: DevBroker) -
         assert receiver.status().acked == 0
         wait_until(lambda: receiver.status().connection.reconnects == 1, what="another connection")
         assert receiver.status().failure is None
-
-
-@pytest.mark.rule("4.8")
-def test_a_refused_destination_is_the_receivers_failure() -> None:
-    with (
-        DevBroker(refuse=("/queue/forbidden",)) as broker,
-        receiving(broker.url, "/queue/forbidden") as receiver,
-    ):
-        wait_until(lambda: receiver.status().failure is not None, what="the failure")
-        assert isinstance(receiver.status().failure, DestinationRefused)
-        assert not receiver.status().subscribed
 
 
 @pytest.mark.rule("7.4")
@@ -312,14 +282,6 @@ class TestAnUnknownKindOfDestination:
             wait_until(lambda: devbroker.queue("prices").depth == 0, what="the ACKs")
             assert receiver.status().received == rows
         assert caplog.text.count("whether prices is a queue or a topic is not known") == 1
-
-    def test_nothing_is_said_of_a_queue_or_of_accepted_loss(
-        self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        for destination, loss in ((QUEUE, "false"), ("prices", "true")):
-            with receiving(devbroker.url, destination, broker="generic", allowLoss=loss) as receiver:
-                wait_until(lambda one=receiver: one.status().subscribed, what="the subscription")
-        assert "is not known" not in caplog.text
 
 
 class TestReconnect:
@@ -384,16 +346,6 @@ class TestReconnect:
             assert receiver.status().connection.attempts <= 3
 
     @pytest.mark.rule("4.8")
-    def test_a_login_that_was_never_accepted_ends_it_at_once(self) -> None:
-        with (
-            DevBroker(users={"ada": "right"}) as broker,
-            receiving(broker.url, login="ada", password="wrong") as receiver,
-        ):
-            wait_until(lambda: receiver.status().failure is not None, what="the failure")
-            assert type(receiver.status().failure) is LoginRefused
-            assert receiver.status().connection.attempts == 1
-
-    @pytest.mark.rule("4.8")
     def test_a_certificate_that_is_refused_now_ends_it_at_once(
         self, devbroker: DevBroker, tmp_path: Path
     ) -> None:
@@ -438,13 +390,6 @@ class TestReconnect:
             devbroker.faults.drop_after_frames = None
             received(receiver, 5)
             assert receiver.status().failure is None
-
-    def test_but_not_for_ever(self, devbroker: DevBroker) -> None:
-        devbroker.faults.drop_after_frames = 1
-        with receiving(devbroker.url, connectTimeout="1s", reconnectTimeout="1h") as receiver:
-            wait_until(lambda: receiver.status().failure is not None, what="the failure")
-            assert isinstance(receiver.status().failure, ConnectionLost)
-        assert devbroker.connects >= 2
 
     @pytest.mark.rule("4.8")
     def test_a_broker_that_stays_away_ends_it_in_time(self) -> None:
@@ -500,25 +445,6 @@ def test_a_host_name_that_cannot_be_looked_up_is_a_failure_and_no_silence(host: 
 
 
 class TestWhatItShows:
-    def test_deliveries_and_what_is_unacked_since_when(self, devbroker: DevBroker) -> None:
-        before = time.time()
-        devbroker.publish_many(QUEUE, FIVE)
-        with receiving(devbroker.url) as receiver:
-            offer(receiver, 5)
-            assert receiver.status().unacked == 5
-            oldest = receiver.deliveries.oldest_unacked
-            assert oldest is not None
-            assert before <= oldest / 1e6 <= time.time()
-            again(receiver, devbroker)
-            wait_until(lambda: receiver.status().counts.delivered == 10, what="the redelivery")
-            assert receiver.status().unacked == 5
-            assert (receiver.deliveries.oldest_unacked or 0) > oldest, "its handles are new"
-            receiver.acknowledge(5)
-            wait_until(lambda: receiver.status().unacked == 0, what="the receipts")
-            assert receiver.deliveries.oldest_unacked is None
-            assert receiver.status().received == 5
-            assert receiver.status().counts.bytes > 10 * len(b"MESSAGE\n\nm0\0")
-
     def test_each_event_is_one_line(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level("INFO", "spark_stomp"), DevBroker() as broker:
             broker.publish_many(QUEUE, FIVE)

@@ -48,13 +48,6 @@ def test_takes_each_handle_once_and_in_order() -> None:
     assert under_test.sent == 9
 
 
-@pytest.mark.rule("1.1")
-def test_nothing_beyond_what_is_committed_leaves() -> None:
-    under_test = ledger(5)
-    assert take(under_test, 3) == handles(0, 3)
-    assert under_test.sent == 3
-
-
 def test_no_more_at_once_than_asked_for() -> None:
     under_test = ledger(5)
     assert take(under_test, 5, most=2) == handles(0, 2)
@@ -87,15 +80,6 @@ def test_a_later_receipt_does_not_vouch_for_an_earlier_group() -> None:
 
 def test_a_receipt_of_something_else_is_not_ours() -> None:
     assert ledger(1).confirm("subscribe") is None
-
-
-def test_a_second_receipt_counts_nothing_twice() -> None:
-    under_test = ledger(2)
-    send(under_test, 1, "a")
-    send(under_test, 2, "b")
-    under_test.confirm("b")
-    under_test.confirm("b")
-    assert under_test.unacked == 1
 
 
 class TestAnotherConnectionBefore:
@@ -136,26 +120,10 @@ class TestAttached:
         assert take(under_test, 2, others=6) == [b"x"]
         assert take(under_test, 2, others=7) == []
 
-    @pytest.mark.rule("4.4")
-    def test_several_deliveries_of_one_message_leave_together(self) -> None:
-        under_test = AckLedger()
-        for handle in (b"x", b"y", b"z"):
-            under_test.attach(HeldAt(0, 0), KEY, handle)
-        assert take(under_test, 0, others=1) == [b"x", b"y", b"z"]
-
     def test_what_is_committed_long_since_leaves_at_once(self) -> None:
         under_test = AckLedger()
         under_test.attach(COMMITTED, KEY, b"x")
         assert take(under_test, 0) == [b"x"]
-
-    @pytest.mark.parametrize("most", [1, 2, 3])
-    def test_no_more_at_once_than_asked_for(self, most: int) -> None:
-        under_test = AckLedger()
-        for sequence in range(5):
-            under_test.attach(HeldAt(0, sequence), KEY, b"%d" % sequence)
-        taken = [take(under_test, 0, others=5, most=most) for _ in range(5)]
-        assert max(map(len, taken)) <= most
-        assert [handle for part in taken for handle in part] == [b"0", b"1", b"2", b"3", b"4"]
 
     def test_their_receipt_names_their_keys(self) -> None:
         under_test = AckLedger()
@@ -184,17 +152,6 @@ class TestOldestUnacked:
         assert under_test.oldest_unacked is None
         assert under_test.unacked == 0
 
-    def test_messages_that_come_at_once_have_one_time(self) -> None:
-        under_test = AckLedger()
-        for number in range(1_000):
-            under_test.add(number, handles(number, 1), at=number)
-        assert len(under_test._arrivals) == len(under_test._handles) == 1
-        send(under_test, 500, "r1")
-        under_test.confirm("r1")
-        assert under_test.oldest_unacked == 0
-        acks = under_test.take(1_000, lambda owner: 0, MANY)
-        assert acks is not None and acks.handles == [*handles(500, 500)]
-
     def test_a_message_that_came_again_counts_from_then_until_its_receipt(self) -> None:
         under_test = AckLedger(5)
         under_test.attach(HeldAt(1, 3), KEY, b"h", at=300)
@@ -206,14 +163,3 @@ class TestOldestUnacked:
         assert under_test.oldest_unacked == 300
         under_test.confirm("r1")
         assert under_test.oldest_unacked == 400
-
-    def test_receipts_may_come_in_any_order(self) -> None:
-        under_test = AckLedger()
-        under_test.add(0, handles(0, 1), at=100)
-        under_test.add(1, handles(1, 1), at=200)
-        send(under_test, 1, "r1")
-        send(under_test, 2, "r2")
-        under_test.confirm("r2")
-        assert under_test.oldest_unacked == 100
-        under_test.confirm("r1")
-        assert under_test.oldest_unacked is None

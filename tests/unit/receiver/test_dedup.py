@@ -49,18 +49,6 @@ class TestHeld:
         assert index.held == 1
         assert index.add_new([b"1", b"2"], HeldAt(1, 1))
 
-    @pytest.mark.parametrize("ids", [[b"4", b"1"], [b"4", b"4"], [b"4", None], [b"", b"4"], [None]])
-    def test_known_repeated_or_missing_ids_need_a_closer_look(
-        self, index: DedupIndex, ids: list[bytes | None]
-    ) -> None:
-        index.add_new([b"1"], HeldAt(0, 0))
-        assert not index.add_new(ids, HeldAt(1, 0))
-        assert index.held == 1
-
-    def test_committed_ids_too(self, index: DedupIndex) -> None:
-        index.remember_unconfirmed([key(b"1")])
-        assert not index.add_new([b"1"], HeldAt(0, 0))
-
     def test_known_says_where_every_message_of_an_id_is(
         self, index: DedupIndex, receivers: list[Receiver]
     ) -> None:
@@ -88,15 +76,6 @@ class TestHeld:
         assert set(index.find([b"1"]).values()) == {HeldAt(1, 1)}
         index.remove([b"1"], HeldAt(1, 1))
         assert index.held == 0
-
-    def test_marks_and_pins_are_those_of_the_receiver(
-        self, index: DedupIndex, receivers: list[Receiver]
-    ) -> None:
-        receivers[1].committed = 5
-        assert [index.committed(owner) for owner in (0, 1, COMMITTED.owner)] == [0, 5, 0]
-        assert index.committed(COMMITTED.owner) > COMMITTED.sequence
-        index.pin(HeldAt(1, 9))
-        assert (receivers[0].pinned, receivers[1].pinned) == ([], [9])
 
 
 class TestCommitted:
@@ -197,13 +176,6 @@ class TestRemembered:
         remembered.evict_oldest(1)
         assert (remembered.of(b"1"), remembered.of(b"2")) == ([], [key(b"2")])
 
-    def test_forgetting_an_id_forgets_all_its_messages(self) -> None:
-        remembered = RememberedKeys()
-        remembered.add([key(b"1"), key(b"1", b"other")])
-        remembered.evict_oldest(1)
-        remembered.add([key(b"1", b"third")])
-        assert remembered.of(b"1") == [key(b"1", b"third")]
-
 
 def batch(data: bytes, ends: list[int], version: str = "1.2") -> FrameBatch:
     return FrameBatch(data, ends, 0, 0, version)
@@ -231,9 +203,6 @@ class TestFrameKeys:
         alone = frame_keys(batch(first, [len(first)], version), [b"1"])
         among = frame_keys(batch(other + again, [len(other), len(other) + len(again)], version), [b"0", b"1"])
         assert alone == [key(b"1", b"bo\0y", "/q")] == among[1:]
-
-    def test_without_an_id_there_is_none(self) -> None:
-        assert frame_keys(batch(b"MESSAGE\n\n\0" * 3, [10, 20, 30]), [None, b"", b"1"])[:2] == [None, None]
 
     @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
     @pytest.mark.parametrize(

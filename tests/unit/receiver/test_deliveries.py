@@ -130,14 +130,6 @@ def test_every_live_handle_is_acked_on_its_own_connection(query: Query) -> None:
     assert (query.acks(query.first), query.acks(query.second)) == (one, two)
 
 
-@pytest.mark.rule("4.3")
-def test_twice_in_one_read_is_one_row(query: Query) -> None:
-    handles = query.deliver(query.first, "a", "b", "a")
-    assert rows(query.first) == ["a", "b"]
-    query.first.commit(1)
-    assert sorted(query.acks(query.first)) == sorted([handles[0], handles[2]])
-
-
 @pytest.mark.rule("2.6")
 def test_a_frame_that_another_delivery_counts_on_is_not_discarded(query: Query) -> None:
     query.deliver(query.first, "a", "b")
@@ -162,45 +154,6 @@ def test_committed_and_unconfirmed_is_acked_again_and_dropped(query: Query) -> N
     query.second.confirm("again")
     query.deliver(query.second, "b")
     assert rows(query.second) == ["b"]
-
-
-@pytest.mark.rule("4.5")
-def test_committed_while_away_is_acked_when_it_comes_again(query: Query) -> None:
-    query.deliver(query.first, "a")
-    assert offered(query.first, 1)
-    query.first.disconnected(redelivers=True)
-    query.first.commit(1)
-    assert not query.first.acks_pending
-    query.first.connected(keyed=True)
-    handles = query.deliver(query.first, "a", again=True)
-    assert query.first.acks_pending
-    assert query.acks(query.first) == handles
-
-
-@pytest.mark.rule("4.5")
-def test_committed_before_it_comes_again_is_acked_when_it_does(query: Query) -> None:
-    query.deliver(query.first, "a", "b")
-    assert offered(query.first, 2)
-    query.first.disconnected(redelivers=True)
-    query.first.connected(keyed=True)
-    query.first.commit(2)
-    assert query.acks(query.first) == []
-    assert (query.index.held, query.first.frames.memory_bytes) == (0, 0)
-    handles = query.deliver(query.first, "a", "b", again=True)
-    assert rows(query.first) == []
-    assert query.acks(query.first) == handles
-
-
-@pytest.mark.rule("4.5")
-def test_confirmed_is_forgotten(query: Query) -> None:
-    query.deliver(query.first, "a")
-    query.first.commit(1)
-    query.acks(query.first, "r")
-    assert query.first.acks_pending
-    query.first.confirm("r")
-    assert (query.index.held, query.first.frames.memory_bytes, query.first.acks_pending) == (0, 0, False)
-    query.deliver(query.first, "a")
-    assert rows(query.first) == ["a"]
 
 
 @pytest.mark.rule("4.2")
@@ -249,29 +202,6 @@ def test_what_a_closed_receiver_held_is_new_elsewhere(query: Query) -> None:
     query.first.close()
     query.deliver(query.second, "a", "b", again=True)
     assert rows(query.second) == ["a", "b"]
-
-
-def test_keys_are_found_across_reads(query: Query) -> None:
-    for name in "abcdef":
-        query.deliver(query.first, name)
-    query.deliver(query.second, *"fbcxa", again=True)
-    assert rows(query.second) == ["x"]
-    assert query.second.counts.reattached == 4
-
-
-def test_only_what_is_new_in_a_read_becomes_rows(query: Query) -> None:
-    query.deliver(query.first, "a", "b")
-    query.deliver(query.second, "x")
-    query.deliver(query.second, "c", "a", "d", "b", "e")
-    query.deliver(query.second, "b", "a")
-    assert rows(query.second) == ["x", "c", "d", "e"]
-    assert query.deliver(query.first, "d", "c")
-    assert rows(query.first) == ["a", "b"]
-    assert (query.first.counts.reattached, query.second.counts.reattached) == (2, 4)
-    query.second.commit(4)
-    query.acks(query.second)
-    query.second.confirm("r")
-    assert query.second.frames.memory_bytes == 0
 
 
 def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:

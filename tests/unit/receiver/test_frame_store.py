@@ -44,16 +44,6 @@ def test_every_range_gives_exactly_its_frames() -> None:
             assert content(store.batches(low, high)) == frames[low:high]
 
 
-def test_freed_frames_have_no_size() -> None:
-    store, frames = filled()
-    store.release(6)
-    store.free(6)
-    assert store.bytes_between(0, 9) == store.bytes_between(6, 9) == sum(map(len, frames[6:9]))
-    store.release(15)
-    store.free(15)
-    assert store.bytes_between(0, 15) == 0
-
-
 def test_the_mean_is_that_of_everything_that_ever_came() -> None:
     store, frames = filled()
     mean = sum(map(len, frames)) / len(frames)
@@ -69,12 +59,6 @@ def test_runs_carry_sequence_time_and_version() -> None:
     assert [batch.first_sequence for batch in batches] == [1, 3, 6]
     assert [batch.received_at for batch in batches] == [0, 1, 2]
     assert {batch.version for batch in batches} == {"1.2"}
-
-
-@pytest.mark.rule("2.1")
-def test_reading_again_gives_the_same() -> None:
-    store, _ = filled()
-    assert content(store.batches(2, 13)) == content(store.batches(2, 13))
 
 
 @pytest.mark.rule("3.4")
@@ -102,17 +86,6 @@ def test_release_in_the_middle_of_a_read_is_an_error_there() -> None:
         next(batches)
 
 
-def test_what_was_released_is_freed_in_whole_blocks() -> None:
-    store, _ = filled()
-    assert store.memory_bytes > 0
-    store.release(4)
-    store.free(4)
-    assert content(store.batches(4, 5)) == [b"MESSAGE\n\n1.1\0\n"]
-    store.release(15)
-    store.free(15)
-    assert store.memory_bytes == 0
-
-
 @pytest.mark.rule("2.1")
 def test_what_was_not_released_is_not_freed() -> None:
     store, frames = filled()
@@ -137,14 +110,6 @@ def test_numbers_of_discarded_frames_go_to_others(end: int) -> None:
     assert store.memory_bytes == 0
 
 
-def test_numbers_go_on_after_a_release() -> None:
-    store, _ = filled()
-    store.release(15)
-    first = append(store, FrameBatch(b"MESSAGE\n\n\0", [10], 0, 9, "1.2"))
-    assert (first, store.received, store.released) == (15, 16, 15)
-    assert content(store.batches(15, 16)) == [b"MESSAGE\n\n\0"]
-
-
 @pytest.mark.rule("5.7")
 def test_room_is_what_the_bound_leaves() -> None:
     store = FrameStore(max_bytes=100)
@@ -154,13 +119,6 @@ def test_room_is_what_the_bound_leaves() -> None:
     store.release(1)
     store.free(1)
     assert store.room == 50
-
-
-def test_bytes_between_counts_frames_as_they_came() -> None:
-    store, frames = filled()
-    for low in range(0, 16, 2):
-        for high in range(low, 16):
-            assert store.bytes_between(low, high) == sum(map(len, frames[low:high]))
 
 
 def test_end_within_is_the_last_frame_that_fits() -> None:

@@ -39,14 +39,3 @@ def test_what_would_be_out_of_order_changes_nothing(wrong: dict[str, int]) -> No
     with pytest.raises(DeliveryError, match="out of order"):
         made.advance(**wrong)
     assert repr(made) == before
-
-
-def test_marks_that_move_together_are_checked_together() -> None:
-    made = marks(freed=3, released=3, committed=3, kept=3)
-    assert (made.freed, made.kept) == (3, 3)
-
-
-def test_a_discard_goes_back_to_what_is_kept() -> None:
-    made = marks(kept=4, live_from=7)
-    made.discard()
-    assert (made.received, made.live_from, made.discards) == (4, 4, 1)

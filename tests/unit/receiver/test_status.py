@@ -32,14 +32,3 @@ def test_a_loss_is_news_once() -> None:
     lost = first.subscribed(103.0).failed(LOST, 104.0)
     assert lost.failed_anew
     assert not lost.failed(REFUSED, 105.0).failed_anew
-
-
-def test_a_failed_attempt_before_the_first_connection_counts() -> None:
-    failed = ConnectionStatus(since=100.0).failed(REFUSED, 101.0)
-    assert (failed.since, failed.attempts) == (100.0, 1)
-
-
-def test_a_long_error_is_shown_in_part() -> None:
-    failed = ConnectionStatus(since=100.0).failed(ConnectionLost("x" * 5_000), 101.0)
-    assert failed.last_error is not None
-    assert len(failed.last_error) < 1_100
