@@ -20,7 +20,6 @@ from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.errors import (
-    DestinationRefused,
     MalformedMessageError,
     TooManyMessages,
     UnsupportedError,
@@ -138,11 +137,6 @@ def test_producers_that_never_pause_do_not_keep_a_batch_read_open(
     assert "cut off after maxDrainTime (3s): there may be more" in caplog.text
 
 
-def test_a_refused_destination() -> None:
-    with DevBroker(refuse=(QUEUE,)) as broker, pytest.raises(DestinationRefused, match=QUEUE):
-        seen(broker)
-
-
 # --- more messages than maxMessages
 
 
@@ -203,10 +197,6 @@ class TestSeveralDestinations:
     def test_the_default_counts_those_of_all(self, filled: DevBroker) -> None:
         with pytest.raises(TooManyMessages, match=r"/queue/a, /queue/b.*more than 1000"):
             seen(filled, destination=self.BOTH)
-
-    def test_they_are_one_task(self, filled: DevBroker) -> None:
-        options = parse_batch_options({"url": filled.url, "destination": self.BOTH})
-        assert len(StompBatchReader(options, Projection.of("body")).partitions()) == 1
 
 
 # --- what is there to be read

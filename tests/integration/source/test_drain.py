@@ -181,9 +181,3 @@ class TestOneBatch:
             assert len(run.read()) == len(BODIES)
             assert not run.status.more_waiting
         assert "more messages" not in caplog.text
-
-    def test_of_several_says_nothing(self, devbroker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
-        devbroker.publish_many(QUEUE, BODIES)
-        with Run({"url": devbroker.url, "destination": QUEUE, "prefetch": "100"}) as run:
-            run.batch()
-        assert "more messages" not in caplog.text

@@ -60,19 +60,6 @@ def taken(run: Run, count: int) -> tuple[list[bytes], int]:
     return bodies, most
 
 
-@pytest.mark.rule("5.7")
-@pytest.mark.parametrize("receivers", [1, 2])
-def test_everything_comes_once_and_no_more_is_held_than_allowed(
-    options: dict[str, str], devbroker: DevBroker, receivers: int
-) -> None:
-    with Run(options, receivers=receivers) as run:
-        bodies, most = taken(run, MANY)
-        devbroker.wait_until(lambda: devbroker.queue(QUEUE).acked == MANY, PATIENCE, "the ACKs")
-    assert sorted(bodies) == BODIES
-    assert most <= BOUND + receivers * MORE
-    assert devbroker.connects == receivers
-
-
 @pytest.mark.rule("5.6", "5.12")
 def test_the_end_of_a_drain_does_not_wait_for_receipts_behind_what_is_not_read(
     options: dict[str, str],

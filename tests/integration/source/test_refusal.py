@@ -181,14 +181,6 @@ def test_what_another_receiver_is_about_to_bring_is_waited_for() -> None:
     assert refusal.failure([refused, replace(other, last_active=101.0)], 101.1) is None
 
 
-def test_it_does_not_wait_for_producers_that_never_pause() -> None:
-    error = MalformedMessageError("bad")
-    refusal = Refusal(MemoryBacklog({"a": Deliveries(0, None, "a")}, tolerant=False))
-    refused = replace(STATUS, name="a", refused=error)
-    found = [refusal.failure([replace(refused, last_active=now)], now) for now in (1.0, 1.5, 2.1)]
-    assert found == [None, None, error]
-
-
 def test_what_was_discarded_meanwhile_is_not_waited_for(devbroker: DevBroker) -> None:
     """Another receiver's connection broke, and its messages went elsewhere."""
     held = Deliveries(1 << 20, None, "other")

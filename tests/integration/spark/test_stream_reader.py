@@ -25,7 +25,6 @@ from spark_stomp.errors import (
     CheckpointUnreadable,
     ConnectionLost,
     RangeUnavailable,
-    SubscribeTimeout,
     UnsupportedError,
 )
 from spark_stomp.source import query
@@ -199,12 +198,6 @@ class TestCheckpointNamed:
         run.reader.stop()
         assert broker.queue(QUEUE).acked == 0
 
-    @pytest.mark.rule("1.5", "5.1")
-    @pytest.mark.usefixtures("planned")
-    def test_the_commit_log_is_enough_without_any_call(self, broker: DevBroker, tmp_path: Path) -> None:
-        log(tmp_path, "commits", 0, {})
-        acked(broker, 20)
-
     @pytest.mark.rule("1.5")
     def test_at_the_end_the_checkpoint_is_read_once_more(
         self, planned: Planned, broker: DevBroker, tmp_path: Path
@@ -347,17 +340,6 @@ def test_a_receiver_that_failed_is_an_error_and_not_no_data(broker: DevBroker, r
         wait_until(lambda: run.reader.latestOffset(start, None) is None, what="the failure")
 
 
-def test_while_the_connection_is_tried_again_nothing_is_new(broker: DevBroker, runs: list[Spark]) -> None:
-    runs.append(run := Spark(broker.url))
-    start = run.reader.initialOffset()
-    end = run.reader.latestOffset(start, None)
-    broker.faults.withhold_receipts = ("SUBSCRIBE",)
-    broker.drop_connections()
-    wait_until(lambda: not run.status.receivers[0].subscribed, what="the loss")
-    assert run.read(start, end) == BODIES
-    assert run.reader.latestOffset(end, None) == end
-
-
 @pytest.mark.rule("2.5")
 def test_an_end_chosen_before_a_discard_is_chosen_again(
     broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch
@@ -403,29 +385,6 @@ def test_a_message_that_becomes_durable_between_two_questions_is_seen_by_one_of_
     assert [situation.has_unwritten for situation in situations] == [True]
 
 
-class TestAvailableNow:
-    @pytest.mark.rule("5.5")
-    def test_waits_for_the_next_connection(self, broker: DevBroker, runs: list[Spark]) -> None:
-        runs.append(run := Spark(broker.url, idleTimeout="500ms"))
-        run.reader._mode = Mode.DRAIN
-        end = run.reader.latestOffset(run.reader.initialOffset(), None)
-        run.reader.commit(end)
-        broker.drop_connections()
-        assert run.reader.latestOffset(end, None) == end
-        assert broker.queue(QUEUE).depth == 0
-
-    @pytest.mark.rule("7.1")
-    def test_a_broker_that_stays_away_until_the_end_is_an_error(
-        self, broker: DevBroker, runs: list[Spark]
-    ) -> None:
-        runs.append(run := Spark(broker.url, maxDrainTime="2s", idleTimeout="500ms"))
-        run.reader._mode = Mode.DRAIN
-        end = run.reader.latestOffset(run.reader.initialOffset(), None)
-        broker.stop()
-        with pytest.raises(SubscribeTimeout, match="maxDrainTime"):
-            run.reader.latestOffset(end, None)
-
-
 def test_the_trigger_after_a_full_window_is_not_empty(broker: DevBroker, runs: list[Spark]) -> None:
     runs.append(run := Spark(broker.url, prefetch=5))
     offsets = [run.reader.initialOffset()]
@@ -457,10 +416,3 @@ def test_a_tasks_copy_holds_no_secret_and_opens_nothing(broker: DevBroker) -> No
     reader = Spark(broker.url, login="ada", password="hush").reader
     assert b"hush" not in pickle.dumps(reader)
     assert broker.connects == 0
-
-
-def test_the_partition_does_not_show_its_token(broker: DevBroker, runs: list[Spark]) -> None:
-    runs.append(run := Spark(broker.url))
-    start = run.reader.initialOffset()
-    (partition,) = run.reader.partitions(start, run.reader.latestOffset(start, None))
-    assert partition.value.address.token not in repr(partition)

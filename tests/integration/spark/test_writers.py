@@ -10,14 +10,10 @@ import pytest
 from pyspark.sql import Row
 from support.options import sink_options
 
-from spark_stomp.arrow import decode_frames
-from spark_stomp.columns import Projection, SinkColumns
+from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import SinkRowError
-from spark_stomp.options import parse_batch_options
 from spark_stomp.sink.task import TaskResult
-from spark_stomp.source.browse import browse
-from spark_stomp.source.tasks import RowSettings
 from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompRowStreamWriter, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
@@ -36,17 +32,6 @@ def write(
     row = Row(*names)
     writer = StompRowStreamWriter(parsed, SinkColumns(tuple(names), text))
     return writer.write(iter([row(*values) for values in rows])).result
-
-
-def standing(devbroker: DevBroker) -> list[tuple[bytes, dict[str, str]]]:
-    """Body and headers of what is in the queue."""
-    options = parse_batch_options({"url": devbroker.url, "destination": QUEUE})
-    rows = RowSettings(Projection.of("body", "headers"), None, "error")
-    found: list[tuple[bytes, dict[str, str]]] = []
-    for block, dialect in browse(options):
-        batch = decode_frames(block, rows.projection, rows.rules(dialect))
-        found += [(row["body"], dict(row["headers"])) for row in batch.to_pylist()]
-    return found
 
 
 @pytest.mark.parametrize("kind", [StompBatchWriter, StompStreamWriter])
@@ -108,36 +93,6 @@ class TestLogLines:
         ]
 
 
-class TestRows:
-    def test_maps_of_different_keys_are_headers_of_their_own_rows(self, devbroker: DevBroker) -> None:
-        rows = [(None, b"0"), ({"ab": "1", "k": "2"}, b"1"), ({}, b"2"), ({"cd": "3", "no": None}, b"3")]
-        assert write(devbroker, ("headers", "body"), rows).figures.confirmed == 4
-        names = ("ab", "k", "cd", "no")
-        found = [
-            (body, {name: headers[name] for name in names if name in headers})
-            for body, headers in standing(devbroker)
-        ]
-        assert found == [(b"0", {}), (b"1", {"ab": "1", "k": "2"}), (b"2", {}), (b"3", {"cd": "3"})]
-
-    def test_columns_that_are_null_throughout(self, devbroker: DevBroker) -> None:
-        rows = [(b"1", None, None, None), (bytearray(b"2"), None, None, None)]
-        assert (
-            write(devbroker, ("body", "content_type", "headers", "destination"), rows).figures.confirmed == 2
-        )
-        assert devbroker.bodies(QUEUE) == [b"1", b"2"]
-
-    def test_text(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), [("ü",), ("",)], text=True).figures.confirmed == 2
-        assert devbroker.bodies(QUEUE) == ["ü".encode(), b""]
-
-    def test_more_than_one_batch_of_them(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), [(b"%d" % n,) for n in range(2_500)]).figures.confirmed == 2_500
-        assert devbroker.bodies(QUEUE) == [b"%d" % n for n in range(2_500)]
-
-    def test_none(self, devbroker: DevBroker) -> None:
-        assert write(devbroker, ("body",), []).figures.confirmed == 0
-
-
 class TestRowsThatCannotBeSent:
     """A task that raises would be tried again, and send the rows before the bad one again each time."""
 
@@ -154,25 +109,3 @@ class TestRowsThatCannotBeSent:
         ):
             with pytest.raises(SinkRowError, match=r"row 1500 of its partition .*its body is null"):
                 commit()
-
-    @pytest.mark.rule("S.9")
-    def test_nothing_of_their_slice_is_sent(self, devbroker: DevBroker) -> None:
-        result = write(devbroker, ("body",), [(b"1",), (None,), (b"3",)])
-        assert (result.figures.confirmed, devbroker.bodies(QUEUE)) == (0, [])
-
-    def test_are_dropped_and_counted(self, devbroker: DevBroker) -> None:
-        result = write(devbroker, ("body",), [(b"1",), (None,), (b"3",)], onError="drop")
-        assert (result.figures.confirmed, result.figures.dropped, devbroker.bodies(QUEUE)) == (
-            2,
-            1,
-            [b"1", b"3"],
-        )
-        assert result.refused is None
-
-    def test_go_to_the_dead_letter_destination(self, devbroker: DevBroker) -> None:
-        rows = [(b"1", "x"), (b"2", " bad"), (b"3", "y")]
-        options = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
-        named = [(body, {name: "v"}) for body, name in rows]
-        result = write(devbroker, ("body", "headers"), named, **options)
-        assert (result.figures.confirmed, result.figures.dead_lettered) == (3, 1)
-        assert (devbroker.bodies(QUEUE), devbroker.bodies("/queue/dead")) == ([b"1", b"3"], [b"2"])

@@ -11,7 +11,7 @@ import pytest
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.source.commits import CommitEvidence, Committer
-from spark_stomp.source.offsets import INITIAL, Offset, Position
+from spark_stomp.source.offsets import Offset, Position
 
 
 def at(sequence: int, epoch: str = "e") -> Offset:
@@ -34,21 +34,6 @@ class TestCalls:
         assert acks.committed == []
         assert acks.evidence.unproved() == [at(5)]
 
-    @pytest.mark.rule("1.2")
-    def test_commit_of_the_end(self) -> None:
-        acks = Acks()
-        acks.evidence.planned(at(5))
-        acks.evidence.commit_called(at(5))
-        assert acks.committed == [at(5)]
-        assert acks.evidence.unproved() == []
-
-    @pytest.mark.rule("1.2")
-    def test_start_of_latest_offset(self) -> None:
-        acks = Acks()
-        acks.evidence.planned(at(5))
-        acks.evidence.latest_offset_called(at(5))
-        assert acks.committed == [at(5)]
-
     @pytest.mark.rule("1.3")
     def test_an_older_start_does_not_prove_the_newer_plan(self) -> None:
         acks = Acks()
@@ -60,22 +45,6 @@ class TestCalls:
 
 
 class TestBefore42:
-    @pytest.mark.rule("1.2")
-    def test_latest_offset_after_partitions(self) -> None:
-        acks = Acks()
-        acks.evidence.planned(at(5))
-        acks.evidence.latest_offset_called(None)
-        assert acks.committed == [at(5)]
-
-    @pytest.mark.rule("1.2", "1.3")
-    def test_latest_offset_after_the_empty_partitions_of_a_restart(self) -> None:
-        """On 4.0 and 4.1 these come first, whether the end is committed or not."""
-        acks = Acks()
-        acks.evidence.nothing_planned(at(5))
-        assert (acks.committed, acks.evidence.unproved()) == ([], [])
-        acks.evidence.latest_offset_called(None)
-        assert acks.committed == [at(5)]
-
     @pytest.mark.rule("1.3")
     def test_a_batch_that_is_planned_again_after_these_waits_for_its_own_proof(self) -> None:
         acks = Acks()
@@ -101,17 +70,6 @@ class TestBefore42:
 
 class TestCheckpoint:
     @pytest.mark.rule("1.4")
-    def test_where_it_is_named_calls_do_not_count(self) -> None:
-        acks = Acks(call_evidence=False)
-        acks.evidence.planned(at(5))
-        acks.evidence.commit_called(at(5))
-        acks.evidence.latest_offset_called(at(5))
-        acks.evidence.latest_offset_called(None)
-        assert acks.committed == []
-        acks.evidence.checkpoint_committed(at(5))
-        assert acks.committed == [at(5)]
-
-    @pytest.mark.rule("1.4")
     def test_a_newer_commit_covers_older_plans(self) -> None:
         acks = Acks(call_evidence=False)
         for sequence in (3, 5, 9):
@@ -126,12 +84,6 @@ def test_planning_an_end_twice_counts_once(call_evidence: bool) -> None:
     acks.evidence.planned(at(5))
     acks.evidence.planned(at(5))
     assert acks.evidence.unproved() == [at(5)]
-
-
-def test_the_start_of_a_query_is_harmless_evidence() -> None:
-    acks = Acks()
-    acks.evidence.latest_offset_called(INITIAL)
-    assert acks.committed == [INITIAL]
 
 
 class SlowFrameServer:

@@ -310,18 +310,6 @@ class TestAfterARestart:
         query.writer.step()
         assert query.journal.end == 3
 
-    def test_the_same_id_with_another_body_is_a_message_of_its_own(self, make: Make) -> None:
-        query = make()
-        query.deliver(0, 1)
-        query.writer.step()
-        query = make()
-        data = frame(0, "other")
-        block = MessageBlock(data, [len(data)], [b"h"], [b"ID:0"])
-        query.receiver.receive(block, received_at=0, version="1.2", dialect="devbroker")
-        query.writer.step()
-        assert bodies(query.journal.batches(0, 2)) == ["body 0", "other"]
-        assert query.receiver.counts.other_body == 1
-
     def test_beyond_the_bound_the_oldest_committed_have_no_key_and_are_counted(self, make: Make) -> None:
         query = make()
         for number in range(4):
@@ -554,14 +542,6 @@ class TestFullDisk:
         assert len(bodies(query.journal.batches(0, came - 1))) == came - 1
 
     @pytest.mark.rule("J.11", "J.12")
-    def test_commits_make_room_in_one_segment(
-        self, make: Make, disk: Disk, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The disk is smaller than a segment may become."""
-        monkeypatch.setattr("spark_stomp.journal.local.journal._LARGEST_SEGMENT", 1 << 20)
-        self.test_commits_make_room(make, disk, reserve=True)
-
-    @pytest.mark.rule("J.11", "J.12")
     @pytest.mark.parametrize("reserve", [False, True])
     def test_commits_make_room(self, make: Make, disk: Disk, reserve: bool) -> None:
         query = make()
@@ -647,13 +627,6 @@ class TestFullDisk:
         query = make()
         assert bodies(query.journal.batches(0, 2)) == ["body 0", "body 1"]
 
-    def test_where_the_system_cannot_reserve_room_it_is_written(
-        self, make: Make, disk: Disk, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """As on macOS."""
-        monkeypatch.delattr(os, "posix_fallocate")
-        self.test_commits_make_room(make, disk, reserve=True)
-
     def test_a_mark_needs_no_room(self, make: Make, disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
         query = make()
         query.deliver(0)
@@ -679,19 +652,6 @@ class TestFullDisk:
             query.writer.step()
         assert not (disk.folder / "settled.keys").exists()
         assert (disk.folder / "reserve").exists()
-
-    def test_as_many_as_there_is_room_for_are_written(self, make: Make, disk: Disk) -> None:
-        query = make()
-        disk.size = disk.used + 3_000
-        for number in range(100):
-            query.deliver(number)
-        assert query.writer.step()
-        assert 10 < query.journal.end < 100
-        while query.writer.step():
-            pass
-        assert query.writer.full_because == "disk"
-        held = query.journal.end
-        assert bodies(query.journal.batches(0, held)) == [f"body {number}" for number in range(held)]
 
     @pytest.mark.rule("5.1")
     def test_nothing_that_could_make_room_is_an_error(self, make: Make, disk: Disk) -> None:
