@@ -84,18 +84,6 @@ def emptied(broker: DevBroker, queue: str = QUEUE) -> None:
 
 class TestReplay:
     @pytest.mark.rule("J.2")
-    def test_the_rows_of_the_first_attempt_in_the_same_order(
-        self, query: Query, devbroker: DevBroker
-    ) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 500))
-        run = query.begin()
-        first = run.gather(500)
-        again = query.again().read()
-        assert again == first
-        query.run.commit()  # type: ignore[union-attr]
-        emptied(devbroker)
-
-    @pytest.mark.rule("J.2")
     def test_and_nothing_else_gets_into_that_batch(self, query: Query, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, texts(0, 50))
         run = query.begin()
@@ -110,28 +98,6 @@ class TestReplay:
         run.commit()
         assert bodies(run.take(20)) == texts(50, 20)
         run.commit()
-        emptied(devbroker)
-
-    def test_what_was_acked_and_not_planned_is_served(self, devbroker: DevBroker, tmp_path: Path) -> None:
-        query = Query(devbroker, tmp_path, ackAfter="journal")
-        devbroker.publish_many(QUEUE, texts(0, 30))
-        query.begin()
-        query.run.reader.latestOffset(query.run.start, None)  # type: ignore[union-attr]
-        emptied(devbroker)
-        assert bodies(query.again().take(30)) == texts(0, 30)
-        query.end()
-
-    @pytest.mark.rule("J.8")
-    def test_what_was_journaled_and_not_acked_is_served_once(
-        self, query: Query, devbroker: DevBroker
-    ) -> None:
-        devbroker.publish_many(QUEUE, texts(0, 30))
-        run = query.begin()
-        run.reader.latestOffset(run.start, None)
-        wait_until(lambda: run.status.document["journal"]["end"] == 30, what="the journal")
-        rows = query.again().take(30)
-        assert bodies(rows) == texts(0, 30)
-        query.run.commit()  # type: ignore[union-attr]
         emptied(devbroker)
 
 
@@ -249,16 +215,6 @@ class TestRefused:
             with pytest.raises(JournalMissing, match="moved away or deleted"):
                 orphan.begin().read()
             orphan.end()
-        assert devbroker.connects == connects
-
-    @pytest.mark.rule("J.13")
-    def test_a_first_batch_whose_journal_is_no_longer_named(
-        self, orphan: Query, devbroker: DevBroker
-    ) -> None:
-        connects = devbroker.connects
-        with pytest.raises(JournalMissing, match="the option journal is not set"):
-            orphan.begin(journal=None, ackAfter=None).read()
-        orphan.end()
         assert devbroker.connects == connects
 
     @pytest.mark.rule("J.13")
@@ -383,15 +339,6 @@ class TestRefused:
 
 
 class TestBeyondTheUnackedWindow:
-    def test_log_then_ack_is_not_bound_by_the_prefetch(self, devbroker: DevBroker, tmp_path: Path) -> None:
-        query = Query(devbroker, tmp_path, ackAfter="journal", prefetch=10)
-        devbroker.publish_many(QUEUE, texts(0, 200))
-        run = query.begin()
-        # One batch of twenty times the window, though Spark commits nothing.
-        assert bodies(run.gather(200)) == texts(0, 200)
-        emptied(devbroker)
-        query.end()
-
     @pytest.mark.rule("J.12")
     def test_at_the_journals_bound_everything_still_comes(
         self, query: Query, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch

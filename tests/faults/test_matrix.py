@@ -70,18 +70,6 @@ def test_poison(mode: str, broker_pool: BrokerPool, engine: Engine, tmp_path: Pa
 @pytest.mark.broker
 @pytest.mark.parametrize("name", ["activemq", "rabbitmq"])
 @pytest.mark.parametrize("cell", sample(), ids=str)
-def test_a_sample_with_poison_on_a_real_broker(
-    cell: Cell, name: str, broker_pool: BrokerPool, engine: Engine, tmp_path: Path
-) -> None:
-    stable_ids = dialect_named(name).id_header is not None
-    outcome = run_cell(cell, broker_pool.get(name), engine, tmp_path, poison=True)
-    check(cell, outcome, stable_ids=stable_ids)
-
-
-@pytest.mark.soak
-@pytest.mark.broker
-@pytest.mark.parametrize("name", ["activemq", "rabbitmq"])
-@pytest.mark.parametrize("cell", sample(), ids=str)
 def test_a_sample_on_a_real_broker(
     cell: Cell, name: str, broker_pool: BrokerPool, engine: Engine, tmp_path: Path
 ) -> None:

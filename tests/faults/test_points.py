@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 from support.points import Point, Points
-from support.processes import lives
-from support.waiting import PATIENCE, wait_until
+from support.waiting import PATIENCE
 
 # Calls a function that is imported by name, and a method, so many times.
 PROGRAM = """
@@ -86,32 +85,6 @@ def test_whoever_holds_goes_on_when_released(tmp_path: Path) -> None:
             points.release(index)
         process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-
-
-def test_without_the_variables_nothing_is_wrapped(tmp_path: Path) -> None:
-    assert run(None, 3) == (0, 3)
-    assert not list(tmp_path.iterdir())
-
-
-def test_kill_driver_spares_other_groups_of_the_session(tmp_path: Path) -> None:
-    """As Spark's Python workers have a group of their own and a driver's JVM has not."""
-    points = Points(tmp_path / "points", Point.before(json.dumps, 1, "kill-driver"))
-    leader = (
-        "import os, subprocess, sys\n"
-        f"child = subprocess.Popen([sys.executable, '-c', {PROGRAM!r}, '1'], preexec_fn=os.setpgrp)\n"
-        "child.wait()\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", leader],
-        env={**os.environ, **points.environment()},
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    child = points.wait_reached()
-    assert process.wait(PATIENCE) == -signal.SIGKILL
-    assert child != process.pid
-    # The child does its work to the end.
-    wait_until(lambda: not lives(child), what="the end of the child")
 
 
 TESTS = Path(__file__).parents[1]

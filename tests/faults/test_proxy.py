@@ -1,4 +1,4 @@
-"""The fault proxy: what each of its faults does to bytes, and to a query."""
+"""The fault proxy: what each of its faults does to the bytes that pass it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from support.driven import Run
 from support.proxy import FaultProxy, Way
 from support.waiting import PATIENCE, wait_until
-
-from spark_stomp.devbroker import DevBroker
 
 
 class Echo:
@@ -102,55 +99,3 @@ def test_cut_after_passes_exactly_so_many_bytes(
     assert ended(client)
     proxy.wait_tripped()
     wait_until(lambda: server.got == b"0123456789"[:count], what="the bytes before the cut")
-
-
-class TestBeforeTheConnector:
-    """What a query sees of each fault; it goes on in the end, and nothing is lost or doubled."""
-
-    QUEUE = "/queue/a"
-
-    @pytest.fixture
-    def query(self, proxied: FaultProxy) -> Iterator[Run]:
-        options = {"url": proxied.url, "destination": self.QUEUE, "heartbeat": "200ms,200ms"}
-        with Run(options, connectTimeout="500ms", ackReceiptTimeout="500ms") as query:
-            yield query
-
-    def everything(self, query: Run, broker: DevBroker, count: int) -> None:
-        """Read and commit until so many messages are ACKed."""
-
-        def done() -> bool:
-            query.commit()
-            return broker.queue(self.QUEUE).acked == count
-
-        wait_until(done, what="the ACKs of everything")
-        assert broker.queue(self.QUEUE).depth == 0
-
-    def test_a_cut_inside_a_message(self, devbroker: DevBroker, proxied: FaultProxy, query: Run) -> None:
-        bodies = [b"m%d" % number for number in range(100)]
-        query.reader.latestOffset(query.reader.initialOffset(), None)
-        proxied.cut_after(3_001, Way.TO_CLIENT)
-        devbroker.publish_many(self.QUEUE, bodies)
-        proxied.wait_tripped()
-        assert [row["body"] for row in query.take(100)] == bodies
-        self.everything(query, devbroker, 100)
-        assert devbroker.connects == 2
-
-    def test_an_ack_that_does_not_get_through(
-        self, devbroker: DevBroker, proxied: FaultProxy, query: Run
-    ) -> None:
-        devbroker.publish_many(self.QUEUE, [b"m"] * 10)
-        assert len(query.gather(10)) == 10
-        proxied.cut_before(b"ACK\n")
-        query.commit()
-        proxied.wait_tripped()
-        self.everything(query, devbroker, 10)
-        assert devbroker.queue(self.QUEUE).redelivered == 10
-
-    def test_a_slow_line_only_takes_longer(self, devbroker: DevBroker, proxied: FaultProxy) -> None:
-        proxied.throttle(100_000)
-        bodies = [b"m%d" % number for number in range(100)]
-        devbroker.publish_many(self.QUEUE, bodies)
-        with Run({"url": proxied.url, "destination": self.QUEUE}) as query:
-            assert [row["body"] for row in query.take(100)] == bodies
-            self.everything(query, devbroker, 100)
-        assert proxied.accepted == 1

@@ -111,21 +111,6 @@ def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -
     assert len(query.rows()) - len(set(query.rows())) in ([20, 40] if mode == "plain" else [0])
 
 
-@pytest.mark.rule("J.2")
-@in_every_mode
-def test_a_replay_that_is_killed_is_the_same_again(
-    mode: str, query_of: Any, broker: Broker, queue: str
-) -> None:
-    send(broker, queue, bodies())
-    query = query_of(mode, queue, *(Point.after(Sink.write, nth, "kill-session") for nth in (2, 3, 4)))
-    for _ in range(3):
-        killed(query)
-    query.start()
-    finish(query, broker, queue, bodies())
-    first, *replays = query.attempts(1)
-    assert replays == [[] if mode == "plain" else first] * 3
-
-
 @in_every_mode
 def test_a_reader_that_dies_between_two_halves_of_a_batch(
     mode: str, query_of: Any, broker: Broker, queue: str

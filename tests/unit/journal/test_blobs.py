@@ -99,11 +99,6 @@ def test_an_append_larger_than_one_object(journal: Journal) -> None:
     assert bodies(journal.batches(0, 30)) == expected(0, 30)
 
 
-def test_nothing_to_append(journal: Journal) -> None:
-    assert journal.append([]) == []
-    assert (journal.first, journal.end, journal.held(0, 10)) == (0, 0, [])
-
-
 def test_nothing_is_there_before_the_first_frame(journal: Journal) -> None:
     assert list(journal.batches(0, 0)) == []
     with pytest.raises(JournalTrimmed):
@@ -147,15 +142,6 @@ class TestTrim:
         # Also not if nothing comes between one opening and the next.
         open_journal()
         assert open_journal().append([batch_of(50 + appends, 1)]) == [50 + appends]
-
-    def test_a_reader_keeps_what_it_reads(self, journal: Journal) -> None:
-        fill(journal)
-        batches = journal.batches(0, 50)
-        first = next(batches)
-        rest = list(batches)
-        journal.commit(50)
-        journal.trim(50)
-        assert bodies([first, *rest]) == expected(0, 50)
 
 
 class TestCommitted:

@@ -63,14 +63,6 @@ def of_five_segments(directory: Path, monkeypatch: pytest.MonkeyPatch) -> LocalJ
     return journal
 
 
-def test_a_flush_writes_nothing_if_nothing_is_new(directory: Path, journal: LocalJournal) -> None:
-    journal.append([batch_of(0, 5)])
-    journal.flush()
-    size = segments(directory)[0].stat().st_size
-    journal.flush()
-    assert segments(directory)[0].stat().st_size == size == journal.size
-
-
 def test_records_of_single_messages_share_entries_of_the_index(directory: Path) -> None:
     """An entry for each would be most of what messages cost that come one by one."""
     journal = local_journal(directory)
@@ -131,19 +123,6 @@ def test_only_the_owner_may_read_messages_and_keys(directory: Path) -> None:
     assert set(modes.values()) == {0o600}
 
 
-def test_who_looks_while_segments_are_deleted_sees_all_or_some(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal = of_five_segments(directory, monkeypatch)
-    seen = []
-    # As one thread has them that sums up their sizes while another deletes.
-    for segment in journal._segments:
-        journal.trim(50)
-        seen.append(segment.first)
-    assert len(seen) == 5
-    journal.close()
-
-
 class TestCrash:
     """Whatever was not synced may be missing or torn; what was may not."""
 
@@ -158,15 +137,6 @@ class TestCrash:
             journal = reopened(directory)
             assert journal.end >= 10
             assert bodies(journal.batches(0, journal.end)) == expected(0, journal.end)
-
-    def test_what_comes_next_follows_the_intact_part(self, directory: Path) -> None:
-        filled(directory, groups=2)
-        path = segments(directory)[0]
-        path.write_bytes(path.read_bytes()[:-1])
-        journal = local_journal(directory)
-        assert journal.append([batch_of(journal.end, 4)]) == [8]
-        journal.close()
-        assert bodies(reopened(directory).batches(0, 12)) == expected(0, 12)
 
     def test_garbage_behind_what_was_synced_is_cut_off(self, directory: Path) -> None:
         filled(directory, groups=2)
@@ -312,12 +282,6 @@ class TestDamage:
         with pytest.raises(JournalDamaged, match="missing"):
             local_journal(directory)
 
-    def test_an_identity_that_says_nothing(self, directory: Path) -> None:
-        filled(directory)
-        (directory / "journal.json").write_text("[]")
-        with pytest.raises(JournalDamaged, match="which journal"):
-            local_journal(directory)
-
     def test_segments_of_another_journal(self, directory: Path, tmp_path: Path) -> None:
         filled(directory)
         filled(tmp_path / "other", groups=6)
@@ -353,13 +317,6 @@ class TestLock:
         again = local_journal(directory, lock_timeout=20.0)
         ending.join()
         again.close()
-
-    def test_what_fails_to_open_lets_go_of_it(self, directory: Path) -> None:
-        filled(directory)
-        (directory / "journal.json").write_text("[]")
-        for _ in range(2):
-            with pytest.raises(JournalDamaged):
-                local_journal(directory)
 
 
 class TestSync:
@@ -460,32 +417,6 @@ def failing(number: int) -> Callable[..., None]:
 
 
 class TestFullDisk:
-    def test_it_is_a_clear_error_and_what_was_durable_stays(
-        self, directory: Path, journal: LocalJournal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        journal.append([batch_of(0, 5)])
-
-        def full(descriptor: int, parts: object) -> None:
-            os.write(descriptor, b"half of")
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr(segment_module, "write_fully", full)
-        with pytest.raises(JournalUnwritable, match=r"No space left.*stays on the broker"):
-            journal.append([batch_of(5, 5)])
-        monkeypatch.undo()
-        assert journal.end == 5
-        journal.close()
-        assert bodies(reopened(directory).batches(0, 5)) == expected(0, 5)
-
-    def test_opening_needs_no_new_space(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        filled(directory)
-
-        def full(descriptor: int, parts: object) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr(segment_module, "write_fully", full)
-        assert bodies(reopened(directory).batches(0, 20)) == expected(0, 20)
-
     def test_opening_and_flushing_need_no_new_file(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -539,17 +470,13 @@ def test_the_reserve_where_the_system_cannot_allocate(
     local_journal(directory, max_bytes=256_000).close()
     assert (directory / "reserve").read_bytes() == bytes(1_000)
 
-    def test_a_place_that_cannot_be_had(self, tmp_path: Path) -> None:
-        (tmp_path / "file").write_text("")
-        with pytest.raises(JournalUnwritable, match="file"):
-            local_journal(tmp_path / "file" / "journal")
 
-    def test_a_large_write_may_come_in_parts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(os, "writev", lambda descriptor, parts: os.write(descriptor, b"".join(parts)[:3]))
-        descriptor = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT)
-        segment_module.write_fully(descriptor, [b"abc", memoryview(b"defg")])
-        os.close(descriptor)
-        assert (tmp_path / "out").read_bytes() == b"abcdefg"
+def test_a_large_write_may_come_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "writev", lambda descriptor, parts: os.write(descriptor, b"".join(parts)[:3]))
+    descriptor = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT)
+    segment_module.write_fully(descriptor, [b"abc", memoryview(b"defg")])
+    os.close(descriptor)
+    assert (tmp_path / "out").read_bytes() == b"abcdefg"
 
 
 def test_what_was_skipped_is_nobodys_loss_once_it_is_committed(

@@ -119,30 +119,9 @@ class TestTakeover:
         with pytest.raises(JournalInUse):
             old.trim(10)
 
-    @pytest.mark.rule("J.15")
-    def test_the_older_one_deletes_nothing(self, directory: Path) -> None:
-        old = filled(directory, 2)
-        new = object_journal(directory)
-        old.commit(10)
-        with pytest.raises(JournalInUse):
-            old.trim(10)
-        assert bodies(new.batches(0, 10)) == expected(0, 10)
-
     def test_of_two_at_once_one_gets_it(self, directory: Path, store: Busy) -> None:
         def opens_another(call: str, path: str) -> None:
             if (call, path) == ("list", FRAMES):
-                store.after = lambda call, path: None
-                object_journal(directory)
-
-        store.after = opens_another
-        with pytest.raises(JournalInUse):
-            store.journal()
-
-    def test_what_the_newer_one_deletes_while_an_older_one_opens(self, directory: Path, store: Busy) -> None:
-        filled(directory, 2)
-
-        def opens_another(call: str, path: str) -> None:
-            if (call, path) == ("list", MANIFESTS):
                 store.after = lambda call, path: None
                 object_journal(directory)
 
@@ -317,13 +296,6 @@ class TestCrash:
         assert bodies(journal.batches(0, 10)) == expected(0, 10)
         assert not torn.exists()
 
-    def test_the_first_opening_of_all(self, directory: Path, store: Busy) -> None:
-        store.after = refusing("put", MANIFESTS, OSError("gone"))
-        with pytest.raises(JournalUnwritable):
-            store.journal()
-        objects(directory, MANIFESTS)[0].write_bytes(b"")
-        assert object_journal(directory).append([batch_of(0, 5)]) == [0]
-
     def test_what_was_deleted_and_comes_back_is_deleted_again(self, directory: Path) -> None:
         journal = filled(directory, 4)
         first = objects(directory)[0]
@@ -369,14 +341,6 @@ class TestDamage:
             journal.batches(0, 20)
         assert "[5, 10) of the journal are lost" in caplog.text
 
-    def test_the_first_is_missing(self, directory: Path) -> None:
-        filled(directory)
-        objects(directory)[0].unlink()
-        with pytest.raises(JournalDamaged, match=r"messages \[0, 5\)"):
-            object_journal(directory)
-        journal = object_journal(directory, tolerant=True)
-        assert (journal.first, journal.committed) == (5, 5)
-
     def test_the_last_is_missing_after_a_rest(self, directory: Path) -> None:
         filled(directory).flush()
         objects(directory)[-1].unlink()
@@ -384,15 +348,6 @@ class TestDamage:
             object_journal(directory)
         # Its positions were given away.
         assert object_journal(directory, tolerant=True).append([batch_of(0, 1)]) == [20]
-
-    def test_all_are_missing(self, directory: Path) -> None:
-        filled(directory).flush()
-        for path in objects(directory):
-            path.unlink()
-        with pytest.raises(JournalDamaged, match=r"messages \[0, 20\)"):
-            object_journal(directory)
-        journal = object_journal(directory, tolerant=True)
-        assert (journal.first, journal.committed, journal.end) == (20, 20, 20)
 
     @pytest.mark.rule("J.14")
     @pytest.mark.parametrize("index", [0, 2, 3])
@@ -496,14 +451,6 @@ class TestMemory:
         assert bodies(journal.batches(0, 50)) == expected(0, 50)
         assert [call for call, _ in store.calls].count("get") >= 8
 
-    def test_nothing_is_kept_of_what_is_deleted(self, store: Busy) -> None:
-        journal = store.journal()
-        journal.append([batch_of(0, 5)])
-        journal.append([batch_of(5, 5)])
-        journal.commit(10)
-        journal.trim(10)
-        assert (len(store.cache), store.cache.content_bytes) == (0, 0)
-
 
 @pytest.mark.rule("J.11")
 def test_what_is_not_committed_is_not_deleted(directory: Path) -> None:
@@ -514,15 +461,6 @@ def test_what_is_not_committed_is_not_deleted(directory: Path) -> None:
 
 
 class TestFlush:
-    def test_it_writes_nothing_if_nothing_is_new(self, directory: Path, store: Busy) -> None:
-        journal = store.journal()
-        journal.append([batch_of(0, 5)])
-        journal.commit(5)
-        journal.flush()
-        before = len(store.calls)
-        journal.flush()
-        assert len(store.calls) == before
-
     def test_one_mark_is_enough(self, directory: Path) -> None:
         journal = filled(directory)
         for position in range(1, 10):

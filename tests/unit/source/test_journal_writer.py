@@ -605,44 +605,6 @@ class TestFullDisk:
         wait_until(lambda: query.journal.end == came, what="the one that waited")
         assert query.writer.failure is None
 
-    def test_nor_does_a_flush_need_room_for_a_file(
-        self, make: Make, disk: Disk, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Some file systems refuse a new file, too."""
-        query = make()
-        query.deliver(0)
-        query.writer.step()
-        (disk.folder / "reserve").unlink()
-        opened = os.open
-
-        def refused(path: str | Path, flags: int, *mode: int) -> int:
-            if flags & os.O_CREAT and not Path(path).exists():
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return opened(path, flags, *mode)
-
-        monkeypatch.setattr(os, "open", refused)
-        query.journal.flush()
-        query.deliver(1)
-        assert query.writer.step()
-        query = make()
-        assert bodies(query.journal.batches(0, 2)) == ["body 0", "body 1"]
-
-    def test_a_mark_needs_no_room(self, make: Make, disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
-        query = make()
-        query.deliver(0)
-        query.writer.step()
-        disk.size = disk.used + 10
-        size = query.journal.size
-        query.journal.flush()
-        assert "No space left" in caplog.text
-        disk.size = 1 << 30
-        query.deliver(1)
-        query.writer.step()
-        query.journal.flush()
-        assert query.journal.size > size
-        query = make()
-        assert bodies(query.journal.batches(0, 2)) == ["body 0", "body 1"]
-
     def test_no_room_goes_to_keys_if_nothing_can_be_deleted(self, make: Make, disk: Disk) -> None:
         query = make()
         self.fill(query, disk)
