@@ -16,7 +16,7 @@ from spark_stomp.options import SinkOptions
 from spark_stomp.sink import commit as sink_commit
 from spark_stomp.sink.commit import ProvedRuns
 from spark_stomp.sink.task import TaskResult
-from spark_stomp.spark.writers import Confirmed, StompBatchWriter, StompStreamWriter
+from spark_stomp.spark.writers import Confirmed, StompStreamWriter
 from spark_stomp.status.sink import TaskFigures
 
 COLUMNS = SinkColumns(("body",), False)
@@ -48,12 +48,6 @@ def commit(given: SinkOptions, batch: int, run: str = "run", connections: int = 
 def test_a_wrong_password_fails_a_runs_first_batch_without_rows(broker: DevBroker, batch: int) -> None:
     with pytest.raises(LoginRefused):
         commit(options(broker, "wrong"), batch)
-
-
-@pytest.mark.rule("S.8")
-def test_and_a_batch_write_without_rows(broker: DevBroker) -> None:
-    with pytest.raises(LoginRefused):
-        StompBatchWriter(options(broker, "wrong"), COLUMNS).commit([])
 
 
 @pytest.mark.rule("S.8")

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from spark_stomp.arrow.columns import (
-    HeaderLines,
     after_last,
-    header_list,
-    header_map,
-    nulls,
-    redelivered,
     timed,
     timestamps,
 )
-from spark_stomp.columns import Projection
 
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 LAST = 253_402_300_799
@@ -43,16 +36,6 @@ class TestIdsWithinAHeader:
 
 
 class TestTimestamps:
-    def test_milliseconds(self) -> None:
-        assert timestamps(strings("1700000000123"), "ms", MICROSECONDS).cast(pa.int64()).to_pylist() == [
-            1_700_000_000_123_000
-        ]
-
-    def test_seconds(self) -> None:
-        assert timestamps(strings("1700000000"), "s", MICROSECONDS).cast(pa.int64()).to_pylist() == [
-            1_700_000_000_000_000
-        ]
-
     @pytest.mark.parametrize(
         "malformed", [None, "", " 1", "1 ", "-1", "+1", "0x10", "1.5", "now", "٣", "9" * 19, "9" * 30]
     )
@@ -66,38 +49,3 @@ class TestTimestamps:
         column = timestamps(strings(str(last), str(last + 1)), unit, MICROSECONDS)  # type: ignore[arg-type]
         assert column[0].as_py().year == 9999
         assert column[1].as_py() is None
-
-    def test_all_absent(self) -> None:
-        assert timestamps(strings(None, None), "ms", MICROSECONDS).to_pylist() == [None, None]
-
-
-class TestRedelivered:
-    def test_plain(self) -> None:
-        assert redelivered(strings("true", "false")).to_pylist() == [True, False]
-
-    def test_case_absence_and_nonsense(self) -> None:
-        values = strings("TRUE", "False", None, "", "yes", "true ")
-        assert redelivered(values).to_pylist() == [True, False, None, None, None, None]
-
-
-class TestNested:
-    LINES = HeaderLines(np.array([0, 2, 2, 3], np.int32), strings("a", "b", "c"), strings("1", "2", "3"))
-
-    def test_map(self) -> None:
-        kind = Projection.of("headers").arrow_schema.field(0).type
-        column = header_map(self.LINES, kind)
-        column.validate(full=True)
-        assert column.type == kind
-        assert column.to_pylist() == [[("a", "1"), ("b", "2")], [], [("c", "3")]]
-
-    def test_list(self) -> None:
-        kind = Projection.of("header_history").arrow_schema.field(0).type
-        column = header_list(self.LINES, kind)
-        column.validate(full=True)
-        assert column.type == kind
-        assert column.to_pylist()[0] == [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]
-        assert column.to_pylist()[1] == []
-
-
-def test_nulls_are_strings() -> None:
-    assert nulls(2).equals(pa.array([None, None], pa.string()))

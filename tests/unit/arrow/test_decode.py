@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pyarrow as pa
@@ -87,30 +85,6 @@ def test_no_stable_id_without_a_header_for_it() -> None:
     assert batch.to_pylist() == [{"stable_id": None}]
 
 
-@pytest.mark.parametrize("padding", [0, 5000], ids=["short bodies", "long bodies"])
-def test_frames_of_the_exact_path_keep_their_order(padding: int) -> None:
-    def frame(number: int) -> bytes:
-        eol = b"\r\n" if number % 3 == 1 else b"\n"
-        repeat = b"a:no" + eol if number % 5 == 2 else b""
-        return (
-            b"\nMESSAGE"
-            + eol
-            + b"a:%d" % number
-            + eol
-            + repeat
-            + eol
-            + b"%d" % number
-            + b"x" * padding
-            + b"\0"
-        )
-
-    chosen = Projection.of("headers", "body", "header_history")
-    rows = decode_frames(frame_batch(*map(frame, range(30))), chosen, RULES).to_pylist()
-    assert [row["headers"] for row in rows] == [[("a", str(number))] for number in range(30)]
-    assert [row["body"] for row in rows] == [b"%d" % number + b"x" * padding for number in range(30)]
-    assert [len(row["header_history"]) for row in rows] == [2 if n % 5 == 2 else 1 for n in range(30)]
-
-
 def test_plain_frames_never_take_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("decoded one by one")
@@ -145,11 +119,3 @@ def test_a_large_body_is_not_copied() -> None:
     body = decode_frames(raw, Projection.of("body"), RULES).column("body")
     address = np.frombuffer(raw.data, np.uint8).ctypes.data
     assert address <= body.buffers()[2].address < address + len(raw.data)
-
-
-def test_rules_pickle_and_do_not_change() -> None:
-    rules = RowRules("message-id", "ms")
-    assert rules.body_decode_errors == "error"
-    assert pickle.loads(pickle.dumps(rules)) == rules
-    with pytest.raises(FrozenInstanceError):
-        rules.id_header = None  # type: ignore[misc]

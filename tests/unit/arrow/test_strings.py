@@ -6,23 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow.columns import gather, pick, pieces, text_of, unescape
+from spark_stomp.arrow.columns import gather, unescape
 
 
 def positions(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
-
-
-def test_pieces_lie_between_gaps() -> None:
-    array = pieces(pa.string(), pa.py_buffer(b"..ab.c"), positions(2, 5), positions(4, 6))
-    assert array.to_pylist() == ["ab", ".", "c"]
-
-
-def test_gather_copies_side_by_side() -> None:
-    source = pa.py_buffer(b"..ab.c")
-    array = gather(pa.binary(), source, positions(2, 5), positions(4, 6))
-    assert array.to_pylist() == [b"ab", b"c"]
-    assert array.buffers()[2].to_pybytes()[:3] == b"abc"
 
 
 def test_gather_of_one_piece_does_not_copy() -> None:
@@ -73,57 +61,8 @@ def test_gather_copies_once(length: int) -> None:
     assert count * length < watched.max_memory() < 1.25 * count * length
 
 
-def test_pick_strides() -> None:
-    assert pick(pa.array(["a", "b", "c", "d", "e"]), 1, 2).to_pylist() == ["b", "d"]
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        pa.array(["ab", "", "c"]),
-        pa.array(["xx", "ab", "", "c", "yy"]).slice(1, 3),
-        gather(pa.string(), pa.py_buffer(b"abxxc"), positions(0, 2, 4), positions(2, 2, 5)),
-    ],
-)
-def test_text_of_counts_from_the_first_element(array: pa.Array) -> None:
-    text, offsets = text_of(array)
-    assert (text.tobytes(), offsets.tolist()) == (b"abc", [0, 2, 2, 3])
-
-
-def test_text_of_nothing() -> None:
-    text, offsets = text_of(pa.array([], pa.string()))
-    assert (text.tobytes(), offsets.tolist()) == (b"", [0])
-
-
 class TestUnescape:
     """STOMP 1.2, "Value Encoding"."""
-
-    @pytest.mark.parametrize(
-        ("escaped", "plain"),
-        [
-            (r"\c", ":"),
-            (r"\n", "\n"),
-            (r"\r", "\r"),
-            (r"\\", "\\"),
-            (r"\\c", r"\c"),
-            (r"\\\c", "\\:"),
-            (r"\\\\n", r"\\n"),
-            (r"a\cb\cc", "a:b:c"),
-            ("ü\\cü", "ü:ü"),
-            ("cnr", "cnr"),
-        ],
-    )
-    def test_one(self, escaped: str, plain: str) -> None:
-        assert unescape(pa.array([escaped])).to_pylist() == [plain]
-
-    def test_runs_that_touch_over_elements(self) -> None:
-        assert unescape(pa.array(["\\\\", "\\c", "", "x", "\\\\\\\\"])).to_pylist() == [
-            "\\",
-            ":",
-            "",
-            "x",
-            "\\\\",
-        ]
 
     def test_without_escapes_nothing_is_copied(self) -> None:
         array = pa.array(["a", "b"])

@@ -41,20 +41,6 @@ def test_charset_of(content_type: str | None, charset: str) -> None:
     assert charset_of(content_type) == charset
 
 
-def test_utf8_without_a_content_type() -> None:
-    assert texts(("ü".encode(), None), (b"", "text/plain")) == ["ü", ""]
-
-
-def test_each_in_its_own_charset() -> None:
-    rows = [
-        (b"\xfc", "text/plain;charset=latin-1"),
-        ("ü".encode(), "text/plain;charset=UTF8"),
-        ("ü".encode("utf-16"), "text/plain;charset=utf-16"),
-        ("ü".encode(), None),
-    ]
-    assert texts(*rows) == ["ü"] * 4
-
-
 def test_foreign_bytes_that_happen_to_be_utf8() -> None:
     assert texts(("ü".encode(), "a;charset=latin-1")) == ["Ã¼"]
 

@@ -106,10 +106,6 @@ class TestSlices:
         rows = {"body": [b"x" * size for size in (400, 400, 5_000, 400, 400)]}
         assert [len(part) for part in slices(rows, most_bytes=1_100)] == [2, 1, 2]
 
-    def test_count_headers_as_bytes(self) -> None:
-        rows = {"body": [b""] * 4, "headers": [[("name", "x" * 996)]] * 4}
-        assert [len(part) for part in slices(rows, most_bytes=2_300)] == [2, 2]
-
     def test_of_large_types(self) -> None:
         """As with spark.sql.execution.arrow.useLargeVarTypes."""
         kind = pa.map_(pa.large_string(), pa.large_string())
@@ -119,9 +115,6 @@ class TestSlices:
         )  # fmt: skip
         (one,) = encoder_for(batch.slice(1, 1), destination=None).slices(batch.slice(1, 1))
         assert bytes(one.data).startswith(b"SEND\ndestination:/y\nb:2\n")
-
-    def test_of_nothing(self) -> None:
-        assert slices({"body": []}) == []
 
 
 class TestHeaders:
@@ -294,12 +287,6 @@ class TestRowsThatCannotBeSent:
         with pytest.raises(SinkRowError, match=r"row 4 of its partition .*destination \(none\)"):
             next(parts)
 
-    def test_name_their_destination(self) -> None:
-        with pytest.raises(
-            SinkRowError, match=r"row 1 of its partition \(counted from 0; destination '/y'\)"
-        ):
-            slices({"body": [b"", None], "destination": ["/x", "/y"]}, destination=None)
-
     @pytest.mark.parametrize(
         "rows",
         [
@@ -373,14 +360,6 @@ class TestDrop:
         assert [frame.get("receipt") for frame in found] == [receipt_id(n) for n in range(497)]
         letters = frames({"body": bodies}, on_error="deadletter", dead_letter="/dead")
         assert [n for n, frame in enumerate(letters) if frame.get("destination") == "/dead"] == [3, 250, 251]
-
-    def test_a_slice_may_be_left_with_nothing(self) -> None:
-        (one,) = slices({"body": [None, None]}, on_error="drop")
-        assert (len(one), one.dropped, bytes(one.data)) == (0, 2, b"")
-
-    def test_the_next_slice_goes_on_after_the_last_frame(self) -> None:
-        parts = slices({"body": [b"0", None, b"2"]}, on_error="drop", most_messages=2)
-        assert [(part.first_receipt, len(part)) for part in parts] == [(0, 1), (1, 1)]
 
 
 class TestDeadLetters:

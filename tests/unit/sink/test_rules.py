@@ -63,10 +63,6 @@ class TestOnEveryBroker:
         sent = frame(broker, {"body": b""})
         assert [sent.get(name) for name in names] == [None, None, None]
 
-    def test_header_columns(self, broker: str) -> None:
-        sent = frame(broker, {"body": b"", "a": 1, "b": "x"}, headerColumns='["a", "b"]')
-        assert (sent.get("a"), sent.get("b")) == ("1", "x")
-
     def test_what_a_delivery_says_of_itself_does_not_travel_on(self, broker: str) -> None:
         delivery = {
             "subscription": "0", "content-length": "5", "message-id": "25,31", "destination": "/queue/old",
@@ -271,9 +267,6 @@ class TestIds:
 
     def test_go_into_the_header_asked_for(self) -> None:
         assert frame("artemis", {"body": b"x"}, dedupKey="body", dedupHeader="id").get("id")
-
-    def test_are_off_by_default(self) -> None:
-        assert frame("artemis", {"body": b"x"}).get("_AMQ_DUPL_ID") is None
 
 
 def test_artemis_says_what_the_destination_is_and_not_what_an_earlier_one_was() -> None:

@@ -61,26 +61,6 @@ def test_any_other_receipt_has_none(receipt: str) -> None:
     assert receipt_number(receipt) is None
 
 
-def test_messages_are_bounded() -> None:
-    window = Window(4, 1 << 20)
-    window.add(encoded([b"x"] * 10))
-    assert taken(window) == [0, 1, 2, 3]
-    confirm(window, 1, 3)
-    assert taken(window) == [4, 5]
-    assert (window.unconfirmed, window.confirmed, window.unsent) == (4, 2, True)
-
-
-def test_bytes_are_bounded() -> None:
-    part = encoded([b"x" * 900] * 10)
-    size = len(part.data) // 10
-    window = Window(1000, 3 * size)
-    window.add(part)
-    assert taken(window) == [0, 1, 2]
-    assert window.unconfirmed_bytes == 3 * size
-    confirm(window, 0)
-    assert taken(window) == [3]
-
-
 def test_a_message_larger_than_the_window_goes_alone() -> None:
     window = Window(1000, 100)
     window.add(encoded([b"x", b"y" * 5000, b"z"]))
