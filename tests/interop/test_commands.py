@@ -49,21 +49,3 @@ def test_probe_send_and_tail(broker: Broker, tmp_path: Path, capfd: pytest.Captu
     # RabbitMQ alone counts what was given back.
     assert ("redelivered" in told.partition("\n")[0]) == (not free and broker.dialect == "rabbitmq")
     broker.wait_for(queue, ready=3)
-
-
-@on_every_broker
-def test_a_wrong_password(broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    if broker.login is None:
-        pytest.skip("this one lets everybody in")
-    (tmp_path / "password").write_text("wr0ng\n")
-    login = ["--login", broker.login, "--password-file", str(tmp_path / "password")]
-    assert main(["probe", broker.url, *login]) == 5
-    assert "[STOMP_LOGIN_REFUSED]" in (told := capfd.readouterr().out)
-    assert "wr0ng" not in told
-
-
-@on_every_broker
-@pytest.mark.usefixtures("credentials")
-def test_tls(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", broker.tls_url, "-o", f"tlsCaFile={broker.ca}"]) == 0
-    assert "; certificate valid until 20" in capfd.readouterr().out

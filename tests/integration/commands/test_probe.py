@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.certificates import Authority
 from support.fronts import tls_front
-from support.tcp import tcp_server, unused_port
+from support.tcp import unused_port
 
 from spark_stomp.brokers.dialect import DIALECTS
 from spark_stomp.commands.main import main
@@ -78,12 +78,6 @@ def test_every_address_is_tried(devbroker: DevBroker, capsys: pytest.CaptureFixt
         < out.index(devbroker.url)
         < out.index("broker ")
     )
-
-
-def test_what_speaks_no_stomp(capsys: pytest.CaptureFixture[str]) -> None:
-    with tcp_server(lambda peer: (peer.recv(100), peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))) as port:
-        assert main(["probe", f"stomp://127.0.0.1:{port}"]) == 3
-    assert "[STOMP_NOT_A_STOMP_SERVER]" in capsys.readouterr().out
 
 
 class TestADestination:

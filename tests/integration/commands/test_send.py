@@ -71,13 +71,6 @@ def test_headers_and_options(
         assert header in out
 
 
-def test_many_more_than_are_sent_at_once(devbroker: DevBroker, tmp_path: Path) -> None:
-    bodies = [b"%d" % number * 5 for number in range(20_000)]
-    (tmp_path / "a").write_bytes(b"\n".join(bodies))
-    assert main(["send", devbroker.url, QUEUE, str(tmp_path / "a")]) == 0
-    assert devbroker.bodies(QUEUE) == bodies
-
-
 def test_what_comes_through_a_pipe_goes_on_at_once(devbroker: DevBroker) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [*PROGRAM, "send", devbroker.url, QUEUE]

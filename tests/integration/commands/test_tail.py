@@ -33,11 +33,6 @@ def test_the_first_messages_and_nothing_consumed(
     assert (view.depth, view.delivered) == (25, 0)
 
 
-def test_an_empty_queue_is_empty(devbroker: DevBroker, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tail", devbroker.url, QUEUE]) == 0
-    assert capsys.readouterr() == ("", "")
-
-
 def test_bodies_alone_are_what_send_takes(
     devbroker: DevBroker, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

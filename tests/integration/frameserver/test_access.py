@@ -165,13 +165,6 @@ def test_a_task_talks_to_nobody_who_has_not_the_pair(serving: Serving) -> None:
         impostor.server.close()
 
 
-def test_a_certificate_for_another_name_is_not_the_frame_servers(serving: Serving) -> None:
-    pair = serving.address.pair
-    client = bare(serving.address, root=pair, own=pair, name="other")
-    with client, pytest.raises(flight.FlightUnavailableError):
-        CALLS["do_get"](client, with_token(serving.address.token))
-
-
 @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
 def test_junk_on_the_port_harms_nobody_else(serving: Serving, plain: Serving, tls: bool) -> None:
     asked = serving if tls else plain

@@ -88,10 +88,6 @@ def test_a_batch_is_read_once_all_its_tickets_are_read_to_their_end(serving: Ser
     assert serving.server.read_at is None
 
 
-def test_the_token_is_not_shown(serving: Serving) -> None:
-    assert serving.server.address.token not in repr(serving.server.address)
-
-
 @pytest.mark.rule("3.4")
 def test_a_freed_range_is_an_error_and_not_empty(serving: Serving) -> None:
     serving.store.release(10)

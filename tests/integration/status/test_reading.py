@@ -77,17 +77,8 @@ class TestPrometheus:
         assert written is not None
         assert float(written[1]) > 1.7e9
 
-    def test_labels_are_escaped(self, status: dict[str, Any]) -> None:
-        text = prometheus(status | {"query": 'a"b\\c\nd', "receivers": {}})
-        assert 'spark_stomp_rows_total{query="a\\"b\\\\c\\nd",file="' in text
-        assert {labels["query"] for _, labels, _ in parsed(text)} == {'a"b\\c\nd'}
-
     def test_of_several_queries_each_metric_is_declared_once(self, status: dict[str, Any]) -> None:
         text = prometheus(status, status | {"query": "other", "journal": None})
         assert text.count("# TYPE spark_stomp_rows_total counter\n") == 1
         assert 'spark_stomp_rows_total{query="other",' in text
         assert 'spark_stomp_journal_end{query="other",' not in text
-
-    def test_takes_a_path_too(self, status: dict[str, Any], tmp_path: Path) -> None:
-        path = tmp_path / "status.json"
-        assert prometheus(path) == prometheus(str(path)) == prometheus(f"file:{path}") == prometheus(status)

@@ -76,13 +76,6 @@ class TestWithoutHeartbeats:
             assert self.options_of(server.url)["TCP_USER_TIMEOUT"] == 0
 
 
-def test_a_refused_login_says_what_the_broker_said_and_no_password() -> None:
-    with DevBroker(users={"ada": "right"}) as broker, pytest.raises(LoginRefused) as refused:
-        connect(broker.url, login="ada", password="wrong-secret")
-    assert broker.url.removeprefix("stomp://") in str(refused.value)
-    assert "wrong-secret" not in str(refused.value)
-
-
 @pytest.mark.parametrize(("scheme", "plugin"), [("stomp", "rabbitmq_stomp"), ("ws", "rabbitmq_web_stomp")])
 def test_if_nobody_listens_it_asks_whether_stomp_is_on(scheme: str, plugin: str) -> None:
     with pytest.raises(

@@ -42,25 +42,6 @@ def subscribe(connection: Connection, destination: str = QUEUE) -> list[object]:
     return events
 
 
-def test_messages_arrive(devbroker: DevBroker) -> None:
-    devbroker.publish_many(QUEUE, [b"one", b"two"])
-    with connected(devbroker.url) as connection:
-        events = subscribe(connection)
-        deadline = time.monotonic() + 5
-        while len(events) < 2 and time.monotonic() < deadline:
-            events += connection.poll(1)
-    assert [event.frame.body for event in events if isinstance(event, MessageReceived)] == [b"one", b"two"]
-
-
-def test_an_error_frame_names_what_was_asked_for() -> None:
-    with (
-        DevBroker(refuse=("/queue/forbidden",)) as broker,
-        connected(broker.url) as connection,
-        pytest.raises(DestinationRefused, match="SUBSCRIBE to /queue/forbidden"),
-    ):
-        subscribe(connection, "/queue/forbidden")
-
-
 @pytest.mark.parametrize(
     ("answer", "refused"),
     [

@@ -62,10 +62,6 @@ def refusal(broker: DevBroker, identity: Identity, **options: object) -> str:
     return str(refused.value)
 
 
-def test_an_own_authority(devbroker: DevBroker, authority: Authority) -> None:
-    send(devbroker, authority.issue(), tlsCaFile=authority.ca_file)
-
-
 @pytest.mark.parametrize(
     ("certificate", "host", "trusted", "said"),
     [

@@ -94,27 +94,6 @@ def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> Non
     assert [type(message) for message in received] == [str, str, bytes]
 
 
-def test_heartbeats_in_both_directions() -> None:
-    with (
-        DevBroker(heartbeat=(300, 300)) as broker,
-        websocket_front(broker.port) as port,
-        connected(f"ws://127.0.0.1:{port}/ws", heartbeat="300ms,300ms") as connection,
-    ):
-        deadline = time.monotonic() + 1.5
-        while time.monotonic() < deadline:
-            connection.poll(0.1)
-        assert broker.connections == 1
-
-
-def test_the_end_of_the_connection_is_noticed(devbroker: DevBroker, url: str) -> None:
-    with connected(url) as connection:
-        devbroker.drop_connections()
-        deadline = time.monotonic() + 10
-        with pytest.raises(ConnectionLost):
-            while time.monotonic() < deadline:
-                connection.poll(1)
-
-
 def test_a_refused_upgrade_says_what_the_server_said() -> None:
     with tcp_server(refuses) as port, pytest.raises(NotStompServer, match=rf"ws://127.0.0.1:{port}/ws.*404"):
         connected(f"ws://127.0.0.1:{port}")

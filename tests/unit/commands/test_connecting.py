@@ -27,10 +27,6 @@ def given(*arguments: str) -> Namespace:
     return parser.parse_args([URL, *arguments])
 
 
-def test_nothing_but_the_url() -> None:
-    assert option_texts(given()) == {"url": URL}
-
-
 def test_options_win_over_defaults_in_any_case() -> None:
     texts = option_texts(
         given("-o", "IdleTimeout=5s", "-o", "tlsCaFile=a=b"), idleTimeout="1s", maxMessages="3"

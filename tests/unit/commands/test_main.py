@@ -15,7 +15,7 @@ from support.waiting import PATIENCE
 
 from spark_stomp import __version__
 from spark_stomp.commands import probe
-from spark_stomp.commands.main import _COMMANDS, main
+from spark_stomp.commands.main import main
 
 COMMANDS = ("probe", "send", "tail", "status", "devbroker")
 PROGRAM = [sys.executable, "-c", "import sys; from spark_stomp.commands.main import main; sys.exit(main())"]
@@ -54,11 +54,6 @@ def test_the_help_of_a_command_has_examples_and_exit_codes(
 def test_without_a_command_it_shows_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     _, help_text, _ = told(["--help"], capsys)
     assert told([], capsys) == (2, "", help_text)
-
-
-def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = told(["broker"], capsys)
-    assert (code, "invalid choice" in err) == (2, True)
 
 
 def test_only_what_is_missing_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +126,3 @@ def test_the_log_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     before = list(logging.getLogger("spark_stomp").handlers)
     told(["status", "/no/such", "--once"], capsys)
     assert logging.getLogger("spark_stomp").handlers == before
-
-
-def test_every_command_is_a_module() -> None:
-    assert tuple(_COMMANDS) == COMMANDS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from spark_stomp.status import prometheus, read_status
+from spark_stomp.status import prometheus
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart, ReceiverPart, TotalsPart
 
@@ -69,19 +69,3 @@ class TestPrometheus:
     @pytest.mark.parametrize("query", [None, 5, ["a"], True])
     def test_a_query_that_is_no_text(self, query: object) -> None:
         assert parsed(prometheus(FORGED | {"query": query}))[0][1]["query"] == str(query)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        *((content, r"status\.json is not a status file") for content in ("", "[]", "{}", "3", '{"a": 1}')),
-        ('{"version": 2}', "has version 2 of the status; this release reads 1"),
-    ],
-)
-def test_anything_but_a_status_is_refused(tmp_path: Path, content: str, words: str) -> None:
-    path = tmp_path / "status.json"
-    with pytest.raises(FileNotFoundError):
-        read_status(path)
-    path.write_text(content)
-    with pytest.raises(ValueError, match=words):
-        read_status(path)

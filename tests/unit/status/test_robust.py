@@ -207,16 +207,6 @@ class TestTheSink:
         assert "KeyError('a bug')" in caplog.text
 
     @pytest.mark.parametrize(
-        "number", ["1" + "0" * 400, "1e400", "-Infinity", "NaN", "1" + "0" * 5000, "true", '"x"']
-    )
-    def test_numbers_that_are_none_begin_anew(self, tmp_path: Path, number: str) -> None:
-        part = tmp_path / "s.sink.json"
-        for name in ("confirmed", "blocked_seconds", "receipt_p50_seconds"):
-            part.write_text(f'{{"version": 1, "query": "q", "run": "r", "host": "h", "{name}": {number}}}')
-            report(sink_options("stomp://h", statusFile=tmp_path / "s.json"), one_row(), "r", 0)
-            assert read_status(tmp_path / "s.json")["sink"]["confirmed"] == 1
-
-    @pytest.mark.parametrize(
         "value", ["5", '"now"', "[]", "{}", "true", '"9999-12-31T23:59:59"', '"0001-01-01"']
     )
     @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -119,12 +118,6 @@ def test_nowhere_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_figures_of_tasks_are_added() -> None:
-    both = TaskFigures(1, 2, 3, 4, 5, 6.0)
-    both.add(TaskFigures(10, 20, 30, 40, 50, 60.0))
-    assert both == TaskFigures(11, 22, 33, 44, 55, 66.0)
-
-
 def test_latencies_are_right_to_a_fifth() -> None:
     assert TaskFigures().latency(0.5) is None
     for seconds in (1e-6, 0.001, 0.25, 3.0, 1e9):
@@ -134,8 +127,3 @@ def test_latencies_are_right_to_a_fifth() -> None:
         if 1e-4 < seconds < 1e4:
             assert seconds <= half <= 1.2 * seconds
             assert all_of_them == pytest.approx(20 * half, rel=0.2)
-
-
-def test_they_come_through_a_pickle() -> None:
-    one = figures(0, 1.0)
-    assert pickle.loads(pickle.dumps(one)).latency(0.5) == one.latency(0.5)
