@@ -85,12 +85,6 @@ def test_a_batch_over_several_heart_beats(broker: Broker) -> None:
     check_slow_sink(broker, 4.0, heartbeat="1s,1s", ackReceiptTimeout="2s")
 
 
-@pytest.mark.soak
-@pytest.mark.rule("5.7", "5.13")
-def test_a_batch_longer_than_the_default_heart_beat(broker: Broker) -> None:
-    check_slow_sink(broker, 35.0)
-
-
 @pytest.mark.rule("5.12")
 def test_a_drain_reads_everything(broker: Broker) -> None:
     queue = filled(broker)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.brokers import Broker
-from support.brokers.fixtures import on_every_broker, on_real_brokers
+from support.brokers.fixtures import on_real_brokers
 from support.driven import Run
 
 from spark_stomp.columns import SinkColumns
@@ -101,13 +101,6 @@ def test_mixed_rows_arrive_byte_for_byte(broker: Broker) -> None:
     check_mixed(broker, 400)
 
 
-@on_every_broker
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_a_hundred_thousand_mixed_rows(broker: Broker) -> None:
-    check_mixed(broker, 100_000)
-
-
 @on_real_brokers
 def test_what_a_message_is_like(broker: Broker, queue: str) -> None:
     headers = '{"correlation-id": "c:1", "reply-to": "/queue/replies"}'
@@ -151,18 +144,6 @@ def test_text_and_bytes(broker: Broker, queue: str, text: bool) -> None:
     assert row["body"] == "ü".encode()
     if broker.name == "activemq":
         assert ("content-length" in row["headers"]) == (not text)
-
-
-@on_real_brokers
-def test_rows_of_the_source_go_on(broker: Broker, queue: str) -> None:
-    """Also those that another broker's table would let through: the broker's own headers stay behind."""
-    send(broker, {"body": [b"a"], "headers": [[("own", "x:y")]]}, destination=queue)
-    (came,) = taken(broker, queue, 1)
-    send(broker, {"body": [came["body"]], "headers": [[*came["headers"].items()]]}, destination=queue)
-    (again,) = taken(broker, queue, 1)
-    assert (again["body"], again["headers"]["own"]) == (b"a", "x:y")
-    assert again["headers"]["message-id"] != came["headers"]["message-id"]
-    assert again["headers"]["subscription"] == came["headers"]["subscription"]
 
 
 @on_real_brokers

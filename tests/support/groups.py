@@ -21,14 +21,13 @@ _KILLED = r"(faults/test_(matrix|sigkill_loop|chaos|sink_kills)|cluster/test_sin
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
 # began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
 _LONG = {
-    "the Spark session": r"streaming/(?!test_points\.py|.*sigkill)",
+    "the Spark session": r"streaming/(?!.*sigkill)",
     # Together, since one test moves from one to the other.
     "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)|" + _KILLED + "(activemq|artemis)",
     # Only in soak, where these compute while the brokers' tests wait.
     "the fuzz target": r"fuzz/",
     "the property tests": r"property/",
     "RabbitMQ": r"interop/.*\[.*rabbitmq|" + _KILLED + "rabbitmq",
-    "processes that die under Spark": r"streaming/test_points\.py",
     "the fault matrix": r"faults/test_matrix\.py",
     "broken rules": r"faults/test_contract_rules\.py",
     "drivers that die": r"streaming/.*sigkill",

@@ -73,9 +73,6 @@ class TestJoined:
         found = joined([batch(0, b"a", b"b", b"c"), batch(5, b"d", b"e"), batch(7, b"f")])
         assert [(one.first_sequence, one.end) for one in found] == [(0, 3), (5, 8)]
 
-    def test_nothing_gives_nothing(self) -> None:
-        assert list(joined([])) == []
-
 
 @dataclass
 class Held:
@@ -130,13 +127,6 @@ class TestFrameIndex:
                 held = [n for piece in index.overlapping(low, high) for n in range(piece.first, piece.end)]
                 assert set(range(low, high)) <= set(held)
                 assert all(piece.first < high and piece.end > low for piece in index.overlapping(low, high))
-
-    def test_freed_frames_have_no_size_and_the_others_keep_theirs(self) -> None:
-        index = index_of([[1, 2], [3], [4, 5]])
-        assert [held.ends for held in index.free(4)] == [[1, 3], [3]]
-        assert index.oldest is not None and index.oldest.first == 3
-        assert bytes_between([index], 0, 4) == bytes_between([index], 3, 4) == 4
-        assert index.overlapping(0, 3) == []
 
     @given(pieces, st.integers(0, 24))
     def test_numbers_of_discarded_frames_are_given_again(self, sizes: list[list[int]], low: int) -> None:

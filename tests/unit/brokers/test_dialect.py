@@ -6,7 +6,6 @@ import pytest
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.brokers import dialect_for, dialect_named
-from spark_stomp.brokers.dialect import DIALECTS
 from spark_stomp.columns import Projection
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
@@ -32,11 +31,6 @@ def test_chosen_by_the_server_header(server: str | None, name: str) -> None:
 
 def test_the_option_wins_over_what_the_server_says() -> None:
     assert dialect_for("RabbitMQ/4.0", "activemq").name == "activemq"
-
-
-def test_each_name_is_found_again() -> None:
-    for dialect in DIALECTS:
-        assert dialect_named(dialect.name) is dialect
 
 
 @pytest.mark.parametrize(
@@ -176,13 +170,6 @@ class TestQueuesThatLose:
                 self.check(broker, header, allow_loss=allow_loss)
 
 
-def test_only_queues_are_shared() -> None:
-    rabbit = dialect_named("rabbitmq")
-    assert rabbit.is_queue("/queue/a")
-    assert rabbit.is_queue("/amq/queue/a")
-    assert not rabbit.is_queue("/topic/a")
-
-
 class TestKinds:
     @pytest.mark.parametrize(
         ("broker", "destination", "kind"),
@@ -287,10 +274,6 @@ class TestSubscriptions:
         for broker in ("activemq", "generic", "rabbitmq"):
             with pytest.raises(UnsupportedError, match=r"/topic/a.*durableName.*allowLoss = true"):
                 self.check(broker, "/topic/a")
-
-    def test_a_durable_subscription_does_not(self) -> None:
-        self.check("activemq", "/topic/a", durable=True)
-        self.check("rabbitmq", "/exchange/a", durable=True)
 
     def test_a_selection_that_the_broker_would_not_make(self) -> None:
         self.check("activemq", "/queue/a", "selector")

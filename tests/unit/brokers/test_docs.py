@@ -93,15 +93,3 @@ def test_every_fact_has_its_question() -> None:
     cells = [line.split("|")[1] for line in questions.strip().splitlines()[1:]]
     named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(named) == sorted(field.name for field in fields(Dialect))
-
-
-def test_every_link_leads_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", TEXT)
-    assert links
-    assert [link for link in links if not (PAGE.parent / link).exists()] == []
-
-
-def test_every_option_in_the_code_exists() -> None:
-    used = re.findall(r'\.option\("(\w+)"', TEXT)
-    assert used
-    assert set(used) <= {option.key for option in OPTIONS}

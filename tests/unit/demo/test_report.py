@@ -12,7 +12,7 @@ import pytest
 from spark_stomp.demo import __main__ as demo
 from spark_stomp.demo.flights import Expected
 from spark_stomp.demo.queries import BatchResult, Statistics
-from spark_stomp.demo.report import Sample, checks, progress_line, result_table, save_plot
+from spark_stomp.demo.report import Sample, checks, result_table, save_plot
 from spark_stomp.devbroker import QueueView
 
 TOTALS = {("UA", "EWR"): Counter(flights=3, departures=2, minutes=150, late=1)}
@@ -77,15 +77,6 @@ class TestSample:
         assert not replace(END, archived=0).complete(EXPECTED)
         assert not replace(END, rows=2).complete(EXPECTED)
         assert not replace(END, alerts=replace(ALERTS, acked=0)).complete(EXPECTED)
-
-    def test_same_state_whatever_the_time(self) -> None:
-        assert END.same_state(replace(END, seconds=99.0))
-        assert not END.same_state(replace(END, archived=2))
-
-
-def test_progress() -> None:
-    line = progress_line(END, replace(END, seconds=8.0, rows=1), rows=6)
-    assert "rows       3 ( 50%)         2 rows/s   un-acked      0" in line
 
 
 def test_table() -> None:

@@ -121,18 +121,6 @@ def test_room_is_what_the_bound_leaves() -> None:
     assert store.room == 50
 
 
-def test_end_within_is_the_last_frame_that_fits() -> None:
-    store, frames = filled()
-    store.release(2)
-    for low in range(2, 15):
-        for budget in range(0, 120, 7):
-            expected = low
-            while expected < 15 and sum(map(len, frames[low : expected + 1])) <= budget:
-                expected += 1
-            assert store.end_within(low, 15, budget) == expected
-            assert store.end_within(low, low + 1, budget) == min(expected, low + 1)
-
-
 def test_ids_of_every_range_as_long_as_their_frames_are_held() -> None:
     store, _ = filled(blocks=0)
     frame = b"MESSAGE\n\n\0"
