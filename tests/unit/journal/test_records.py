@@ -51,14 +51,6 @@ def test_any_changed_byte_is_noticed(offset: int) -> None:
     assert head is None or not is_intact(head, memoryview(raw))
 
 
-def test_what_is_cut_off_is_not_intact() -> None:
-    raw = record()
-    head = parse_head(raw)
-    assert head is not None
-    assert not is_intact(head, memoryview(raw)[:-1])
-    assert parse_head(raw[:10]) is None
-
-
 def test_an_impossible_length_is_no_head() -> None:
     raw = bytearray(record())
     raw[52:56] = b"\xff\xff\xff\xff"

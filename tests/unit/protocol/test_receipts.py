@@ -11,10 +11,8 @@ from spark_stomp.protocol import (
     NEED_DATA,
     ClientConfig,
     ClientConnection,
-    Disconnected,
     ErrorReceived,
     Event,
-    Limits,
     ReceiptReceived,
     ReceiptsReceived,
 )
@@ -82,21 +80,6 @@ def test_one_that_looks_different_counts_too(odd: bytes) -> None:
     connection = connected(range(3))
     connection.receive_data(receipt(0) + odd + receipt(2), 0.0)
     assert numbers(events(connection)) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("limits", [Limits(), Limits(max_header_line=20)])
-def test_limits_hold_for_them(limits: Limits) -> None:
-    connection = connected(range(3), limits=limits)
-    connection.receive_data(receipt(0) + b"RECEIPT\nreceipt-id:s" + b"1" * 70_000 + b"\n\n\0", 0.0)
-    with pytest.raises(RemoteProtocolError):
-        numbers(events(connection) + events(connection))
-
-
-def test_other_frames_come_between_and_after() -> None:
-    connection = connected(range(3))
-    connection.disconnect("r-1")
-    connection.receive_data(receipt(0) + receipt(2) + b"RECEIPT\nreceipt-id:r-1\n\n\0", 0.0)
-    assert events(connection) == [ReceiptsReceived([0, 2]), Disconnected()]
 
 
 def test_a_receipt_that_is_not_numbered() -> None:

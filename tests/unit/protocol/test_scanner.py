@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.codec import decode, scan, scanned_frames, splits
 
-from spark_stomp.errors import BodyTooLarge, FrameSyntaxError, FrameTooLarge, HeaderLineTooLong, ProtocolError
+from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import (
     HEARTBEAT,
     NEED_DATA,
@@ -13,13 +13,11 @@ from spark_stomp.protocol import (
     Frame,
     FrameDecoder,
     FrameScanner,
-    Limits,
     MessageBlock,
     encode_frame,
 )
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
-ESCAPING = pytest.mark.parametrize("version", ["1.1", "1.2"])
 
 
 def message(number: int, *, body: bytes = b"body", ack: bool = True) -> bytes:
@@ -70,13 +68,6 @@ class TestBlocks:
         scanner.receive_data(b"\n")
         assert isinstance(event, MessageBlock) and event.data == octets
         assert scanner._buffer.data is event.data
-
-    def test_with_eols_between_frames(self) -> None:
-        """ActiveMQ sends an LF after each frame."""
-        block = block_of(b"\n".join(message(n) for n in range(20)))
-        assert block.data == b"\n".join(message(n) for n in range(20))
-        assert [block.data[end - 1 : end] for end in block.ends] == [b"\0"] * 20
-        assert block.acks == [b"a%d" % n for n in range(20)]
 
     def test_end_at_another_frame(self) -> None:
         scanner = FrameScanner("1.2")
@@ -148,11 +139,6 @@ def test_what_is_collected(version: str, lines: bytes, ack: bytes, stable: bytes
     assert block.ids == [stable] * 5
 
 
-@ESCAPING
-def test_the_id_header_may_have_an_escaped_name(version: str) -> None:
-    assert block_of(b"MESSAGE\nx\\cy:1\n\n\0" * 5, version, id_header="x:y").ids == [b"1"] * 5
-
-
 def test_no_stable_id_and_no_time_are_collected_unless_asked_for() -> None:
     block = block_of(b"".join(map(message, range(5))))
     assert (block.ids, block.times) == ([None] * 5, [])
@@ -189,35 +175,6 @@ class TestErrors:
             with pytest.raises(FrameSyntaxError) as again:
                 scanner.next_event()
             assert str(again.value) == str(caught.value)
-
-    @pytest.mark.parametrize(
-        ("limits", "odd", "error"),
-        [
-            (Limits(max_body=4), message(1, body=b"12345"), BodyTooLarge),
-            (Limits(max_frame=len(message(1))), message(12), FrameTooLarge),
-            (Limits(max_header_line=16), message(1).replace(b"m1", b"m" * 9), HeaderLineTooLong),
-            (Limits(max_header_line=70), message(1).replace(b"m1", b"m" * 60), HeaderLineTooLong),
-        ],
-    )
-    def test_limits(self, limits: Limits, odd: bytes, error: type[ProtocolError]) -> None:
-        plain = message(1) * 5
-        for pieces in splits(odd):
-            scanned = scan("1.2", [plain, *pieces], limits)
-            assert (len(scanned.events), scanned.error) == (5, error)
-        scanned = scan("1.2", [plain + odd], limits)
-        assert (len(scanned.events), scanned.error) == (5, error)
-
-    def test_a_head_may_be_as_long_as_a_header_line(self) -> None:
-        head, _, _ = message(1).partition(b"\n\n")
-        scanned = scan("1.2", [message(1) * 8], Limits(max_header_line=len(head) + 2))
-        assert (len(scanned.events), scanned.error) == (8, None)
-
-    def test_limits_count_no_eols_in_front(self) -> None:
-        octets = b"\n\n\n".join([message(1)] * 8)
-        limits = Limits(max_frame=len(message(1)))
-        for pieces in splits(octets):
-            scanned = scan("1.2", pieces, limits)
-            assert (len(scanned.events), scanned.error) == (8, None)
 
 
 class TestSettings:

@@ -56,15 +56,6 @@ def test_a_planned_batch_is_not_committed_before_the_commit_log_has_it(log: Log)
     assert committed(checkpoint, at(5)) == at(5)
 
 
-def test_the_newest_commit_decides(log: Log) -> None:
-    checkpoint = Checkpoint(str(log.root))
-    for batch, sequence in enumerate((5, 9, 12)):
-        log.plan(batch, at(sequence).to_json())
-    log.commit(0)
-    log.commit(1)
-    assert committed(checkpoint, at(5), at(9), at(12)) == at(9)
-
-
 def test_our_offset_is_found_among_other_sources(log: Log) -> None:
     checkpoint = Checkpoint(str(log.root))
     log.plan(0, '{"logOffset":3}', at(5).to_json(), "-")
@@ -144,11 +135,6 @@ def test_credentials_are_not_shown() -> None:
     with pytest.raises(CheckpointMismatch, match=r"nosuchfs://\*\*\*@bucket") as caught:
         Checkpoint("nosuchfs://AKIA:tops3cret@bucket/x")
     assert "tops3cret" not in str(caught.value)
-
-
-def test_an_unknown_file_system_is_refused_by_name() -> None:
-    with pytest.raises(CheckpointMismatch, match="nosuchfs://bucket/x"):
-        Checkpoint("nosuchfs://bucket/x")
 
 
 class TestFileErrors:

@@ -92,7 +92,3 @@ def test_surrogates_are_octets_that_are_not_utf8() -> None:
     assert as_binary(maps.keys).to_pylist() == [b"a", b"\xed\xa0\x80", b"b"]
     assert as_binary(maps.items).to_pylist() == ["ü".encode(), None, b"\xed\xa0\x80"]
     assert maps.offsets.to_pylist() == [0, 0, 0, 3]
-
-
-def test_none() -> None:
-    assert sizes() == []

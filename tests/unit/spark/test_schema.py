@@ -23,7 +23,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_stomp.columns import Projection
 from spark_stomp.errors import SchemaError
 from spark_stomp.spark.schema import projection, sink_columns, source_struct
 
@@ -76,23 +75,12 @@ class TestArrowSchema:
     def test_is_exactly_sparks(self, schema: StructType) -> None:
         assert projection(schema).arrow_schema.equals(to_arrow_schema(schema, timezone="UTC"))
 
-    def test_by_name_is_the_same_as_by_struct(self) -> None:
-        assert Projection.of() == projection(source_struct())
-
-    def test_projection_pickles_and_hashes(self) -> None:
-        chosen = projection(source_struct())
-        assert pickle.loads(pickle.dumps(chosen)) == chosen
-        assert hash(pickle.loads(pickle.dumps(chosen))) == hash(chosen)
-
 
 class TestProjection:
     def test_any_order_and_body_as_string(self) -> None:
         chosen = projection(struct(StructField("body", TEXT), StructField("sequence", LongType())))
         assert chosen.columns == ("body", "sequence")
         assert chosen.body_as_string
-
-    def test_body_as_binary(self) -> None:
-        assert not projection(struct(StructField("body", BinaryType()))).body_as_string
 
     def test_all_problems_are_reported_together(self) -> None:
         schema = struct(
@@ -138,9 +126,6 @@ class TestSink:
         assert chosen.columns == ("headers", "body", "content_type", "destination")
         assert chosen.body_as_string
         assert pickle.loads(pickle.dumps(chosen)) == chosen
-
-    def test_binary_body_alone(self) -> None:
-        assert not sink_columns(struct(StructField("body", BinaryType()))).body_as_string
 
     def test_problems_are_reported_together(self) -> None:
         schema = struct(StructField("value", TEXT), StructField("headers", MapType(TEXT, LongType())))
