@@ -106,29 +106,6 @@ class TestTakeover:
         assert bodies(again.batches(0, 15)) == expected(0, 15)
         assert len(objects(directory)) == 3
 
-    @pytest.mark.rule("J.15")
-    def test_it_stays_stopped(self, directory: Path) -> None:
-        old = filled(directory, 2)
-        object_journal(directory)
-        for _ in range(2):
-            with pytest.raises(JournalInUse):
-                old.append([batch_of(10, 5)])
-        with pytest.raises(JournalInUse):
-            old.remember([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
-        old.commit(10)
-        with pytest.raises(JournalInUse):
-            old.trim(10)
-
-    def test_of_two_at_once_one_gets_it(self, directory: Path, store: Busy) -> None:
-        def opens_another(call: str, path: str) -> None:
-            if (call, path) == ("list", FRAMES):
-                store.after = lambda call, path: None
-                object_journal(directory)
-
-        store.after = opens_another
-        with pytest.raises(JournalInUse):
-            store.journal()
-
     def test_a_marker_that_somebody_deleted(self, directory: Path) -> None:
         journal = filled(directory, 2)
         objects(directory, WRITERS)[0].unlink()
@@ -193,12 +170,6 @@ class TestFailures:
         journal.commit(5)
         journal.trim(5)
         assert bodies(journal.batches(5, 15)) == expected(5, 15)
-
-    def test_a_put_that_arrived_though_it_failed_is_one_object(self, directory: Path, store: Busy) -> None:
-        journal = store.journal()
-        store.after = refusing("put", FRAMES, OSError("connection lost"), times=2)
-        assert journal.append([batch_of(0, 5)]) == [0]
-        assert len(objects(directory)) == 1
 
     def test_what_is_whole_stays_so_while_it_is_put_again(
         self, directory: Path, store: Busy, monkeypatch: pytest.MonkeyPatch
@@ -276,37 +247,6 @@ class TestFailures:
 
 
 class TestCrash:
-    def test_an_object_that_was_not_finished_goes(self, directory: Path) -> None:
-        filled(directory, 3)
-        last = objects(directory)[-1]
-        last.write_bytes(last.read_bytes()[:-1])
-        journal = object_journal(directory)
-        assert journal.end == 10
-        assert not last.exists()
-        assert journal.append([batch_of(10, 5)]) == [10]
-
-    def test_an_opening_that_was_not_finished_decides_nothing(self, directory: Path, store: Busy) -> None:
-        filled(directory, 2)
-        store.after = refusing("put", MANIFESTS, OSError("gone"))
-        with pytest.raises(JournalUnwritable):
-            store.journal()
-        torn = objects(directory, MANIFESTS)[-1]
-        torn.write_bytes(torn.read_bytes()[:10])
-        journal = object_journal(directory)
-        assert bodies(journal.batches(0, 10)) == expected(0, 10)
-        assert not torn.exists()
-
-    def test_what_was_deleted_and_comes_back_is_deleted_again(self, directory: Path) -> None:
-        journal = filled(directory, 4)
-        first = objects(directory)[0]
-        content = first.read_bytes()
-        journal.commit(10)
-        journal.trim(10)
-        first.write_bytes(content)
-        again = object_journal(directory)
-        assert (again.first, again.end) == (10, 20)
-        assert not first.exists()
-
     @pytest.mark.rule("J.16")
     def test_what_was_committed_is_told_before_it_is_deleted(self, directory: Path, store: Busy) -> None:
         filled(directory, 3)
@@ -473,23 +413,6 @@ KEYS = [MessageKey("/queue/a", b"ID:%d" % number, b"d" * 16) for number in range
 
 
 class TestRememberedKeys:
-    def test_what_another_writer_merged_meanwhile_is_found_there(self, directory: Path) -> None:
-        old = object_journal(directory)
-        for key in KEYS[:64]:
-            old.remember([key])
-        object_journal(directory)
-        assert len(objects(directory, DEDUP_LOG)) == 1
-        old.remember([KEYS[64]])
-        assert sorted(object_journal(directory).remembered_keys) == sorted(KEYS[:65])
-
-    def test_objects_are_merged_and_no_key_is_lost(self, directory: Path) -> None:
-        journal = object_journal(directory)
-        for key in KEYS:
-            journal.remember([key])
-        assert len(objects(directory, DEDUP_LOG)) <= 64
-        assert object_journal(directory).remembered_keys == KEYS
-        assert len(objects(directory, DEDUP_LOG)) == 1
-
     def test_they_are_bounded_while_they_grow(self, directory: Path) -> None:
         journal = object_journal(directory, max_remembered=20)
         for key in KEYS:
@@ -498,15 +421,6 @@ class TestRememberedKeys:
         assert kept == KEYS[-len(kept) :]
         assert 20 <= len(kept) <= 20 + 64
         assert object_journal(directory, max_remembered=20).remembered_keys == KEYS[-20:]
-
-    def test_an_object_that_was_not_finished_is_left_out(self, directory: Path) -> None:
-        journal = object_journal(directory)
-        journal.remember(KEYS[:2])
-        journal.remember(KEYS[2:4])
-        torn = objects(directory, DEDUP_LOG)[-1]
-        torn.write_bytes(torn.read_bytes()[:-1])
-        assert object_journal(directory).remembered_keys == KEYS[:2]
-        assert not torn.exists()
 
     @pytest.mark.parametrize("how", ["damaged", "cut off"])
     def test_damage_is_an_error_or_tolerated(

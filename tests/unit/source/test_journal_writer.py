@@ -246,15 +246,6 @@ def test_of_two_commits_at_once_the_newer_counts(
     assert query.journal.committed == 3
 
 
-def test_a_commit_is_news_once(make: Make) -> None:
-    query = make()
-    query.deliver(0, 2)
-    query.writer.step()
-    assert query.writer.commit(2)
-    assert not query.writer.commit(2)
-    assert not query.writer.commit(1)
-
-
 @pytest.mark.rule("J.7")
 def test_frames_on_their_way_to_the_disk_are_not_discarded(make: Make) -> None:
     query = make()
@@ -285,30 +276,6 @@ class TestAfterARestart:
         assert query.receiver.counts.reattached == 3
         query.writer.commit(2)
         assert query.acks() == [b"again0", b"again1"]
-
-    @pytest.mark.rule("J.8")
-    def test_redelivered_and_committed_is_acked_and_dropped(self, make: Make) -> None:
-        query = make()
-        query.deliver(0, 3)
-        query.writer.step()
-        query.writer.commit(2)
-        query.writer.step()
-        query.journal.flush()
-        query = make()
-        query.deliver(0, 3, handle="again")
-        assert query.acks() == [b"again0", b"again1"]
-        assert (query.receiver.counts.dropped, query.receiver.counts.reattached) == (2, 1)
-
-    @pytest.mark.rule("J.8")
-    def test_with_ack_after_journal_everything_there_is_acked_at_once(self, make: Make) -> None:
-        query = make(ack_when_durable=True)
-        query.deliver(0, 3)
-        query.writer.step()
-        query = make(ack_when_durable=True)
-        query.deliver(0, 3, handle="again")
-        assert query.acks() == [b"again0", b"again1", b"again2"]
-        query.writer.step()
-        assert query.journal.end == 3
 
     def test_beyond_the_bound_the_oldest_committed_have_no_key_and_are_counted(self, make: Make) -> None:
         query = make()
