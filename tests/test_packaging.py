@@ -1,4 +1,4 @@
-"""Wheel and sdist: what is in them, and that Spark finds the data source in them by itself."""
+"""Wheel and sdist: what is in them, and that Spark finds the data source in them automatically."""
 
 from __future__ import annotations
 

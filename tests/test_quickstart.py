@@ -1,4 +1,4 @@
-"""The quickstart of the README, pasted as it stands, in the ways that a reader runs it."""
+"""The quickstart of the README, pasted unchanged, in the ways that a reader runs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """The first block of the section, in a file of its own."""
+    """The first block of the section, in its own file."""
     section = README.read_text(encoding="utf-8").split("## Quickstart\n", 1)[1]
     found = re.search(r"```python\n(.*?)```", section, re.DOTALL)
     assert found

@@ -72,7 +72,7 @@ class Happening:
 
 
 class Chaos:
-    """All sides of one broker, and what happens to them in so many seconds."""
+    """All sides of one broker, and what happens to them in ``seconds``."""
 
     def __init__(self, broker: Broker, sides: Sequence[Side], chance: random.Random, seconds: float) -> None:
         self.broker, self.sides = broker, sides

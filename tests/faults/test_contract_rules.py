@@ -66,7 +66,7 @@ def test_breaking_the_rule_breaks_its_test(broken: Broken, outcomes: Outcomes) -
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_all_tests_pass_on_the_unbroken_copy(tmp_path: Path) -> None:
-    """Also where the modules are written anew from their syntax trees, as those that are broken are."""
+    """Also where the modules are written again from their syntax trees, as those that are broken are."""
     done = run(sorted({broken.test for broken in RULES}), tmp_path / "unbroken", *_unchanged())
     assert done.returncode == 0, done.stdout[-4000:]
 
@@ -94,6 +94,6 @@ def run(tests: list[str], folder: Path, *changes: Broken) -> subprocess.Complete
 
 
 def _unchanged() -> list[Broken]:
-    """One change for each module and none in effect: what stands there stays."""
+    """One replacement in each module, which changes nothing."""
     modules = {broken.replacement.module: broken for broken in RULES}
     return [replace(one, new=one.old) for one in modules.values()]

@@ -148,7 +148,7 @@ class TestRestartedOtherwise:
         plain = query.begin(journal=None, ackAfter=None)
         plain.gather(10)
         run = query.again()
-        # Those ranges were never ACKed, so they are empty, and come again.
+        # Those ranges were never ACKed, so they are empty, and their messages are redelivered.
         assert run.read() == []
         run.commit()
         assert bodies(run.gather(10)) == texts(0, 10)
@@ -274,7 +274,7 @@ class TestRefused:
             run.reader.latestOffset(run.start, None)
         query.end()
         # What is missing was committed: once that was tolerated, the next run opens the journal without a
-        # word. (Spark 4.0 plans the last end first, which proves nothing by itself.)
+        # word. (Spark 4.0 plans the last end first, which alone proves nothing.)
         assert query.begin(failOnDataLoss="false").read() == query.again().read() == []
         query.end()
         # Tolerated, new messages do not get positions that the checkpoint takes for committed.

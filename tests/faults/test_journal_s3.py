@@ -56,7 +56,7 @@ class TestQuery:
         self, broker_pool: BrokerPool, server: S3Server, tmp_path: Path, mode: str, prefix: str
     ) -> None:
         cell = Cell("everything killed", "after the sink wrote, before the commit log", mode)
-        # An engine of its own: its processes inherit the credentials.
+        # Its own engine, whose processes inherit the credentials.
         with Engine() as engine:
             broker = broker_pool.get("devbroker")
             outcome = run_cell(cell, broker, engine, tmp_path, journal=server.uri(prefix))

@@ -21,7 +21,7 @@ import pytest
 from support.points import Point, Points
 from support.waiting import PATIENCE
 
-# Calls a function that is imported by name, and a method, so many times.
+# Calls a function that is imported by name, and a method, as often as its argument says.
 PROGRAM = """
 import sys
 from json import dumps

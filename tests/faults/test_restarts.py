@@ -77,7 +77,7 @@ def query_of(engine: Engine, broker: Broker, tmp_path: Path) -> Iterator[Any]:
 
 
 def killed(query: Query) -> Query:
-    """Started, and killed at a point of its own."""
+    """Started, and killed at its own point."""
     query.start()
     wait_until(lambda: not query.running, what="the kill")
     return query
@@ -107,7 +107,7 @@ def test_the_replay_trap(mode: str, query_of: Any, broker: Broker, queue: str) -
     first, replay = query.attempts(1)
     assert len(first) == 20
     assert replay == ([] if mode == "plain" else first)
-    # Without a journal the batch comes again, and the one before where its ACKs were not sent yet.
+    # Without a journal the batch is redelivered, and the one before if its ACKs were not sent yet.
     assert len(query.rows()) - len(set(query.rows())) in ([20, 40] if mode == "plain" else [0])
 
 
@@ -142,7 +142,7 @@ def copied(query: Query, copy: Query) -> None:
     shutil.copytree(query.folder / "checkpoint", copy.folder / "checkpoint", dirs_exist_ok=True)
 
 
-# The lock is waited for until a killed driver's reader would have let go of it.
+# The lock is waited for until a killed driver's reader would have released it.
 @pytest.mark.soak
 @with_a_journal
 def test_a_copied_checkpoint_with_a_journal_that_is_in_use(

@@ -30,7 +30,7 @@ def test_two_queues_of_one_address_in_one_query(broker: Artemis, journaled: bool
         assert {row["destination"] for row in rows} == {address}
         for queue in queues:
             assert [row["body"] for row in rows if row["receiver"].startswith(queue)] == BODIES
-        # What comes again is known by the queue that it comes from.
+        # A redelivered message is known by the queue that it comes from.
         broker.restart()
         wait_until(
             lambda: [one.counts.reattached for one in query.status.receivers] == [len(BODIES)] * 2,

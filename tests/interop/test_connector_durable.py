@@ -65,7 +65,7 @@ def test_a_query_finds_what_came_while_it_was_stopped(broker: Broker, topic: str
         query.commit()
         send(broker, topic, BODIES[10:20])
         assert bodies(query.gather(10)) == BODIES[10:20]
-    # The second batch was not committed, so it comes again.
+    # The second batch was not committed, so it is redelivered.
     broker.wait_for(topic, ready=10, unacked=0)
     send(broker, topic, BODIES[20:])
     with run(broker, topic, client) as query:
@@ -154,7 +154,9 @@ def test_several_receivers_share_a_virtual_topic(broker: Broker) -> None:
 
 
 @on_every_release
-def test_another_selector_selects_anew(broker: Broker, topic: str, client: str, dialect: Dialect) -> None:
+def test_another_selector_starts_another_selection(
+    broker: Broker, topic: str, client: str, dialect: Dialect
+) -> None:
     if not dialect.selectors:
         return  # refused, as on queues
     for colour in ("red", "blue"):

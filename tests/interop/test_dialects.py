@@ -218,7 +218,7 @@ class TestAnAddressOfArtemisWithoutPrefix:
 
 @pytest.mark.broker
 def test_activemq_ends_a_browse_early_and_a_batch_read_notices(broker_pool: BrokerPool) -> None:
-    """By default after 400 messages, with the end mark that also stands after the last message."""
+    """By default after 400 messages, with the mark that also follows the last message."""
     broker = broker_pool.get("activemq")
     assert isinstance(broker, ActiveMQ)
     limit = dialect_named("activemq").browse_limit

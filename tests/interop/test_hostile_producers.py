@@ -90,7 +90,7 @@ class TestHandles:
     @pytest.mark.rule("4.10")
     @on_artemis
     def test_artemis_is_not_read_over_stomp_10(self, broker: Broker) -> None:
-        """There a producer's message-id stands in place of the broker's."""
+        """There a producer's message-id replaces the broker's."""
         queue = broker.new_queue()
         publish(broker.options(), queue, [b"one"])
         options = broker.options(destination=queue, acceptVersions="1.0")
@@ -140,7 +140,7 @@ class TestEqualIds:
 
     @pytest.mark.rule("4.2", "J.8")
     @on_artemis
-    def test_a_broker_that_begins_anew(self, broker: Artemis, tmp_path: Path) -> None:
+    def test_a_broker_that_starts_from_scratch(self, broker: Artemis, tmp_path: Path) -> None:
         """Its data is gone, the journal remembers the ids of its last life."""
         queue = broker.new_queue()
         for life in ("one", "other"):

@@ -1,4 +1,4 @@
-"""A query on a clock of its own: a broker, the planner, and Spark with its cost of a batch."""
+"""A query on its own clock: a broker, the planner, and Spark with its cost of a batch."""
 
 from __future__ import annotations
 

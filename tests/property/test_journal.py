@@ -1,7 +1,7 @@
 """The journal against a model: receivers, a broker, connections that break, and drivers that die anywhere.
 
 The broker's half is that of the model for deliveries. Here Spark reads positions of a journal, which one run
-after the other opens. Every message with an id has exactly one position for ever, and every other one at
+after the other opens. Every message with an id has exactly one position, always, and every other one at
 least one; the broker gets an ACK only for what is committed or, with ``ackAfter=journal``, durable.
 """
 
@@ -102,7 +102,7 @@ class JournaledQuery(Query):
 
     @rule(at=receivers)
     def write_while_a_connection_ends(self, at: int) -> None:
-        """What is on its way to the disk may not be discarded any more, and comes again."""
+        """What is on its way to the disk may not be discarded any more, and is redelivered."""
         append = self.journal.append
 
         def interrupted(batches: Sequence[FrameBatch]) -> list[int]:

@@ -1,4 +1,4 @@
-"""A driver of its own, for tests that kill one: ``python driver.py FOLDER MODE QUEUE OPTIONS``.
+"""A driver in its own process, for tests that kill one: ``python driver.py FOLDER MODE QUEUE OPTIONS``.
 
 Reads QUEUE with OPTIONS (JSON) on the checkpoint ``FOLDER/checkpoint`` until it is told to stop by a line on
 its standard input. MODE says where the rows go:

@@ -54,7 +54,7 @@ def test_every_column_arrives_at_the_broker(spark: SparkSession, devbroker: DevB
     frame.write.format("stomp").option("url", devbroker.url).mode("append").save()
     reader = spark.read.format("stomp").option("url", devbroker.url)
     read = reader.load("/queue/a").union(reader.load("/queue/b"))
-    # The broker adds headers of its own.
+    # The broker adds its own headers.
     compared = [*COLUMNS, "headers.colour"]
     assert_df_equality(read.select(compared), frame.select(compared), ignore_nullable=True)
 

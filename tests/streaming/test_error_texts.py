@@ -1,7 +1,7 @@
 """The commonest mistakes and what a user sees of each, in tests/data/error_texts.md.
 
-``SPARK_STOMP_WRITE_ERROR_TEXTS=1`` writes the file anew, with the newest Spark. Read it then, as somebody who
-is tired and wants to go home.
+``SPARK_STOMP_WRITE_ERROR_TEXTS=1`` writes the file again, with the newest Spark. Read it then like somebody
+who is tired and wants to go home.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Malformed messages under Spark, and the recipe of docs/malformed.md as it stands there."""
+"""Malformed messages under Spark, and the recipe of docs/malformed.md, word for word."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_after_sigkill_in_the_middle_of_a_batch_nothing_is_missing(
     with SparkDriver(tmp_path, "stall", QUEUE, options) as first:
         wait_until((first.output / "partial").exists, START, "the middle of a batch")
         assert devbroker.queue(QUEUE).acked == 0
-        # The reader process notices the end of its input by itself.
+        # The reader process notices the end of its input.
         first.kill_driver()
     assert devbroker.queue(QUEUE).acked == 0
     devbroker.publish_many(QUEUE, bodies(200, 100))
@@ -131,7 +131,7 @@ def test_stops_right_after_a_batch(
             running.wait(lambda body=body: body in seen.bodies, what=f"round {round_number}")
         wait_until(lambda done=round_number + 1: devbroker.disconnects == done, what="an orderly DISCONNECT")
     assert set(seen.bodies) == set(sent)
-    # What was not proved committed comes again; nothing else does, and nothing is gone.
+    # What was not proved committed is redelivered, nothing else, and nothing is lost.
     left = devbroker.bodies(QUEUE)
     assert set(left) <= set(sent)
     assert devbroker.queue(QUEUE).acked + len(left) == rounds

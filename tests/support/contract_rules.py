@@ -139,7 +139,7 @@ RULES = [
         "receiver.deliveries:new_epoch",
         "secrets.token_hex(8)",
         '"0"',
-        f"{RECEIVER}::test_every_life_has_an_epoch_of_its_own",
+        f"{RECEIVER}::test_each_receiver_has_its_own_epoch",
     ),
     Broken(
         "2.3",
@@ -282,7 +282,7 @@ RULES = [
         "protocol.scanner:FrameScanner.collect",
         "own if ack is None else (ack,)",
         "own",
-        "unit/protocol/test_scanner.py::TestSettings::test_the_handle_may_be_in_a_header_of_its_own",
+        "unit/protocol/test_scanner.py::TestSettings::test_the_handle_may_be_in_another_header",
     ),
     Broken(
         "4.11",

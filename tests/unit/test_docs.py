@@ -31,7 +31,7 @@ def text_of(page: Path) -> str:
 
 
 def section(page: Path, heading: str) -> str:
-    """What stands below ``## heading``."""
+    """The text below ``## heading``."""
     return text_of(page).split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 

@@ -25,10 +25,10 @@ class TestEveryError:
         again = pickle.loads(pickle.dumps(cls("what was wrong")))
         assert (type(again), str(again)) == (cls, str(cls("what was wrong")))
 
-    def test_has_a_code_of_its_own(self, cls: type[StompError]) -> None:
+    def test_has_its_own_code(self, cls: type[StompError]) -> None:
         assert [other.__name__ for other in CLASSES if other.code == cls.code] == [cls.__name__]
 
-    def test_stands_in_the_tree(self, cls: type[StompError]) -> None:
+    def test_is_in_the_tree(self, cls: type[StompError]) -> None:
         assert re.search(rf"\b{cls.__name__}\b", errors.__doc__ or "")
 
 

@@ -96,7 +96,7 @@ class TestWhatALineIsAbout:
             in_context(outer)()
             log.warning("elsewhere")
 
-        # In a context of its own: tests before this one may have run queries in this thread.
+        # In its own context: tests before this one may have run queries in this thread.
         Context().run(whole)
         assert [record.getMessage() for record in caplog.records] == [
             "query=flights receiver=/queue/a#0: inside",
@@ -125,5 +125,5 @@ class TestWhatALineIsAbout:
 
     def test_every_module_of_the_package_logs_so(self) -> None:
         own = {path.name for path in PACKAGE.rglob("*.py") if "getLogger" in path.read_text(encoding="utf-8")}
-        # The command line shows them in a way of its own.
+        # The command line shows them in its own way.
         assert own == {"logs.py", "main.py"}

@@ -642,7 +642,7 @@ class TestDeclarations:
     @pytest.mark.parametrize(
         "cls", [ConnectionOptions, TlsOptions, SourceOptions, SinkOptions, MessageOptions]
     )
-    def test_no_field_has_a_default_of_its_own(self, cls: type[Any]) -> None:
+    def test_no_field_has_its_own_default(self, cls: type[Any]) -> None:
         for field in fields(cls):
             assert field.default is field.default_factory is MISSING
         with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""``make matrix``: what its table says of runs, of skips, and of environments that cannot be had."""
+"""``make matrix``: what its table says of runs, of skips, and of environments that cannot be made."""
 
 from __future__ import annotations
 

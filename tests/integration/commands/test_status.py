@@ -78,7 +78,7 @@ def test_a_screen_until_ctrl_c(devbroker: DevBroker, tmp_path: Path) -> None:
 
 
 class _Screen:
-    """A program in a terminal of its own."""
+    """A program in its own terminal."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
@@ -92,7 +92,7 @@ class _Screen:
             "TERM": "xterm",
             "NO_COLOR": "1",
         }
-        # A session of its own, so that what is pressed becomes a signal there.
+        # Its own session, in which a key that is pressed becomes a signal.
         self._process = subprocess.Popen(
             [sys.executable, "-c", _IN_TERMINAL, *self._command],
             stdin=follower,

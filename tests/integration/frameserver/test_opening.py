@@ -83,7 +83,7 @@ def test_loopback_without_tls_needs_no_warning(
     assert caplog.text == ""
 
 
-def test_each_run_has_a_pair_and_a_token_of_its_own(opened: Callable[..., FrameServer]) -> None:
+def test_each_run_has_its_own_key_pair_and_token(opened: Callable[..., FrameServer]) -> None:
     one, two = (opened(frameServerTls="true").address for _ in range(2))
     assert one.pair != two.pair
     assert one.token != two.token

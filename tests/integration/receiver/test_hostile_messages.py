@@ -1,4 +1,4 @@
-"""Messages that say of themselves what is not so, from a broker that a test scripts."""
+"""Messages and errors that are not true, from a broker that a test scripts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TestRefusedAcks:
                 assert receiver.status().failure is None
 
     @pytest.mark.rule("4.11")
-    def test_a_receipt_in_between_begins_anew(self) -> None:
+    def test_a_receipt_in_between_starts_the_count_again(self) -> None:
         """On each connection the second ACK is refused; what it was for is ACKed first on the next one."""
         acked: dict[int, int] = {}  # the message by the connection
 
@@ -194,10 +194,8 @@ class TestStreams:
         assert failure(RabbitMQ(SILENT, b"own:header"), "/amq/queue/a") is None
 
     @pytest.mark.rule("4.8")
-    def test_a_broker_that_cannot_be_asked_is_not_tried_for_ever(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Its messages come on each connection, which stands until the question has failed."""
+    def test_a_broker_that_cannot_be_asked_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its messages come on each connection, which lives until the question has failed."""
         monkeypatch.setattr("spark_stomp.transport.retry._PROVED", 0.1)
 
         class Closing(RabbitMQ):
@@ -220,7 +218,7 @@ class TestStreams:
 
 class TestConnectionsThatServeNobody:
     @pytest.mark.rule("4.8")
-    def test_are_not_tried_for_ever(self) -> None:
+    def test_are_given_up(self) -> None:
         """The broker closes the connection at each ACK, after one more message."""
 
         def asked(number: int, frame: bytes) -> bytes:

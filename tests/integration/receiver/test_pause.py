@@ -129,7 +129,7 @@ def test_heart_beats_go_on_and_none_is_missed() -> None:
 
 @pytest.mark.rule("5.13")
 def test_a_broker_that_died_meanwhile_is_missed_soon_after(devbroker: DevBroker) -> None:
-    """The time within which it has to send something begins anew, but it does begin."""
+    """The time within which it has to send something starts again, but it does start."""
 
     def serve(connection: socket.socket) -> None:
         opened(connection)
@@ -206,7 +206,7 @@ def test_a_receipt_behind_messages_that_wait_is_not_missing(full: DevBroker) -> 
 
 @pytest.mark.rule("4.7")
 def test_messages_beyond_what_the_window_allows_do_not_put_off_a_missing_receipt() -> None:
-    """A broker that sends messages for ever and never confirms an ACK is given up."""
+    """A broker that never stops sending messages and never confirms an ACK is given up."""
 
     def serve(connection: socket.socket) -> None:
         opened(connection)

@@ -107,7 +107,7 @@ def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPat
         more_came.set()
         wait_until(lambda: receiver.status().acked == 50, what="the receipts")
     assert sent.count(b"ACK\n") == 50
-    # So many ACKs had come when each group was confirmed.
+    # How many ACKs had come when each group was confirmed.
     assert receipts == sorted(receipts)
     assert receipts[0] == 20
 
@@ -207,7 +207,7 @@ class TestABrokerThatStopsEarly:
 
 
 @pytest.mark.rule("2.2")
-def test_every_life_has_an_epoch_of_its_own(devbroker: DevBroker) -> None:
+def test_each_receiver_has_its_own_epoch(devbroker: DevBroker) -> None:
     options = source_options(devbroker.url)
     assert len({LoneReceiver(options).deliveries.epoch for _ in range(100)}) == 100
 
@@ -263,7 +263,7 @@ FIVE = [b"m0", b"m1", b"m2", b"m3", b"m4"]
 
 
 class TestAnUnknownKindOfDestination:
-    """It may be a topic: what was received there may never come again."""
+    """It may be a topic: what was received there may never be redelivered."""
 
     @pytest.mark.rule("2.4")
     @pytest.mark.parametrize(("id_header", "rows"), [("message-id", 5), (None, 10)])

@@ -1,4 +1,4 @@
-"""Deadlines stand still while a receiver leaves its socket unread, and go on then (contract 4 and 5)."""
+"""Deadlines wait while a receiver leaves its socket unread (contract 4 and 5)."""
 
 from __future__ import annotations
 

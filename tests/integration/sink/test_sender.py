@@ -1,4 +1,4 @@
-"""The sender: success means that every message was confirmed, and only so many are unconfirmed at a time."""
+"""The sender: success means that every message was confirmed, and the unconfirmed ones are bounded."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_every_start_gets_on_until_the_message_is_removed(
     assert devbroker.bodies(QUEUE) == [b"bad", b"after", b"later"]
 
 
-def test_it_is_refused_anew_on_another_connection(devbroker: DevBroker) -> None:
+def test_it_is_refused_again_on_another_connection(devbroker: DevBroker) -> None:
     """The messages before it get their new handles first, and are ACKed before the query fails."""
     poisoned(devbroker)
     with Run(options_for(devbroker.url, QUEUE)) as run:

@@ -22,7 +22,7 @@ BODIES = [b"%d" % number for number in range(5)]
 
 
 class Hanging:
-    """Listings of the commit log, which hang until they are let go."""
+    """Listings of the commit log, which hang until they are released."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()

@@ -173,7 +173,7 @@ def test_with_nothing_new_the_last_end_comes_back_byte_for_byte(broker: DevBroke
     run.read(run.reader.initialOffset(), end)
     written = json.dumps(end)
     assert json.dumps(run.reader.latestOffset(json.loads(written), None)) == written
-    # Also one whose keys stand in another order.
+    # Also one whose keys are in another order.
     foreign = {"version": 1, "receivers": {}}
     runs.append(idle := Spark(broker.url, destination="/queue/empty"))
     assert json.dumps(idle.reader.latestOffset(foreign, None)) == json.dumps(foreign)

@@ -1,4 +1,4 @@
-"""The writers: what Spark hands over as rows is what stands in the queue afterwards."""
+"""The writers that Spark calls: their log lines, and rows that cannot be sent."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def subscribe(connection: Connection, destination: str = QUEUE) -> list[object]:
     ],
 )
 def test_only_an_error_that_answers_the_request_refuses_it(answer: bytes, refused: bool) -> None:
-    """RabbitMQ and Artemis name none, but no other one waits. A broker may have reasons of its own."""
+    """RabbitMQ and Artemis name none, but no other one waits. A broker may have other reasons."""
 
     def then(connection: socket.socket) -> None:
         receipt = connection.recv(4096).partition(b"receipt:")[2].partition(b"\n")[0]

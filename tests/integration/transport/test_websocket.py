@@ -69,7 +69,7 @@ def test_messages_of_every_sort(devbroker: DevBroker, url: str) -> None:
     wait_until(lambda: devbroker.queue(QUEUE).acked == len(BODIES), what="the ACKs")
 
 
-def test_every_frame_and_heartbeat_is_a_message_of_its_own(
+def test_every_frame_and_heartbeat_is_its_own_message(
     devbroker: DevBroker, url: str, received: list[str | bytes]
 ) -> None:
     devbroker.publish_many(QUEUE, [b"m"] * 3)

@@ -1,4 +1,4 @@
-"""What is drawn in a terminal, and what goes to what is none."""
+"""What is drawn in a terminal, and what is written to a file or a pipe."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_colours_can_be_refused(
     assert screen.getvalue() == "one two\n"
 
 
-def test_a_screen_of_its_own_that_goes_away_again(screen: Screen) -> None:
+def test_its_own_screen_that_goes_away_again(screen: Screen) -> None:
     terminal = Terminal(screen)
     with pytest.raises(KeyboardInterrupt), terminal.screen():
         terminal.draw([LINE] * 50)

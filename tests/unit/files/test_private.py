@@ -123,7 +123,7 @@ class TestPlantedLinks:
     def test_in_a_new_journal(self, tmp_path: Path, precious: Path, name: str, dangling: bool) -> None:
         folder = tmp_path / "journal"
         if name.endswith(".segment"):
-            # Without its identity, a segment is an error by itself.
+            # Without its identity, a segment alone is an error.
             folder.mkdir()
             (folder / "journal.json").write_text('{"format": 1, "id": "0123456789abcdef"}')
         if dangling:

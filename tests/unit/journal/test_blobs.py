@@ -1,4 +1,4 @@
-"""What every journal does, wherever it lies: on a local disk, on a mount, behind pyarrow."""
+"""What every journal does: on a local disk, on a mount, through pyarrow."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def journal(open_journal: Open) -> Journal:
 
 
 def fill(journal: Journal, groups: int = 10) -> Journal:
-    """Groups of 5 frames, each made durable by itself."""
+    """Groups of 5 frames, each made durable alone."""
     for number in range(groups):
         journal.append([batch_of(5 * number, 3), batch_of(5 * number + 3, 2)])
     return journal

@@ -101,7 +101,7 @@ def test_where_a_crash_left_a_hole(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize("place", range(0, 76, 5))
 def test_records_are_found_though_the_header_is_damaged(tmp_path: Path, place: int) -> None:
-    """A copy of the marker stands before the first record."""
+    """A copy of the marker is before the first record."""
     path = with_forged_body(tmp_path)
     damage(path, place)
     journal = reopened(tmp_path, tolerant=True)
@@ -140,7 +140,7 @@ def test_nothing_is_cut_off_though_no_marker_is_left(
     assert bodies(again.batches(0, 5)) == expected(0, 5)
 
 
-def test_what_comes_after_a_damaged_header_is_in_a_file_of_its_own(tmp_path: Path) -> None:
+def test_what_comes_after_a_damaged_header_is_in_its_own_file(tmp_path: Path) -> None:
     path = with_forged_body(tmp_path)
     damage(path, 30)
     broken = path.read_bytes()

@@ -46,7 +46,7 @@ def reopened(directory: Path, **options: bool) -> LocalJournal:
 
 
 def filled(directory: Path, groups: int = 4) -> LocalJournal:
-    """Groups of 5 frames, each made durable by itself."""
+    """Groups of 5 frames, each made durable alone."""
     journal = local_journal(directory)
     for number in range(groups):
         journal.append([batch_of(5 * number, 3), batch_of(5 * number + 3, 2)])
@@ -389,7 +389,7 @@ class TestSync:
     def test_the_next_run_reads_the_last_file_from_the_disk(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Bytes of a sync that failed may stand in the system's cache, marked as written."""
+        """Bytes of a sync that failed may be in the system's cache, marked as written."""
         filled(directory)
         order: list[str] = []
         forget, read = os.posix_fadvise, os.pread

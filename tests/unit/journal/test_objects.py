@@ -81,7 +81,7 @@ def filled(directory: Path, groups: int = 4) -> ObjectJournal:
 
 
 def refusing(call: str, folder: str, error: OSError, times: int = 1 << 30) -> Callable[[str, str], None]:
-    """Raises ``error`` so many times."""
+    """Raises ``error`` as often as ``times`` says."""
     left = [times]
 
     def refuse(made: str, path: str) -> None:

@@ -48,7 +48,7 @@ class TestLayoutCache:
         assert cache.names[0] == "late"
         assert len(cache.known) == layouts.MAX_KNOWN
         assert "n0" not in cache.names
-        # What had to go is learned anew; a name that is not plain never is, but pays.
+        # A layout that was dropped is learned again; a name that is not plain never is, but pays.
         teach(cache, "n0", times=2)
         assert "n0" not in cache.names
         teach(cache, "a b", times=layouts.COMPILE_EVERY)

@@ -206,7 +206,7 @@ class TestSettings:
         assert block.times == [None if n % 10 == 9 else b"%d" % (2 * n) for n in range(40)]
 
     @pytest.mark.rule("4.10")
-    def test_the_handle_may_be_in_a_header_of_its_own(self) -> None:
+    def test_the_handle_may_be_in_another_header(self) -> None:
         """Artemis 2.44 under 1.2: a producer's ack precedes the broker's."""
         scanner = FrameScanner("1.2")
         scanner.collect(id_header=None, ack_header="message-id")

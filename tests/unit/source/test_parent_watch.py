@@ -14,7 +14,7 @@ from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.source.process_end import ParentWatch
 
-# A parent, which waits to be killed, and its child, which tells of its own life by files.
+# A parent, which waits to be killed, and its child, which shows by files that it lives.
 _CHILD = """
 import os, sys, threading
 from pathlib import Path

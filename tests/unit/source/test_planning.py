@@ -130,7 +130,7 @@ class TestHalfWindow:
 
 
 class TestFairness:
-    """What stays behind is un-acked and waits: nobody may be passed over for ever."""
+    """What stays behind is un-acked and waits: no receiver may be passed over without end."""
 
     def served(self, new: dict[str, int], limits: BatchLimits, sizes: dict[str, int]) -> set[str]:
         """Who was read within as many batches as there are receivers, with a backlog that never ends."""
@@ -172,7 +172,7 @@ class TestIsReady:
     def test_a_full_window_ends_the_wait_since_no_more_can_come(self) -> None:
         assert is_ready([Available("a", "e", 0, 4, full=True)], self.limits, waited=0)
 
-    def test_a_full_window_without_news_of_its_own_does_not(self) -> None:
+    def test_a_full_window_without_new_messages_does_not(self) -> None:
         full_and_offered = Available("a", "e", 4, 4, full=True)
         assert not is_ready([full_and_offered, Available("b", "e", 0, 1)], self.limits, waited=0)
 

@@ -86,7 +86,7 @@ BODY = StructType().add("body", BinaryType())
 
 
 def quick(work: Any) -> None:
-    """``work`` in a thread of its own, which may hang: it has to end within some seconds."""
+    """``work`` in its own thread, which may hang: it has to end within some seconds."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(10.0)
