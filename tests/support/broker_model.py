@@ -22,8 +22,6 @@ from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
 
-__all__ = ["RECEIVERS", "Fate", "Query", "Side", "body_of", "counts", "frames_of", "receivers"]
-
 RECEIVERS = 2
 receivers = st.integers(0, RECEIVERS - 1)
 counts = st.integers(1, 4)

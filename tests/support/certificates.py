@@ -14,8 +14,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
-__all__ = ["STORE_PASSWORD", "Authority", "Identity"]
-
 # Of key stores; key files have none, unless they are given one.
 STORE_PASSWORD = "changeit"
 

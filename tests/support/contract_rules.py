@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-# A point and ``module:name`` of what keeps it, then ``old -> new`` on one line or more, then a test. One entry
+# A point and ``module:name`` of what keeps it, then ``old -> new`` on one line or more, then a test. An entry
 # breaks the heart of a point; a point has two if it makes two promises without which messages are lost.
 _TEXT = """
 # 1. ACK after the commit, never before

@@ -17,8 +17,6 @@ from spark_stomp.source.query import QueryStatus
 from spark_stomp.spark.stream_reader import StompStreamReader
 from support.waiting import PATIENCE
 
-__all__ = ["Json", "Run", "publish", "send_rows"]
-
 Json = dict[str, Any]
 Row = dict[str, Any]
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -19,8 +18,6 @@ from support.engine import rows_of
 from support.points import Points, session_members
 from support.processes import kill, lives, stream_readers, task_workers
 from support.waiting import wait_until
-
-__all__ = ["START", "SparkDriver", "application"]
 
 # A driver starts a JVM, which takes its time on a busy machine.
 START = 180.0
@@ -80,9 +77,7 @@ class SparkDriver:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill_everything()
 
     @property

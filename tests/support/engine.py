@@ -26,7 +26,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -36,8 +35,6 @@ from spark_stomp.spark.datasource import StompDataSource
 from support.points import Point, Points, arm
 from support.processes import lives
 from support.waiting import PATIENCE, wait_until
-
-__all__ = ["CommitLog", "Engine", "Query", "Sink", "rows_of"]
 
 _TASK_TRIES = 4
 _POLL = 0.01
@@ -64,9 +61,7 @@ class Engine:
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=PATIENCE)
 
     def start(self, query: Query) -> int:

@@ -7,8 +7,6 @@ import sys
 import traceback
 from pathlib import Path
 
-__all__ = ["above_the_sentence", "below_the_sentence", "rendered"]
-
 _PLACES = (
     (
         re.compile(r'File "[^"]*?/(pyspark\.zip/|)(pyspark|spark_stomp|tests)/([^"]*)", line \d+'),

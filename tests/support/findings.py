@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 from pathlib import Path
 
-__all__ = ["README", "found", "put"]
-
 README = Path(__file__).parents[1] / "faults" / "README.md"
 
 

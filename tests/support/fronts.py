@@ -18,8 +18,6 @@ from websockets.typing import Subprotocol
 
 from support.waiting import PATIENCE
 
-__all__ = ["tls_front", "websocket_front"]
-
 SUBPROTOCOLS = [Subprotocol(name) for name in ("v12.stomp", "v11.stomp", "v10.stomp")]
 Front = Callable[[], "contextlib.AbstractAsyncContextManager[int]"]
 

@@ -18,8 +18,6 @@ from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import JournalSettings, open_journal
 from support.driven import Run
 
-__all__ = ["COLUMNS", "GOLDEN", "KINDS", "REMEMBERED", "kind_of_journal", "plain"]
-
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 COLUMNS = ("body", "stable_id", "redelivered", "received_at", "receiver", "sequence")
 

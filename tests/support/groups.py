@@ -14,8 +14,6 @@ import re
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["Groups", "group_of", "longest_first"]
-
 # What is done to real brokers in soak, up to the broker's name.
 _KILLED = r"(faults/test_(matrix|sigkill_loop|chaos|sink_kills)|cluster/test_sink_tasks)\.py.*"
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from support.brokers import Broker
 
-__all__ = ["CHECKED", "COMMANDS", "DELIVERY", "values_of"]
-
 _NUMBERS = ("", "abc", "-1", "1", "9" * 20)
 
 DELIVERY = (

@@ -12,17 +12,6 @@ from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.objects.blobs import ArrowStore, Blobs, MountStore
 from spark_stomp.journal.objects.journal import ObjectJournal
 
-__all__ = [
-    "batch_of",
-    "bodies",
-    "damage",
-    "expected",
-    "frame",
-    "local_journal",
-    "object_journal",
-    "segments",
-]
-
 
 def frame(number: int, body: str = "") -> bytes:
     """A MESSAGE as a broker with stable ids sends it; the EOL behind it leads the next frame."""

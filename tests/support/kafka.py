@@ -12,8 +12,6 @@ from support.brokers.base import HOST, free_ports, is_listening
 from support.brokers.cache import cached, java, maven_libraries
 from support.brokers.process import Process, run
 
-__all__ = ["SPARK", "kafka_broker", "kafka_source", "pyspark"]
-
 SPARK = "4.0.0"
 """The release of Spark that ``kafka_source.pom.xml`` names."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.receiver.dedup import frame_keys
 
-__all__ = ["key"]
-
 
 def key(name: bytes, body: bytes = b"body", destination: str = "/q", entry: str = "") -> MessageKey:
     data = b"MESSAGE\ndestination:%b\n\n%b\0" % (destination.encode(), body)

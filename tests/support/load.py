@@ -7,14 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 from spark_stomp.errors import StompError
 from support.brokers import Broker
 from support.driven import publish
 from support.waiting import PATIENCE
-
-__all__ = ["Audit", "Load"]
 
 _CHUNK = 20
 _PAUSE = 0.2
@@ -37,9 +34,7 @@ class Load:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

@@ -21,8 +21,6 @@ import pytest
 
 from spark_stomp.files import locations
 
-__all__ = ["LockWatch"]
-
 # The broker beside the connector, and tasks of the sink, which have a connection of their own.
 _OTHERS = ("spark_stomp.devbroker", "spark_stomp.sink")
 _FILES = [

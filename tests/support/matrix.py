@@ -26,22 +26,6 @@ from support.points import Point, Points
 from support.proxy import FaultProxy, Way
 from support.waiting import wait_until
 
-__all__ = [
-    "ACKED",
-    "BATCH",
-    "FAULTS",
-    "MODES",
-    "MOMENTS",
-    "WINDOW",
-    "Cell",
-    "Outcome",
-    "Scene",
-    "cells",
-    "run_cell",
-    "sample",
-    "table",
-]
-
 BATCH = 20
 # The un-acked window of the cells: the batch that is processed, and the one that arrives.
 WINDOW = 2 * BATCH

@@ -17,8 +17,6 @@ with warnings.catch_warnings():
     import nbformat
     from nbclient import NotebookClient
 
-__all__ = ["NOTEBOOKS", "execute", "printed", "read"]
-
 NOTEBOOKS: Final = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 # Seconds for one cell. A JVM starts in some of them, on a machine that may be busy.
 _CELL: Final = 240

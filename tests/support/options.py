@@ -6,8 +6,6 @@ from typing import Any
 
 from spark_stomp.options import SinkOptions, SourceOptions, parse_sink_options, parse_source_options
 
-__all__ = ["sink_options", "source_options"]
-
 
 def source_options(url: str, destination: str = "/queue/a", **options: Any) -> SourceOptions:
     """As Spark would hand them over."""

@@ -35,8 +35,6 @@ from typing import Any
 
 from support.waiting import wait_until
 
-__all__ = ["Point", "Points", "arm", "arm_from_environment", "session_members"]
-
 _POINTS, _FOLDER = "SPARK_STOMP_TEST_POINTS", "SPARK_STOMP_TEST_POINTS_FOLDER"
 _ACTIONS = ("hold", "kill", "kill-driver", "kill-session")
 _SPELLING = re.compile(r"([\w.]+):([\w.]+)@(before|after)#([1-9]\d*)=([a-z-]+)")

@@ -8,8 +8,6 @@ import signal
 
 import psutil
 
-__all__ = ["descendants", "executors", "kill", "lives", "stream_readers", "task_workers"]
-
 
 def kill(*processes: int) -> None:
     """SIGKILL; one that is gone already is as it should be."""

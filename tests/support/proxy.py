@@ -13,11 +13,8 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
-from types import TracebackType
 
 from support.waiting import PATIENCE, wait_until
-
-__all__ = ["FaultProxy", "Way"]
 
 _HOST = "127.0.0.1"
 _CHUNK = 1 << 16
@@ -74,9 +71,7 @@ class FaultProxy:
         self._threads[0].start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join(PATIENCE)

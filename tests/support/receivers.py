@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from spark_stomp.options import SourceOptions
 from spark_stomp.receiver import DedupIndex, Deliveries, Offer, Receiver, ReceiverSettings, offer
 
-__all__ = ["LoneReceiver", "running"]
-
 
 class LoneReceiver(Receiver):
     """The first receiver of a query with these options."""

@@ -10,8 +10,6 @@ from support.brokers import Broker
 from support.driven import Run
 from support.waiting import wait_until
 
-__all__ = ["drained_once", "relay_options", "second_source"]
-
 _DRAIN = 300.0
 
 

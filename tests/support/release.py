@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-__all__ = ["spark_release"]
-
 
 def spark_release() -> tuple[int, int]:
     """Its major and minor number."""

@@ -28,8 +28,6 @@ from xml.etree import ElementTree
 from support.findings import put
 from support.wheel import ROOT, build, run
 
-__all__ = ["ENVIRONMENTS", "PAGE", "Environment", "Result", "results_in", "table"]
-
 PAGE = ROOT / "docs" / "compatibility.md"
 FOLDER = ROOT / ".venv" / "matrix"
 # Spark's own variable: a session is one of Spark Connect, to a server that it starts.

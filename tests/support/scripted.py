@@ -6,8 +6,6 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 
-__all__ = ["CLOSE", "DIFFERS", "IS_STREAM", "RabbitMQ", "ScriptedBroker", "answer", "message", "opened"]
-
 
 def opened(connection: socket.socket, heartbeat: bytes = b"100,100") -> None:
     """Answer CONNECT and SUBSCRIBE."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from spark_stomp.sink.window import EncodedSlice, receipt_id
 
-__all__ = ["encoded", "slices"]
-
 
 def encoded(bodies: Iterable[bytes], destination: str = "/queue/out", first: int = 0) -> EncodedSlice:
     """One slice of persistent messages; its receipts are numbered from ``first`` on."""

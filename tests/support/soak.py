@@ -10,8 +10,6 @@ from typing import Any
 
 from pytest import TestReport
 
-__all__ = ["EXAMPLES", "FUZZ_SECONDS", "ROUNDS", "SECONDS", "SEED", "USUAL", "outcomes"]
-
 # Environment variable without its SPARK_STOMP_SOAK_ -> what it is if nobody sets it. With these, everything
 # takes about two hours on two cores. What is generated is new in every run, so that runs add up.
 USUAL = {"SECONDS": 900, "ROUNDS": 20, "EXAMPLES": 4_000, "FUZZ_SECONDS": 300}

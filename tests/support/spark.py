@@ -14,7 +14,6 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
@@ -24,17 +23,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from support.release import spark_release
 from support.waiting import PATIENCE, wait_until
-
-__all__ = [
-    "BatchFiles",
-    "Recorder",
-    "Running",
-    "classic_only",
-    "drains",
-    "single_batch",
-    "spark_session",
-    "stomp_stream",
-]
 
 # A second failure would end the query: tests make a task fail once.
 MASTER = "local[2,2]"
@@ -170,9 +158,7 @@ class Running:
     def __enter__(self) -> Running:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.query.stop()
 
     def wait(

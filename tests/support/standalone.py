@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from types import TracebackType
 
 import pyspark
 
@@ -13,8 +12,6 @@ from support.drivers import START
 from support.points import session_members
 from support.processes import kill
 from support.waiting import PATIENCE, wait_until
-
-__all__ = ["StandaloneCluster"]
 
 _HOME = Path(pyspark.__file__).parent
 _MASTER, _WORKERS = "127.0.0.1", ("127.0.0.2", "127.0.0.3")
@@ -43,9 +40,7 @@ class StandaloneCluster:
             self._start("Worker", host, ui_port, "--cores", "1", "--memory", "1g", self.url)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._processes:
             kill(*session_members(process.pid))
             process.wait(PATIENCE)

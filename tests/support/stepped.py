@@ -10,8 +10,6 @@ from typing import Any, Literal, TypeVar
 
 from spark_stomp.errors import StompError
 
-__all__ = ["Actor", "Killed", "SharedStore", "Verdict"]
-
 Verdict = Literal["go", "fail", "unsure", "late", "die", "die after", "die late", "die torn"]
 """What becomes of a call: it works; it fails; it works but fails to the caller; it fails and works later; the
 same with the caller's death, or with half of the object left behind."""

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 from support.waiting import PATIENCE
 
-__all__ = ["says", "tcp_server", "unused_port"]
-
 
 def unused_port() -> int:
     """A port on loopback at which nobody listens."""

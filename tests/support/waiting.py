@@ -6,8 +6,6 @@ import os
 import time
 from collections.abc import Callable
 
-__all__ = ["PATIENCE", "pause", "wait_until"]
-
 PATIENCE = float(os.environ.get("SPARK_STOMP_TEST_PATIENCE", "60"))
 """Seconds until something that should have happened counts as hung. It costs nothing while all is well, so it
 is long enough for a machine that is busy with other things. Runs that expect failures may shorten it."""

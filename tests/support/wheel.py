@@ -9,8 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["ROOT", "build", "run"]
-
 ROOT = Path(__file__).resolve().parents[2]
 # What a release is made of.
 _SOURCES = ("spark_stomp", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")

@@ -12,8 +12,6 @@ from support.brokers.jolokia import Jolokia
 from support.brokers.process import Process
 from support.certificates import STORE_PASSWORD
 
-__all__ = ["JAVA_OPTIONS", "PAGE_SIZES", "ActiveMQ", "DebianActiveMQ", "stomp_properties", "with_tls"]
-
 _POM = Path(__file__).with_name("activemq.pom.xml")
 # Quick to start, and small. A hundred thousand messages in four queues are too many for half of this heap.
 JAVA_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

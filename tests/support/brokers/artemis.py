@@ -11,8 +11,6 @@ from support.brokers.cache import cached, java, maven_archive
 from support.brokers.jolokia import Jolokia
 from support.brokers.process import Process, run
 
-__all__ = ["Artemis"]
-
 _VERSION = "2.44.0"
 _ARTIFACT = f"org.apache.activemq:apache-artemis:{_VERSION}:tar.gz:bin"
 

@@ -15,8 +15,6 @@ from support.brokers.unavailable import Unavailable
 from support.certificates import Authority, Identity
 from support.waiting import PATIENCE, wait_until
 
-__all__ = ["CONF", "Broker", "Standing", "Unavailable", "free_ports", "is_listening"]
-
 # The configurations that docs/brokers.md shows to users.
 CONF = Path(__file__).resolve().parents[3] / "conf" / "brokers"
 HOST = "127.0.0.1"

@@ -12,8 +12,6 @@ from pathlib import Path
 from support.brokers.process import run
 from support.brokers.unavailable import Unavailable
 
-__all__ = ["cached", "debian_packages", "java", "maven_archive", "maven_file", "maven_libraries"]
-
 _DEFAULT = Path(__file__).resolve().parents[3] / ".brokers"
 
 

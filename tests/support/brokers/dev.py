@@ -10,8 +10,6 @@ from spark_stomp.protocol import Limits
 from support.brokers.base import HOST, Broker, Standing
 from support.fronts import tls_front, websocket_front
 
-__all__ = ["DevelopmentBroker"]
-
 
 class DevelopmentBroker(Broker):
     """Keeps everything in memory: what it held is gone after :meth:`kill`.

@@ -10,17 +10,6 @@ import pytest
 
 from support.brokers import BROKERS, Broker, Unavailable
 
-__all__ = [
-    "REQUIRED",
-    "BrokerPool",
-    "broker",
-    "broker_pool",
-    "on_every_broker",
-    "on_every_release",
-    "on_every_transport",
-    "on_real_brokers",
-]
-
 # Names of brokers without which the run fails, separated by commas. Any other's tests are skipped without it.
 REQUIRED = "SPARK_STOMP_REQUIRED_BROKERS"
 

@@ -9,8 +9,6 @@ from typing import Any
 from support.brokers.base import HOST
 from support.brokers.cache import cached, maven_file
 
-__all__ = ["Jolokia"]
-
 _ARTIFACT = "org.jolokia:jolokia-agent-jvm:2.6.0:jar:javaagent"
 
 

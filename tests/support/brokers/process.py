@@ -13,8 +13,6 @@ from pathlib import Path
 from support.brokers.unavailable import Unavailable
 from support.waiting import wait_until
 
-__all__ = ["Process", "run"]
-
 _GOODBYE = 20.0
 
 

@@ -11,8 +11,6 @@ from support.brokers.base import CONF, HOST, Broker, Standing, free_ports, is_li
 from support.brokers.cache import cached, debian_packages
 from support.brokers.process import Process, run
 
-__all__ = ["RabbitMQ"]
-
 # What rabbitmqctl list_queues asks for, of a queue or of those that a topic's subscriptions have.
 _STANDING = """Counted = fun(Name) -> case rabbit_amqqueue:lookup(Name) of
     {ok, Queue} -> [C || {_, C} <- rabbit_amqqueue:info(Queue, [messages_ready, messages_unacknowledged])];

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Unavailable"]
-
 
 class Unavailable(Exception):
     """This broker cannot be had on this machine; the text says why."""

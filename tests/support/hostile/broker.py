@@ -13,23 +13,6 @@ from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
 from support.waiting import PATIENCE
 
-__all__ = [
-    "CONNECTED",
-    "WITHOUT_END",
-    "HostileBroker",
-    "Peer",
-    "Script",
-    "Step",
-    "drips",
-    "floods",
-    "hostile_broker",
-    "message",
-    "pause",
-    "plays",
-    "receipt",
-    "waits",
-]
-
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
 # Enough to fill every buffer on the way, however fast the other side is.
 FLOOD_BYTES = 256 << 20

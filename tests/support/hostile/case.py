@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from support.hostile.broker import Script, hostile_broker
 from support.hostile.victim import Order, Report, meet
 
-__all__ = ["SLACK", "BrokerCase", "Result"]
-
 _OPTIONS = {
     "connectTimeout": "1s",
     "heartbeat": "0,0",

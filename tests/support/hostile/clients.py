@@ -21,8 +21,6 @@ from spark_stomp.frameserver.wire import NAME
 from support.hostile.case import SLACK, Result
 from support.hostile.victim import Besieged, besiege
 
-__all__ = ["CLIENTS", "ClientCase"]
-
 _MANY = 200
 
 

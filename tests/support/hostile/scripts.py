@@ -29,8 +29,6 @@ from support.hostile.websockets import (
     upgraded,
 )
 
-__all__ = ["SCRIPTS"]
-
 NOT_STOMP = r"^\[STOMP_NOT_A_STOMP_SERVER\]"
 TIMEOUT = r"^\[STOMP_CONNECT_TIMEOUT\]"
 UNCONFIRMED = "did not confirm SUBSCRIBE"

@@ -28,8 +28,6 @@ from support.driven import Run
 from support.options import sink_options, source_options
 from support.receivers import LoneReceiver
 
-__all__ = ["Besieged", "Order", "Report", "besiege", "meet"]
-
 GOES_ON = "goes on"
 _BODY = 10_000
 _ROWS = 100
