@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.codec import Outcome, acknowledgement, decode, scan, scanned_frames, splits
+from support.codec import Outcome, decode, scan, scanned_frames, splits
 
 from spark_stomp.errors import FrameEncodeError, ProtocolError, RemoteProtocolError
-from spark_stomp.protocol import Frame, Limits, encode_frame
+from spark_stomp.protocol import (
+    ClientConfig,
+    ClientConnection,
+    Frame,
+    Limits,
+    MessagesScanned,
+    encode_frame,
+    unescape,
+)
 from spark_stomp.protocol.handshake import best_version, interval, negotiate_heartbeat, parse_heartbeat
 
 CASES: list[dict[str, Any]] = json.loads(
@@ -113,6 +121,25 @@ def test_heartbeat_interval(case: dict[str, Any], version: str) -> None:
 @pytest.mark.parametrize(("case", "version"), of_kind("version-negotiate"))
 def test_version_negotiation(case: dict[str, Any], version: str) -> None:
     assert best_version(case["input"]["client"], case["input"]["server"]) == case["expect"]["version"]
+
+
+def acknowledgement(command: str, message: Frame, version: str) -> Frame:
+    """The ACK or NACK that a client sends for ``message``, which came to a subscription of that name."""
+    subscription = message.get("subscription") or "0"
+    connection = ClientConnection(ClientConfig(accept_versions=(version,), scan=True))
+    connection.connect(0.0)
+    connection.receive_data(encode_frame(Frame("CONNECTED", (("version", version),)), version), 0.0)
+    connection.receive_data(encode_frame(message, version), 0.0)
+    connection.next_event()
+    connection.subscribe(subscription, "/q", ack="client")
+    event = connection.next_event()
+    assert isinstance(event, MessagesScanned)
+    handle = unescape(event.block.acks[0], version)
+    connection.data_to_send()
+    acknowledge = connection.ack if command == "ACK" else connection.nack
+    acknowledge(subscription, handle)
+    (frame,) = decode(version, [bytes(connection.data_to_send())]).frames
+    return frame
 
 
 @pytest.mark.parametrize(("case", "version"), [*of_kind("ack-for"), *of_kind("nack-for")])

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from spark_stomp.errors import ProtocolError
 from spark_stomp.protocol import (
     HEARTBEAT,
     NEED_DATA,
-    ClientConfig,
-    ClientConnection,
     Frame,
     FrameDecoder,
     FrameScanner,
     Limits,
     MalformedMessage,
     MessageBlock,
-    MessagesScanned,
-    encode_frame,
-    unescape,
 )
 
 
@@ -29,22 +25,19 @@ class Outcome(NamedTuple):
     How many events the EOLs of a gap make depends on the pieces in which they come.
     """
 
-    frames: list[Frame]
+    frames: list[Any]
     beats: int
     error: type[ProtocolError] | None
 
 
+Raw = tuple[bytes, bytes, bytes | None]
+"""A raw frame, its handle and its stable id."""
+
+
 class Scanned(NamedTuple):
-    """The same from a scanner, its blocks split into raw frames, each with its handle and stable id."""
+    """Frames and raw frames in order, malformed messages as bytes, and the class of the error, if any."""
 
-    events: list[Frame | tuple[bytes, bytes, bytes | None]]
-    error: type[ProtocolError] | None
-
-
-class Tolerated(NamedTuple):
-    """Good frames and the octets of malformed messages, in order, and the class of the error at the end."""
-
-    events: list[Frame | bytes]
+    events: list[Frame | Raw | bytes]
     error: type[ProtocolError] | None
 
 
@@ -67,65 +60,43 @@ def decode(version: str, pieces: Iterable[bytes], limits: Limits | None = None) 
 
 
 def scan(
-    version: str, pieces: Iterable[bytes], limits: Limits | None = None, *, id_header: str | None = None
+    version: str,
+    pieces: Iterable[bytes],
+    limits: Limits | None = None,
+    *,
+    id_header: str | None = None,
+    tolerant: bool = False,
 ) -> Scanned:
     """All events of a fresh scanner that is fed the pieces, asked after each; every block is checked."""
-    scanner = FrameScanner(version, limits or Limits(), id_header=id_header)
-    events: list[Frame | tuple[bytes, bytes, bytes | None]] = []
+    scanner = FrameScanner(version, limits or Limits(), id_header=id_header, tolerant=tolerant)
+    events: list[Frame | Raw | bytes] = []
     for piece in pieces:
         scanner.receive_data(piece)
         try:
             while (event := scanner.next_event()) is not NEED_DATA:
                 if isinstance(event, MessageBlock):
-                    events += raw_frames(event)
+                    assert event.ends and event.ends[-1] == len(event.data)
+                    spans = [event.data[start:end] for start, end in pairwise([0, *event.ends])]
+                    events += zip(spans, event.acks, event.ids, strict=True)
                 elif isinstance(event, Frame):
                     events.append(event)
+                elif isinstance(event, MalformedMessage):
+                    events.append(event.data)
         except ProtocolError as error:
             return Scanned(events, type(error))
     return Scanned(events, None)
 
 
-def scan_tolerantly(version: str, pieces: Iterable[bytes], limits: Limits | None = None) -> Tolerated:
-    """All events of a tolerant scanner, its messages decoded where they are good."""
-    scanner = FrameScanner(version, limits or Limits(), tolerant=True)
-    events: list[Frame | bytes] = []
-    for piece in pieces:
-        scanner.receive_data(piece)
-        try:
-            while (event := scanner.next_event()) is not NEED_DATA:
-                if isinstance(event, MessageBlock):
-                    octets = [octets for octets, _, _ in raw_frames(event)]
-                    events += [frame for raw in octets for frame in decode(version, [raw], limits).frames]
-                elif isinstance(event, MalformedMessage):
-                    events.append(event.data)
-                elif isinstance(event, Frame):
-                    events.append(event)
-        except ProtocolError as error:
-            return Tolerated(events, type(error))
-    return Tolerated(events, None)
-
-
-def raw_frames(block: MessageBlock) -> list[tuple[bytes, bytes, bytes | None]]:
-    """One (octets, handle, stable id) for each frame of a block."""
-    assert block.ends
-    assert len(block.ends) == len(block.acks) == len(block.ids)
-    assert block.ends[-1] == len(block.data)
-    starts = [0, *block.ends[:-1]]
-    spans = [block.data[start:end] for start, end in zip(starts, block.ends, strict=True)]
-    return list(zip(spans, block.acks, block.ids, strict=True))
-
-
 def scanned_frames(version: str, scanned: Scanned, limits: Limits | None = None) -> Outcome:
-    """What a decoder makes of everything the scanner let through."""
-    frames: list[Frame] = []
+    """What a decoder makes of everything the scanner let through; malformed messages stay bytes."""
+    frames: list[Any] = []
     for event in scanned.events:
-        if isinstance(event, Frame):
-            frames.append(event)
-        else:
+        if isinstance(event, tuple):
             outcome = decode(version, [event[0]], limits)
-            assert outcome.error is None and len(outcome.frames) == 1
-            assert outcome.frames[0].command == "MESSAGE"
+            assert outcome.error is None and [frame.command for frame in outcome.frames] == ["MESSAGE"]
             frames += outcome.frames
+        else:
+            frames.append(event)
     return Outcome(frames, 0, scanned.error)
 
 
@@ -133,22 +104,3 @@ def splits(data: bytes) -> list[list[bytes]]:
     """Whole, octet by octet, and in two at every place."""
     two = [[data[:place], data[place:]] for place in range(1, len(data))]
     return [[data], [data[place : place + 1] for place in range(len(data))], *two]
-
-
-def acknowledgement(command: str, message: Frame, version: str) -> Frame:
-    """The ACK or NACK that a client sends for ``message``, which came to a subscription of that name."""
-    subscription = message.get("subscription") or "0"
-    connection = ClientConnection(ClientConfig(accept_versions=(version,), scan=True))
-    connection.connect(0.0)
-    connection.receive_data(encode_frame(Frame("CONNECTED", (("version", version),)), version), 0.0)
-    connection.receive_data(encode_frame(message, version), 0.0)
-    connection.next_event()
-    connection.subscribe(subscription, "/q", ack="client")
-    event = connection.next_event()
-    assert isinstance(event, MessagesScanned)
-    handle = unescape(event.block.acks[0], version)
-    connection.data_to_send()
-    acknowledge = connection.ack if command == "ACK" else connection.nack
-    acknowledge(subscription, handle)
-    (frame,) = decode(version, [bytes(connection.data_to_send())]).frames
-    return frame
