@@ -6,19 +6,20 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
+import pyspark
 import pytest
 from support.brokers import Broker
+from support.brokers.base import free_ports, is_listening
 from support.brokers.fixtures import BrokerPool
 from support.drivers import START, application
-from support.points import Point, Points
+from support.points import Point, Points, session_members
 from support.processes import executors, kill
 from support.relay import drained_once
-from support.standalone import StandaloneCluster
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.sink.sender import Sender
 
@@ -59,6 +60,38 @@ class Write:
         self.points.release(0)
         (self.folder / "go on").touch()
         assert self.process.wait(START) == 0, self.log
+
+
+@contextmanager
+def standalone_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """A master and two workers with one core each; yields the master's URL. Executors have ``environment``.
+
+    The workers count as two hosts: speculation needs that.
+    """
+    home, ports = Path(pyspark.__file__).parent, free_ports(4)
+    url = f"spark://127.0.0.1:{ports[0]}"
+    environment = {**environment, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
+    # It would win over the address that each of them is given.
+    environment.pop("SPARK_LOCAL_IP", None)
+    with ExitStack() as running:
+
+        def start(role: str, host: str, ui_port: int, *arguments: str) -> None:
+            # spark-class becomes the JVM.
+            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}"]
+            command += ["--host", host, "--webui-port", str(ui_port), *arguments]
+            log = running.enter_context((folder / f"{role} {host}.log").open("wb"))
+            process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, cwd=folder, start_new_session=True
+            )
+            running.callback(process.wait, PATIENCE)
+            running.callback(lambda: kill(*session_members(process.pid)))
+
+        start("Master", "127.0.0.1", ports[1], "--port", str(ports[0]))
+        wait_until(lambda: is_listening(ports[0]), START, "the master")
+        for host, port in zip(("127.0.0.2", "127.0.0.3"), ports[2:], strict=True):
+            folders = ("--work-dir", str(folder / host))
+            start("Worker", host, port, "--cores", "1", "--memory", "1g", *folders, url)
+        yield url
 
 
 @contextmanager
@@ -111,8 +144,8 @@ def test_a_speculative_attempt_wins(broker_pool: BrokerPool, name: str, tmp_path
     broker = broker_pool.get(name)
     queue, points = broker.new_queue(), held_in_the_middle(tmp_path)
     with (
-        StandaloneCluster(tmp_path, {**os.environ, **points.environment()}) as cluster,
-        writing(broker, tmp_path, cluster.url, points, queue) as write,
+        standalone_cluster(tmp_path, {**os.environ, **points.environment()}) as master,
+        writing(broker, tmp_path, master, points, queue) as write,
     ):
         write.wait_held()
         write.wait_written()

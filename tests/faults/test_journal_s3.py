@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.brokers.fixtures import BrokerPool
@@ -11,7 +13,6 @@ from support.driven import Json, Run
 from support.engine import Engine
 from support.journals import batch_of, bodies, expected
 from support.matrix import Cell, run_cell
-from support.s3 import CREDENTIALS, S3Server, s3_server
 from support.waiting import wait_until
 
 from spark_stomp.commands.main import main
@@ -23,17 +24,51 @@ from spark_stomp.journal.objects.object_names import WRITERS
 from spark_stomp.status import read_status
 
 QUEUE = "/queue/a"
+BUCKET = "journals"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """``client`` is boto3's."""
+
+    port: int
+    client: Any
+
+    def uri(self, prefix: str, scheme: str = "s3") -> str:
+        """A location under the one bucket, as a user would give it."""
+        endpoint = f"scheme=http&endpoint_override=127.0.0.1:{self.port}"
+        return f"{scheme}://{BUCKET}/{prefix}?region=us-east-1&{endpoint}"
+
+    def keys(self, prefix: str) -> list[str]:
+        """The names of all objects below ``prefix``, without it."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix + "/")
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+        return [key.removeprefix(prefix + "/") for key in keys if not key.endswith("/")]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
-    with s3_server() as server:
-        yield server
+    """moto's server in a thread, on a free port of 127.0.0.1, with one bucket."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        keys = {name.lower(): value for name, value in CREDENTIALS.items()}
+        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1", **keys)
+        client.create_bucket(Bucket=BUCKET)
+        yield S3Server(port, client)
+        client.close()
+    finally:
+        server.stop()
 
 
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in CREDENTIALS.items():
+    for name, value in {**CREDENTIALS, "AWS_EC2_METADATA_DISABLED": "true"}.items():
         monkeypatch.setenv(name, value)
 
 

@@ -2,24 +2,175 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
-from collections.abc import Iterator
+import io
+import linecache
+import os
+import re
+import selectors
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest import mock
 
+import pyarrow.fs as fs
 import pytest
 from support.driven import Run
 from support.golden import kind_of_journal
-from support.locks import LockWatch
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.files import locations
 from spark_stomp.journal.objects.cache import ObjectCache
 from spark_stomp.receiver import DedupIndex
 
 QUEUE = "/queue/a"
 COUNT = 60
+# The broker beside the connector, and tasks of the sink, which have a connection of their own.
+OTHERS = ("spark_stomp.devbroker", "spark_stomp.sink")
+FILES = [
+    "close", "fdatasync", "fsync", "ftruncate", "listdir", "mkdir", "open", "posix_fadvise", "posix_fallocate",
+    "pread", "preadv", "pwrite", "pwritev", "read", "readv", "remove", "rename", "replace", "rmdir", "scandir",
+    "stat", "truncate", "unlink", "write", "writev",
+]  # fmt: skip
+SOCKETS = ["accept", "close", "connect", "recv", "recv_into", "send", "sendall", "shutdown"]
+STORES = ["create_dir", "delete_file", "get_file_info", "open_input_file", "open_output_stream"]
+
+
+class LockWatch:
+    """While ``patch`` is in force, every lock that the package makes is watched.
+
+    ``taken`` are the names of those that were taken, ``calls`` the functions that did I/O, and ``found`` the
+    pairs of a lock and of what was called while it was held.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.taken: set[str] = set()
+        self.calls: set[str] = set()
+        self.found: dict[tuple[str, str], str] = {}
+        self._held = threading.local()
+        for name, kind in (("Lock", _Lock), ("RLock", _RLock)):
+            patch.setattr(threading, name, self._maker(getattr(threading, name), kind))
+        condition, lock = threading.Condition, threading.RLock
+        patch.setattr(threading, "Condition", lambda given=None: condition(given or lock()))
+        for function in FILES:
+            if hasattr(os, function):
+                patch.setattr(os, function, self._watched(f"os.{function}", getattr(os, function)))
+        for module in (builtins, io):
+            patch.setattr(module, "open", self._watched("open", module.open))
+        for method in SOCKETS:
+            watched = self._watched(f"socket.{method}", getattr(socket.socket, method))
+            patch.setattr(socket.socket, method, watched, raising=False)
+        select = selectors.DefaultSelector.select
+        patch.setattr(selectors.DefaultSelector, "select", self._watched("select", select))
+        patch.setattr(time, "sleep", self._watched("sleep", time.sleep))
+        self._watch_stores(patch)
+
+    def _watch_stores(self, patch: pytest.MonkeyPatch) -> None:
+        methods = {name: self._watched(name, getattr(fs.LocalFileSystem, name)) for name in STORES}
+        watched = type("WatchedFiles", (fs.LocalFileSystem,), methods)
+        find = locations._file_system
+
+        def files_of(location: str) -> tuple[fs.FileSystem, str]:
+            files, root = find(location)
+            return (watched() if isinstance(files, fs.LocalFileSystem) else files), root
+
+        patch.setattr(locations, "_file_system", files_of)
+
+    def _maker(self, make: Callable[[], Any], kind: type[_Lock]) -> Callable[[], Any]:
+        def made() -> Any:
+            caller = sys._getframe(1)
+            while caller.f_globals["__name__"] in (__name__, "threading") and caller.f_back is not None:
+                caller = caller.f_back
+            module = caller.f_globals["__name__"]
+            if not module.startswith("spark_stomp") or module.startswith(OTHERS):
+                return make()
+            return kind(make(), self, _name_at(caller))
+
+        return made
+
+    def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*args: Any, **options: Any) -> Any:
+            self.calls.add(name)
+            for lock in self.held:
+                self.found.setdefault((lock, name), _where())
+            return call(*args, **options)
+
+        return watched
+
+    @property
+    def held(self) -> list[str]:
+        """The names of the locks that this thread holds, one for each time it took one."""
+        if not hasattr(self._held, "names"):
+            self._held.names = []
+        names: list[str] = self._held.names
+        return names
+
+
+class _Lock:
+    def __init__(self, lock: Any, watch: LockWatch, name: str) -> None:
+        self._lock, self._watch, self._name = lock, watch, name
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        taken: bool = self._lock.acquire(blocking, timeout)
+        if taken:
+            self._watch.taken.add(self._name)
+            self._watch.held.append(self._name)
+        return taken
+
+    def release(self) -> None:
+        self._watch.held.remove(self._name)
+        self._lock.release()
+
+    def locked(self) -> bool:
+        return bool(self._lock.locked())
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class _RLock(_Lock):
+    """With what a condition asks of its lock."""
+
+    def _is_owned(self) -> bool:
+        return bool(self._lock._is_owned())
+
+    def _release_save(self) -> Any:
+        names = self._watch.held
+        count = names.count(self._name)
+        names[:] = [name for name in names if name != self._name]
+        return count, self._lock._release_save()
+
+    def _acquire_restore(self, state: Any) -> None:
+        count, inner = state
+        self._lock._acquire_restore(inner)
+        self._watch.held.extend([self._name] * count)
+
+
+def _name_at(frame: FrameType) -> str:
+    """``module:Class.attribute`` of the line that makes a lock."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    attribute = re.search(r"self\.(\w+)", line)
+    owner = frame.f_locals.get("self")
+    module = frame.f_globals["__name__"].removeprefix("spark_stomp.")
+    return f"{module}:{type(owner).__name__}.{attribute.group(1) if attribute else line.strip()}"
+
+
+def _where() -> str:
+    """The calls of the package that led here, innermost first."""
+    frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(2))]
+    ours = [frame for frame in frames if frame.f_globals.get("__name__", "").startswith("spark_stomp")]
+    return " < ".join(f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in ours)
 
 
 @pytest.fixture

@@ -1,10 +1,15 @@
 """Several writers of one journal on an object store, interleaved at each call: no position has two meanings,
-and nothing that was returned is lost."""
+and nothing that was returned is lost.
+
+The store is in memory. Each of its calls waits until the test lets it go on, may fail, and may take effect
+late. Each writer has its own thread, and only one runs at a time.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -14,9 +19,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from support.journals import batch_of, bodies
-from support.stepped import Actor, Killed, SharedStore, Verdict
 
-from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable
+from spark_stomp.errors import JournalError, JournalInUse, JournalUnwritable, StompError
 from spark_stomp.files.locations import Location
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import JournalSettings
@@ -25,18 +29,41 @@ from spark_stomp.journal.objects.journal import ObjectJournal
 
 MOST_ALIVE = 3
 LOCATION = Location(fs.LocalFileSystem(), "/nowhere", "memory")
-FAULTS: list[Verdict] = ["fail", "unsure", "late", "die", "die after", "die late", "die torn"]
+FAULTS = ["fail", "unsure", "late", "die", "die after", "die late", "die torn"]
+"""What becomes of a call, if it does not "go": it fails; it works but fails to the caller; it fails and works
+later; the same with the caller's death, or with half of the object left behind."""
 
 
-class Writer(Actor):
-    """``rank`` orders writers of one generation, and is drawn, so that no run depends on chance."""
+class Killed(BaseException):
+    """The process is gone: nothing of it runs any more."""
+
+
+@dataclass
+class SharedStore:
+    """``late`` holds what is still on its way."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+    late: list[Callable[[], object]] = field(default_factory=list)
+
+
+class Writer:
+    """A writer's process: the store as it sees it, and a thread for what it does.
+
+    ``rank`` orders writers of one generation, and is drawn, so that no run depends on chance.
+    """
 
     def __init__(self, shared: SharedStore, number: int, rank: int) -> None:
-        super().__init__(shared)
-        self.number = number
         self.id = f"{rank:x}{number:015x}"
         self.journal: ObjectJournal | None = None
         self.done: Callable[[Any], None] = lambda result: None
+        self._shared = shared
+        self._resume, self._parked = threading.Semaphore(0), threading.Semaphore(0)
+        self.thread: threading.Thread | None = None
+        self._verdict = "go"
+        self._torn: Callable[[], object] | None = None
+        self.busy = self.dead = self.disturbed = False
+        self.result: Any = None
+        self.error: BaseException | None = None
 
     @property
     def usable(self) -> bool:
@@ -49,6 +76,93 @@ class Writer(Actor):
         # So small that many objects are needed.
         settings = JournalSettings("memory", 1, max_remembered=1_000)
         return ObjectJournal(settings, Blobs(self, LOCATION, pause=lambda seconds: None))
+
+    # --- for the test
+
+    def start(self, action: Callable[[], Any]) -> None:
+        """Begin ``action``; returns when it waits at its first call, or is done."""
+        self.busy, self.result, self.error = True, None, None
+        self.thread = threading.Thread(target=self._run, args=(action,), daemon=True)
+        self.thread.start()
+        self._wait()
+
+    def step(self, verdict: str = "go") -> None:
+        """Let the call go on; returns when the next one waits, or all is done."""
+        self._verdict = verdict
+        self.disturbed |= verdict != "go"
+        self._resume.release()
+        self._wait()
+
+    def finish(self) -> None:
+        """Let everything go on."""
+        while self.busy:
+            self.step()
+
+    def show_half(self) -> None:
+        """If an object is being put: another may see the first half of it."""
+        if self._torn is not None:
+            self._torn()
+
+    def _wait(self) -> None:
+        assert self._parked.acquire(timeout=30.0), "the thread neither waits nor ends"
+
+    def _run(self, action: Callable[[], Any]) -> None:
+        try:
+            self.result = action()
+        except (Killed, StompError, AssertionError) as error:
+            self.error, self.dead = error, isinstance(error, Killed)
+        finally:
+            self.busy = False
+            self._parked.release()
+
+    # --- the store
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        """There are no folders."""
+
+    def put(self, path: str, data: bytes) -> None:
+        objects = self._shared.objects
+        # What is whole stays so while it is put again.
+        self._call(
+            lambda: objects.update({path: data}), lambda: objects.setdefault(path, data[: len(data) // 2])
+        )
+
+    def get(self, path: str) -> bytes:
+        def read() -> bytes:
+            if path not in self._shared.objects:
+                raise FileNotFoundError(path)
+            return self._shared.objects[path]
+
+        return self._call(read, reads=True)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        def listed() -> dict[str, int]:
+            paths = ((path.partition(folder + "/"), data) for path, data in self._shared.objects.items())
+            return {name: len(data) for (before, mark, name), data in paths if mark and not before}
+
+        return self._call(listed, reads=True)
+
+    def delete(self, path: str) -> None:
+        self._call(lambda: self._shared.objects.pop(path, None))
+
+    def _call(
+        self, effect: Callable[[], Any], torn: Callable[[], object] | None = None, *, reads: bool = False
+    ) -> Any:
+        if threading.current_thread() is not self.thread:
+            return effect()  # the test itself reads
+        self._torn = torn
+        self._parked.release()
+        self._resume.acquire()
+        self._torn, verdict = None, self._verdict
+        if verdict in ("go", "unsure", "die after"):
+            result = effect()
+        elif verdict in ("late", "die late") and not reads:
+            self._shared.late.append(effect)
+        elif verdict == "die torn" and torn is not None:
+            torn()
+        if verdict == "go":
+            return result
+        raise Killed if verdict.startswith("die") else OSError("the store is busy")
 
 
 class Takeover(RuleBasedStateMachine):
@@ -80,7 +194,7 @@ class Takeover(RuleBasedStateMachine):
     def _random(self, size: int) -> str:
         # Whoever asks runs in the thread of its writer.
         thread = threading.current_thread()
-        return next(writer.id for writer in self.writers if writer.runs_in(thread))
+        return next(writer.id for writer in self.writers if writer.thread is thread)
 
     def teardown(self) -> None:
         try:
@@ -121,7 +235,7 @@ class Takeover(RuleBasedStateMachine):
 
     @precondition(lambda self: self._busy())
     @rule(index=st.integers(0, 9), fault=st.sampled_from(FAULTS))
-    def disturb(self, index: int, fault: Verdict) -> None:
+    def disturb(self, index: int, fault: str) -> None:
         writer = self._one(self._busy(), index)
         writer.step(fault)
         self._collect(writer)
@@ -134,7 +248,7 @@ class Takeover(RuleBasedStateMachine):
     @precondition(lambda self: self.shared.late)
     @rule(index=st.integers(0, 9))
     def what_was_on_its_way_arrives(self, index: int) -> None:
-        self.shared.land(index)
+        self.shared.late.pop(index % len(self.shared.late))()
 
     @precondition(lambda self: self._usable())
     @rule(index=st.integers(0, 9), counts=st.lists(st.integers(1, 3), min_size=1, max_size=3))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +17,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from support.error_texts import above_the_sentence, below_the_sentence, rendered
 from support.release import spark_release
 from support.tcp import unused_port
 
@@ -30,6 +31,42 @@ QUEUE = "/queue/orders"
 # The release whose texts the file has. Others have other lines of Spark's around ours.
 RELEASE = (4, 3)
 MOST_LINES = 10
+PLACES = {
+    r'File "[^"]*?/(pyspark\.zip/|)(pyspark|spark_stomp|tests)/([^"]*)", line \d+': r'File "\2/\3"',
+    r"\b(id|runId) = [0-9a-f-]{36}": r"\1 = ...",
+    r"(127\.0\.0\.1|localhost):\d{4,5}": r"\1:61613",
+    r"(stage|Stage|TID|Task|task) \d+(\.\d+)?": r"\1 N",
+    r"@[0-9a-f]{6,8}\b": "@...",
+    r"\(\S+ executor driver\)": "(executor driver)",
+    r"#\d+L?\b": "#N",
+    r"ID:[\w.-]+(:[\w.-]+)*": "ID:...",
+}
+"""What differs from run to run, and what is shown in its place."""
+CARETS = re.compile(r"^\s*[~^]+\s*$")
+SENTENCE = re.compile(r"\[STOMP_[A-Z_]+\]")
+OF_PYTHON = re.compile(r'^\s+File "|^Traceback|^During handling|^The above exception|^\w*Error: ')
+
+
+def rendered(error: BaseException, folder: Path) -> str:
+    """What Python prints of ``error`` below the lines of the user's own script.
+
+    Without carets, which come with newer Pythons; several frames of the JVM are one line.
+    """
+    text = "".join(traceback.format_exception_only(error))
+    text = text.replace(str(folder), "FOLDER").replace(sys.executable, "PYTHON")
+    for pattern, put in PLACES.items():
+        text = re.sub(pattern, put, text)
+    text = re.sub(r"(^\t(at |\.\.\. ).*\n?)+", "\t(frames of the JVM)\n", text.rstrip() + "\n", flags=re.M)
+    return "\n".join(line.rstrip() for line in text.splitlines() if not CARETS.match(line)) + "\n"
+
+
+def around_the_sentence(text: str) -> tuple[list[str], list[str]]:
+    """The lines of Python's trace before our sentence, and those after it: there should be none."""
+    lines = text.splitlines()
+    sentence = next(number for number, line in enumerate(lines) if SENTENCE.search(line))
+    traces = [i for i in range(sentence) if "Traceback (most recent call last)" in lines[i]]
+    after = [line for line in lines[sentence + 1 :] if OF_PYTHON.match(line)]
+    return lines[max(traces, default=sentence) : sentence], after
 
 
 class Place:
@@ -179,8 +216,9 @@ def test_a_mistake(
         MISTAKES[title](Place(spark, *brokers, tmp_path))
     texts[title] = text = rendered(caught.value, tmp_path)
     assert "secret" not in text
-    assert len(above_the_sentence(text)) <= MOST_LINES, text
-    assert below_the_sentence(text) == [], text
+    above, below = around_the_sentence(text)
+    assert len(above) <= MOST_LINES, text
+    assert below == [], text
     if spark_release() == RELEASE and not WRITES:
         assert text == kept()[title]
 
