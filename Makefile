@@ -60,7 +60,7 @@ brokers: $(STAMPS)/dev $(STAMPS)/package
 # Less than an hour on two cores; CONTRIBUTING.md says which variables make its parts longer or shorter.
 soak: $(STAMPS)/soak $(STAMPS)/package
 	cd tests && $(BIN)/pytest -m "soak or property" --hypothesis-profile=soak --timeout=7200 \
-		-n 2 --no-loadscope-reorder $(ARGS)
+		-n 2 --no-loadscope-reorder -rap --durations=20 $(ARGS)
 
 # From tests/, like the tests. Each benchmark adds to its file of results, and begins it anew; what cannot be had is
 # left out with a word. tests/benchmarks/README.md says how long they take, and how to run parts of them.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.brokers.fixtures import broker, broker_pool
 from support.release import spark_release
-from support.soak import EXAMPLES, outcomes
+from support.soak import EXAMPLES
 
 from spark_stomp.devbroker import DevBroker
 
@@ -51,13 +51,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from support.groups import longest_first
 
         longest_first(items)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.getoption("hypothesis_profile", None) == "soak" and not config.getoption("collectonly"):
-        terminalreporter.section("what came of each part")
-        for line in outcomes(terminalreporter.stats):
-            terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

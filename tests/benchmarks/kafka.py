@@ -25,11 +25,11 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from support.brokers import Unavailable
-from support.kafka import SPARK, kafka_broker, kafka_source, pyspark
 from support.release import spark_release
 from support.spark import spark_session
 from support.waiting import wait_until
 
+from benchmarks.kafka_broker import SPARK, kafka_broker, kafka_source, pyspark
 from benchmarks.ready_made import ReadyMade
 from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
 from benchmarks.wire_broker import wire_broker

@@ -14,12 +14,11 @@ import pytest
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
 from support.drivers import START, SparkDriver
-from support.findings import put
 from support.load import Audit, Load
 from support.matrix import MODES
 from support.proxy import FaultProxy, Way
 from support.relay import relay_options, second_source
-from support.soak import SECONDS, SEED, USUAL
+from support.soak import SECONDS, SEED, USUAL, put
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(7200)]

@@ -36,9 +36,9 @@ COUNT = 60
 # The broker beside the connector, and tasks of the sink, which have a connection of their own.
 OTHERS = ("spark_stomp.devbroker", "spark_stomp.sink")
 FILES = [
-    "close", "fdatasync", "fsync", "ftruncate", "listdir", "mkdir", "open", "posix_fadvise", "posix_fallocate",
-    "pread", "preadv", "pwrite", "pwritev", "read", "readv", "remove", "rename", "replace", "rmdir", "scandir",
-    "stat", "truncate", "unlink", "write", "writev",
+    "close", "fdatasync", "fsync", "ftruncate", "listdir", "mkdir", "open", "posix_fadvise",
+    "posix_fallocate", "pread", "preadv", "pwrite", "pwritev", "read", "readv", "remove", "rename",
+    "replace", "rmdir", "scandir", "stat", "truncate", "unlink", "write", "writev",
 ]  # fmt: skip
 SOCKETS = ["accept", "close", "connect", "recv", "recv_into", "send", "sendall", "shutdown"]
 STORES = ["create_dir", "delete_file", "get_file_info", "open_input_file", "open_output_stream"]

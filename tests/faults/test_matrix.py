@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from support.brokers.fixtures import BrokerPool
 from support.engine import Engine
-from support.findings import found, put
 from support.matrix import (
     ACKED,
     FAULTS,
@@ -22,6 +21,7 @@ from support.matrix import (
     sample,
     table,
 )
+from support.soak import found, put
 
 from spark_stomp.brokers import dialect_named
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from support.brokers.fixtures import BrokerPool
 from support.drivers import START, SparkDriver
-from support.findings import put
 from support.load import Load
 from support.matrix import MODES
-from support.soak import ROUNDS, SEED, USUAL
+from support.soak import ROUNDS, SEED, USUAL, put
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(3600)]

@@ -9,11 +9,10 @@ import pytest
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
 from support.drivers import START, SparkDriver
-from support.findings import put
 from support.load import Audit, Load
 from support.points import Point, Points
 from support.relay import drained_once, relay_options
-from support.soak import ROUNDS, SEED, USUAL
+from support.soak import ROUNDS, SEED, USUAL, put
 from support.waiting import wait_until
 
 from spark_stomp.sink.sender import Sender

@@ -53,7 +53,7 @@ _TEXT = """
     integration/receiver/test_receiver.py::test_frames_arrive_in_order_and_stay_readable
 2.2 receiver.deliveries:new_epoch
     secrets.token_hex(8) -> "0"
-    unit/receiver/test_receiver.py::test_every_life_has_an_epoch_of_its_own
+    unit/receiver/test_receiver.py::test_each_receiver_has_its_own_epoch
 2.3 receiver.deliveries:offer
     one.deliveries.pin(one.upto - 1) ->
     unit/receiver/test_deliveries.py::test_what_was_offered_stays_and_the_rest_is_discarded
@@ -120,7 +120,7 @@ _TEXT = """
     integration/receiver/test_receiver.py::test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack
 4.10 protocol.scanner:FrameScanner.collect
     own if ack is None else (ack,) -> own
-    unit/protocol/test_scanner.py::TestSettings::test_the_handle_may_be_in_a_header_of_its_own
+    unit/protocol/test_scanner.py::TestSettings::test_the_handle_may_be_in_another_header
 4.11 receiver.receiver:Receiver._error_of
     self._refused_acks < _MOST_REFUSED_ACKS -> True
     integration/receiver/test_hostile_messages.py::TestRefusedAcks::test_three_in_a_row_fail_the_query_and_name_the_message

@@ -1,52 +1,44 @@
-"""How long the parts of ``make soak`` are, and what came of each."""
+"""How long the parts of ``make soak`` are, and what long runs write into pages."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from pytest import TestReport
+from pathlib import Path
 
 # Environment variable without its SPARK_STOMP_SOAK_ -> what it is if nobody sets it. With these, everything
 # takes about two hours on two cores. What is generated is new in every run, so that runs add up.
 USUAL = {"SECONDS": 900, "ROUNDS": 20, "EXAMPLES": 4_000, "FUZZ_SECONDS": 300}
+_LENGTHS = {name: int(os.environ.get(f"SPARK_STOMP_SOAK_{name}") or USUAL[name]) for name in USUAL}
 
-
-def _length(name: str) -> int:
-    return int(os.environ.get(f"SPARK_STOMP_SOAK_{name}") or USUAL[name])
-
-
-SECONDS = _length("SECONDS")
+SECONDS = _LENGTHS["SECONDS"]
 """Of each run of chaos: for its brokers together, without what starting and draining take."""
-ROUNDS = _length("ROUNDS")
+ROUNDS = _LENGTHS["ROUNDS"]
 """Kills of one driver."""
-EXAMPLES = _length("EXAMPLES")
+EXAMPLES = _LENGTHS["EXAMPLES"]
 """Of one property test."""
-FUZZ_SECONDS = _length("FUZZ_SECONDS")
+FUZZ_SECONDS = _LENGTHS["FUZZ_SECONDS"]
 SEED = os.environ.get("SPARK_STOMP_SOAK_SEED") or secrets.token_hex(4)
 """Of the moments and faults that are chosen at random."""
 
-
-def outcomes(stats: Mapping[str, Iterable[Any]]) -> list[str]:
-    """A line for each file with tests: whether it passed, how many did what, and the time of all together.
-
-    ``stats`` are those of pytest's terminal reporter: category -> reports, with "" for what is not counted.
-    """
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for category, reports in stats.items():
-        for report in reports:
-            if isinstance(report, TestReport):
-                part = report.nodeid.partition("::")[0]
-                seconds[part] += report.duration
-                counts[part][category] += bool(category)
-    return [_line(part, counts[part], round(seconds[part])) for part in sorted(counts)]
+README = Path(__file__).parents[1] / "faults" / "README.md"
+_END = "<!-- end -->\n"
 
 
-def _line(part: str, count: Counter[str], seconds: int) -> str:
-    verdict = "FAILED" if count["failed"] or count["error"] else "passed" if count["passed"] else "skipped"
-    told = ", ".join(f"{number} {category}" for category, number in sorted(count.items()) if number)
-    return f"{verdict:8}{part}: {told}; {seconds // 60} min {seconds % 60} s"
+def found(name: str, page: Path = README) -> str:
+    """What ``page`` has under this name, between its markers."""
+    _, begin, rest = page.read_text().partition(f"<!-- begin: {name} -->\n")
+    assert begin, f"{page} has no place for {name!r}"
+    return rest.partition(_END)[0]
+
+
+def put(name: str, text: str, page: Path = README) -> None:
+    """Replace what ``page`` has under this name."""
+    with page.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # against a run's other process
+        begin = f"<!-- begin: {name} -->\n"
+        whole = file.read().replace(begin + found(name, page), begin + text)
+        file.seek(0)
+        file.truncate()
+        file.write(whole)
