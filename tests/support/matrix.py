@@ -1,4 +1,4 @@
-"""The fault matrix: which fault strikes at which moment in which mode, and what it comes to.
+"""A cell of the fault matrix: a fault strikes at a moment in a mode.
 
 A cell publishes numbered messages through the fault proxy's broker, starts a query on the small engine, waits
 for the moment in the query's second batch, strikes, publishes more, starts the query again as often as the
@@ -7,13 +7,12 @@ fault ended it, and goes on until everything is in the sink and the queue is emp
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
@@ -47,7 +46,7 @@ _LONG_HEADER = ("x-long", "y" * 2_000)
 # One in every batch.
 _POISONED = BATCH // 3
 
-_JOURNAL_MOMENTS = {
+JOURNAL_MOMENTS = {
     "during the journal write": Point.after(Segment.append, 2, "hold"),
     "after the journal write, before the offer": Point.after(LocalJournal.append, 2, "hold"),
 }
@@ -57,13 +56,12 @@ MOMENTS: dict[str, Point | None] = {
     "after the sink wrote, before the commit log": Point.after(Sink.write, 2, "hold"),
     "after the commit log, before the ACK": Point.after(CommitLog.append, 2, "hold"),
     "between ACK and receipt": None,
-    **_JOURNAL_MOMENTS,
+    **JOURNAL_MOMENTS,
 }
 """Moment -> the point where the query is held then; without one the proxy holds the broker's answers."""
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One fault at one moment in one mode."""
 
     fault: str
@@ -71,26 +69,24 @@ class Cell:
     mode: str
 
     def __str__(self) -> str:
-        return f"{self.fault}, {self.moment}, {self.mode}"
+        return ", ".join(self)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a cell came to: messages that the sink lacks, rows beyond each one's first, and starts."""
 
     lost: int
     duplicates: int
     starts: int
 
-    def __str__(self) -> str:
-        return f"{self.lost} / {self.duplicates}"
 
-
+@dataclass(frozen=True)
 class Scene:
     """What a fault can reach: the broker, the proxy before it, and the query."""
 
-    def __init__(self, broker: Broker, proxy: FaultProxy, query: Query) -> None:
-        self.broker, self.proxy, self.query = broker, proxy, query
+    broker: Broker
+    proxy: FaultProxy
+    query: Query
 
     def lose_broker(self) -> None:
         """The broker dies and comes back. One that keeps nothing drops its connections and stays away."""
@@ -100,53 +96,32 @@ class Scene:
         else:
             self.broker.crash()
 
-
-@dataclass(frozen=True)
-class Fault:
-    """``strike`` happens while the moment lasts, ``after`` once the query goes on and more was published."""
-
-    strike: Callable[[Scene], None]
-    after: Callable[[Scene], None] = lambda scene: None
+    def cut_inside_a_frame(self) -> None:
+        """Ten bytes into whatever passes next: an ACK, a receipt, a message."""
+        self.proxy.cut_after(10, *Way)
 
 
-def _killed(role: str) -> Fault:
-    return Fault(lambda scene: scene.query.kill(role))
-
-
-FAULTS = {
-    "task worker killed": _killed("worker"),
-    "reader killed": _killed("reader"),
-    "driver killed": _killed("driver"),
-    "everything killed": _killed("everything"),
-    "connection cut": Fault(lambda scene: scene.proxy.cut()),
-    # Ten bytes into whatever passes next: an ACK, a receipt, a message.
-    "cut inside a frame": Fault(
-        lambda scene: scene.proxy.cut_after(10, *Way), lambda scene: scene.proxy.wait_tripped()
-    ),
-    "broker lost": Fault(Scene.lose_broker, lambda scene: scene.proxy.heal()),
+FAULTS: dict[str, Callable[[Scene], None]] = {
+    "task worker killed": lambda scene: scene.query.kill("worker"),
+    "reader killed": lambda scene: scene.query.kill("reader"),
+    "driver killed": lambda scene: scene.query.kill("driver"),
+    "everything killed": lambda scene: scene.query.kill("everything"),
+    "connection cut": lambda scene: scene.proxy.cut(),
+    "cut inside a frame": Scene.cut_inside_a_frame,
+    "broker lost": Scene.lose_broker,
 }
-
-
-def cells() -> list[Cell]:
-    """The whole matrix."""
-    return [Cell(*names) for names in itertools.product(FAULTS, MOMENTS, MODES) if _applies(*names[1:])]
-
-
-def sample() -> list[Cell]:
-    """A part in which every two of fault, moment and mode meet at least once."""
-    chosen: list[Cell] = []
-    open_pairs = {pair for cell in cells() for pair in _pairs(cell)}
-    while open_pairs:
-        best = max(cells(), key=lambda cell: len(_pairs(cell) & open_pairs))
-        open_pairs -= _pairs(best)
-        chosen.append(best)
-    return chosen
+"""Fault -> what strikes while the moment lasts."""
+AFTERWARDS: dict[str, Callable[[Scene], None]] = {
+    "cut inside a frame": lambda scene: scene.proxy.wait_tripped(),
+    "broker lost": lambda scene: scene.proxy.heal(),
+}
+"""What is done once the query goes on and more was published."""
 
 
 def run_cell(
     cell: Cell, broker: Broker, engine: Engine, folder: Path, *, poison: bool = False, **further: str
 ) -> Outcome:
-    """Run one cell, with these ``further`` options; AssertionError where it does not come to its end.
+    """Run one cell, with these ``further`` options; AssertionError if it does not come to its end.
 
     Every message has an id of its producer's in the header ``x-id``. ``poison``: one message in each batch is
     malformed, and has to be a row like any other.
@@ -169,36 +144,27 @@ def run_cell(
         _publish(broker, queue, 0, _BEFORE, poison)
         if not point:
             proxy.hold_answers_to(b"ACK\n")
-        with _running(query):
-            _await_moment(points, proxy, broker, queue)
-            FAULTS[cell.fault].strike(scene)
+        query.start()
+        try:
+            if point:
+                points.wait_reached()
+            else:
+                proxy.wait_tripped()
+                wait_until(lambda: broker.depth(queue) < _BEFORE, what="the ACKs at the broker")
+            FAULTS[cell.fault](scene)
             proxy.release()
             if point:
                 points.release()
             _publish(broker, queue, _BEFORE, _AFTER, poison)
-            FAULTS[cell.fault].after(scene)
+            AFTERWARDS.get(cell.fault, lambda scene: None)(scene)
             _finish(query, broker, queue)
+        finally:
+            if query.running:
+                query.kill("everything")
         assert broker.depth(queue) == 0
-    return _audit(query)
-
-
-def _await_moment(points: Points, proxy: FaultProxy, broker: Broker, queue: str) -> None:
-    """Wait for the moment at which the fault strikes."""
-    if points.points:
-        points.wait_reached()
-    else:
-        proxy.wait_tripped()
-        wait_until(lambda: broker.depth(queue) < _BEFORE, what="the ACKs at the broker")
-
-
-@contextmanager
-def _running(query: Query) -> Iterator[None]:
-    query.start()
-    try:
-        yield
-    finally:
-        if query.running:
-            query.kill("everything")
+    counts = Counter(query.rows())
+    lost = len(set(_bodies(0, _BEFORE + _AFTER)) - counts.keys())
+    return Outcome(lost, counts.total() - len(counts), query.starts)
 
 
 def _finish(query: Query, broker: Broker, queue: str) -> None:
@@ -220,13 +186,6 @@ def _finish(query: Query, broker: Broker, queue: str) -> None:
     query.stop()
 
 
-def _audit(query: Query) -> Outcome:
-    counts = Counter(query.rows())
-    expected = set(_bodies(0, _BEFORE + _AFTER))
-    lost = len(expected - counts.keys())
-    return Outcome(lost, counts.total() - len(counts), query.starts)
-
-
 def _publish(broker: Broker, queue: str, first: int, count: int, poison: bool) -> None:
     rows = []
     for number, body in enumerate(_bodies(first, count), start=first):
@@ -239,28 +198,3 @@ def _publish(broker: Broker, queue: str, first: int, count: int, poison: bool) -
 
 def _bodies(first: int, count: int) -> list[str]:
     return [f"message {number}" for number in range(first, first + count)]
-
-
-def _applies(moment: str, mode: str) -> bool:
-    return mode != "plain" or moment not in _JOURNAL_MOMENTS
-
-
-def _pairs(cell: Cell) -> set[tuple[str, str]]:
-    return set(itertools.combinations((cell.fault, cell.moment, cell.mode), 2))
-
-
-# --- the table
-
-
-def table(outcomes: Mapping[Cell, Outcome]) -> str:
-    """The matrix as a Markdown table: lost / duplicates; a dash where a moment does not exist in a mode."""
-    head = ["fault", "moment", *MODES]
-    lines = [_line(head), _line(["---"] * len(head))]
-    for fault, moment in itertools.product(FAULTS, MOMENTS):
-        results = [outcomes.get(Cell(fault, moment, mode)) for mode in MODES]
-        lines.append(_line([fault, moment, *(str(result or "-") for result in results)]))
-    return "\n".join(lines) + "\n"
-
-
-def _line(entries: Sequence[str]) -> str:
-    return "| " + " | ".join(entries) + " |"
