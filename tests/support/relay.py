@@ -25,10 +25,7 @@ def relay_options(
         url=sink_url, destination=target, dedupKey="id", sendHeaders=json.dumps(broker.crash_safe)
     )
     read = broker.options(
-        url=source_url,
-        journal=folder / "journal",
-        subscribeHeaders=json.dumps(broker.crash_safe),
-        **source,
+        url=source_url, journal=folder / "journal", subscribeHeaders=json.dumps(broker.crash_safe), **source
     )
     return read | {f"sink.{key}": value for key, value in sink.items()}
 

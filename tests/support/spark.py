@@ -142,11 +142,7 @@ class Running:
     """A running query; a context manager that stops it. ``checkpoint`` is its checkpointLocation."""
 
     def __init__(
-        self,
-        frame: DataFrame,
-        checkpoint: Path,
-        sink: Callable[[DataFrame, int], None],
-        **trigger: Any,
+        self, frame: DataFrame, checkpoint: Path, sink: Callable[[DataFrame, int], None], **trigger: Any
     ) -> None:
         writer: DataStreamWriter = frame.writeStream.foreachBatch(sink)
         writer = writer.option("checkpointLocation", str(checkpoint))

@@ -9,12 +9,7 @@ from dataclasses import dataclass, field
 from support.hostile.broker import Script, hostile_broker
 from support.hostile.victim import Order, Report, meet
 
-_OPTIONS = {
-    "connectTimeout": "1s",
-    "heartbeat": "0,0",
-    "broker": "devbroker",
-    "logLevel": "error",
-}
+_OPTIONS = {"connectTimeout": "1s", "heartbeat": "0,0", "broker": "devbroker", "logLevel": "error"}
 _OF_ROLE = {
     "connect": {},
     "receive": {"reconnectTimeout": "300ms", "ackReceiptTimeout": "1s"},
