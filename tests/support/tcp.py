@@ -37,28 +37,26 @@ def tcp_server(serve: Callable[[socket.socket], None], *, together: bool = False
 
     ``together``: at the same time, else one after the other.
     """
+
+    def serve_one(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(PATIENCE)
+            serve(connection)
+
+    def serve_all() -> None:
+        # It ends with the listener.
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                if together:
+                    threading.Thread(target=serve_one, args=(connection,), daemon=True).start()
+                else:
+                    serve_one(connection)
+
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=_serve_all, args=(listener, serve, together), daemon=True)
+        thread = threading.Thread(target=serve_all, daemon=True)
         thread.start()
         yield listener.getsockname()[1]
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
     thread.join(PATIENCE)
-
-
-def _serve_all(listener: socket.socket, serve: Callable[[socket.socket], None], together: bool) -> None:
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return
-        if together:
-            threading.Thread(target=_serve, args=(connection, serve), daemon=True).start()
-        else:
-            _serve(connection, serve)
-
-
-def _serve(connection: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-    with connection, contextlib.suppress(OSError):
-        connection.settimeout(PATIENCE)
-        serve(connection)

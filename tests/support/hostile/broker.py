@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
+from support.tcp import tcp_server
 from support.waiting import PATIENCE
 
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
@@ -30,9 +32,7 @@ class Peer:
     """One connection, for its script. Every method that sends ends the script once the client is gone."""
 
     def __init__(self, sock: socket.socket, number: int, broker: HostileBroker) -> None:
-        self.number = number
-        self._socket = sock
-        self._broker = broker
+        self.number, self._socket, self._broker = number, sock, broker
         self._frames: list[Frame] = []
         self._news = threading.Condition()
         self._ended = False
@@ -170,55 +170,33 @@ def pause(peer: Peer) -> None:
 
 
 class HostileBroker:
-    """``acked``: the ids of all ACK frames that came, in order."""
+    """``acked``: the ids of all ACK frames that came, in order. A ``deaf`` one reads nothing at all."""
 
-    def __init__(self, listener: socket.socket, script: Script, *, deaf: bool) -> None:
-        self.port: int = listener.getsockname()[1]
+    def __init__(self, *, deaf: bool) -> None:
+        self.port = 0
         self.acked: list[str] = []
-        self._listener = listener
         self.deaf = deaf
         self.stopped = threading.Event()
-        self._script = script
-        self._connections: list[socket.socket] = []
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self.stopped.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join(PATIENCE)
-        for connection in self._connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self._connections.append(connection)
-            peer = Peer(connection, len(self._connections) - 1, self)
-            threading.Thread(target=self._play, args=(connection, peer), daemon=True).start()
-
-    def _play(self, connection: socket.socket, peer: Peer) -> None:
-        with contextlib.suppress(OSError):
-            self._script(peer)
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
 def hostile_broker(script: Script, *, deaf: bool = False) -> Iterator[HostileBroker]:
-    """On loopback. A script that returns ends its connection; a ``deaf`` broker reads nothing at all."""
-    broker = HostileBroker(socket.create_server(("127.0.0.1", 0)), script, deaf=deaf)
-    try:
-        yield broker
-    finally:
-        broker.stop()
+    """On loopback. A script that returns ends its connection."""
+    broker = HostileBroker(deaf=deaf)
+    numbers = count()
+
+    def serve(connection: socket.socket) -> None:
+        try:
+            script(Peer(connection, next(numbers), broker))
+        finally:
+            # Wakes the thread that listens to it.
+            connection.shutdown(socket.SHUT_RDWR)
+
+    with tcp_server(serve, together=True) as broker.port:
+        try:
+            yield broker
+        finally:
+            broker.stopped.set()
 
 
 def receipt(name: str) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from support.hostile.broker import Script, hostile_broker
 from support.hostile.victim import Order, Report, meet
@@ -31,6 +32,14 @@ class Result:
     seconds: float
     peak: int
     faults: list[str]
+
+
+def excesses(case: Any, seconds: float, peak: int) -> Iterator[str]:
+    """How far the case took more time (seconds) and memory (bytes) than it may."""
+    if seconds > case.within + SLACK:
+        yield f"it took {seconds:.1f} s instead of {case.within:g}"
+    if peak > case.memory << 20:
+        yield f"its memory rose by {peak >> 20} MiB instead of {case.memory}"
 
 
 @dataclass(frozen=True)
@@ -69,10 +78,7 @@ class BrokerCase:
         faults = []
         if not re.search(self.expect, report.outcome):
             faults.append(f"it ended with: {report.outcome}")
-        if report.seconds > self.within + SLACK:
-            faults.append(f"it took {report.seconds:.1f} s instead of {self.within:g}")
-        if report.peak > self.memory << 20:
-            faults.append(f"its memory rose by {report.peak >> 20} MiB instead of {self.memory}")
+        faults += excesses(self, report.seconds, report.peak)
         if not report.outcome.isprintable() or len(report.outcome) > _LONGEST_TEXT:
             faults.append("what the broker said is shown as it came")
         # The handle of the message mN is aN, or aN.K when it came again.

@@ -52,12 +52,8 @@ def tls(name: str, *steps: Step) -> BrokerCase:
 
 
 def websocket(name: str, expect: str, *steps: Step, timeout: str = "1s") -> BrokerCase:
-    more: dict[str, Any] = {
-        "options": {"connectTimeout": timeout},
-        "scheme": "ws",
-        "deaf": True,
-        "within": 1.5,
-    }
+    options = {"connectTimeout": timeout}
+    more: dict[str, Any] = {"options": options, "scheme": "ws", "deaf": True, "within": 1.5}
     return connecting(f"WebSocket: {name}", expect, *steps, **more)
 
 

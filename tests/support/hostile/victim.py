@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -69,23 +70,31 @@ class Report:
     committed: list[str] = field(default_factory=list)
 
 
-def meet(order: Order) -> Report:
-    """Carry out ``order`` in a new process."""
+@contextmanager
+def _process(work: Callable[[Any, Connection], None], given: object) -> Iterator[Connection]:
+    """A new process that does ``work``; the connection to it."""
     ours, theirs = _CONTEXT.Pipe()
-    process = _CONTEXT.Process(target=_run, args=(order, theirs), daemon=True)
+    process = _CONTEXT.Process(target=work, args=(given, theirs), daemon=True)
     process.start()
     theirs.close()
     try:
-        # Its own clock ends it; this is for one that cannot even look at it.
-        if not ours.poll(order.seconds + _GRACE):
-            return Report("hangs", order.seconds + _GRACE)
-        report: Report = ours.recv()
-        return report
-    except EOFError:
-        return Report("its process died")
+        yield ours
     finally:
         process.kill()
         process.join()
+
+
+def meet(order: Order) -> Report:
+    """Carry out ``order`` in a new process."""
+    with _process(_run, order) as ours:
+        # Its own clock ends it; this is for one that cannot even look at it.
+        if not ours.poll(order.seconds + _GRACE):
+            return Report("hangs", order.seconds + _GRACE)
+        try:
+            report: Report = ours.recv()
+        except EOFError:
+            return Report("its process died")
+        return report
 
 
 def _run(order: Order, answer: Connection) -> None:
@@ -108,8 +117,7 @@ class Besieged:
     """
 
     def __init__(self, whom: str, ours: Connection) -> None:
-        self._whom = whom
-        self._ours = ours
+        self._whom, self._ours = whom, ours
         self.port, self.address, self.ticket = self._answer()
 
     def serves(self) -> None:
@@ -129,14 +137,8 @@ class Besieged:
 
 @contextmanager
 def besiege(whom: str) -> Iterator[Besieged]:
-    ours, theirs = _CONTEXT.Pipe()
-    process = _CONTEXT.Process(target=_serve, args=(whom, theirs), daemon=True)
-    process.start()
-    try:
+    with _process(_serve, whom) as ours:
         yield Besieged(whom, ours)
-    finally:
-        process.kill()
-        process.join()
 
 
 def _serve(whom: str, orders: Connection) -> None:
@@ -154,12 +156,9 @@ def _serve(whom: str, orders: Connection) -> None:
 
 
 def _memory(name: str) -> int:
-    """In bytes; 0 where there is no /proc."""
-    try:
-        text = Path("/proc/self/status").read_text()
-    except FileNotFoundError:
-        return 0
-    return int(text.split(f"{name}:")[1].split()[0]) << 10
+    """In bytes; 0 without /proc."""
+    status = Path("/proc/self/status")
+    return int(status.read_text().split(f"{name}:")[1].split()[0]) << 10 if status.exists() else 0
 
 
 def _connect(order: Order, report: Report) -> None:
@@ -196,26 +195,21 @@ def _receive(order: Order, report: Report) -> None:
 def _commit(receiver: LoneReceiver, upto: int, report: Report) -> None:
     """All up to there that is not committed yet."""
     low = len(report.committed)
-    if low == upto:
-        return
-    receiver.offer(upto)
-    for batch in receiver.frames.batches(low, upto):
-        data, begin = bytes(batch.data), 0
-        for end in batch.ends:
-            found = _MESSAGE_ID.search(data, begin, int(end))
-            report.committed.append("" if found is None else found[1].decode())
-            begin = int(end)
-    receiver.acknowledge(upto)
+    if low < upto:
+        receiver.offer(upto)
+        for batch in receiver.frames.batches(low, upto):
+            for begin, end in pairwise([0, *map(int, batch.ends)]):
+                found = _MESSAGE_ID.search(bytes(batch.data[begin:end]))
+                report.committed.append("" if found is None else found[1].decode())
+        receiver.acknowledge(upto)
 
 
 def _reaches(order: Order, receiver: LoneReceiver, there: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + order.seconds
     while not there():
         status = receiver.status()
-        if status.failure is not None:
-            raise status.failure
-        if status.refused is not None:
-            raise status.refused
+        if (error := status.failure or status.refused) is not None:
+            raise error
         if time.monotonic() > deadline:
             return False
         time.sleep(0.002)
