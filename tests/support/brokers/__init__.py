@@ -7,8 +7,8 @@ from support.brokers.activemq import ActiveMQ, DebianActiveMQ
 from support.brokers.artemis import Artemis
 from support.brokers.base import Broker, Standing
 from support.brokers.dev import DevelopmentBroker
+from support.brokers.process import Unavailable
 from support.brokers.rabbitmq import RabbitMQ
-from support.brokers.unavailable import Unavailable
 
 __all__ = [
     "BROKERS",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import signal
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
-from support.brokers import BROKERS, Broker, Unavailable
+from support.brokers import BROKERS, Unavailable
 
 
 def main() -> int:
@@ -15,31 +16,26 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=["rabbitmq", "activemq", "artemis"])
     parser.add_argument("--check", action="store_true", help="install and start each once, then stop")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="brokers-", ignore_cleanup_errors=True) as folder:
-        brokers = [BROKERS[name](_made(Path(folder) / name)) for name in arguments.names]
-        try:
-            started = [_started(broker) for broker in brokers]
-            if not arguments.check and any(started):
-                print("Ctrl-C stops them.", flush=True)
-                signal.sigwait({signal.SIGINT, signal.SIGTERM})
-        finally:
-            for broker in brokers:
-                broker.stop()
+    with ExitStack() as stack:
+        ignoring = tempfile.TemporaryDirectory(prefix="brokers-", ignore_cleanup_errors=True)
+        folder = Path(stack.enter_context(ignoring))
+        started = [_started(name, folder / name, stack) for name in arguments.names]
+        if not arguments.check and any(started):
+            print("Ctrl-C stops them.", flush=True)
+            signal.sigwait({signal.SIGINT, signal.SIGTERM})
     return 0 if all(started) else 1
 
 
-def _made(folder: Path) -> Path:
+def _started(name: str, folder: Path, stack: ExitStack) -> bool:
     folder.mkdir()
-    return folder
-
-
-def _started(broker: Broker) -> bool:
+    broker = BROKERS[name](folder)
+    stack.callback(broker.stop)
     try:
         broker.start()
     except Unavailable as error:
-        print(f"{broker.name:10} cannot be had: {error}", flush=True)
+        print(f"{name:10} is not available: {error}", flush=True)
         return False
-    print(f"{broker.name:10} {broker.url}  login={broker.login} password={broker.password}", flush=True)
+    print(f"{name:10} {broker.url}  login={broker.login} password={broker.password}", flush=True)
     return True
 
 

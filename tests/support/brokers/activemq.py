@@ -6,10 +6,9 @@ import hashlib
 import re
 from pathlib import Path
 
-from support.brokers.base import CONF, Broker, Standing, free_ports, is_listening
+from support.brokers.base import CONF, Broker, Standing, free_ports
 from support.brokers.cache import cached, debian_packages, java, maven_libraries
 from support.brokers.jolokia import Jolokia
-from support.brokers.process import Process
 from support.certificates import STORE_PASSWORD
 
 _POM = Path(__file__).with_name("activemq.pom.xml")
@@ -34,7 +33,6 @@ class ActiveMQ(Broker):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._jolokia = Jolokia(0)
-        self._server: Process | None = None
 
     def new_paged_queue(self, max_page_size: int) -> str:
         """A queue that nobody used before, whose policy has this ``maxPageSize``, one of ``PAGE_SIZES``."""
@@ -55,34 +53,11 @@ class ActiveMQ(Broker):
         classpath = self.classpath()
         if not self.port:
             self._configure()
-        properties = {
-            **stomp_properties(self),
-            "stomp.maxDataLength": str(self.largest_body),
-            "activemq.data": str(self.folder / "data"),
-        }
-        command = [
-            java(),
-            *self.java_options,
-            self._jolokia.java_option,
-            *(f"-D{name}={value}" for name, value in properties.items()),
-            "-classpath",
-            classpath,
-            "org.apache.activemq.console.command.ShellCommand",
-            "start",
-            f"xbean:file:{self.folder / 'activemq.xml'}",
-        ]
-        self._server = Process(command, self.folder / "server.log", {})
-        self._server.wait_ready(lambda: is_listening(self.port) and is_listening(self.tls_port))
-
-    def stop(self) -> None:
-        if self._server is not None:
-            self._server.stop()
-            self._server = None
-
-    def kill(self) -> None:
-        if self._server is not None:
-            self._server.kill()
-            self._server = None
+        limit, data = f"-Dstomp.maxDataLength={self.largest_body}", f"-Dactivemq.data={self.folder / 'data'}"
+        options = (*self.java_options, self._jolokia.java_option, *stomp_properties(self), limit, data)
+        command = ("org.apache.activemq.console.command.ShellCommand", "start")
+        configuration = f"xbean:file:{self.folder / 'activemq.xml'}"
+        self._run(java(), *options, "-classpath", classpath, *command, configuration)
 
     def standing(self, destination: str) -> Standing:
         kind, _, name = destination.removeprefix("/").partition("/")
@@ -119,14 +94,15 @@ class DebianActiveMQ(ActiveMQ):
         return f"{home}/usr/share/activemq/lib/*:{home}/usr/share/activemq/lib/optional/*"
 
 
-def stomp_properties(broker: Broker) -> dict[str, str]:
-    """The system properties by which the configurations of Java brokers name ports and key store."""
-    return {
-        "stomp.port": str(broker.port),
-        "stomp.tls.port": str(broker.tls_port),
-        "stomp.tls.keyStore": str(broker.identity.store()),
-        "stomp.tls.password": STORE_PASSWORD,
+def stomp_properties(broker: Broker) -> list[str]:
+    """The options of Java by which the configurations of Java brokers name ports and key store."""
+    properties = {
+        "port": broker.port,
+        "tls.port": broker.tls_port,
+        "tls.keyStore": broker.identity.store(),
+        "tls.password": STORE_PASSWORD,
     }
+    return [f"-Dstomp.{name}={value}" for name, value in properties.items()]
 
 
 def with_tls(configuration: str) -> str:

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from support.brokers.activemq import JAVA_OPTIONS, stomp_properties, with_tls
-from support.brokers.base import CONF, HOST, Broker, Standing, free_ports, is_listening
+from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
 from support.brokers.cache import cached, java, maven_archive
 from support.brokers.jolokia import Jolokia
-from support.brokers.process import Process, run
+from support.brokers.process import run
 
 _VERSION = "2.44.0"
 _ARTIFACT = f"org.apache.activemq:apache-artemis:{_VERSION}:tar.gz:bin"
@@ -27,7 +27,6 @@ class Artemis(Broker):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._jolokia = Jolokia(0)
-        self._server: Process | None = None
 
     @property
     def websocket_url(self) -> str:
@@ -37,20 +36,9 @@ class Artemis(Broker):
         java()
         if not self.port:
             self._create()
-        self._server = Process(
-            [self._instance / "bin/artemis", "run"], self.folder / "server.log", self._environment
-        )
-        self._server.wait_ready(lambda: is_listening(self.port) and is_listening(self.tls_port))
-
-    def stop(self) -> None:
-        if self._server is not None:
-            self._server.stop()
-            self._server = None
-
-    def kill(self) -> None:
-        if self._server is not None:
-            self._server.kill()
-            self._server = None
+        opened = "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED"
+        options = (*self.java_options, *stomp_properties(self), opened, self._jolokia.java_option)
+        self._run(self._instance / "bin/artemis", "run", JAVA_ARGS=" ".join(options))
 
     def standing(self, destination: str) -> Standing:
         kind, _, address = destination.removeprefix("/").partition("/")
@@ -80,15 +68,6 @@ class Artemis(Broker):
     @property
     def _instance(self) -> Path:
         return self.folder / "instance"
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        options = (
-            *self.java_options,
-            *(f"-D{name}={value}" for name, value in stomp_properties(self).items()),
-            "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
-        )
-        return {"JAVA_ARGS": " ".join((*options, self._jolokia.java_option))}
 
     def _create(self) -> None:
         home = cached(f"artemis-{_VERSION}", lambda folder: maven_archive(_ARTIFACT, folder))

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from support.brokers.unavailable import Unavailable
+from support.brokers.process import Process, Unavailable
 from support.certificates import Authority, Identity
 from support.waiting import PATIENCE, wait_until
 
@@ -48,6 +48,7 @@ class Broker(ABC):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = self.tls_port = 0
+        self._server: Process | None = None
 
     @property
     def dialect(self) -> str:
@@ -95,15 +96,29 @@ class Broker(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Return once the broker takes connections; Unavailable where it cannot be had."""
+        """Return once the broker takes connections; Unavailable if it is not available here."""
 
-    @abstractmethod
+    def _run(self, *command: str | Path, **variables: str) -> None:
+        """Start the server with these environment variables, and wait for its ports."""
+        self._server = Process(command, self.folder / "server.log", variables)
+        self._server.wait_ready(lambda: all(map(is_listening, self.ports)))
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Those that it listens on once it has started."""
+        return (self.port, self.tls_port)
+
     def stop(self) -> None:
-        """End in an orderly way; also where it was never started or has died."""
+        """End in an orderly way; also if it was never started or has died."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
 
-    @abstractmethod
     def kill(self) -> None:
         """End at once, as in a power cut."""
+        if self._server is not None:
+            self._server.kill()
+            self._server = None
 
     @abstractmethod
     def standing(self, destination: str) -> Standing:

@@ -9,8 +9,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from support.brokers.process import run
-from support.brokers.unavailable import Unavailable
+from support.brokers.process import Unavailable, run
 
 _DEFAULT = Path(__file__).resolve().parents[3] / ".brokers"
 
@@ -40,10 +39,8 @@ def debian_packages(package: str, also: re.Pattern[str], into: Path) -> None:
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise Unavailable(f"{package} comes as a Debian package, and there is no {tool} here")
-    arguments = [
-        f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
-    ]
-    listed = run("apt-cache", "depends", "--recurse", *arguments, package)
+    others = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
+    listed = run("apt-cache", "depends", "--recurse", *(f"--no-{kind}" for kind in others), package)
     names = set(re.findall(r"^ *(?:Pre)?Depends: ([\w.+-]+)$", listed, re.MULTILINE))
     run("apt-get", "download", package, *sorted(filter(also.match, names)), folder=into)
     for archive in into.glob("*.deb"):
@@ -79,9 +76,8 @@ def maven_libraries(pom: Path, into: Path) -> None:
 def java() -> str:
     """The path of Java."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else None
-    found = found or shutil.which("java")
-    if found is None:
+    found = (home and shutil.which("java", path=f"{home}/bin")) or shutil.which("java")
+    if not found:
         raise Unavailable("there is no Java here")
     return found
 

@@ -34,25 +34,27 @@ class BrokerPool:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._running: dict[str, Broker] = {}
-        self._unavailable: dict[str, str] = {}
+        # By name: the broker, or why there is none.
+        self._started: dict[str, Broker | Unavailable] = {}
 
     def get(self, name: str) -> Broker:
-        """The broker; skips the test where it cannot be had, and fails it where it is required."""
-        if name not in self._running and name not in self._unavailable:
-            self._start(name)
-        if name in self._unavailable:
-            reason = f"{name} cannot be had: {self._unavailable[name]}"
-            if name in os.environ.get(REQUIRED, "").split(","):
-                pytest.fail(f"{reason} ({REQUIRED} names it)")
-            pytest.skip(reason)
-        return self._running[name]
+        """The broker; skips the test if it is not available, and fails it if it is required."""
+        if name not in self._started:
+            self._started[name] = self._start(name)
+        found = self._started[name]
+        if isinstance(found, Broker):
+            return found
+        reason = f"{name} is not available: {found}"
+        if name in os.environ.get(REQUIRED, "").split(","):
+            pytest.fail(f"{reason} ({REQUIRED} names it)")
+        pytest.skip(reason)
 
     def stop(self) -> None:
-        for broker in self._running.values():
-            broker.stop()
+        for broker in self._started.values():
+            if isinstance(broker, Broker):
+                broker.stop()
 
-    def _start(self, name: str) -> None:
+    def _start(self, name: str) -> Broker | Unavailable:
         folder = self._folder / name
         folder.mkdir()
         broker = BROKERS[name](folder)
@@ -60,9 +62,8 @@ class BrokerPool:
             broker.start()
         except Unavailable as error:
             broker.stop()
-            self._unavailable[name] = str(error)
-        else:
-            self._running[name] = broker
+            return error
+        return broker
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from support.brokers.unavailable import Unavailable
 from support.waiting import wait_until
 
 _GOODBYE = 20.0
+
+
+class Unavailable(Exception):
+    """This broker is not available on this machine; the text says why."""
 
 
 class Process:
@@ -21,9 +24,12 @@ class Process:
 
     def __init__(self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> None:
         self.log = log
+        # No broker outlives a test run that was killed.
+        setpriv = shutil.which("setpriv")
+        prefix = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*_die_with_us(), *command],
+                [*prefix, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -46,7 +52,7 @@ class Process:
             raise Unavailable(f"it ended with status {self._process.returncode}; its log:\n{self._tail()}")
 
     def wait_ended(self, timeout: float = 60.0) -> None:
-        """Wait until it has ended by itself, and insist after ``timeout`` seconds."""
+        """Wait until it has ended, and insist after ``timeout`` seconds."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
         self.kill()
@@ -54,9 +60,7 @@ class Process:
     def stop(self) -> None:
         """Ask it to end, and insist after a while."""
         self._process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GOODBYE)
-        self.kill()
+        self.wait_ended(_GOODBYE)
 
     def kill(self) -> None:
         """End it, with all that it started, at once."""
@@ -70,25 +74,19 @@ class Process:
 
 def run(
     *command: str | Path,
-    environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
     given: str = "",
     timeout: float = 600.0,
+    **variables: str,
 ) -> str:
     """Run a command on the input ``given`` to its end and return what it printed.
 
-    Raises Unavailable with its last words where it fails.
+    Raises Unavailable with its last words if it fails.
     """
+    environment = {**os.environ, **variables}
     try:
         result = subprocess.run(
-            command,
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=folder,
-            env={**os.environ, **(environment or {})},
-            check=False,
+            command, input=given, capture_output=True, text=True, timeout=timeout, cwd=folder, env=environment
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"{command[0]}: {error}") from error
@@ -96,9 +94,3 @@ def run(
         words = (result.stdout + result.stderr).strip()[-600:]
         raise Unavailable(f"{Path(command[0]).name} failed: {words}")
     return result.stdout
-
-
-def _die_with_us() -> list[str]:
-    """So that no broker outlives a test run that was killed."""
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

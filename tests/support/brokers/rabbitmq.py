@@ -7,7 +7,7 @@ import secrets
 import shutil
 from pathlib import Path
 
-from support.brokers.base import CONF, HOST, Broker, Standing, free_ports, is_listening
+from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
 from support.brokers.cache import cached, debian_packages
 from support.brokers.process import Process, run
 
@@ -46,7 +46,6 @@ class RabbitMQ(Broker):
         self._node = f"spark-stomp-{secrets.token_hex(4)}@localhost"
         self._home = Path()
         self._epmd: Process | None = None
-        self._server: Process | None = None
 
     @property
     def websocket_url(self) -> str:
@@ -61,22 +60,19 @@ class RabbitMQ(Broker):
         if not self.port:
             self._home = cached("rabbitmq", _install)
             self._configure()
-        self._epmd = self._epmd or Process(
-            [self._erlang / "epmd", "-address", HOST, "-port", str(self._epmd_port)],
-            self.folder / "epmd.log",
-            {},
-        )
-        self._server = Process(
-            [self._program("rabbitmq-server")], self.folder / "server.log", self._environment
-        )
-        ports = (self.port, self.tls_port, self.websocket_port)
-        self._server.wait_ready(lambda: all(map(is_listening, ports)))
+        epmd = (self._erlang / "epmd", "-address", HOST, "-port", str(self._epmd_port))
+        self._epmd = self._epmd or Process(epmd, self.folder / "epmd.log", {})
+        self._run(self._home / "usr/lib/rabbitmq/bin/rabbitmq-server", **self._environment)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return (*super().ports, self.websocket_port)
 
     def stop(self) -> None:
-        for process in (self._server, self._epmd):
-            if process is not None:
-                process.stop()
-        self._server = self._epmd = None
+        super().stop()
+        if self._epmd is not None:
+            self._epmd.stop()
+            self._epmd = None
 
     def kill(self) -> None:
         """Kill the node as if the last quorum queue had been declared long before.
@@ -87,8 +83,7 @@ class RabbitMQ(Broker):
         """
         if self._server is not None:
             self.evaluate(_WRITE_OUT)
-            self._server.kill()
-            self._server = None
+        super().kill()
 
     def restart(self) -> None:
         """Stop in order, and come back with what was persistent.
@@ -124,7 +119,7 @@ class RabbitMQ(Broker):
         """
         cookie = (self.folder / ".erlang.cookie").read_text()
         command = (self._erlang / "erl_call", "-sname", self._node, "-c", cookie, "-e")
-        answer = run(*command, environment=self._environment, given=expression + "\n", timeout=60)
+        answer = run(*command, given=expression + "\n", timeout=60, **self._environment)
         found = re.fullmatch(r"\{ok, (.*)\}", answer.strip(), re.DOTALL)
         if found is None:
             raise EvaluationFailed(answer)
@@ -143,9 +138,6 @@ class RabbitMQ(Broker):
     @property
     def _erlang(self) -> Path:
         return self._home / "usr/lib/erlang/bin"
-
-    def _program(self, name: str) -> Path:
-        return self._home / "usr/lib/rabbitmq/bin" / name
 
     def _configure(self) -> None:
         """The users' configuration, and one beside it that moves the ports and lowers a limit."""
@@ -200,15 +192,7 @@ def _install(folder: Path) -> None:
     debian_packages("rabbitmq-server", re.compile("erlang-"), folder)
     # The scripts name the place where the package would be installed.
     root = folder.with_name("rabbitmq") / "usr/lib/erlang"
-    for script in ("bin/erl", "bin/start", *_erts(folder)):
-        path = folder / "usr/lib/erlang" / script
-        path.write_text(path.read_text().replace("ROOTDIR=/usr/lib/erlang", f"ROOTDIR={root}"))
-
-
-def _erts(folder: Path) -> list[str]:
     erlang = folder / "usr/lib/erlang"
-    return [
-        str(path.relative_to(erlang))
-        for name in ("erl", "start")
-        for path in erlang.glob(f"erts-*/bin/{name}")
-    ]
+    scripts = (path for name in ("erl", "start") for path in erlang.glob(f"erts-*/bin/{name}"))
+    for path in (erlang / "bin/erl", erlang / "bin/start", *scripts):
+        path.write_text(path.read_text().replace("ROOTDIR=/usr/lib/erlang", f"ROOTDIR={root}"))
