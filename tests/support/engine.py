@@ -22,7 +22,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -89,15 +90,14 @@ class Query:
 
     def description(self) -> dict[str, Any]:
         """For the engine's process."""
-        points = [] if self.points is None else [str(point) for point in self.points.points]
-        folder = "" if self.points is None else str(self.points.folder)
-        return {"folder": str(self.folder), "options": self.options, "points": points, "at": folder}
+        points = self.points or Points(self.folder / "points")
+        armed = {"points": list(map(str, points.points)), "at": str(points.folder)}
+        return {"folder": str(self.folder), "options": self.options, **armed}
 
     def start(self) -> None:
         """Start it, on the checkpoint that it has."""
-        (self.folder / "stop").unlink(missing_ok=True)
-        (self.folder / "failure").unlink(missing_ok=True)
-        (self.folder / "processes").unlink(missing_ok=True)
+        for name in ("stop", "failure", "processes"):
+            (self.folder / name).unlink(missing_ok=True)
         self.starts += 1
         self._driver = self.engine.start(self)
 
@@ -128,14 +128,16 @@ class Query:
 
     @property
     def failure(self) -> str:
-        """What ended the query; empty where nothing did."""
-        path = self.folder / "failure"
-        return path.read_text() if path.exists() else ""
+        """What ended the query; empty if nothing did."""
+        return self._text("failure")
 
     @property
     def log(self) -> str:
         """What its processes wrote to their standard error."""
-        path = self.folder / "log"
+        return self._text("log")
+
+    def _text(self, name: str) -> str:
+        path = self.folder / name
         return path.read_text() if path.exists() else ""
 
     def rows(self) -> list[str]:
@@ -169,7 +171,7 @@ class Log:
         self._folder = folder
 
     def latest(self) -> int:
-        """The newest batch id; -1 where there is none."""
+        """The newest batch id; -1 if there is none."""
         return max((int(path.name) for path in self._folder.iterdir() if path.name.isdigit()), default=-1)
 
     def read(self, batch: int) -> Any:
@@ -177,13 +179,6 @@ class Log:
 
     def append(self, batch: int, entry: Any) -> None:
         _write(self._folder / str(batch), f"v1\n{json.dumps(entry)}")
-
-
-class OffsetLog(Log):
-    """Apart, so that a point can name its methods."""
-
-    def append(self, batch: int, entry: Any) -> None:
-        super().append(batch, entry)
 
 
 class CommitLog(Log):
@@ -208,14 +203,16 @@ class Sink:
             _write(target, "\n".join(rows))
 
 
-class Child:
-    """A forked process that answers one question at a time."""
+Work = Callable[..., Any]
+Begin = Callable[[], AbstractContextManager[Work]]
 
-    def __init__(
-        self, serve: Callable[[Connection, Any], None], given: Any, others: list[Connection]
-    ) -> None:
+
+class Child:
+    """A forked process that answers one question at a time, until its pipe ends."""
+
+    def __init__(self, begin: Begin, others: list[Connection]) -> None:
         self.pipe, theirs = _FORK.Pipe()
-        self._process = _FORK.Process(target=_child, args=(serve, theirs, given, [self.pipe, *others]))
+        self._process = _FORK.Process(target=_answer, args=(begin, theirs, [self.pipe, *others]))
         self._process.start()
         theirs.close()
 
@@ -225,7 +222,7 @@ class Child:
         return self._process.pid
 
     def ask(self, *question: Any) -> Any:
-        """Its answer; _Failed with what it failed with, _Gone where it has died."""
+        """Its answer; _Failed with what it failed with, _Gone if it has died."""
         try:
             self.pipe.send(question)
             well, answer = self.pipe.recv()
@@ -242,6 +239,21 @@ class Child:
         self._process.join(PATIENCE)
 
 
+def _answer(begin: Begin, pipe: Connection, others: list[Connection]) -> None:
+    # Else the end of the driver would not be the end of its pipes.
+    for other in others:
+        other.close()
+    with begin() as work, contextlib.suppress(EOFError):
+        while True:
+            question = pipe.recv()
+            try:
+                answer = True, work(*question)
+            except StompError as error:
+                answer = False, str(error)
+            with contextlib.suppress(BrokenPipeError):
+                pipe.send(answer)
+
+
 class _Failed(Exception):
     pass
 
@@ -255,11 +267,11 @@ class Driver:
 
     def __init__(self, folder: Path, options: dict[str, str]) -> None:
         self._folder = folder
-        self._offsets = OffsetLog(folder / "checkpoint" / "offsets")
+        self._offsets = Log(folder / "checkpoint" / "offsets")
         self._commits = CommitLog(folder / "checkpoint" / "commits")
         self._sink = Sink(folder / "output")
         self._pickled = pickle.dumps(_new_reader(options))
-        self._reader = Child(serve_reader, options, [])
+        self._reader = Child(functools.partial(_reads_a_stream, options), [])
         self._worker = self._new_worker()
 
     def run(self) -> None:
@@ -301,70 +313,38 @@ class Driver:
         raise _Failed("the task's worker died again and again")
 
     def _new_worker(self) -> Child:
-        worker = Child(serve_tasks, None, [self._reader.pipe])
+        worker = Child(_runs_tasks, [self._reader.pipe])
         roles = {"driver": os.getpid(), "reader": self._reader.pid, "worker": worker.pid}
         _write(self._folder / "processes", json.dumps(roles))
         return worker
 
 
-def serve_reader(pipe: Connection, options: dict[str, str]) -> None:
-    """The stream reader's process: methods by name, until the driver is gone, which means ``stop``."""
+@contextmanager
+def _reads_a_stream(options: dict[str, str]) -> Iterator[Work]:
+    """The stream reader's process: methods by name; the end of the driver means ``stop``."""
     reader = _new_reader(options)
-    while (question := _received(pipe)) is not None:
-        name, *given = question
-        _answer(pipe, functools.partial(getattr(reader, name), *given))
+    yield lambda name, *given: getattr(reader, name)(*given)
     reader.stop()
 
 
-def serve_tasks(pipe: Connection, _: Any) -> None:
+@contextmanager
+def _runs_tasks() -> Iterator[Work]:
     """A Python worker: unpickles the reader and reads partitions to their end."""
-
-    def read(pickled: bytes, partition: Any) -> list[bytes]:
-        parts = pickle.loads(pickled).read(partition)
-        return [body for part in parts for body in _bodies(part)]
-
-    while (question := _received(pipe)) is not None:
-        _answer(pipe, functools.partial(read, *question))
-
-
-def _bodies(rows: Any) -> list[bytes]:
-    """The bodies of a record batch. A malformed message's row has the whole frame: what that ends with."""
-    reasons = rows.column("malformed").to_pylist()
-    bodies = rows.column("body").to_pylist()
-    return [
-        body if reason is None else body.rpartition(b"\n\n")[2].removesuffix(b"\0")
-        for body, reason in zip(bodies, reasons, strict=True)
+    yield lambda pickled, partition: [
+        body for part in pickle.loads(pickled).read(partition) for body in _bodies(part)
     ]
+
+
+def _bodies(rows: Any) -> Iterator[bytes]:
+    """The bodies of a record batch. A malformed message's row has the whole frame: what that ends with."""
+    for row in rows.to_pylist():
+        body: bytes = row["body"]
+        yield body if row["malformed"] is None else body.rpartition(b"\n\n")[2].removesuffix(b"\0")
 
 
 def _new_reader(options: dict[str, str]) -> Any:
     schema = StructType().add("body", "binary").add("malformed", "string")
     return StompDataSource({key.lower(): value for key, value in options.items()}).streamReader(schema)
-
-
-def _received(pipe: Connection) -> Any:
-    try:
-        return pipe.recv()
-    except EOFError:
-        return None
-
-
-def _answer(pipe: Connection, work: Callable[[], Any]) -> None:
-    try:
-        answer = True, work()
-    except StompError as error:
-        answer = False, str(error)
-    with contextlib.suppress(BrokenPipeError):
-        pipe.send(answer)
-
-
-def _child(
-    serve: Callable[[Connection, Any], None], pipe: Connection, given: Any, others: list[Connection]
-) -> None:
-    # Else the end of the driver would not be the end of its pipes.
-    for other in others:
-        other.close()
-    serve(pipe, given)
 
 
 def _write(path: Path, text: str) -> None:
