@@ -1,4 +1,4 @@
-"""EOLs as fast as a peer can send them put off no end (contract 5.5); other deadlines: support/hostile.
+"""EOLs as fast as a peer can send them put off no end (contract 5.5); other deadlines: hostile/.
 
 A heart-beat shows that the connection works. It is no answer, and no message.
 """

@@ -1,4 +1,4 @@
-"""Every case of support/hostile: outcome, time, memory, and that nothing was ACKed that was not committed."""
+"""Every case of this folder: outcome, time, memory, and that nothing was ACKed that was not committed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 from _pytest.mark import ParameterSet
-from support.hostile import CASES
-from support.hostile.broker import Peer, message
-from support.hostile.case import BrokerCase
-from support.hostile.clients import ClientCase
+
+from hostile import CASES
+from hostile.broker import Peer, message
+from hostile.case import BrokerCase
+from hostile.clients import ClientCase
 
 # They wait for DISCONNECT, or send much.
 TAKE_SECONDS = {

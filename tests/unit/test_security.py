@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.hostile import CASES
+from hostile import CASES
 
 TESTS = Path(__file__).resolve().parents[1]
 TEXT = (TESTS.parent / "SECURITY.md").read_text(encoding="utf-8")

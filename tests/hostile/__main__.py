@@ -9,11 +9,11 @@ import re
 import sys
 from pathlib import Path
 
-from support.hostile import CASES
-from support.hostile.case import Result
+from hostile import CASES
+from hostile.case import Result
 
-PAGE = Path(__file__).parents[3] / "docs" / "hostile-peers.md"
-_BEGIN = "<!-- the table; by python -m support.hostile --write -->\n"
+PAGE = Path(__file__).parents[2] / "docs" / "hostile-peers.md"
+_BEGIN = "<!-- the table; by python -m hostile --write -->\n"
 _WIDTH = 90
 
 

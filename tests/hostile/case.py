@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.hostile.broker import Script, hostile_broker
-from support.hostile.victim import Order, Report, meet
+from hostile.broker import Script, hostile_broker
+from hostile.victim import Order, Report, meet
 
 _OPTIONS = {"connectTimeout": "1s", "heartbeat": "0,0", "broker": "devbroker", "logLevel": "error"}
 _OF_ROLE = {

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from spark_stomp.errors import FrameSyntaxError
-from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
 from support.tcp import tcp_server
 from support.waiting import PATIENCE
+
+from spark_stomp.errors import FrameSyntaxError
+from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
 
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
 # Enough to fill every buffer on the way, however fast the other side is.

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from support.driven import Run
+from support.options import sink_options, source_options
+from support.receivers import LoneReceiver
 
 from spark_stomp.columns import SinkColumns
 from spark_stomp.devbroker import DevBroker
@@ -25,9 +28,6 @@ from spark_stomp.sink.task import send_batches
 from spark_stomp.source.browse import browse
 from spark_stomp.source.tasks import FrameRanges
 from spark_stomp.transport import open_connection
-from support.driven import Run
-from support.options import sink_options, source_options
-from support.receivers import LoneReceiver
 
 GOES_ON = "goes on"
 _BODY = 10_000

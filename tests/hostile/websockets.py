@@ -6,7 +6,7 @@ import base64
 import hashlib
 import struct
 
-from support.hostile.broker import Peer, Step
+from hostile.broker import Peer, Step
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 TEXT, CONTINUED, PING, FINAL = 0x1, 0x0, 0x9, 0x80

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from support.hostile.broker import (
+from hostile.broker import (
     CONNECTED,
     WITHOUT_END,
     Peer,
@@ -19,8 +19,8 @@ from support.hostile.broker import (
     receipt,
     waits,
 )
-from support.hostile.case import BrokerCase
-from support.hostile.websockets import CONTINUED, FINAL, PING, TEXT, asked, frame, upgraded
+from hostile.case import BrokerCase
+from hostile.websockets import CONTINUED, FINAL, PING, TEXT, asked, frame, upgraded
 
 NOT_STOMP = r"^\[STOMP_NOT_A_STOMP_SERVER\]"
 TIMEOUT = r"^\[STOMP_CONNECT_TIMEOUT\]"

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
+from hostile.case import Result, excesses
+from hostile.victim import Besieged, besiege
 from spark_stomp.frameserver.wire import NAME
-from support.hostile.case import Result, excesses
-from support.hostile.victim import Besieged, besiege
 
 
 def client_hello() -> bytes:
