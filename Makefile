@@ -41,7 +41,7 @@ demo: $(STAMPS)/demo $(STAMPS)/package
 	@$(BIN)/python -m spark_stomp.demo $(if $(ROWS),--rows $(ROWS))
 
 # From tests/, so that `spark_stomp` is the installed package and not the folder beside it. In three processes, since
-# most tests wait most of the time; tests/support/groups.py says what shares one. `ARGS="-n 0"` takes one for all.
+# most tests wait most of the time; tests/conftest.py says what shares one. `ARGS="-n 0"` takes one for all.
 test: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/pytest -m "not soak" -n 3 --no-loadscope-reorder $(ARGS)
 

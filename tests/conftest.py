@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,46 @@ settings.register_profile("soak", settings.get_profile("default"), max_examples=
 settings.load_profile("default")
 
 
+# Which tests share a process when `make test` and `make soak` run them side by side. Session fixtures are
+# made once in each process, so all tests of one broker are a group, all that need nothing but the shared
+# Spark session are another, and every other file is one, for its module fixtures.
+#
+# What is done to real brokers in soak, up to the broker's name.
+KILLED = r"(faults/test_(matrix|sigkill_loop|chaos|sink_kills)|cluster/test_sink_tasks)\.py.*"
+# Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
+# began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
+GROUPS = {
+    "the Spark session": r"streaming/(?!.*sigkill)",
+    # Together, since one test moves from one to the other.
+    "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)|" + KILLED + "(activemq|artemis)",
+    # Only in soak, where these compute while the brokers' tests wait.
+    "the fuzz target": r"fuzz/",
+    "the property tests": r"property/",
+    "RabbitMQ": r"interop/.*\[.*rabbitmq|" + KILLED + "rabbitmq",
+    "the fault matrix": r"faults/test_matrix\.py",
+    "broken rules": r"faults/test_contract_rules\.py",
+    "drivers that die": r"streaming/.*sigkill",
+    "the dev broker like the others": r"interop/test_connector.*\[.*devbroker",
+    "a cluster": r"cluster/",
+    "hostile peers": r"hostile/",
+    "faults and restarts": r"faults/test_restarts\.py",
+    "the notebooks": r"test_notebooks\.py",
+    "S3": r"faults/test_journal_s3\.py",
+    "the demo": r"test_demo\.py",
+    "the receiver": r"integration/receiver/test_receiver\.py",
+    "the wheel": r"test_packaging\.py",
+    "stomp.py": r"interop/test_devbroker_stomppy\.py",
+}
+
+
+def group_of(test: str) -> tuple[int, str]:
+    """The place and the name of the group of the test with this id: one of :data:`GROUPS`, or its file."""
+    for place, (name, pattern) in enumerate(GROUPS.items()):
+        if re.match(f"(tests/)?({pattern})", test):
+            return place, name
+    return len(GROUPS), test.partition("::")[0]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # No JVM here lives long enough for the slower compiler to pay.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -48,14 +89,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.parent == PROPERTY:
             item.add_marker("property")
     if hasattr(config, "workerinput"):  # in a process of xdist's
-        from support.groups import longest_first
-
-        longest_first(items)
+        # The long groups first, and the others in their order behind them.
+        items.sort(key=lambda item: group_of(item.nodeid)[0])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from support.groups import Groups
+    """Gives a free process the next group.
+
+    Not ``--dist loadgroup``: xdist 3.8 writes its groups into a field of tests that pytest 9.2 does not read.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)[1]
 
     return Groups(config, log)
 

@@ -19,10 +19,8 @@ STORE_PASSWORD = "changeit"
 
 _NOW = datetime.datetime.now(datetime.timezone.utc)
 _DAY = datetime.timedelta(days=1)
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+Extension = tuple[x509.ExtensionType, bool]
+"""And whether it is critical."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +55,13 @@ class Authority:
     """Signs certificates; ``ca_file`` is its own. Everything lies in ``folder``."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._folder = folder
-        self._name = name
+        self._folder, self._name = folder, name
         self._key = ec.generate_private_key(ec.SECP256R1())
+        # It signs data, certificates and lists of revoked ones.
+        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         constraint = x509.BasicConstraints(ca=True, path_length=None)
-        usage = x509.KeyUsage(
-            digital_signature=True,
-            key_cert_sign=True,
-            crl_sign=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            encipher_only=False,
-            decipher_only=False,
-        )
-        builder = self._builder(_name(name), self._key, _NOW + 10 * _DAY)
-        builder = builder.add_extension(constraint, True).add_extension(usage, True)
         self.ca_file = folder / f"{name}.pem"
-        self.ca_file.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
+        self.ca_file.write_bytes(self._signed(name, self._key, 10 * _DAY, (constraint, True), (usage, True)))
 
     def issue(
         self,
@@ -90,45 +76,31 @@ class Authority:
         Without ``alternative_name`` only its common name says for whom it is.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self._builder(_name(subject), key, _NOW + until)
+        extensions: list[Extension] = []
         if alternative_name:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(subject)]), False)
-        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        builder = builder.add_extension(identifier, False)
+            try:
+                name: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(subject))
+            except ValueError:
+                name = x509.DNSName(subject)
+            extensions.append((x509.SubjectAlternativeName([name]), False))
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         stem = f"{self._name}-{len(list(self._folder.iterdir()))}"
         identity = Identity(self._folder / f"{stem}.pem", self._folder / f"{stem}.key")
-        identity.cert_file.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
-        identity.key_file.write_bytes(_key_pem(key, password))
+        identity.cert_file.write_bytes(self._signed(subject, key, until, *extensions, (issuer, False)))
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password is not None:
+            encryption = serialization.BestAvailableEncryption(password.encode())
+        form = serialization.PrivateFormat.PKCS8
+        identity.key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
         return identity
 
-    def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, until: datetime.datetime
-    ) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(_name(self._name))
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(_NOW - 5 * _DAY)
-            .not_valid_after(until)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
-        )
-
-
-def _general_name(subject: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(subject))
-    except ValueError:
-        return x509.DNSName(subject)
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey, password: str | None) -> bytes:
-    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
-    if password is not None:
-        encryption = serialization.BestAvailableEncryption(password.encode())
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    def _signed(
+        self, subject: str, key: ec.EllipticCurvePrivateKey, until: datetime.timedelta, *extensions: Extension
+    ) -> bytes:
+        names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in (self._name, subject)]
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        builder = x509.CertificateBuilder(*names, key.public_key(), x509.random_serial_number())
+        builder = builder.not_valid_before(_NOW - 5 * _DAY).not_valid_after(_NOW + until)
+        for extension, critical in ((identifier, False), *extensions):
+            builder = builder.add_extension(extension, critical)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

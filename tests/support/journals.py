@@ -1,16 +1,18 @@
-"""Frames for tests of the journal, and journals to put them in."""
+"""Frames and keys of messages, and journals to put them in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from spark_stomp.files.locations import resolve
-from spark_stomp.frame_batch import FrameBatch
+from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.objects.blobs import ArrowStore, Blobs, MountStore
 from spark_stomp.journal.objects.journal import ObjectJournal
+from spark_stomp.receiver.dedup import frame_keys
 
 
 def frame(number: int, body: str = "") -> bytes:
@@ -22,22 +24,15 @@ def frame(number: int, body: str = "") -> bytes:
 def batch_of(first: int, count: int, receiver: str = "/queue/a#0", received_at: int = 7) -> FrameBatch:
     """``count`` frames whose bodies tell their numbers."""
     frames = [frame(first + index) for index in range(count)]
-    ends, end = [], 0
-    for one in frames:
-        end += len(one)
-        ends.append(end)
+    ends = [*accumulate(map(len, frames))]
     return FrameBatch(b"".join(frames), ends, first, received_at, "1.2", "devbroker", receiver)
 
 
 def bodies(batches: Iterable[FrameBatch]) -> list[str]:
     """The bodies of all frames, in order."""
-    found = []
-    for batch in batches:
-        begin = 0
-        for end in batch.ends:
-            found.append(bytes(batch.data[begin:end]).split(b"\n\n", 1)[1].rstrip(b"\0").decode())
-            begin = end
-    return found
+    pieces = ((batch.data, *span) for batch in batches for span in pairwise([0, *batch.ends]))
+    frames = (bytes(data[begin:end]) for data, begin, end in pieces)
+    return [frame.split(b"\n\n", 1)[1].rstrip(b"\0").decode() for frame in frames]
 
 
 def local_journal(
@@ -77,3 +72,10 @@ def damage(path: Path, offset: int) -> None:
     content = bytearray(path.read_bytes())
     content[offset] ^= 0xFF
     path.write_bytes(content)
+
+
+def key(name: bytes, body: bytes = b"body", destination: str = "/q", entry: str = "") -> MessageKey:
+    data = b"MESSAGE\ndestination:%b\n\n%b\0" % (destination.encode(), body)
+    (made,) = frame_keys(FrameBatch(data, [len(data)], 0, 0, "1.2", receiver=f"{entry}#0"), [name])
+    assert made is not None
+    return made

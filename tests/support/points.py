@@ -36,8 +36,7 @@ from typing import Any
 from support.waiting import wait_until
 
 _POINTS, _FOLDER = "SPARK_STOMP_TEST_POINTS", "SPARK_STOMP_TEST_POINTS_FOLDER"
-_ACTIONS = ("hold", "kill", "kill-driver", "kill-session")
-_SPELLING = re.compile(r"([\w.]+):([\w.]+)@(before|after)#([1-9]\d*)=([a-z-]+)")
+_SPELLING = re.compile(r"([\w.]+):([\w.]+)@(before|after)#([1-9]\d*)=(hold|kill|kill-driver|kill-session)")
 _LOOK = 0.01
 
 
@@ -64,21 +63,18 @@ class Point:
     @classmethod
     def _at(cls, function: Callable[..., Any], when: str, nth: int, action: str) -> Point:
         module, qualname = function.__module__, function.__qualname__
-        named: Any
-        try:
-            named = functools.reduce(getattr, qualname.split("."), sys.modules[module])
-        except AttributeError:
-            named = None
-        if named is not function:
-            raise ValueError(f"{module}:{qualname} does not name {function!r}")
-        return cls.parse(f"{module}:{qualname}@{when}#{nth}={action}")
+        with contextlib.suppress(AttributeError):
+            named: object = functools.reduce(getattr, qualname.split("."), sys.modules[module])
+            if named is function:
+                return cls.parse(f"{module}:{qualname}@{when}#{nth}={action}")
+        raise ValueError(f"{module}:{qualname} does not name {function!r}")
 
     @classmethod
     def parse(cls, text: str) -> Point:
         """What :meth:`__str__` gives; ValueError for any other spelling."""
         found = _SPELLING.fullmatch(text)
-        if found is None or found[5] not in _ACTIONS:
-            raise ValueError(f"not a point: {text!r}; write module:qualname@before#1={'|'.join(_ACTIONS)}")
+        if found is None:
+            raise ValueError(f"not a point: {text!r}; its form is {_SPELLING.pattern}")
         return cls(found[1], found[2], found[3], int(found[4]), found[5])
 
     def __str__(self) -> str:
@@ -89,10 +85,9 @@ class Point:
         """What is counted, as the name of a file."""
         return f"{self.module}.{self.qualname}-{self.when}"
 
-    @property
-    def name(self) -> str:
-        """For the names of its other files."""
-        return f"{self.place}-{self.nth}-{self.action}"
+    def file(self, folder: Path, ending: str) -> Path:
+        """``at`` has the process that got there; with ``go`` it may go on."""
+        return folder / f"{self.place}-{self.nth}-{self.action}.{ending}"
 
 
 class Points:
@@ -115,16 +110,16 @@ class Points:
 
     def reached(self, index: int = 0) -> bool:
         """Whether a process got there."""
-        return (self.folder / f"{self.points[index].name}.at").exists()
+        return self.points[index].file(self.folder, "at").exists()
 
     def wait_reached(self, index: int = 0, timeout: float = 30.0) -> int:
         """Wait until a process gets there; its id."""
-        wait_until(lambda: self.reached(index), timeout, f"the point {self.points[index].name}")
-        return int((self.folder / f"{self.points[index].name}.at").read_text())
+        wait_until(lambda: self.reached(index), timeout, f"the point {self.points[index]}")
+        return int(self.points[index].file(self.folder, "at").read_text())
 
     def release(self, index: int = 0) -> None:
-        """Let whoever holds there, now or later, go on."""
-        (self.folder / f"{self.points[index].name}.go").touch()
+        """Whoever waits there, now or later, goes on."""
+        self.points[index].file(self.folder, "go").touch()
 
 
 def arm(folder: Path, points: Iterable[Point]) -> None:
@@ -147,18 +142,14 @@ def arm_from_environment() -> None:
 
 def session_members(session: int) -> list[int]:
     """The ids of all living processes of a session."""
-    # Here, since every process of a test imports this module, and hardly any comes by.
+    # Here, since every process of a test imports this module, and few need it.
     import psutil
 
-    return [process for process in psutil.pids() if _session_of(process) == session]
-
-
-def _session_of(process: int) -> int | None:
-    try:
-        return os.getsid(process)
-    except OSError:
-        # It ended meanwhile.
-        return None
+    found = []
+    for process in psutil.pids():
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            found += [process] * (os.getsid(process) == session)
+    return found
 
 
 class _Watcher(MetaPathFinder):
@@ -208,38 +199,32 @@ def _wrap(module: ModuleType, points: Sequence[Point], folder: Path) -> None:
 
 
 def _pass(points: Sequence[Point], folder: Path) -> None:
-    """Somebody comes by: count, and act where a point is meant."""
-    count = _counted(folder / f"{points[0].place}.count")
-    for point in points:
-        if count == point.nth:
-            temporary = folder / f".{point.name}.at"
-            temporary.write_text(str(os.getpid()))
-            temporary.rename(folder / f"{point.name}.at")
-            _act(point, folder)
-
-
-def _counted(path: Path) -> int:
-    """One more; no two processes get the same number."""
-    counter = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    """A call: count, and act if it is that of a point."""
+    # No two processes get the same number: it is where this process' own byte ended.
+    counter = os.open(folder / f"{points[0].place}.count", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.write(counter, b".")
-        # Where this process' own byte ended.
-        return os.lseek(counter, 0, os.SEEK_CUR)
+        count = os.lseek(counter, 0, os.SEEK_CUR)
     finally:
         os.close(counter)
+    for point in points:
+        if count == point.nth:
+            temporary = point.file(folder, "tmp")
+            temporary.write_text(str(os.getpid()))
+            temporary.rename(point.file(folder, "at"))
+            _act(point, folder)
 
 
 def _act(point: Point, folder: Path) -> None:
     session = os.getsid(0)
     if point.action == "hold":
-        while not (folder / f"{point.name}.go").exists():
+        while not point.file(folder, "go").exists():
             time.sleep(_LOOK)
     elif point.action == "kill-driver":
         os.killpg(session, signal.SIGKILL)
-    elif point.action == "kill-session":
-        for member in session_members(session):
-            if member != os.getpid():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(member, signal.SIGKILL)
-    if point.action in ("kill", "kill-session"):
-        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        # This process is the last.
+        others = set(session_members(session)) - {os.getpid()} if point.action == "kill-session" else ()
+        for process in (*others, os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)

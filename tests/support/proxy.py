@@ -51,13 +51,16 @@ class FaultProxy:
 
     def __init__(self, target: int, *, record: bool = False) -> None:
         self.target = target
-        self._record = bytearray() if record else None
         self.accepted = 0
+        self.tripped = False
+        """Whether what the latest :meth:`cut_after`, :meth:`cut_before` or :meth:`hold_answers_to` waits for
+        has happened."""
+        self._record = bytearray() if record else None
         self._changed = threading.Condition()
         self._rules = {way: _Rules() for way in Way}
         self._passed = dict.fromkeys(Way, 0)
         self._lines: set[_Line] = set()
-        self._refusing = self._tripped = False
+        self._refusing = False
         self._listener = socket.create_server((_HOST, 0))
         self.port: int = self._listener.getsockname()[1]
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
@@ -84,15 +87,9 @@ class FaultProxy:
 
     @property
     def connections(self) -> int:
-        """How many stand now."""
+        """How many there are now."""
         with self._changed:
             return len(self._lines)
-
-    @property
-    def tripped(self) -> bool:
-        """Whether what the latest :meth:`cut_after`, :meth:`cut_before` or :meth:`hold_answers_to` waits
-        for has happened."""
-        return self._tripped
 
     def passed(self, way: Way) -> int:
         """How many bytes went that way in all."""
@@ -108,7 +105,7 @@ class FaultProxy:
 
     def wait_tripped(self, timeout: float = PATIENCE) -> None:
         """Wait for :attr:`tripped`."""
-        wait_until(lambda: self._tripped, timeout, "the fault")
+        wait_until(lambda: self.tripped, timeout, "the fault")
 
     # --- faults
 
@@ -118,7 +115,7 @@ class FaultProxy:
             lines = list(self._lines)
         for line in lines:
             line.close()
-        self._wake()
+        self._set()
 
     def refuse(self) -> None:
         """End every connection now, and those to come at once."""
@@ -138,37 +135,33 @@ class FaultProxy:
         self._set(*Way, held=False)
 
     def cut_after(self, count: int, *ways: Way) -> None:
-        """End the first connection that has brought so many bytes more on one of these ways, amid a frame
+        """End the first connection that has brought ``count`` more bytes on one of these ways, amid a frame
         or not."""
-        self._tripped = False
+        self.tripped = False
         self._set(*ways, cut_in=count)
 
     def cut_before(self, watched: bytes) -> None:
         """End the connection on which a client sends ``watched``; the broker gets what came before only."""
-        self._tripped = False
+        self.tripped = False
         self._set(Way.TO_BROKER, watched=watched, cut_before=True)
 
     def hold_answers_to(self, watched: bytes) -> None:
         """Once a client sent ``watched``, pass on what clients send and nothing that the broker answers."""
-        self._tripped = False
+        self.tripped = False
         self._set(Way.TO_BROKER, watched=watched, cut_before=False)
 
     def heal(self) -> None:
-        """No more faults; what was held passes, where its connection still stands."""
+        """No more faults; what was held passes, if its connection is still there."""
         with self._changed:
             self._refusing = False
             self._rules = {way: _Rules() for way in Way}
-        self._wake()
+            self._changed.notify_all()
 
     def _set(self, *ways: Way, **rules: object) -> None:
         with self._changed:
             for way in ways:
                 for name, value in rules.items():
                     setattr(self._rules[way], name, value)
-        self._wake()
-
-    def _wake(self) -> None:
-        with self._changed:
             self._changed.notify_all()
 
     # --- the threads: one that accepts, two for each connection
@@ -188,15 +181,13 @@ class FaultProxy:
                 client.close()
                 continue
             broker.settimeout(None)
-            self._serve(_Line(client, broker))
-
-    def _serve(self, line: _Line) -> None:
-        with self._changed:
-            self._lines.add(line)
-        for way in Way:
-            thread = threading.Thread(target=self._pump, args=(line, way), daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            line = _Line(client, broker)
+            with self._changed:
+                self._lines.add(line)
+            for way in Way:
+                thread = threading.Thread(target=self._pump, args=(line, way), daemon=True)
+                self._threads.append(thread)
+                thread.start()
 
     def _pump(self, line: _Line, way: Way) -> None:
         source, sink = line.ends(way)
@@ -223,19 +214,14 @@ class FaultProxy:
                     self._record += piece[:admitted]
             sink.sendall(piece[:admitted])
             if admitted < len(piece) or rules.cut_in == 0:
-                self._trip()
+                # It happens once, whichever way got there first.
+                self._set(*Way, cut_in=None)
+                self.tripped = True
                 raise ConnectionAbortedError
             if rules.rate is not None:
                 self._pause(line, len(piece) / rules.rate)
             tail, rest = (tail + piece)[-len(watched) + 1 :] if len(watched) > 1 else b"", rest[size:]
         return tail
-
-    def _trip(self) -> None:
-        """The cut that was asked for is due now; it happens once, whichever way got there first."""
-        with self._changed:
-            for rules in self._rules.values():
-                rules.cut_in = None
-            self._tripped = True
 
     def _admitted(self, rules: _Rules, tail: bytes, piece: bytes) -> int:
         """How many bytes of ``piece`` pass; fewer than all where the connection is to be cut after them."""
@@ -248,7 +234,7 @@ class FaultProxy:
             else:
                 # Before the watched bytes reach the broker, so that no answer slips through.
                 self._rules[Way.TO_CLIENT].held = True
-                self._tripped = True
+                self.tripped = True
         if rules.cut_in is not None:
             admitted = min(admitted, rules.cut_in)
             rules.cut_in -= admitted
@@ -257,15 +243,19 @@ class FaultProxy:
     def _await_release(self, line: _Line, way: Way) -> None:
         with self._changed:
             while self._rules[way].held:
-                line.require_open()
-                self._changed.wait(_LOOK)
+                self._look(line, _LOOK)
 
     def _pause(self, line: _Line, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         with self._changed:
             while (remaining := deadline - time.monotonic()) > 0:
-                line.require_open()
-                self._changed.wait(min(remaining, _LOOK))
+                self._look(line, min(remaining, _LOOK))
+
+    def _look(self, line: _Line, seconds: float) -> None:
+        """Wait for a change, unless the connection was closed."""
+        if line.closed:
+            raise ConnectionAbortedError
+        self._changed.wait(seconds)
 
 
 class _Line:
@@ -273,20 +263,15 @@ class _Line:
 
     def __init__(self, client: socket.socket, broker: socket.socket) -> None:
         self._client, self._broker = client, broker
-        self._closed = False
+        self.closed = False
 
     def ends(self, way: Way) -> tuple[socket.socket, socket.socket]:
         """Where bytes of that way come from, and where they go."""
         return (self._client, self._broker) if way is Way.TO_BROKER else (self._broker, self._client)
 
-    def require_open(self) -> None:
-        """ConnectionAbortedError where it was closed."""
-        if self._closed:
-            raise ConnectionAbortedError
-
     def close(self) -> None:
         """End both halves; closing twice is fine."""
-        self._closed = True
+        self.closed = True
         for end in (self._client, self._broker):
             # Wakes the thread that reads it, which a mere close does not.
             with contextlib.suppress(OSError):

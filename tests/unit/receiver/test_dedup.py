@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 
 import pytest
-from support.keys import key
+from support.journals import key
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder

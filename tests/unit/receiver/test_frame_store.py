@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from support.keys import key
+from support.journals import key
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.frame_batch import FrameBatch, Ids
