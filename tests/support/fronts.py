@@ -9,8 +9,10 @@ import asyncio
 import contextlib
 import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from queue import SimpleQueue
+from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -19,46 +21,32 @@ from websockets.typing import Subprotocol
 from support.waiting import PATIENCE
 
 SUBPROTOCOLS = [Subprotocol(name) for name in ("v12.stomp", "v11.stomp", "v10.stomp")]
-Front = Callable[[], "contextlib.AbstractAsyncContextManager[int]"]
+Front = Callable[[], Awaitable[Any]]
+"""Starts a server of asyncio or of websockets."""
 
 
-@contextmanager
-def tls_front(port: int, context: ssl.SSLContext) -> Iterator[int]:
+def tls_front(port: int, context: ssl.SSLContext) -> AbstractContextManager[int]:
     """TLS in front of ``port``; yields its own port."""
 
-    @asynccontextmanager
-    async def front() -> AsyncIterator[int]:
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
-            await _together(_copy(reader, inner_writer), _copy(inner_reader, writer), writer, inner_writer)
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+        await _together(_copy(reader, inner_writer), _copy(inner_reader, writer), writer, inner_writer)
 
-        async with await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context) as server:
-            yield server.sockets[0].getsockname()[1]
-
-    with _running(front) as front_port:
-        yield front_port
+    return _running(lambda: asyncio.start_server(accept, "127.0.0.1", 0, ssl=context))
 
 
-@contextmanager
 def websocket_front(
     port: int, context: ssl.SSLContext | None = None, received: list[str | bytes] | None = None
-) -> Iterator[int]:
+) -> AbstractContextManager[int]:
     """WebSocket in front of ``port``; yields its own port. What clients send is kept in ``received``."""
     kept = [] if received is None else received
 
-    @asynccontextmanager
-    async def front() -> AsyncIterator[int]:
-        async def accept(socket: ServerConnection) -> None:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            await _together(_from_client(socket, writer, kept), _to_client(reader, socket), writer)
+    async def accept(socket: ServerConnection) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await _together(_from_client(socket, writer, kept), _to_client(reader, socket), writer)
 
-        async with serve(
-            accept, "127.0.0.1", 0, ssl=context, subprotocols=SUBPROTOCOLS, max_size=None, compression=None
-        ) as server:
-            yield next(iter(server.sockets)).getsockname()[1]
-
-    with _running(front) as front_port:
-        yield front_port
+    settings: Any = {"ssl": context, "subprotocols": SUBPROTOCOLS, "max_size": None, "compression": None}
+    return _running(lambda: serve(accept, "127.0.0.1", 0, **settings))
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -101,21 +89,20 @@ async def _together(one: Awaitable[None], other: Awaitable[None], *writers: asyn
 
 @contextmanager
 def _running(front: Front) -> Iterator[int]:
-    """``front`` in a loop in a thread of its own, for as long as the context lasts."""
-    ports: list[int] = []
-    ready = threading.Event()
-    loop = asyncio.new_event_loop()
-    over = asyncio.Event()
+    """``front`` in a loop in its own thread, for as long as the context lasts."""
+    ports: SimpleQueue[int] = SimpleQueue()
+    loop, over = asyncio.new_event_loop(), asyncio.Event()
 
     async def live() -> None:
-        async with front() as port:
-            ports.append(port)
-            ready.set()
-            await over.wait()
-            left = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+        server = await front()
+        ports.put(next(iter(server.sockets)).getsockname()[1])
+        await over.wait()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        server.close()
+        await server.wait_closed()
         for _ in range(10):
             # What was aborted is closed by callbacks, TLS layer by layer.
             await asyncio.sleep(0)
@@ -127,9 +114,9 @@ def _running(front: Front) -> Iterator[int]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(PATIENCE), "the front did not start"
+    port = ports.get(timeout=PATIENCE)
     try:
-        yield ports[0]
+        yield port
     finally:
         loop.call_soon_threadsafe(over.set)
         thread.join(PATIENCE)
