@@ -7,309 +7,236 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-# A point and ``module:name`` of what keeps it, then ``old -> new`` on one line or more, then a test. An entry
-# breaks the heart of a point; a point has two if it makes two promises without which messages are lost.
+# A point, ``module:name`` of what keeps it, ``| old -> new`` on one line or more, and a test on the last. An
+# entry breaks the heart of a point; a point has two if it makes two promises without which messages are lost.
 _TEXT = """
 # 1. ACK after the commit, never before
-1.1 receiver.deliveries:Deliveries.due
-    self._ledger.take(self._marks.committed, self._index.committed, most)
+1.1 receiver.deliveries:Deliveries.due | self._ledger.take(self._marks.committed, self._index.committed, most)
     -> self._ledger.take(self._marks.received, self._index.committed, most)
     integration/receiver/test_receiver.py::test_exactly_what_is_committed_is_acked
-1.2 source.commits:CommitEvidence.latest_offset_called
-    self._uncommitted_plan is not None -> False
+1.2 source.commits:CommitEvidence.latest_offset_called | self._uncommitted_plan is not None -> False
     integration/spark/test_stream_reader.py::test_40_latest_offset_after_partitions_is_the_evidence
-1.3 source.commits:CommitEvidence.planned
-    self._uncommitted_plan = end -> self._committed(end)
+1.3 source.commits:CommitEvidence.planned | self._uncommitted_plan = end -> self._committed(end)
     unit/source/test_commits.py::TestCalls::test_planning_alone_proves_nothing
-1.3 source.query:QueryRuntime._stop
-    self._committer.stop(_LAST_LOOK) -> self._receivers.commit(self.received())
+1.3 source.query:QueryRuntime._stop | self._committer.stop(_LAST_LOOK)
+    -> self._receivers.commit(self.received())
     integration/spark/test_stream_reader.py::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps
-1.4 source.commits:Committer.__init__
-    checkpoint is None -> True
+1.4 source.commits:Committer.__init__ | checkpoint is None -> True
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_calls_alone_are_not_enough
-1.5 source.commits:CommitWatch._run
-    self._check() -> stopping or self._check()
+1.5 source.commits:CommitWatch._run | self._check() -> stopping or self._check()
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_at_the_end_the_checkpoint_is_read_once_more
-1.6 source.commits:Committer._await_offset_log
-    checkpoint.holds(end) -> True
+1.6 source.commits:Committer._await_offset_log | checkpoint.holds(end) -> True
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_another_querys_checkpoint_is_refused
-1.7 source.commits:Committer._examine
-    checkpoint.fenced(self._epochs) -> False
+1.7 source.commits:Committer._examine | checkpoint.fenced(self._epochs) -> False
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_a_fenced_reader_acks_nothing
-1.8 source.commits:Committer._raise_or_log
-    raise error -> pass
+1.8 source.commits:Committer._raise_or_log | raise error -> pass
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_a_file_system_that_goes_on_failing_fails_the_query
-1.9 source.commits:Committer.stop
-    self._warn_once('the query ends, and for its last batch') -> pass
+1.9 source.commits:Committer.stop | self._warn_once('the query ends, and for its last batch') -> pass
     integration/spark/test_stream_reader.py::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps
-1.10 receiver.ack_ledger:AckLedger.confirmed
-    self._confirmed -> self._sent
+1.10 receiver.ack_ledger:AckLedger.confirmed | self._confirmed -> self._sent
     unit/receiver/test_ack_ledger.py::test_confirmed_grows_with_receipts_only
 # 2. A range never changes
-2.1 receiver.deliveries:Deliveries.receive
-    self._ledger.add(self.frames.append(held), acks, received_at)
+2.1 receiver.deliveries:Deliveries.receive | self._ledger.add(self.frames.append(held), acks, received_at)
     -> self._ledger.add(self.frames.append(held), acks, received_at);
-       self.frames.release(self._marks.received)
+    self.frames.release(self._marks.received)
     integration/receiver/test_receiver.py::test_frames_arrive_in_order_and_stay_readable
-2.2 receiver.deliveries:new_epoch
-    secrets.token_hex(8) -> "0"
+2.2 receiver.deliveries:new_epoch | secrets.token_hex(8) -> "0"
     unit/receiver/test_receiver.py::test_each_receiver_has_its_own_epoch
-2.3 receiver.deliveries:offer
-    one.deliveries.pin(one.upto - 1) ->
+2.3 receiver.deliveries:offer | one.deliveries.pin(one.upto - 1) ->
     unit/receiver/test_deliveries.py::test_what_was_offered_stays_and_the_rest_is_discarded
-2.4 receiver.deliveries:Deliveries._discard
-    self._marks.received > self._marks.kept -> False
+2.4 receiver.deliveries:Deliveries._discard | self._marks.received > self._marks.kept -> False
     unit/receiver/test_deliveries.py::test_what_was_offered_stays_and_the_rest_is_discarded
-2.4 receiver.deliveries:Deliveries.disconnected
-    redelivers -> True
+2.4 receiver.deliveries:Deliveries.disconnected | redelivers -> True
     unit/receiver/test_deliveries.py::test_where_nothing_comes_again_everything_stays
-2.5 receiver.deliveries:offer
-    return False ->
+2.5 receiver.deliveries:offer | return False ->
     integration/spark/test_stream_reader.py::test_an_end_chosen_before_a_discard_is_chosen_again
-2.6 receiver.deliveries:Deliveries._attach
-    self._index.pin(held_at) ->
+2.6 receiver.deliveries:Deliveries._attach | self._index.pin(held_at) ->
     unit/receiver/test_deliveries.py::test_a_frame_that_another_delivery_counts_on_is_not_discarded
 # 3. A lost range is empty, is never filled again and is never ACKed
-3.1 source.query:QueryRuntime.partitions
-    [held for held in ranges if held.epoch in epochs] -> ranges
+3.1 source.query:QueryRuntime.partitions | [held for held in ranges if held.epoch in epochs] -> ranges
     integration/spark/test_stream_reader.py::test_40_after_a_restart_partitions_of_the_last_end_prove_nothing
-3.2 source.query:QueryRuntime.partitions
-    [held for held in ranges if held.epoch in epochs]
-    -> [held if held.epoch in epochs else Range(held.name, next(iter(epochs)), held.low, held.high) for
-       held in ranges]
+3.2 source.query:QueryRuntime.partitions | [held for held in ranges if held.epoch in epochs]
+    -> [held if held.epoch in epochs else Range(held.name, next(iter(epochs)), held.low, held.high) for held
+    in ranges]
     integration/spark/test_stream_reader.py::test_40_after_a_restart_partitions_of_the_last_end_prove_nothing
-3.3 frameserver.client:fetch
-    expected != ticket.high -> False
+3.3 frameserver.client:fetch | expected != ticket.high -> False
     integration/frameserver/test_server.py::test_less_than_the_whole_range_fails_the_task
-3.4 source.memory_backlog:MemoryBacklog.readable
-    wanted.low < released -> False
+3.4 source.memory_backlog:MemoryBacklog.readable | wanted.low < released -> False
     integration/spark/test_stream_reader.py::test_a_range_can_be_read_again_until_it_is_committed
 # 4. ACK only on the connection that delivered the message
-4.1 receiver.deliveries:Deliveries.connected
-    self._ledger = AckLedger(self._marks.committed)
+4.1 receiver.deliveries:Deliveries.connected | self._ledger = AckLedger(self._marks.committed)
     -> self._ledger = self._first = getattr(self, "_first", None) or AckLedger(self._marks.committed)
     unit/receiver/test_deliveries.py::test_old_handles_are_void_and_new_ones_are_acked
-4.2 receiver.dedup:frame_keys
-    blake2b(body, digest_size=16).digest() -> b""
+4.2 receiver.dedup:frame_keys | blake2b(body, digest_size=16).digest() -> b""
     unit/receiver/test_deliveries.py::test_the_same_key_with_another_body_is_new_and_counted
-4.2 receiver.dedup:frame_keys
-    MessageKey(destination, name, blake2b(body, digest_size=16).digest(), entry)
+4.2 receiver.dedup:frame_keys | MessageKey(destination, name, blake2b(body, digest_size=16).digest(), entry)
     -> MessageKey(destination, name, blake2b(body, digest_size=16).digest())
     unit/receiver/test_deliveries.py::test_the_same_message_by_another_entry_is_new
-4.3 receiver.deliveries:Deliveries._sort_out
+4.3 receiver.deliveries:Deliveries._sort_out |
     self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received))
     -> self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received)) or not marked
     unit/receiver/test_deliveries.py::test_the_mark_of_redelivery_does_not_matter
-4.4 receiver.ack_ledger:AckLedger._take_attached
-    taken.append(heappop(heap)) -> taken[:] = [heappop(heap)]
+4.4 receiver.ack_ledger:AckLedger._take_attached | taken.append(heappop(heap)) -> taken[:] = [heappop(heap)]
     unit/receiver/test_deliveries.py::test_every_live_handle_is_acked_on_its_own_connection
-4.5 receiver.deliveries:Deliveries._remember_committed
+4.5 receiver.deliveries:Deliveries._remember_committed |
     self._index.remember_unconfirmed(self.frames.keys(first, first + len(ids))) ->
     unit/receiver/test_deliveries.py::test_committed_and_unconfirmed_is_acked_again_and_dropped
-4.6 receiver.deliveries:Deliveries._compare
+4.6 receiver.deliveries:Deliveries._compare |
     self._count(doubled=self._index.take_doubles(min(marked, nameless))) ->
     unit/receiver/test_deliveries.py::test_without_an_id_everything_is_new_and_counted
-4.7 receiver.pause:BoundedReader.check_receipts
+4.7 receiver.pause:BoundedReader.check_receipts |
     self._receipt_clock() >= max(deadline, self._patient_from + timeout) -> False
     integration/receiver/test_receiver.py::test_missing_receipts_of_acks_mean_a_dead_connection
-4.8 receiver.receiver:Receiver._wait_to_reconnect
-    self._let_in is not None -> False
+4.8 receiver.receiver:Receiver._wait_to_reconnect | self._let_in is not None -> False
     integration/receiver/test_receiver.py::TestReconnect::test_a_login_that_is_refused_now_is_tried_again
-4.9 protocol.client:ClientConnection.subscribe
-    self._source.collect_from(subscription_id) -> pass
+4.9 protocol.client:ClientConnection.subscribe | self._source.collect_from(subscription_id) -> pass
     integration/receiver/test_receiver.py::test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack
-4.10 protocol.scanner:FrameScanner.collect
-    own if ack is None else (ack,) -> own
+4.10 protocol.scanner:FrameScanner.collect | own if ack is None else (ack,) -> own
     unit/protocol/test_scanner.py::TestSettings::test_the_handle_may_be_in_another_header
-4.11 receiver.receiver:Receiver._error_of
-    self._refused_acks < _MOST_REFUSED_ACKS -> True
+4.11 receiver.receiver:Receiver._error_of | self._refused_acks < _MOST_REFUSED_ACKS -> True
     integration/receiver/test_hostile_messages.py::TestRefusedAcks::test_three_in_a_row_fail_the_query_and_name_the_message
 # 5. Never wait for what cannot come
-5.1 source.commits:Committer.latest_offset_called
-    self._evidence.latest_offset_called(start) -> pass
+5.1 source.commits:Committer.latest_offset_called | self._evidence.latest_offset_called(start) -> pass
     integration/spark/test_stream_reader.py::test_42_start_of_latest_offset_is_the_evidence
-5.2 source.planning:is_ready
-    any(receiver.full and receiver.new for receiver in available) -> False
+5.2 source.planning:is_ready | any(receiver.full and receiver.new for receiver in available) -> False
     unit/source/test_planning.py::TestIsReady::test_a_full_window_ends_the_wait_since_no_more_can_come
-5.3 receiver.receiver:Receiver._is_full
+5.3 receiver.receiver:Receiver._is_full |
     self._may_stop_early and deliveries.unacked and self._quiet() >= _STOPPED_AFTER -> False
     integration/receiver/test_receiver.py::TestABrokerThatStopsEarly::test_counts_as_full_after_silence
-5.4 source.planning:_within_bytes
-    least > budgets[first.name] -> False
+5.4 source.planning:_within_bytes | least > budgets[first.name] -> False
     unit/source/test_planning.py::TestChooseEnd::test_a_message_larger_than_the_limit_is_taken_alone
-5.5 source.planning:Situation.silence
-    one.acks_pending or not one.subscribed or one.paused_since is not None
+5.5 source.planning:Situation.silence | one.acks_pending or not one.subscribed or one.paused_since is not None
     -> not one.subscribed or one.paused_since is not None
     unit/source/test_waiting.py::test_unconfirmed_acks_are_no_silence_since_the_window_may_be_full_until_then
-5.6 source.planning:decide
-    mode is Mode.DRAIN and situation.now >= situation.drain_until -> False
+5.6 source.planning:decide | mode is Mode.DRAIN and situation.now >= situation.drain_until -> False
     unit/source/test_waiting.py::TestDrain::test_ends_at_max_drain_time_even_with_messages
-5.7 receiver.pause:BoundedReader.poll
-    self._deliveries.room() <= 0 -> False
+5.7 receiver.pause:BoundedReader.poll | self._deliveries.room() <= 0 -> False
     integration/receiver/test_pause.py::test_beyond_the_bound_the_socket_is_left_unread
-5.8 spark.stream_reader:StompStreamReader.latestOffset
-    first and runtime.drains_first -> False
+5.8 spark.stream_reader:StompStreamReader.latestOffset | first and runtime.drains_first -> False
     integration/source/test_drain.py::TestTheFirstBatch::test_takes_all_there_is
-5.9 source.query:QueryRuntime._note_cut
-    self._tell_what_is_left(mode, situation) -> pass
+5.9 source.query:QueryRuntime._note_cut | self._tell_what_is_left(mode, situation) -> pass
     integration/source/test_drain.py::TestOneBatch::test_that_leaves_more_on_the_broker_says_how_to_get_it
-5.10 source.planning:awaits_refill
-    2 * situation.new < situation.last.messages -> False
+5.10 source.planning:awaits_refill | 2 * situation.new < situation.last.messages -> False
     unit/source/test_waiting.py::TestRefill::test_waits_for_half_as_much_as_the_last_batch
-5.11 receiver.receiver:Receiver._send_acks
-    self._deliveries.receipts_awaited >= _ACK_GROUPS -> False
+5.11 receiver.receiver:Receiver._send_acks | self._deliveries.receipts_awaited >= _ACK_GROUPS -> False
     integration/receiver/test_receiver.py::test_acks_go_out_in_groups_while_messages_come
-5.12 receiver.receiver:Receiver._is_full
-    paused or deliveries.unacked >= self._prefetch -> deliveries.unacked >= self._prefetch
+5.12 receiver.receiver:Receiver._is_full | paused or deliveries.unacked >= self._prefetch
+    -> deliveries.unacked >= self._prefetch
     integration/receiver/test_pause.py::test_a_paused_receiver_counts_as_full
-5.13 receiver.pause:BoundedReader._rest
-    self._unread += connection.rested - before -> pass
+5.13 receiver.pause:BoundedReader._rest | self._unread += connection.rested - before -> pass
     integration/receiver/test_pause.py::test_a_receipt_behind_messages_that_wait_is_not_missing
-5.14 receiver.deliveries:Deliveries.room
-    self.frames.shed() -> pass
+5.14 receiver.deliveries:Deliveries.room | self.frames.shed() -> pass
     integration/receiver/test_pause.py::test_committed_messages_make_room_before_their_receipts_come
-5.15 receiver.receiver:Receiver._take
-    self._refused is not None or self._stop_deadline is not None -> self._refused is not None
+5.15 receiver.receiver:Receiver._take | self._refused is not None or self._stop_deadline is not None
+    -> self._refused is not None
     integration/receiver/test_pause.py::test_the_end_reads_on_for_the_last_receipts_and_keeps_nothing
 # 6. The offset says exactly what was read
-6.1 source.offsets:split
-    low = high -> low = high + 1
+6.1 source.offsets:split | low = high -> low = high + 1
     unit/source/test_planning.py::test_split_covers_the_ranges_once
-6.2 spark.stream_reader:StompStreamReader.initialOffset
-    INITIAL -> (self._last_end or INITIAL)
+6.2 spark.stream_reader:StompStreamReader.initialOffset | INITIAL -> (self._last_end or INITIAL)
     integration/spark/test_stream_reader.py::test_42_start_of_latest_offset_is_the_evidence
-6.3 spark.stream_reader:StompStreamReader.latestOffset
+6.3 spark.stream_reader:StompStreamReader.latestOffset |
     start if start is not None and end == begin else end.to_dict() -> end.to_dict()
     integration/spark/test_stream_reader.py::test_with_nothing_new_the_last_end_comes_back_byte_for_byte
-6.4 source.offsets:Offset.to_dict
-    {'receivers': receivers, 'version': _VERSION} -> {'version': _VERSION, 'receivers': receivers}
+6.4 source.offsets:Offset.to_dict | {'receivers': receivers, 'version': _VERSION}
+    -> {'version': _VERSION, 'receivers': receivers}
     unit/source/test_offsets.py::test_the_text_of_this_format_never_changes
 # 7. Fail loudly
-7.1 source.query:QueryRuntime._raise_failure
-    raise failure -> return
+7.1 source.query:QueryRuntime._raise_failure | raise failure -> return
     integration/spark/test_stream_reader.py::test_a_receiver_that_failed_is_an_error_and_not_no_data
-7.2 receiver.receiver:Receiver._may_try_again
+7.2 receiver.receiver:Receiver._may_try_again |
     self._connections.connections or isinstance(error, ClientIdInUse) -> True
     integration/receiver/test_receiver.py::TestReconnect::test_nobody_there_at_the_beginning_is_said_at_once
-7.3 errors:StompError.__str__
-    f'[{self.code}] {self.message}' -> self.message
+7.3 errors:StompError.__str__ | f'[{self.code}] {self.message}' -> self.message
     unit/test_errors.py::TestEveryError::test_text_begins_with_its_code
-7.4 transport.retry:may_recover
+7.4 transport.retry:may_recover |
     isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError) -> True
     integration/receiver/test_receiver.py::test_a_frame_over_the_limit_is_a_failure_and_stays_on_the_broker
-7.5 brokers.dialect:Dialect.check_subscription
+7.5 brokers.dialect:Dialect.check_subscription |
     self.is_topic(destination, headers) and not durable and not allow_loss -> False
     unit/brokers/test_dialect.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss
-7.6 receiver.receiver:Receiver._take
-    self._refused is not None -> False
+7.6 receiver.receiver:Receiver._take | self._refused is not None -> False
     integration/source/test_refusal.py::test_what_came_before_it_is_read_and_acked_first
-7.7 receiver.receiver:Receiver._take_malformed
-    self._options.on_malformed == 'column' and message.ack -> False
+7.7 receiver.receiver:Receiver._take_malformed | self._options.on_malformed == 'column' and message.ack
+    -> False
     integration/source/test_malformed_rows.py::test_rows_in_order_acked_like_any
-7.8 source.tasks:RowSettings.of
-    without and MALFORMED not in projection.columns -> False
+7.8 source.tasks:RowSettings.of | without and MALFORMED not in projection.columns -> False
     integration/source/test_malformed_rows.py::TestTheColumnIsRequired::test_by_the_options_that_fill_it
-7.9 receiver.receiver:Receiver._take
-    self._streams.at_messages(self._dialect, connection.peer, block.data) -> pass
+7.9 receiver.receiver:Receiver._take | self._streams.at_messages(self._dialect, connection.peer, block.data)
+    -> pass
     integration/receiver/test_hostile_messages.py::TestStreams::test_are_refused_at_their_first_message
 # J. With a journal
-J.1 journal.local.journal:LocalJournal.append
-    segment.sync() ->
+J.1 journal.local.journal:LocalJournal.append | segment.sync() ->
     unit/journal/test_local.py::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error
-J.1 journal.local.journal:LocalJournal._writing
-    raise self._failure -> pass
+J.1 journal.local.journal:LocalJournal._writing | raise self._failure -> pass
     unit/journal/test_local.py::TestSync::test_after_one_that_failed_nothing_more_is_written
-J.2 source.journal_backlog:JournalBacklog.readable
-    return [wanted] -> return [Range(wanted.name, wanted.epoch, wanted.low, self._journal.end)]
+J.2 source.journal_backlog:JournalBacklog.readable | return [wanted]
+    -> return [Range(wanted.name, wanted.epoch, wanted.low, self._journal.end)]
     faults/test_journal.py::TestReplay::test_and_nothing_else_gets_into_that_batch
-J.3 source.journal_backlog:JournalBacklog.begin
-    journal.skip(given) ->
+J.3 source.journal_backlog:JournalBacklog.begin | journal.skip(given) ->
     faults/test_journal.py::TestRefused::test_an_older_copy_of_the_journal
-J.4 source.journal_backlog:JournalBacklog.__init__
-    self._base = journal.committed -> self._base = journal.first
+J.4 source.journal_backlog:JournalBacklog.__init__ | self._base = journal.committed
+    -> self._base = journal.first
     faults/test_journal.py::TestRestartedOtherwise::test_with_a_fresh_checkpoint_reading_begins_at_the_committed_position
-J.5 source.journal_writer:JournalWriter._write
-    self._ack_when_durable -> True
+J.5 source.journal_writer:JournalWriter._write | self._ack_when_durable -> True
     unit/source/test_journal_writer.py::test_durable_alone_is_no_reason_to_ack
-J.6 source.journal_writer:JournalWriter._write
-    position < self._committed -> False
+J.6 source.journal_writer:JournalWriter._write | position < self._committed -> False
     unit/source/test_journal_writer.py::test_a_commit_that_overtakes_the_writer_counts
-J.7 receiver.deliveries:Deliveries.take
-    self._marks.advance(kept=taken[-1].end) ->
+J.7 receiver.deliveries:Deliveries.take | self._marks.advance(kept=taken[-1].end) ->
     unit/source/test_journal_writer.py::test_frames_on_their_way_to_the_disk_are_not_discarded
-J.8 source.journal_recovery:recover
-    batch.end > min(journal.end - most, journal.committed) -> False
+J.8 source.journal_recovery:recover | batch.end > min(journal.end - most, journal.committed) -> False
     unit/source/test_journal_writer.py::TestAfterARestart::test_redelivered_and_not_committed_gives_no_second_row
-J.9 receiver.deliveries:Deliveries._free
+J.9 receiver.deliveries:Deliveries._free |
     self._index.remember_confirmed(self.frames.keys(first, first + len(ids))) ->
     unit/source/test_journal_writer.py::test_what_a_broker_forgot_having_confirmed_gives_no_second_row
-J.10 source.commits:Committer.began_at
+J.10 source.commits:Committer.began_at |
     self._checkpoint is not None and self._checkpoint.last_commit_holds(start) -> False
     faults/test_journal.py::test_acks_that_the_broker_never_saw_need_no_further_batch
-J.11 source.journal_writer:JournalWriter._trim
+J.11 source.journal_writer:JournalWriter._trim |
     upto = upto if unconfirmed is None else min(upto, unconfirmed) ->
     unit/source/test_journal_writer.py::TestRoom::test_a_commit_whose_acks_are_confirmed_makes_room
-J.12 source.journal_writer:JournalWriter._has_room
-    return self._bound is None -> return True
+J.12 source.journal_writer:JournalWriter._has_room | return self._bound is None -> return True
     unit/source/test_journal_writer.py::TestRoom::test_at_the_bound_frames_wait_un_acked_and_un_offered
-J.13 source.query:QueryRuntime._declare_lost
-    self._backlog.missing(part) ->
+J.13 source.query:QueryRuntime._declare_lost | self._backlog.missing(part) ->
     faults/test_journal.py::TestRefused::test_a_first_batch_whose_journal_is_gone_after_another_call
-J.13 source.query:QueryRuntime.start
-    self._backlog.begin(begin, planned) ->
+J.13 source.query:QueryRuntime.start | self._backlog.begin(begin, planned) ->
     faults/test_journal.py::TestRefused::test_the_option_that_was_left_out_with_nothing_planned
-J.14 journal.local.segment:Segment._scan
-    last and not self._was_durable(offset, length) -> last
+J.14 journal.local.segment:Segment._scan | last and not self._was_durable(offset, length) -> last
     unit/journal/test_local.py::TestCrash::test_a_damaged_byte_that_was_synced_is_an_error
-J.15 journal.local.journal:_locked
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) ->
+J.15 journal.local.journal:_locked | fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) ->
     unit/journal/test_local.py::TestLock::test_a_second_query_is_refused
-J.15 journal.objects.fencing:Manifest.owns
+J.15 journal.objects.fencing:Manifest.owns |
     frames.writer == writer and low <= frames.first and frames.end <= high -> frames.writer == writer
     unit/journal/test_objects.py::TestTakeover::test_the_older_writer_stops_and_what_it_put_then_is_void
-J.16 journal.objects.journal:ObjectJournal._writing
-    raise self._failure -> self._failure = None
+J.16 journal.objects.journal:ObjectJournal._writing | raise self._failure -> self._failure = None
     unit/journal/test_objects.py::TestFailures::test_a_put_that_failed_for_good_is_the_last
 # S. The sink
-S.1 sink.sender:Sender.finish
-    self._persist(self._await_receipts) -> pass
+S.1 sink.sender:Sender.finish | self._persist(self._await_receipts) -> pass
     integration/sink/test_sender.py::test_all_messages_arrive_in_order_and_are_confirmed
-S.2 sink.window:Window._end
-    start + self._most_messages - self.unconfirmed -> start + self._most_messages
+S.2 sink.window:Window._end | start + self._most_messages - self.unconfirmed -> start + self._most_messages
     integration/sink/test_sender.py::test_the_window_bounds_what_is_unconfirmed
-S.3 sink.window:Window.send_again
-    ~held.confirmed[:held.sent] -> held.confirmed[:held.sent]
+S.3 sink.window:Window.send_again | ~held.confirmed[:held.sent] -> held.confirmed[:held.sent]
     integration/sink/test_sender.py::TestABrokenConnection::test_is_replaced_and_only_the_unconfirmed_are_sent_again
-S.4 sink.sender:Sender._wait
-    progress.due_in() > 0 -> True
+S.4 sink.sender:Sender._wait | progress.due_in() > 0 -> True
     integration/sink/test_sender.py::TestABlockedBroker::test_is_given_up_in_time_with_the_counts
-S.5 sink.sender:Sender._may_recover
-    self._refused = True -> pass
+S.5 sink.sender:Sender._may_recover | self._refused = True -> pass
     integration/sink/test_sender.py::TestRefusals::test_one_that_names_no_message_is_believed_the_second_time
-S.6 sink.sender:Sender._recover
-    raise self._failure(error) from error -> raise error
+S.6 sink.sender:Sender._recover | raise self._failure(error) from error -> raise error
     integration/sink/test_sender.py::TestABlockedBroker::test_is_given_up_in_time_with_the_counts
-S.7 sink.sender:Sender.__exit__
-    self._close() -> pass
+S.7 sink.sender:Sender.__exit__ | self._close() -> pass
     integration/sink/test_sender.py::TestWhileSparkComputes::test_nothing_runs_on_after_the_sender
-S.8 sink.commit:commit
-    _proved.prove(options, run, connected=figures.connections > 0) -> pass
+S.8 sink.commit:commit | _proved.prove(options, run, connected=figures.connections > 0) -> pass
     integration/sink/test_proof.py::test_a_wrong_password_fails_a_runs_first_batch_without_rows
-S.9 sink.commit:commit
-    raise refused -> pass
+S.9 sink.commit:commit | raise refused -> pass
     integration/spark/test_writers.py::TestRowsThatCannotBeSent::test_fail_the_commit_and_not_the_task
-S.10 sink.encoder:RowEncoder._row_by_row
-    frames.append(self._dead_letter(row, number, problem, receipt))
+S.10 sink.encoder:RowEncoder._row_by_row | frames.append(self._dead_letter(row, number, problem, receipt))
     -> frames.insert(0, self._dead_letter(row, number, problem, receipt))
     unit/sink/test_encoder.py::TestDeadLetters::test_take_the_row_s_place_with_the_reason
-S.11 sink.cells:row_ids
-    *map(_marked, columns) -> *map(_marked, columns[:1])
+S.11 sink.cells:row_ids | *map(_marked, columns) -> *map(_marked, columns[:1])
     unit/sink/test_encoder.py::TestIds::test_tell_rows_apart_and_stay_the_same
-S.12 status.files:within
-    wait([future], timeout).done -> True
+S.12 status.files:within | wait([future], timeout).done -> True
     unit/status/test_robust.py::TestTheSink::test_does_not_wait_for_a_file_system_that_hangs
-S.13 sink.rules:SendRules.is_left_out
-    name in self.left_out -> name in ()
+S.13 sink.rules:SendRules.is_left_out | name in self.left_out -> name in ()
     unit/sink/test_rules.py::TestHeadersThatCommandTheBroker::test_stay_behind
 """
 
@@ -380,9 +307,10 @@ def _shapes(nodes: list[Any]) -> list[str]:
 
 
 def _entry(text: str) -> Broken:
-    head, *code, test = text.splitlines()
-    old, _, new = " ".join(map(str.strip, code)).partition("->")
-    return Broken(*head.split(), old.strip(), new.strip(), test.strip())
+    rule, symbol, _, code = text.split(None, 3)
+    *lines, test = map(str.strip, code.splitlines())
+    old, _, new = " ".join(lines).partition("->")
+    return Broken(rule, symbol, old.strip(), new.strip(), test)
 
 
 RULES = [_entry(text) for text in re.split(r"\n(?=[1-9JS]\.\d)", re.sub(r"\n#.*", "", _TEXT).strip())]
