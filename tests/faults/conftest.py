@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.engine import Engine
+from faults.engine import Engine
 
 __all__ = ["engine"]
 

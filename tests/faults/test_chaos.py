@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from faults.load import Audit, Load
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
+from support.driven import MODES
 from support.drivers import START, SparkDriver
-from support.load import Audit, Load
-from support.matrix import MODES
 from support.proxy import FaultProxy, Way
 from support.relay import relay_options, second_source
 from support.soak import SECONDS, SEED, USUAL, put

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.engine import Engine
+from faults.matrix import Cell, run_cell
 from support.brokers.fixtures import BrokerPool
 from support.driven import Json, Run
-from support.engine import Engine
 from support.journals import batch_of, bodies, expected
-from support.matrix import Cell, run_cell
 from support.waiting import wait_until
 
 from spark_stomp.commands.main import main

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from support.brokers.fixtures import BrokerPool
-from support.engine import Engine
-from support.matrix import (
+from faults.engine import Engine
+from faults.matrix import (
     ACKED,
     FAULTS,
     JOURNAL_MOMENTS,
-    MODES,
     MOMENTS,
     WINDOW,
     Cell,
     Outcome,
     run_cell,
 )
+from support.brokers.fixtures import BrokerPool
+from support.driven import MODES
 from support.soak import found, put
 
 from spark_stomp.brokers import dialect_named

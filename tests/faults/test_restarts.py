@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.engine import Engine, Query, Sink
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
-from support.driven import publish
-from support.engine import Engine, Query, Sink
-from support.matrix import MODES
+from support.driven import MODES, publish
 from support.points import Point, Points
 from support.waiting import wait_until
 

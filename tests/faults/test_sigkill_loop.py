@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from faults.load import Load
 from support.brokers.fixtures import BrokerPool
+from support.driven import MODES
 from support.drivers import START, SparkDriver
-from support.load import Load
-from support.matrix import MODES
 from support.soak import ROUNDS, SEED, USUAL, put
 from support.waiting import wait_until
 

@@ -6,10 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+from faults.load import Audit, Load
 from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
 from support.drivers import START, SparkDriver
-from support.load import Audit, Load
 from support.points import Point, Points
 from support.relay import drained_once, relay_options
 from support.soak import ROUNDS, SEED, USUAL, put

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import settings
-from support.broker_model import Query
+from property.broker_model import Query
 
 Query.TestCase.settings = settings(
     max_examples=max(250, settings.default.max_examples), stateful_step_count=25, deadline=None

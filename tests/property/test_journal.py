@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
-from support.broker_model import RECEIVERS, Fate, Query, Side, body_of, counts, frames_of, receivers
+from property.broker_model import RECEIVERS, Fate, Query, Side, body_of, counts, frames_of, receivers
 from support.journals import local_journal
 
 from spark_stomp.frame_batch import FrameBatch

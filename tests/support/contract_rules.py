@@ -41,7 +41,7 @@ _TEXT = """
     self.frames.release(self._marks.received)
     integration/receiver/test_receiver.py::test_frames_arrive_in_order_and_stay_readable
 2.2 receiver.deliveries:new_epoch | secrets.token_hex(8) -> "0"
-    unit/receiver/test_receiver.py::test_each_receiver_has_its_own_epoch
+    integration/receiver/test_receiver.py::test_each_receiver_has_its_own_epoch
 2.3 receiver.deliveries:offer | one.deliveries.pin(one.upto - 1) ->
     unit/receiver/test_deliveries.py::test_what_was_offered_stays_and_the_rest_is_discarded
 2.4 receiver.deliveries:Deliveries._discard | self._marks.received > self._marks.kept -> False

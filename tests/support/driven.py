@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,13 @@ from support.waiting import PATIENCE
 
 Json = dict[str, Any]
 Row = dict[str, Any]
+
+MODES: dict[str, Callable[[Path], dict[str, str]]] = {
+    "plain": lambda folder: {},
+    "journal": lambda folder: {"journal": str(folder / "journal")},
+    "ackAfter=journal": lambda folder: {"journal": str(folder / "journal"), "ackAfter": "journal"},
+}
+"""Mode -> its options, given the query's own folder."""
 
 
 def publish(

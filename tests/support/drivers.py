@@ -14,7 +14,6 @@ from pathlib import Path
 
 import psutil
 
-from support.engine import rows_of
 from support.points import Points, session_members
 from support.processes import kill, lives, stream_readers, task_workers
 from support.waiting import wait_until
@@ -181,3 +180,9 @@ def _committed_files(output: Path) -> set[Path]:
         for line in log.read_text().splitlines()[1:]:
             found.add(output / Path(json.loads(line)["path"]).name)
     return found
+
+
+def rows_of(output: Path) -> list[str]:
+    """The bodies in a folder of ``batch-N`` files, in the order of batches."""
+    batches = sorted(output.glob("batch-*"), key=lambda path: int(path.name.partition("-")[2]))
+    return [line for batch in batches for line in batch.read_text().splitlines()]

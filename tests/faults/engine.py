@@ -30,12 +30,13 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql.types import StructType
-
-from spark_stomp.errors import StompError
-from spark_stomp.spark.datasource import StompDataSource
+from support.drivers import rows_of
 from support.points import Point, Points, arm
 from support.processes import lives
 from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.errors import StompError
+from spark_stomp.spark.datasource import StompDataSource
 
 _TASK_TRIES = 4
 _POLL = 0.01
@@ -52,7 +53,7 @@ class Engine:
         tests = str(Path(__file__).parents[1])
         self._process = subprocess.Popen(
             # Not -m: points name this module, and it would be there twice.
-            [sys.executable, "-c", "from support.engine import main; main()"],
+            [sys.executable, "-c", "from faults.engine import main; main()"],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([tests, *filter(None, sys.path)])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -153,12 +154,6 @@ class Query:
         """Wait until the query ends by itself; what ended it."""
         wait_until(lambda: not self.running, timeout, "the failure")
         return self.failure
-
-
-def rows_of(output: Path) -> list[str]:
-    """The bodies in a folder of ``batch-N`` files, in the order of batches."""
-    batches = sorted(output.glob("batch-*"), key=lambda path: int(path.name.partition("-")[2]))
-    return [line for batch in batches for line in batch.read_text().splitlines()]
 
 
 # --- the driver and its children

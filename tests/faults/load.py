@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_stomp.errors import StompError
 from support.brokers import Broker
 from support.driven import publish
 from support.waiting import PATIENCE
+
+from spark_stomp.errors import StompError
 
 _CHUNK = 20
 _PAUSE = 0.2

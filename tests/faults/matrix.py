@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from faults.engine import CommitLog, Engine, Query, Sink
+from support.brokers import Broker, DevelopmentBroker
+from support.driven import MODES, send_rows
+from support.points import Point, Points
+from support.proxy import FaultProxy, Way
+from support.waiting import wait_until
+
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.local.segment import Segment
 from spark_stomp.spark.stream_reader import StompStreamReader
-from support.brokers import Broker, DevelopmentBroker
-from support.driven import send_rows
-from support.engine import CommitLog, Engine, Query, Sink
-from support.points import Point, Points
-from support.proxy import FaultProxy, Way
-from support.waiting import wait_until
 
 BATCH = 20
 # The un-acked window of the cells: the batch that is processed, and the one that arrives.
@@ -32,13 +33,6 @@ _BEFORE, _AFTER = 3 * BATCH, BATCH + 10
 ACKED = _BEFORE
 """What a broker can deliver again that forgets ACKs when it is killed: all that was published until then."""
 _STARTS_AT_MOST = 5
-
-MODES: dict[str, Callable[[Path], dict[str, str]]] = {
-    "plain": lambda folder: {},
-    "journal": lambda folder: {"journal": str(folder / "journal")},
-    "ackAfter=journal": lambda folder: {"journal": str(folder / "journal"), "ackAfter": "journal"},
-}
-"""Mode -> its options, given the query's own folder."""
 
 POISON = {"onMalformed": "column", "maxHeaderLineBytes": "1k"}
 """Options by which messages with :data:`_LONG_HEADER` are malformed, and rows."""
