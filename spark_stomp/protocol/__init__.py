@@ -1,12 +1,12 @@
 """The STOMP core: bytes in, events and bytes out. No socket, no thread, no clock.
 
 ``frames``     the frame, two signals, limits       ``grammar``  how each version is read and written
-``encoder``    frames to bytes; a client's frames   ``reader``   received bytes; the exact reading
-``decoder``    bytes to frames, and to receipts     ``scanner``  bytes to blocks of raw MESSAGE frames
-``layouts``    header layouts that keep coming      ``raw``      what is read of raw and malformed frames
+``encoder``    frames to bytes; a client's frames   ``reader``   the receive buffer; reads one frame exactly
+``decoder``    bytes to frames and to receipts      ``scanner``  bytes to blocks of raw MESSAGE frames
+``layouts``    finds frames by recurring headers    ``raw``      headers of raw frames; malformed messages
 
 ``handshake``  versions, heart-beats, CONNECT       ``states``   the transition tables of both halves
-``session``    events, and what both halves share   ``client``, ``server``  the two halves
+``session``    events; the base of both halves      ``client``, ``server``  the two halves
 """
 
 from spark_stomp.errors import ProtocolError

@@ -1,8 +1,8 @@
-"""Octets to frames, and RECEIPT frames with numbered ids to their numbers.
+"""Bytes to frames, and RECEIPT frames with numbered ids to their numbers.
 
-:class:`FrameDecoder` returns what :class:`~spark_stomp.protocol.reader.FrameReader` reads. A sender that asks
-for one receipt per message gets little else than RECEIPT frames that differ in a number only;
-:class:`ReceiptScanner` reads these many at once and leaves all others to the decoder.
+:class:`FrameDecoder` returns each frame that :class:`~spark_stomp.protocol.reader.FrameReader` reads. A
+sender that asks for a receipt with each message gets mostly RECEIPT frames, which differ only in a number.
+:class:`ReceiptScanner` reads many of these at once, and leaves all other frames to the decoder.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from spark_stomp.protocol.frames import NEED_DATA, Frame, Limits, Signal
 from spark_stomp.protocol.reader import FrameReader, Span
 
 _PLAIN_LIMITS: Final = Limits(max_header_line=128, max_headers=1, max_frame=256)
-"""No plain RECEIPT reaches these, so that nothing has to be counted if the limits in force are not lower."""
+"""No plain RECEIPT is larger than this. Limits that are not lower need no check on it."""
 
 
 class FrameDecoder(FrameReader):
-    """Decodes one direction of a STOMP connection, lazily: no event depends on what follows it.
+    """Decodes one direction of a STOMP connection. No event depends on the bytes that follow it.
 
     Args:
         version: one of ``VERSIONS``.
-        limits: what to refuse; ``Limits()`` by default.
+        limits: the largest frame to accept; ``Limits()`` by default.
     """
 
     def next_event(self) -> Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
         """The next frame; HEARTBEAT for EOLs between frames; NEED_DATA if nothing is complete.
 
-        A run of EOLs is one HEARTBEAT, or a few if it came in pieces.
+        A run of EOLs is one HEARTBEAT, or a few if it arrived in pieces.
 
         Raises:
-            RemoteProtocolError: bad bytes, or a limit was reached. Raised after all frames before it were
-                returned, and again on every later call.
+            RemoteProtocolError: the bytes are not a frame, or exceed a limit. Raised after all frames before
+                them were returned, and again on every later call.
         """
         if self._stalled and self._still_stalled():
             return NEED_DATA
@@ -53,7 +53,7 @@ class FrameDecoder(FrameReader):
 
 
 def frames_in(data: bytes, version: str, limits: Limits | None = None) -> Iterator[Frame]:
-    """The whole frames in ``data``; raises as :meth:`FrameDecoder.next_event`."""
+    """The complete frames in ``data``. Raises RemoteProtocolError at the first one that is not valid."""
     decoder = FrameDecoder(version, limits)
     decoder.receive_data(data)
     while (event := decoder.next_event()) is not NEED_DATA:
@@ -66,8 +66,8 @@ class ReceiptScanner(FrameDecoder):
 
     Args:
         version: one of ``VERSIONS``.
-        limits: what to refuse.
-        prefix: what the ids of numbered receipts begin with; the rest of them is a decimal number.
+        limits: the largest frame to accept.
+        prefix: the beginning of the ids of numbered receipts; a decimal number follows it.
     """
 
     def __init__(self, version: str, limits: Limits, prefix: str) -> None:
@@ -82,17 +82,23 @@ class ReceiptScanner(FrameDecoder):
             and limits.max_frame >= plain.max_frame
         )
 
-    # Not to be used where a FrameDecoder is asked for.
+    # A ReceiptScanner cannot take the place of a FrameDecoder: it returns lists, too.
     def next_event(  # type: ignore[override]
         self,
     ) -> list[int] | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
-        """As :meth:`FrameDecoder.next_event`, and numbered receipts many at once."""
+        """The numbers of the next receipts; any other frame; HEARTBEAT for EOLs; NEED_DATA if nothing is
+        complete.
+
+        Raises:
+            RemoteProtocolError: the bytes are not a frame, or exceed a limit. Raised after all frames before
+                them were returned, and again on every later call.
+        """
         if self._stalled and self._still_stalled():
             return NEED_DATA
         return self._scan() or super().next_event()
 
     def _scan(self) -> list[int] | None:
-        """The receipts that come next, if they are complete and plain."""
+        """The numbers of the next receipts, if these are complete and plain."""
         buffer = self._buffer
         if not self._scans or self.begun:
             return None

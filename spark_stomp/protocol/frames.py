@@ -1,7 +1,7 @@
-"""The frame, what a decoder returns if it has none, and how large a frame may be.
+"""The frame, the signals of a decoder that has no frame, and the limits on the size of a frame.
 
-STOMP 1.2, "STOMP Frames": a command, header entries in order (a name may repeat) and a body.
-STOMP 1.2, "Size Limits".
+STOMP 1.2, "STOMP Frames" (a command, header entries in order, of which a name may repeat, and a body) and
+"Size Limits".
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _MIB = 1024 * _KIB
 
 
 class Frame(NamedTuple):
-    """One STOMP frame. Immutable; a named tuple, since that is the cheapest record to make.
+    """One STOMP frame. Immutable; a named tuple, because no other kind of record is as cheap to make.
 
-    ``headers`` are pairs in the order of the wire, unescaped, repeats kept; ``body`` is never decoded.
+    ``headers`` are names and values, unescaped, in the order of the wire, with repeated names. ``body`` is
+    never decoded.
     """
 
     command: str
@@ -41,16 +42,16 @@ class Frame(NamedTuple):
         return default
 
     def __repr__(self) -> str:
-        """Names and sizes only: values and bodies may be secret and may be long."""
+        """Only names and sizes, because values and bodies may be secret or long."""
         names = ", ".join(name for name, _ in self.headers)
         return f"<Frame {self.command} [{names}] {len(self.body)} bytes>"
 
 
 class Signal(enum.Enum):
-    """What a decoder returns if it has no frame."""
+    """A decoder returns one of these if it has no frame."""
 
     HEARTBEAT = "heart-beat"
-    """One end of line between two frames (STOMP 1.2, "Heart-beating")."""
+    """One or more ends of line between two frames (STOMP 1.2, "Heart-beating")."""
     NEED_DATA = "need data"
     """Nothing is complete; more bytes must arrive first."""
 
@@ -61,10 +62,14 @@ NEED_DATA: Final[Literal[Signal.NEED_DATA]] = Signal.NEED_DATA
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a peer may send in one frame: bytes, except ``max_headers``. Each has its error class.
+    """The most that a peer may send in one frame. Each limit has an error class.
+
+    All are in bytes, except ``max_headers``. The defaults are judgements, not measured: far more than usual
+    messages have, and little enough to be held in memory.
 
     Raises:
-        LocalProtocolError: a limit is not a whole number from 1 on (0 on for headers and body).
+        LocalProtocolError: a limit is not a whole number, or less than 1 (less than 0 for ``max_headers`` and
+            ``max_body``).
     """
 
     max_command: int = 64
@@ -89,19 +94,26 @@ class Limits:
 
     @classmethod
     def before_connected(cls) -> Limits:
-        """For a peer that is not logged in yet: enough for CONNECT, CONNECTED and a first ERROR."""
+        """Limits for a peer that is not logged in yet: enough for CONNECT, CONNECTED and a first ERROR.
+
+        The numbers are judgements, not measured.
+        """
         return cls(max_header_line=8 * _KIB, max_headers=100, max_body=64 * _KIB, max_frame=256 * _KIB)
 
     @classmethod
     def none(cls) -> Limits:
-        """For frames that were checked when they came."""
+        """No limits, for frames that were checked when they were received."""
         return cls(*[sys.maxsize] * len(fields(cls)))
 
     def without_messages(self) -> Limits:
-        """For a broker that is asked for no MESSAGE: enough for RECEIPT and ERROR, and no more than these."""
+        """Limits for a connection without subscriptions, whose broker sends only RECEIPT and ERROR frames.
+
+        An ERROR with a body of 128 MiB, the default of ``max_body``, takes four times as much memory
+        (November 2026). The numbers here are judgements, not measured.
+        """
         return replace(
             self,
-            # Artemis quotes all headers of what it refuses in one.
+            # Artemis quotes all headers of a refused frame in one header of its ERROR.
             max_header_line=_MIB,
             max_body=_MIB,
             max_frame=2 * _MIB + 64 * _KIB,

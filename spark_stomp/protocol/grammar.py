@@ -1,4 +1,4 @@
-"""How frames of each STOMP version are read and written, declared once, and the reading of a frame's head.
+"""The rules for frames in each STOMP version, and the reading of header lines by these rules.
 
 =========================  =========  =====================  =====================  =======================
 rule                       1.0        1.1                    1.2                    lenient
@@ -17,17 +17,20 @@ case of commands, names    significant  significant          significant        
 Specification sections: 1.2 "Augmented BNF", "Value Encoding", "Body", "Header content-length", "CONNECT or
 STOMP Frame"; 1.0 "Client Commands". Deliberate leniencies in the strict versions, and their reasons:
 
-- A raw ``:`` in a header value is read. CONNECTED is never escaped, and ActiveMQ sends ``session:ID:host-1``.
-- 1.0 headers are read as UTF-8: the document names no charset and every broker sends UTF-8.
-- STOMP is treated as CONNECT in everything, so its headers are not escaped either (1.2, "CONNECT or STOMP
-  Frame": to be handled in the same manner).
-- Padding of 1.0 values is kept: the document's examples have it and some brokers trim it, but a codec that
-  trimmed could not reproduce what was sent. A server of such peers trims above the codec.
+- A raw ``:`` in a header value is accepted. CONNECTED is never escaped, and ActiveMQ sends
+  ``session:ID:host-1``.
+- 1.0 headers are read as UTF-8. The document names no character set, and every broker sends UTF-8.
+- The STOMP command follows all rules of CONNECT, so its headers are not escaped either (1.2, "CONNECT or
+STOMP
+  Frame": servers must handle both in the same manner).
+- Blanks around values are kept in 1.0. The document's examples have them, and some brokers trim them, but a
+  codec that trims could not reproduce what was sent. A server for peers that write them trims above the
+  codec.
 
 ``lenient`` is the dialect of peers that are older than 1.1 or follow no version closely. It has no escapes
 because those peers write none: a value such as ``C:\\new`` is meant literally.
 
-This module does not know the buffer: it gets complete lines.
+Nothing here knows the receive buffer: all functions take complete lines.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ _ESCAPES_1_2: Final = {**_ESCAPES_1_1, "\r": "\\r"}
 
 @dataclass(frozen=True)
 class Grammar:
-    """The rules of one version. There are four objects, so they can be compared by identity."""
+    """The rules of one version. Each version has one object, so objects can be compared by identity."""
 
     version: str
     commands: frozenset[str]
@@ -71,12 +74,12 @@ class Grammar:
     escapes: Mapping[str, str]
     """Character -> its escape on the wire."""
     crlf: bool = False
-    """CR LF also ends a line, and no other CR may stand in one."""
+    """CR LF also ends a line, and a line contains no other CR."""
     lenient: bool = False
     empty_names: bool = False
     """A header line may begin with its colon."""
     unescapes: Mapping[str, str] = field(init=False)
-    """Second character of an escape -> the character that is meant."""
+    """Second character of an escape -> the character that it means."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unescapes", {wire[1]: text for text, wire in self.escapes.items()})
@@ -100,7 +103,7 @@ _GRAMMARS: Final = {
     ),
 }
 VERSIONS: Final = tuple(_GRAMMARS)
-"""Every value that a ``version`` argument may have."""
+"""The values that an argument ``version`` may have."""
 
 
 def grammar_of(version: str) -> Grammar:
@@ -113,9 +116,9 @@ def grammar_of(version: str) -> Grammar:
 
 
 def escape(text: str, version: str) -> str:
-    """``text`` as it stands in a header of ``version`` (STOMP 1.2, "Value Encoding").
+    """``text`` with the escapes of ``version``, for a header (STOMP 1.2, "Value Encoding").
 
-    A character for which the version has no escape stays; the encoder refuses what may not be in a header.
+    A character for which the version has no escape stays. The encoder refuses one that no header may contain.
     """
     escapes = grammar_of(version).escapes
     # The backslash comes first in the tables, so that no escape is escaped again.
@@ -125,10 +128,12 @@ def escape(text: str, version: str) -> str:
 
 
 def unescape(raw: bytes | str, version: str) -> str:
-    """The text that ``raw`` means in a header of ``version``.
+    """``raw``, from a header of ``version``, as text without escapes.
 
     Raises:
-        FrameSyntaxError: an escape that the version does not define (1.1 and 1.2: fatal), or invalid UTF-8.
+        FrameSyntaxError: an escape that the version does not define (a fatal error in 1.1 and 1.2), or
+        invalid
+            UTF-8.
     """
     grammar = grammar_of(version)
     try:
@@ -142,9 +147,9 @@ _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 
 
 def unescape_text(text: str, grammar: Grammar) -> str:
-    """``text`` without its escapes, in one pass from left to right; raises as ``unescape`` does."""
+    """``text`` without escapes. Raises FrameSyntaxError if the version does not define one of them."""
     if text.count("\\") == text.count("\\c"):
-        # Only escaped colons, as in the ids of ActiveMQ.
+        # All escapes are colons, as in the ids of ActiveMQ.
         return text.replace("\\c", ":")
     unescapes = grammar.unescapes
 
@@ -162,12 +167,13 @@ def unescape_text(text: str, grammar: Grammar) -> str:
 _DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
 _NEGATIVE: Final = re.compile(r"-[0-9]+", re.ASCII)
 _SAFE_DIGITS: Final = 18
-"""A number with more digits is beyond any limit, and is refused before int() sees it."""
+"""Digits of the longest content-length that ``int`` reads. A longer number is beyond any limit, and ``int``
+is slow for long ones."""
 
 
 @dataclass(slots=True)
 class Head:
-    """The head of a frame whose command line was read, under the grammar and limits in force at that time."""
+    """The head of a frame whose command line was read."""
 
     command: str
     grammar: Grammar
@@ -177,21 +183,22 @@ class Head:
     headers: list[tuple[str, str]] = field(default_factory=list)
     complete: bool = False
     length: int | None = None
+    """Bytes of the body by content-length, once the head is complete; None if it is not declared."""
 
     def line_name(self) -> str:
-        """The header line that is being read, as error texts name it."""
+        """A name for the header line that is being read, for errors."""
         return f"header line {len(self.headers) + 1} of {self.command}"
 
 
 def without_line_end(line: bytes, grammar: Grammar) -> bytes:
-    """The line without the CR and blanks that the grammar counts as part of the line end."""
+    """The line without the CR and the blanks that belong to its end by the grammar."""
     if grammar.crlf and line.endswith(b"\r"):
         return line[:-1]
     return line.rstrip(b" \r") if grammar.lenient else line
 
 
 def parse_plain_headers(region: bytes, head: Head) -> list[tuple[str, str]] | None:
-    """The headers of some whole lines; None if one of them needs :func:`parse_header`."""
+    """The headers in some complete lines; None if one of these needs :func:`parse_header`."""
     grammar = head.grammar
     if grammar.lenient or (b"\\" in region and head.command not in grammar.raw):
         return None
@@ -212,7 +219,7 @@ def parse_plain_headers(region: bytes, head: Head) -> list[tuple[str, str]] | No
 def parse_header(line: bytes, head: Head) -> tuple[str, str]:
     """Name and value of one header line, unescaped.
 
-    Raises FrameSyntaxError. It names the number of the line, not the text, which may be secret.
+    Raises FrameSyntaxError with the number of the line. It does not quote the line, which may be secret.
     """
     grammar = head.grammar
     try:
@@ -233,10 +240,12 @@ def parse_header(line: bytes, head: Head) -> tuple[str, str]:
 
 
 def content_length(head: Head) -> int | None:
-    """The body's length by the first ``content-length``; None if the frame declares none.
+    """The length of the body in bytes, by the first ``content-length``; None if the head has no such header.
 
-    STOMP 1.2, "Header content-length". The lenient dialect ignores one that is no number, as RabbitMQ does.
-    All refuse a negative one, which has been used to attack brokers.
+    STOMP 1.2, "Header content-length". The lenient dialect ignores a value that is not a number, as RabbitMQ
+    does. A negative number is refused in all versions, because such numbers have been used to attack brokers.
+
+    Raises FrameSyntaxError, or BodyTooLarge.
     """
     value = next((value for name, value in head.headers if name == "content-length"), None)
     if value is None:

@@ -1,11 +1,11 @@
-"""The exact reading of one frame: line by line, resumable at any byte, limits checked as early as possible.
+"""Reads one frame exactly, line by line. Reading can stop at any byte and go on there.
 
-Only this module decides what is a frame. The scanners have quicker paths for plain frames and use this one
-for all others, so they cannot disagree with the decoder about what is refused.
+Only this module decides what is a frame. Both scanners have faster paths for plain frames and use this one
+for all others, so all refuse the same frames.
 
-The result does not depend on how the input was split: an error is raised at the first byte that proves it,
-after everything before it was read. Sections: STOMP 1.2 "Augmented BNF", "Size Limits",
-"Header content-length", "Body".
+The result does not depend on how the input was split. Everything before an error is read first, and an error
+is raised at the first byte that proves it, so limits are checked as early as possible. Sections: STOMP 1.2
+"Augmented BNF", "Size Limits", "Header content-length", "Body".
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ _LONE_CR: Final = re.compile(rb"\r(?!\n)")
 _NULS: Final = re.compile(rb"\0*")
 _PARTS: Final = {CommandTooLong: "a command", HeaderLineTooLong: "a header line", BodyTooLarge: "a body"}
 SMALL_PIECE: Final = 4096
-"""Pieces of fewer bytes are joined as they come: many small objects would take far more memory."""
+"""Pieces of fewer bytes are joined when they are received, because an object for each would take far more
+memory. A judgement, not measured."""
 
 
 class ReceiveBuffer:
-    """Octets in two parts: ``data``, which a reader reads, and the pieces that have arrived since.
+    """Received bytes in two parts: ``data``, which a reader reads, and the pieces that have arrived since.
 
-    ``data[start:]`` is unread. ``data`` is ``bytes`` as long as that is cheap (slices of it need no second
-    copy) and a ``bytearray`` while one frame trickles in.
+    ``data[start:]`` is unread. ``data`` is ``bytes``, whose slices need no second copy. While a frame arrives
+    in many small pieces it is a ``bytearray``, which can grow.
     """
 
     __slots__ = ("_pieces", "_waiting", "data", "start")
@@ -66,7 +67,7 @@ class ReceiveBuffer:
         return len(self.data) - self.start + self._waiting
 
     def append(self, data: bytes) -> None:
-        """Take what was received. A large piece is kept as it is until ``pull``; small ones are joined."""
+        """Take received bytes. A large piece is kept as one object until ``pull``; small ones are joined."""
         if not data:
             return
         pieces = self._pieces
@@ -82,11 +83,13 @@ class ReceiveBuffer:
         """Add to ``data`` what has arrived; False if nothing has.
 
         Each byte is copied a constant number of times. The unread tail is copied only if it is not longer
-        than the new bytes, or once into a growing ``bytearray``, or once when all that was wanted is there.
+        than the new bytes, or once into a growing ``bytearray``, or once when all bytes that the reader waits
+        for have arrived.
 
         Args:
-            wanted: how many unread bytes the reader waits for, if it knows. A rest that is shorter than that
-                is left for the next time, so that ``data`` is exactly what was wanted.
+            wanted: how many unread bytes the reader waits for; 0 if it does not know. Further bytes stay for
+                the next call, unless there are as many again. So ``data`` usually ends where the reader
+                wants.
         """
         pieces = self._pieces
         if not pieces:
@@ -122,7 +125,7 @@ class ReceiveBuffer:
         self._waiting = 0
 
     def consume(self, count: int) -> None:
-        """Mark ``count`` bytes as read. What follows becomes ``bytes`` again if it was a ``bytearray``."""
+        """Mark ``count`` bytes as read. If ``data`` is a ``bytearray``, its unread part becomes ``bytes``."""
         self.start += count
         if isinstance(self.data, bytearray):
             self.data = bytes(memoryview(self.data)[self.start :])
@@ -133,20 +136,20 @@ class ReceiveBuffer:
         return bytes(memoryview(self.data)[self.start + begin : self.start + end])
 
     def take(self) -> bytes:
-        """Everything unread; the buffer is empty afterwards."""
+        """Return all unread bytes; the buffer is empty afterwards."""
         rest = b"".join((memoryview(self.data)[self.start :], *self._pieces))
         self.clear()
         return rest
 
     def clear(self) -> None:
-        """Drop everything."""
+        """Discard all bytes."""
         self.data = b""
         self._pieces.clear()
         self.start = self._waiting = 0
 
 
 class Span(NamedTuple):
-    """A complete frame that still lies in the buffer; offsets are relative to the buffer's start."""
+    """A complete frame that is still in the buffer. Offsets are relative to the buffer's start."""
 
     command: str
     headers: HeaderPairs
@@ -156,7 +159,12 @@ class Span(NamedTuple):
 
 
 class FrameReader:
-    """Shared by decoder and scanner: buffer, settings, the exact path, and the error that ended it."""
+    """The base of decoder and scanners: the buffer, the exact path, and the error that ended the reading.
+
+    Args:
+        version: one of ``VERSIONS``.
+        limits: the largest frame to accept; ``Limits()`` by default.
+    """
 
     def __init__(self, version: str, limits: Limits | None = None) -> None:
         self._buffer = ReceiveBuffer()
@@ -164,10 +172,11 @@ class FrameReader:
         self._limits = Limits() if limits is None else limits
         self._error: RemoteProtocolError | None = None
         self._head: Head | None = None
-        self._cursor = 0  # the next byte of this frame to read, relative to the buffer's start
-        self._searched = 0  # no line end (or NUL, in a body) before this; 0 if no frame was begun
-        self._stalled = False  # the last result was NEED_DATA
-        self._wanted = 0  # and stays so while fewer bytes than these are unread
+        # Offsets are relative to the buffer's start.
+        self._cursor = 0  # the next byte of this frame to read
+        self._searched = 0  # no line end (in a body: no NUL) before this; 0 if no frame has begun
+        self._stalled = False  # the last result was NEED_DATA,
+        self._wanted = 0  # and it stays NEED_DATA until this many bytes are unread
 
     @property
     def version(self) -> str:
@@ -176,24 +185,24 @@ class FrameReader:
 
     @property
     def begun(self) -> bool:
-        """Whether a frame has begun that is not complete, as of the last ``next_event``."""
+        """Whether the last ``next_event`` left a frame that has begun and is not complete."""
         return self._searched > 0
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes from the peer. Bad ones raise only in ``next_event``."""
+        """Take bytes from the peer. Never raises: ``next_event`` raises if they are bad."""
         if self._error is None:
             self._buffer.append(data)
 
     def take_buffer(self) -> bytes:
-        """Hand over everything after the last event; the reader is empty afterwards.
+        """Return all bytes after the last event; the reader is empty afterwards.
 
-        A frame that was begun is handed over from its first byte on.
+        If a frame has begun, they start with its first byte.
         """
         self._forget_progress()
         return self._buffer.take()
 
     def _fail(self, error: RemoteProtocolError) -> None:
-        """Remember ``error`` for every later call, and discard what was received."""
+        """Remember ``error``, which every later call raises, and discard what was received."""
         self._error = error
         self.take_buffer()
 
@@ -207,29 +216,29 @@ class FrameReader:
         self._stalled = False
 
     def _consume(self, count: int) -> None:
-        """Remove the first ``count`` unread bytes. What follows is a new frame or an EOL."""
+        """Remove the first ``count`` unread bytes. A new frame or an EOL follows them."""
         self._forget_progress()
         self._buffer.consume(count)
 
     def _take_frame(self, span: Span) -> Frame:
-        """Remove the frame that was read."""
+        """Remove the frame from the buffer and return it."""
         body = self._buffer.peek(span.body_start, span.body_end)
         self._consume(span.body_end + 1)
         return Frame(span.command, span.headers, body)
 
     def _still_stalled(self) -> bool:
-        """Whether the answer is still NEED_DATA, because too little has come since."""
+        """Whether the result is still NEED_DATA, because too few bytes have arrived since."""
         if not self._pull():
             return True
         self._stalled = False
         return False
 
     def _pull(self) -> bool:
-        """Add what has arrived since; False if nothing has.
+        """Let the buffer take what has arrived; False if that is nothing, or too little.
 
-        If the buffer could add the new bytes to a partial head cheaply, that head is read again from its
-        first byte, because whole heads are read more quickly. It was not longer than the new bytes, so the
-        cost stays linear.
+        If ``data`` is still ``bytes``, a head that has begun is read again from its first byte, because all
+        lines of a head together are read faster than each alone. The cost stays linear: the part that is read
+        twice is not longer than the new bytes.
         """
         buffer, wanted = self._buffer, self._wanted
         if len(buffer) < wanted or not buffer.pull(wanted):
@@ -239,14 +248,14 @@ class FrameReader:
         return True
 
     def _enter_body(self, command: str, length: int | None, body_start: int) -> None:
-        """Go on with the body of a frame whose head a quicker path has accepted, without reading it."""
+        """Go on with the body of a frame whose head was accepted elsewhere."""
         self._head = Head(command, self._grammar, self._limits, complete=True, length=length)
         self._cursor = self._searched = body_start
 
     def _read_span(self) -> Span | Literal[Signal.HEARTBEAT] | None:
-        """The next frame, EOLs between frames (consumed), or None if more data is needed.
+        """The next frame, HEARTBEAT for EOLs between frames, or None if more data is needed.
 
-        A frame stays in the buffer until ``_consume``. Raises RemoteProtocolError.
+        EOLs are consumed. A frame stays in the buffer until ``_consume``. Raises RemoteProtocolError.
         """
         if self._head is None:
             begun = self._skip_to_frame()
@@ -266,7 +275,7 @@ class FrameReader:
     # -- between frames, and the command line
 
     def _skip_to_frame(self) -> Literal[True, Signal.HEARTBEAT] | None:
-        """True once a command line was read; HEARTBEAT for a run of EOLs before it."""
+        """True once a command line was read, HEARTBEAT for EOLs before it, None if more data is needed."""
         buffer, grammar = self._buffer, self._grammar
         while buffer.start < len(buffer.data):
             data, start = buffer.data, buffer.start
@@ -283,7 +292,10 @@ class FrameReader:
         return None
 
     def _end_of_eols(self) -> int:
-        """Where the complete EOLs end with which the buffer begins: some peer may send millions."""
+        """Where the complete EOLs at the beginning of the buffer end.
+
+        They are found together, because a hostile peer may send millions.
+        """
         data, start = self._buffer.data, self._buffer.start
         if not (self._grammar.crlf or self._grammar.lenient):
             return _run_end(_LFS, data, start)
@@ -296,7 +308,7 @@ class FrameReader:
         if len(data) < start + 2:
             return None
         if data[start + 1] != _LF:
-            raise FrameSyntaxError("a CR that no LF follows stands between two frames")
+            raise FrameSyntaxError("a CR between two frames is not followed by LF")
         self._consume(2)
         return HEARTBEAT
 
@@ -320,14 +332,17 @@ class FrameReader:
     # -- lines
 
     def _read_line(self, limits: Limits, longest: int, too_long: type[LimitExceeded]) -> bytes | None:
-        """The next line without its LF, None if it is not complete. Raises at once on a NUL or a limit."""
+        """The next line without its LF; None if it is not complete.
+
+        Raises as soon as a NUL has arrived or the line is longer than ``longest`` bytes.
+        """
         data, start = self._buffer.data, self._buffer.start
         begin = start + self._cursor
         room = limits.max_frame - self._cursor - 1
         stop = begin + min(longest, room) + 1
         end = data.find(b"\n", start + self._searched, stop)
         if data.find(b"\0", start + self._searched, stop if end < 0 else end) >= 0:
-            raise FrameSyntaxError("a NUL stands before the blank line that ends the headers")
+            raise FrameSyntaxError("a NUL comes before the blank line that ends the headers")
         if end < 0:
             if len(data) >= stop:
                 raise _too_large(limits, longest, room, too_long)
@@ -337,9 +352,9 @@ class FrameReader:
         return bytes(data[begin:end])
 
     def _read_lines_at_once(self, head: Head) -> None:
-        """Read all header lines that are complete, if none of them can be too long and none holds a NUL.
+        """Read all complete header lines together, unless one might be too long or contains a NUL.
 
-        The result is the same as line by line; it only saves the search for each line.
+        The result is that of reading line by line; only the search for each line end is saved.
         """
         data, begin = self._buffer.data, self._buffer.start + self._cursor
         stop = begin + min(head.limits.max_header_line, head.limits.max_frame - self._cursor - 1)
@@ -375,7 +390,7 @@ class FrameReader:
     # -- the body
 
     def _check_declared_size(self, head: Head) -> None:
-        """Refuse a frame that will be too large before waiting for its body."""
+        """Refuse a frame whose declared size is too large, before its body arrives."""
         if head.length is not None and self._cursor + head.length + 1 > head.limits.max_frame:
             raise _too_large(head.limits, head.length, -1, FrameTooLarge)
 
@@ -394,7 +409,7 @@ class FrameReader:
         return Span(head.command, tuple(head.headers), self._cursor, end - start)
 
     def _find_nul(self, head: Head) -> int | None:
-        """Where a frame without declared length ends; None if its NUL has not arrived."""
+        """Where a frame without content-length ends; None if its NUL has not arrived."""
         data, start, limits = self._buffer.data, self._buffer.start, head.limits
         longest = limits.max_body if head.command in head.grammar.with_body else 0
         room = limits.max_frame - self._cursor - 1
@@ -411,13 +426,13 @@ class FrameReader:
 
 
 def _run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int:
-    """Where a run of bytes ends that begins at ``start``; it may be empty."""
+    """The end of what ``run`` matches at ``start``; ``start`` if it matches nothing."""
     match = run.match(data, start)
     return start if match is None else match.end()
 
 
 def _too_large(limits: Limits, longest: int, room: int, error: type[LimitExceeded]) -> LimitExceeded:
-    """The error for the lower of two bounds: ``longest`` for the part, ``room`` that the frame has left."""
+    """The error for the lower of two limits, in bytes: ``longest`` for a part, ``room`` left in its frame."""
     if longest <= room:
         return error(f"{_PARTS[error]} of more than {longest} bytes")
     return FrameTooLarge(f"a frame of more than {limits.max_frame} bytes")

@@ -298,10 +298,9 @@ class FrameScanner(FrameReader):
         self._scan_head()
 
     def _scan_head(self) -> None:
-        """If the next head is plain and of a known layout, read it, so that only the rest of its body is
-        awaited.
+        """Read the next head, if it is plain, of a known layout, and its body is not complete.
 
-        Otherwise a large body would have its head searched again after each read of the socket.
+        Otherwise the head would be searched again after each read of the socket.
         """
         data, limits = self._buffer.data, self._limits
         for layout in self._layouts.known:

@@ -1,8 +1,9 @@
 """The state machine of a session, as a table for each half.
 
-One row per state; each row lists the steps allowed there and the state they lead to. A step is the command of
-a frame, or one of the four that are no frames. What a row does not list is forbidden: our own step raises
-LocalProtocolError and changes nothing, one of the peer raises RemoteProtocolError and leads to ``FAILED``.
+Each table has one row for each state, with the steps that are allowed there and the state that each leads to.
+A step is the command of a frame, or one of ``BEAT``, ``DISCONNECT_RECEIPT``, ``CLOSE`` and ``EOF``. All other
+steps are forbidden. If we try one, LocalProtocolError is raised and nothing changes. If the peer takes one,
+RemoteProtocolError is raised and the state becomes ``FAILED``.
 
 Client::
 
@@ -30,7 +31,7 @@ from spark_stomp.protocol.grammar import CLIENT_COMMANDS
 class State(enum.Enum):
     """The states of a session, the same for both halves."""
 
-    # Every frame looks up the tables, and ``Enum`` hashes by name, in Python code.
+    # Every frame looks up a table, and the hash of ``Enum`` is computed in Python code.
     __hash__ = object.__hash__
 
     IDLE = "idle"
@@ -43,14 +44,15 @@ class State(enum.Enum):
 
 
 OVER: Final = frozenset({State.CLOSED, State.FAILED})
-"""After these nothing more is read."""
+"""The states in which nothing more is read."""
 
 BEAT: Final = "heart-beat"
+"""An EOL between two frames."""
 DISCONNECT_RECEIPT: Final = "RECEIPT of DISCONNECT"
 CLOSE: Final = "close"
 """The server ends the session."""
 EOF: Final = "end of input"
-"""The end of the peer's bytes."""
+"""The peer sends nothing more."""
 
 Table: TypeAlias = Mapping[State, Mapping[str, State]]
 _REQUESTS: Final = CLIENT_COMMANDS - {"CONNECT", "STOMP", "DISCONNECT"}
@@ -110,17 +112,17 @@ class Machine:
         self._row = self._table[state]
 
     def check(self, step: str) -> None:
-        """Raise LocalProtocolError if ``step`` is not allowed now; the state stays."""
+        """Raise LocalProtocolError if ``step`` is not allowed now. The state does not change."""
         if step not in self._row:
             raise LocalProtocolError(f"{step} is not allowed in state {self.state.value!r}")
 
     def local(self, step: str) -> None:
-        """Take our own step, or raise LocalProtocolError and stay."""
+        """Take our own step. If it is not allowed, raise LocalProtocolError and keep the state."""
         self.check(step)
         self._enter(self._row[step])
 
     def remote(self, step: str) -> None:
-        """Take the peer's step, or fail and raise RemoteProtocolError."""
+        """Take the peer's step. If it is not allowed, enter ``FAILED`` and raise RemoteProtocolError."""
         state = self._row.get(step)
         if state is None:
             before = self.state
@@ -130,5 +132,5 @@ class Machine:
             self._enter(state)
 
     def fail(self) -> None:
-        """The peer broke the protocol."""
+        """Enter ``FAILED``, because the peer broke the protocol."""
         self._enter(State.FAILED)

@@ -214,7 +214,7 @@ class TestTheError:
     def test_says_so_if_there_is_no_name_and_no_row_either(self) -> None:
         text = str(bad_one(b"MESSAGE\nx:\xff\n\n\0").as_error("/queue/subscribed"))
         assert "message without a readable message-id from /queue/subscribed is malformed" in text
-        assert text.endswith("it names nothing that an ACK could name, so it cannot be a row either")
+        assert text.endswith("It cannot be a row either, because it has no handle that an ACK could name")
 
 
 class TestReading:
