@@ -86,8 +86,9 @@ class ReceiptScanner(FrameDecoder):
     def next_event(  # type: ignore[override]
         self,
     ) -> list[int] | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:
-        """The numbers of the next receipts; any other frame; HEARTBEAT for EOLs; NEED_DATA if nothing is
-        complete.
+        """The numbers of the next receipts, any other frame, or a signal.
+
+        HEARTBEAT is a run of EOLs between frames. NEED_DATA means that nothing is complete.
 
         Raises:
             RemoteProtocolError: the bytes are not a frame, or exceed a limit. Raised after all frames before

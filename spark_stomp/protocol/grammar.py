@@ -21,8 +21,7 @@ STOMP Frame"; 1.0 "Client Commands". Deliberate leniencies in the strict version
   ``session:ID:host-1``.
 - 1.0 headers are read as UTF-8. The document names no character set, and every broker sends UTF-8.
 - The STOMP command follows all rules of CONNECT, so its headers are not escaped either (1.2, "CONNECT or
-STOMP
-  Frame": servers must handle both in the same manner).
+  STOMP Frame": servers must handle both in the same manner).
 - Blanks around values are kept in 1.0. The document's examples have them, and some brokers trim them, but a
   codec that trims could not reproduce what was sent. A server for peers that write them trims above the
   codec.
@@ -131,9 +130,7 @@ def unescape(raw: bytes | str, version: str) -> str:
     """``raw``, from a header of ``version``, as text without escapes.
 
     Raises:
-        FrameSyntaxError: an escape that the version does not define (a fatal error in 1.1 and 1.2), or
-        invalid
-            UTF-8.
+        FrameSyntaxError: an escape that the version does not define (fatal in 1.1 and 1.2), or invalid UTF-8.
     """
     grammar = grammar_of(version)
     try:
