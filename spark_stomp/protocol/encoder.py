@@ -1,14 +1,20 @@
 """Frames to bytes, and the frames that a client sends (STOMP 1.2, "STOMP Frames", "Value Encoding", "Body").
 
-What a reader would take for something else is refused: header injection starts there. Headers go out in their
-order. If the body holds a NUL and the frame declares no length, a last ``content-length`` is added, because
-no reader could find the end of such a frame.
+Text that a reader would take for something else is refused, because it could inject headers. Headers are
+written in their order. If the body contains a NUL and the frame has no ``content-length``, that header is
+added
+as the last one: no reader could find the end of the frame without it.
 
-Each frame of a client has headers that only the arguments set. A caller's further headers may not name one of
-them: the first of repeated headers wins, so they would have no effect, or a different one on each peer.
+Some headers of a client's frame are set only by arguments. A caller's further headers may not have their
+names,
+because the first of repeated headers wins: the second one would have no effect, or a different effect on each
+broker.
 
-An ACK or NACK names a MESSAGE (STOMP 1.0 "ACK"; 1.1 and 1.2 "ACK", "NACK") in 1.0 by its ``message-id``, in
-1.1 by that and ``subscription``, in 1.2 by ``id``, the value of its ``ack`` header.
+An ACK or NACK names a MESSAGE by these headers (STOMP 1.0 "ACK"; 1.1 and 1.2 "ACK", "NACK"):
+
+- 1.0: ``message-id``
+- 1.1: ``message-id`` and ``subscription``
+- 1.2: ``id``, with the value of the ``ack`` header of the MESSAGE
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ from spark_stomp.protocol.grammar import Grammar, escape, grammar_of
 
 Headers: TypeAlias = Iterable[tuple[str, str]]
 
+# Any number of bytes fits in 20 digits.
 _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
@@ -32,7 +39,7 @@ def encode_frame(frame: Frame, version: str) -> bytes:
 
     Raises:
         FrameEncodeError: the version does not have the command, allows no body on it, or cannot carry one of
-            the headers; or the frame's own ``content-length`` is not the body's length.
+            the headers; or the ``content-length`` of the frame is not the length of its body.
     """
     grammar = grammar_of(version)
     command, headers, body = frame
@@ -48,12 +55,12 @@ def encode_frame(frame: Frame, version: str) -> bytes:
         return b"%b%b\0" % ("\n".join(lines).encode(), body)
     except UnicodeEncodeError:
         raise FrameEncodeError(
-            f"a header of {command} holds a lone surrogate, which UTF-8 cannot carry"
+            f"a header of {command} holds a lone surrogate, which UTF-8 cannot encode"
         ) from None
 
 
 def _line(command: str, name: str, value: str, grammar: Grammar) -> str:
-    """One header line; text that no reader would take for the same header is refused."""
+    """One header line. Raises FrameEncodeError if a reader would take the text for something else."""
     if command in grammar.raw:
         if not name or ":" in name:
             _refuse(command, name, "a name that is empty or holds a colon")
@@ -65,7 +72,7 @@ def _line(command: str, name: str, value: str, grammar: Grammar) -> str:
             _refuse(command, name, "an empty name")
         line = f"{escape(name, grammar.version)}:{escape(value, grammar.version)}"
         if "\r" in line:
-            # 1.1 would read it as data, but a peer that takes CR LF for a line end would not.
+            # By the rules of 1.1 a CR is data, but some peers take CR LF for the end of a line.
             _refuse(command, name, f"CR, for which STOMP {grammar.version} has no escape")
     if "\0" in line:
         _refuse(command, name, "NUL")
@@ -73,7 +80,10 @@ def _line(command: str, name: str, value: str, grammar: Grammar) -> str:
 
 
 def _declares_length(frame: Frame, grammar: Grammar) -> bool:
-    """Whether the frame has a ``content-length``; the first one must be the body's length."""
+    """Whether the frame has a ``content-length``.
+
+    Raises FrameEncodeError if the first one is not the length of the body.
+    """
     for name, value in frame.headers:
         if name == "content-length" or (grammar.lenient and name.lower() == "content-length"):
             if not _DIGITS.fullmatch(value) or int(value) != len(frame.body):
@@ -86,14 +96,15 @@ def _declares_length(frame: Frame, grammar: Grammar) -> bool:
 
 
 def _refuse(command: str, name: str, what: str) -> NoReturn:
-    """Raise FrameEncodeError. It does not quote the value, which may be secret."""
+    """Raise FrameEncodeError. It does not quote the value of the header, which may be secret."""
     raise FrameEncodeError(f"header {name[:40]!r} of {command} holds {what}")
 
 
 REQUEST_OWNS = frozenset(
     {"id", "destination", "ack", "subscription", "message-id", "transaction", "receipt", "content-length"}
 )
-# A SEND may carry the other names to its consumers; on other frames they would change what the broker does.
+# On a SEND the other names are data for the consumers. On other frames they would change what the broker
+# does.
 SEND_OWNS = frozenset({"destination", "transaction", "receipt", "content-length"})
 
 
@@ -105,7 +116,9 @@ def request(
     transaction: str | None = None,
     receipt: str | None = None,
 ) -> Frame:
-    """A frame without body: ``own`` headers first (None = absent), then the caller's, then the common ones.
+    """A frame without a body: ``own`` headers, then the caller's, then ``transaction`` and ``receipt``.
+
+    Headers with the value None are left out.
 
     Raises:
         LocalProtocolError: ``headers`` names one of ``REQUEST_OWNS``.
@@ -129,11 +142,11 @@ def send_frame(
     """A SEND frame (STOMP 1.2, "SEND").
 
     Args:
-        content_length: add the header. ActiveMQ Classic makes a text message of a frame without it. A body
-            with a NUL gets it in any case.
+        content_length: add the header ``content-length``. A frame without it becomes a text message on
+            ActiveMQ Classic. A body with a NUL gets it in any case.
 
     Raises:
-        LocalProtocolError: no destination, or ``headers`` names one that the arguments set.
+        LocalProtocolError: there is no destination, or ``headers`` names a header that the arguments set.
     """
     if not destination:
         raise LocalProtocolError("SEND needs a destination")
@@ -145,12 +158,12 @@ def send_frame(
 
 
 def present(candidates: Iterable[tuple[str, str | None]]) -> HeaderPairs:
-    """The headers that have a value."""
+    """The headers whose value is not None."""
     return tuple((name, value) for name, value in candidates if value is not None)
 
 
 def check_extra_headers(command: str, owned: frozenset[str], headers: Headers) -> None:
-    """Raise LocalProtocolError if ``headers`` names one that only the arguments may set."""
+    """Raise LocalProtocolError if ``headers`` names one of ``owned``, which only arguments may set."""
     clash = sorted({name for name, _ in headers} & owned)
     if clash:
         raise LocalProtocolError(
@@ -159,7 +172,7 @@ def check_extra_headers(command: str, owned: frozenset[str], headers: Headers) -
 
 
 def ack_headers(subscription_id: str, handle: str, version: str) -> HeaderPairs:
-    """The headers by which an ACK or NACK names a message."""
+    """The headers by which an ACK or NACK names the message with this ack handle."""
     if version == "1.2":
         return (("id", handle),)
     if version == "1.1":
@@ -173,15 +186,15 @@ _HANDLE = "the handle"
 def encode_acks(
     subscription_id: str, handles: Sequence[bytes], version: str, *, receipt: str | None = None
 ) -> bytes:
-    """The bytes of one ACK per handle, in order; built by joins, without a frame per message.
+    """The bytes of one ACK for each handle, in order. They are joined, without a ``Frame`` for each message.
 
     Args:
-        subscription_id: the subscription that delivered them (named in 1.1 only).
-        handles: the values as they stood on the wire, still escaped (``MessageBlock.acks``).
-        receipt: asked for by the last ACK.
+        subscription_id: the subscription that delivered the messages (only 1.1 names it in an ACK).
+        handles: ack handles as on the wire, still escaped (``MessageBlock.acks``).
+        receipt: the receipt that the last ACK asks for; None for no receipt.
 
     Raises:
-        LocalProtocolError: a handle is empty or holds a byte that cannot stand in a header.
+        LocalProtocolError: a handle is empty or contains a byte that no header may contain.
     """
     if not handles:
         return b""
@@ -192,26 +205,26 @@ def encode_acks(
     gaps = len(handles) - 1
     if b"" in handles:
         raise LocalProtocolError("a message without message-id cannot be acknowledged")
-    # Counting over all of them at once costs next to nothing.
+    # Counting in all handles together costs next to nothing.
     if body.count(b"\n") != between.count(b"\n") * gaps or body.count(b"\0") != gaps:
-        raise LocalProtocolError("an acknowledgement handle holds a line feed or a NUL")
+        raise LocalProtocolError("an ack handle holds a line feed or a NUL")
     if receipt is not None:
         tail = b"%breceipt:%b\n\n\0" % (tail[:-2], escape(receipt, version).encode())
     return b"".join((head, body, tail))
 
 
-# --- what a broker takes in the headers of a SEND, beyond the rules of STOMP
+# --- rules of single brokers for the headers of a SEND
 
 
 @dataclass(frozen=True)
 class HeaderNames:
-    """A set of header names: ``name in names``.
+    """A set of header names; ask with ``name in names``.
 
     Attributes
     ----------
-    names : the names, in lower case if ``any_case``.
-    prefixes : all names that begin with one of these; in lower case, too.
-    but : these are not in it.
+    names : names in the set, in lower case if ``any_case``.
+    prefixes : every name that begins with one of these is in the set. In lower case if ``any_case``.
+    but : names that are not in the set, although they begin with a prefix.
     any_case : names that differ only in case are the same.
     """
 
@@ -228,14 +241,15 @@ class HeaderNames:
 
 
 class ValueRule(NamedTuple):
-    """What values of one header a broker takes.
+    """Which values of one header a broker accepts.
 
     Attributes
     ----------
-    header : its name.
-    pattern : regular expression for the bytes of a whole value, in what RE2 and Python have in common.
-    says : what a value must be, as it stands after "must".
-    allowed : whether values that match are those to be sent, or those to be refused.
+    header : name of the header.
+    pattern : regular expression for the bytes of a whole value. It uses only syntax that RE2 and Python
+        share.
+    says : what a value must be: the words of an error after "must".
+    allowed : True if values that match are accepted, False if they are refused.
     """
 
     header: str

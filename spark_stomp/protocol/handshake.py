@@ -1,16 +1,15 @@
-"""How a session opens: versions, heart-beats, CONNECT, and how the first frame is decoded.
+"""How a session opens: versions, heart-beats, CONNECT, and the decoding of the first frame.
 
 STOMP 1.1 and 1.2, "Protocol Negotiation", "Heart-beating". A version is written as on the wire: ``"1.0"``,
-``"1.1"``, ``"1.2"``. ``"lenient"`` is the dialect of peers older than any negotiation. It is never named on
-the wire: a CONNECT or CONNECTED that names no version can mean it.
+``"1.1"``, ``"1.2"``. ``"lenient"`` is the dialect of peers that are older than any negotiation. It is never
+named on the wire: a CONNECT or CONNECTED that names no version can mean it.
 
-Intervals of heart-beats are milliseconds, as on the wire. Times are seconds of one monotonic clock; they are
-passed in.
+Intervals of heart-beats are milliseconds, as on the wire. Times are seconds of one monotonic clock, which
+callers pass in.
 
-CONNECT and CONNECTED look the same in 1.0 to 1.2, so the first frame is decoded in one of these. Two kinds of
-peers need more: lenient ones, whose first frame may fit no strict grammar, and brokers that refuse a client
-by an ERROR in a version of their own choice. For both, a first frame that the strict grammar refuses is
-decoded again, leniently.
+CONNECT and CONNECTED look alike in 1.0, 1.1 and 1.2, so the first frame is decoded in one of these. If that
+fails, it is decoded once more in the lenient dialect, for two kinds of peers: lenient ones, whose first frame
+may fit no strict grammar, and brokers that refuse a client by an ERROR in a version of their choice.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ _NUMBERED = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
 
 
 def validate_versions(versions: Sequence[str]) -> None:
-    """Refuse an empty list and anything that is not a known version.
+    """Refuse an empty list, and unknown versions.
 
     Raises:
-        LocalProtocolError: naming the values that are allowed.
+        LocalProtocolError: its text has the allowed values.
     """
     unknown = [version for version in versions if version not in VERSIONS]
     if unknown or not versions:
@@ -53,33 +52,34 @@ def validate_versions(versions: Sequence[str]) -> None:
 
 
 def accept_version_header(versions: Iterable[str]) -> str | None:
-    """The value of ``accept-version``: a comma list without spaces, newest first; None if all are lenient.
+    """The value of ``accept-version``: versions with commas between them, the newest first.
 
-    The order means nothing to the peer (STOMP 1.2, "CONNECT or STOMP Frame").
+    None if only the lenient dialect is offered. The order has no meaning (STOMP 1.2, "CONNECT or STOMP
+    Frame").
     """
     named = sorted({version for version in versions if version != LENIENT}, key=_sort_key, reverse=True)
     return ",".join(named) or None
 
 
 def parse_version_list(value: str) -> tuple[str, ...]:
-    """The versions of an ``accept-version`` header, or of the ``version`` header of an ERROR.
+    """The versions in an ``accept-version`` header, or in the ``version`` header of an ERROR.
 
-    Leniency: spaces around the commas, as ActiveMQ and some old clients write them.
+    Leniency: blanks around the commas are accepted, because ActiveMQ and some old clients write them.
     """
     return tuple(part for part in (item.strip() for item in value.split(",")) if part)
 
 
 def best_version(client: Iterable[str], server: Iterable[str]) -> str | None:
-    """The highest version that both have, or None (STOMP 1.2, "Protocol Negotiation").
+    """The highest version that both sides have, or None (STOMP 1.2, "Protocol Negotiation").
 
-    Versions are compared number by number, so 1.10 is above 1.9. Anything else than numbers is ignored.
+    Versions are compared number by number, so 1.10 is higher than 1.9. Names without numbers are ignored.
     """
     common = {version for version in client if _NUMBERED.match(version)} & set(server)
     return max(common, key=_sort_key, default=None)
 
 
 def has_heartbeats(version: str) -> bool:
-    """Whether the version has heart-beats: 1.1 and later do."""
+    """Whether the version has heart-beats, as 1.1 and later have."""
     return version not in _OLD
 
 
@@ -89,14 +89,15 @@ def ack_modes(version: str) -> tuple[str, ...]:
 
 
 def client_version(offered: Sequence[str], named: str | None) -> str:
-    """The version of the session, from the client's side.
+    """The version of the session, as the client concludes from CONNECTED.
 
     Args:
         offered: the client's versions.
-        named: CONNECTED's ``version``; None means 1.0, or the lenient dialect if that was offered.
+        named: the ``version`` header of CONNECTED. None means 1.0, or the lenient dialect if that was
+            offered.
 
     Raises:
-        VersionError: it was not offered.
+        VersionError: the version was not offered.
     """
     version = named or "1.0"
     if version in offered and version != LENIENT and (named or LENIENT not in offered):
@@ -108,13 +109,13 @@ def client_version(offered: Sequence[str], named: str | None) -> str:
 
 
 def check_refusal(offered: Sequence[str], supported: str | None, message: str) -> None:
-    """Raise VersionError if an ERROR in answer to CONNECT means that no version offered is supported.
+    """Raise VersionError if an ERROR in answer to CONNECT means that the broker supports no offered version.
 
     Args:
         offered: the client's versions.
-        supported: the ``version`` header of the ERROR. RabbitMQ sends it with every ERROR, so only a list
-            without any of the client's versions means a refusal.
-        message: the broker's short text.
+        supported: the ``version`` header of the ERROR. RabbitMQ sends it with every ERROR, so it means a
+            refusal only if it has none of the client's versions.
+        message: the broker's short text, for the error.
     """
     theirs = parse_version_list(supported or "")
     ours = {"1.0" if version == LENIENT else version for version in offered}
@@ -125,15 +126,15 @@ def check_refusal(offered: Sequence[str], supported: str | None, message: str) -
 
 
 def server_version(accept_version: str | None, supported: Sequence[str], *, lenient: bool) -> str:
-    """The version of the session, from the server's side.
+    """The version of the session, as the server chooses it.
 
     Args:
-        accept_version: the header of CONNECT; None means 1.0.
+        accept_version: the ``accept-version`` header of CONNECT; None means 1.0.
         supported: the server's versions.
-        lenient: CONNECT was of the lenient dialect.
+        lenient: whether CONNECT was in the lenient dialect.
 
     Raises:
-        VersionError: nothing in common.
+        VersionError: the two sides have no version in common.
     """
     if lenient and accept_version is None and LENIENT in supported:
         return LENIENT
@@ -156,17 +157,18 @@ def _sort_key(version: str) -> tuple[int, ...]:
 
 NO_HEARTBEAT = (0, 0)
 
-# Two decimal numbers without sign or space. 18 digits hold any interval that makes sense.
+# Two decimal numbers without sign or blank. Any sensible interval fits in 18 digits.
 _HEADER = re.compile(r"([0-9]{1,18}),([0-9]{1,18})\Z")
 
-# A beat goes out after this part of the interval: some peers (ActiveMQ Classic) allow no delay on the way.
+# A heart-beat is sent after this fraction of the interval, because some peers (ActiveMQ Classic) allow no
+# delay on the way. A judgement, not measured.
 _SEND_AFTER = 0.6
 
 
 def parse_heartbeat(value: str | None) -> tuple[int, int]:
-    """The two numbers of a ``heart-beat`` header: what its sender can send and would like to get, in ms.
+    """The two numbers of a ``heart-beat`` header, in ms: what its sender can send, what it would like to get.
 
-    None, a missing header, means ``0,0``.
+    A missing header (None) means ``0,0``.
 
     Raises:
         RemoteProtocolError: the value is not two unsigned numbers with a comma between them.
@@ -187,23 +189,23 @@ def heartbeat_header(pair: tuple[int, int]) -> str:
 
 
 def interval(can_send: int, wants: int) -> int:
-    """The interval of one direction in ms: the larger of the two numbers, 0 (none) if either is 0."""
+    """The interval of one direction in ms: the larger number, or 0 (no heart-beats) if one is 0."""
     return max(can_send, wants) if can_send and wants else 0
 
 
 def negotiate_heartbeat(ours: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, int]:
-    """What both headers mean for us: (send every .. ms, expect something every .. ms); 0 = never."""
+    """The (send, receive) intervals in ms that follow from both headers; 0 means no heart-beats."""
     return interval(ours[0], theirs[1]), interval(theirs[0], ours[1])
 
 
 class HeartbeatTimer:
-    """When the next beat is due, and when the peer counts as lost.
+    """Knows when the next heart-beat is due, and when the peer counts as lost.
 
     Args:
-        intervals: negotiated (send, receive) intervals in ms, as :func:`negotiate_heartbeat` gives them.
-        now: the time both directions start from.
-        margin: how much later than promised bytes may come, as a part of the receive interval (1.0 = twice
-            the interval). The specification asks receivers for such a margin.
+        intervals: negotiated (send, receive) intervals in ms, see :func:`negotiate_heartbeat`.
+        now: the time from which both directions are counted.
+        margin: how late the peer's bytes may be, as a fraction of the receive interval (1.0: they may come
+            after twice the interval). The specification asks receivers to allow for it ("Heart-beating").
     """
 
     __slots__ = ("_last_received", "_last_sent", "_receive_within", "_send_after", "intervals")
@@ -216,17 +218,17 @@ class HeartbeatTimer:
         self._last_received = now
 
     def sent(self, now: float) -> None:
-        """Bytes were sent at ``now``; any frame counts as a beat."""
+        """Note that bytes were sent at ``now``. Any frame counts as a heart-beat."""
         self._last_sent = now
 
     def received(self, now: float) -> None:
-        """Bytes came at ``now``; every byte counts as a beat, whole frame or not."""
+        """Note that bytes were received at ``now``. Any byte counts, even of a partial frame."""
         self._last_received = now
 
     def deadline(self, *, sending: bool = True) -> float | None:
-        """The next time at which something is due; None if neither direction beats.
+        """The next time at which :meth:`beat_due` or :meth:`check` has something to say.
 
-        ``sending=False`` leaves our own beats out.
+        None if there are no heart-beats. With ``sending=False`` only the peer's heart-beats count.
         """
         times = []
         if self._receive_within:
@@ -236,16 +238,16 @@ class HeartbeatTimer:
         return min(times, default=None)
 
     def beat_due(self, now: float) -> bool:
-        """Whether a beat must be sent now."""
+        """Whether a heart-beat must be sent now."""
         return bool(self._send_after) and now >= self._last_sent + self._send_after
 
     def check(self, now: float) -> None:
-        """Raise HeartbeatLost if the peer was silent for longer than its interval and the margin."""
+        """Raise HeartbeatLost if the peer has been silent for its interval and the margin."""
         silence = now - self._last_received
         if self._receive_within and silence >= self._receive_within:
             raise HeartbeatLost(
-                f"nothing received for {silence:.1f} s; the peer promised a heart-beat every "
-                f"{self.intervals[1]} ms and was given {self._receive_within:.1f} s"
+                f"nothing was received for {silence:.1f} s; the peer promised a heart-beat every "
+                f"{self.intervals[1]} ms, and counts as lost after {self._receive_within:.1f} s of silence"
             )
 
 
@@ -259,25 +261,24 @@ CONNECT_OWNS = frozenset(
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """How to connect.
+    """How a client connects.
 
     Args:
-        accept_versions: what to offer. With ``"lenient"`` among them CONNECT also has ``username`` beside
-            ``login``, and a CONNECTED without version means the lenient dialect.
+        accept_versions: the versions to offer. If ``"lenient"`` is one of them, CONNECT also has the header
+            ``username`` beside ``login``, and a CONNECTED without a version means the lenient dialect.
         host: the virtual host (required by STOMP 1.1 and 1.2; 1.0 brokers ignore it).
-        login: user name, None = not sent.
-        passcode: password, None = not sent.
-        heartbeat: (what we can send, what we would like to receive) in ms; 0 = none.
+        login: user name; None: not sent.
+        passcode: password; None: not sent.
+        heartbeat: (what we can send, what we would like to receive) in ms; 0: no heart-beats.
         connect_headers: further headers of CONNECT.
-        limits: for everything received after CONNECTED; lower ones hold before that.
+        limits: the largest frames to accept after CONNECTED. Before that, lower limits apply.
         scan: leave MESSAGE frames as bytes (``MessagesScanned``).
-        receipt_prefix: what the ids of numbered receipts begin with (``ReceiptsReceived``); None if there are
-            none. Not together with ``scan``.
-        receive_margin: how much later than promised the broker's heart-beat may come, as a part of its
-            interval.
+        receipt_prefix: the beginning of the ids of numbered receipts (``ReceiptsReceived``); None if no
+            receipts are numbered. Not together with ``scan``.
+        receive_margin: how late the broker's heart-beat may be, as a fraction of its interval.
 
     Raises:
-        LocalProtocolError: a version, a heart-beat or a header that cannot be sent.
+        LocalProtocolError: a version, a heart-beat or a header is not allowed.
     """
 
     accept_versions: tuple[str, ...] = ("1.2", "1.1", "1.0")
@@ -304,15 +305,17 @@ class ClientConfig:
 
     @property
     def connect_version(self) -> str:
-        """The grammar of CONNECT and of the answer to it: the highest version offered."""
+        """The version in which CONNECT is written and its answer is read: the highest one that is offered."""
         return max((version for version in self.accept_versions if version != LENIENT), default=LENIENT)
 
 
 def encode_connect(config: ClientConfig) -> bytes:
-    """The bytes of CONNECT (STOMP 1.2, "CONNECT or STOMP Frame"; never the STOMP command, which 1.0 lacks).
+    """The bytes of CONNECT (STOMP 1.2, "CONNECT or STOMP Frame").
+
+    The command is never STOMP, which 1.0 does not have.
 
     Raises:
-        FrameEncodeError: a header that CONNECT cannot carry; the text names it and quotes no value.
+        FrameEncodeError: CONNECT cannot carry one of the headers. The text has its name, and no value.
     """
     version = config.connect_version
     candidates = (
@@ -328,12 +331,12 @@ def encode_connect(config: ClientConfig) -> bytes:
 
 
 class HandshakeDecoder:
-    """Decodes the first frame: strictly, and leniently if that fails.
+    """Decodes the first frame in a strict version, and in the lenient dialect if that fails.
 
     Args:
-        version: the grammar to try first.
-        limits: for the first frame; they also bound what is kept for the second try.
-        lenient: accept any frame on the second try. Otherwise only an ERROR, for its text.
+        version: the version to try first.
+        limits: the largest first frame to accept. They also bound the bytes that are kept for the second try.
+        lenient: accept any frame on the second try. If False, only an ERROR is accepted, for its text.
     """
 
     def __init__(self, version: str, limits: Limits, *, lenient: bool) -> None:
@@ -350,9 +353,9 @@ class HandshakeDecoder:
         return self._strict_error is not None
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes from the peer; never raises."""
+        """Take bytes from the peer. Never raises: ``next_event`` raises if they are bad."""
         if self._seen is not None:
-            # EOLs before the frame are not needed again, and there may be any number of them.
+            # EOLs before the frame are not kept, because there may be any number of them.
             kept = data if self._seen else data.lstrip(_EOL)
             self._seen += [kept] if kept else []
         self._decoder.receive_data(data)
@@ -361,7 +364,8 @@ class HandshakeDecoder:
         """The next frame, HEARTBEAT or NEED_DATA.
 
         Raises:
-            ProtocolError: the strict grammar's error, if both refuse the frame; again on every later call.
+            ProtocolError: neither grammar accepts the frame. It is the error of the strict one, and is raised
+                again on every later call.
         """
         if self._refusal is not None:
             raise self._refusal
@@ -374,16 +378,16 @@ class HandshakeDecoder:
         return event
 
     def take_buffer(self) -> bytes:
-        """Hand over what was not decoded yet; the decoder is empty afterwards."""
+        """Return the bytes that were not decoded yet; the decoder is empty afterwards."""
         self._seen = None
         return self._decoder.take_buffer()
 
     def _decode_leniently(self, error: FrameSyntaxError) -> Frame | Signal:
-        """The second try, with everything seen so far; there is no third one."""
+        """Decode everything received so far in the lenient dialect. This is the second and last try."""
         self._strict_error = self._strict_error or error
         if self._seen is None:
             self._refuse(self._strict_error)
-        # EOLs before the frame were reported the first time.
+        # EOLs before the frame were reported on the first try.
         data = b"".join(self._seen).lstrip(_EOL)
         self._seen = None
         self._decoder = FrameDecoder(LENIENT, self._limits)

@@ -227,8 +227,7 @@ class RunFinder:
         return run
 
     def learn(self, run: Run, start: int, plain: int) -> None:
-        """Adapt the length to ``run``, which began at ``start`` and whose first ``plain`` frames were
-        used."""
+        """Adapt the length: ``run`` began at ``start``, and its first ``plain`` frames were used."""
         found = len(run.heads)
         if found:
             self._size = (run.ends[-1] - start) // found

@@ -119,8 +119,7 @@ def raw_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
 
 
 def _raw_folded_value(head: bytes, wanted: bytes, grammar: Grammar) -> bytes | None:
-    """The value of a header in the lenient dialect, which ignores the case of names. None if it is
-    missing."""
+    """The value of a header in the lenient dialect, which ignores case in names; None if it is missing."""
     for line in head.split(b"\n"):
         key, colon, value = without_line_end(line, grammar).partition(b":")
         if colon and key.decode(errors="replace").lower().encode() == wanted:

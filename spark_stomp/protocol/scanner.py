@@ -265,8 +265,7 @@ class FrameScanner(FrameReader):
         return True
 
     def _bad_end(self, bad: BadFrame) -> int | None:
-        """The offset of the refused frame's NUL; None if more data is needed. Raises if the end is
-        unknown."""
+        """The offset of the refused frame's NUL; None if more data is needed. Raises if it is unknown."""
         if not bad.body:
             if not bad.find_body(self._buffer):
                 return None
@@ -315,8 +314,7 @@ class FrameScanner(FrameReader):
                 return
 
     def _scan_run(self, rank: int, builder: _BlockBuilder) -> bool:
-        """Collect a run of the layout at ``rank``; False if the next frame is not a plain one of that
-        layout."""
+        """Collect a run of the layout at ``rank``; False if the next frame is not a plain one of it."""
         data, start = self._buffer.data, self._buffer.start
         layout = self._layouts.known[rank]
         if not isinstance(data, bytes) or layout.head.match(data, start) is None:
