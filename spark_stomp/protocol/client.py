@@ -9,10 +9,10 @@
     while (event := connection.next_event()) is not NEED_DATA:
         ...
 
-Two rules for the caller. Pass on all readable bytes before ``tick``: otherwise a broker looks silent because
-our own thread was late. Call ``tick`` no later than at ``deadline``.
+Two rules for the caller. Pass all readable bytes to ``receive_data`` before ``tick``; otherwise a broker
+looks silent when our own thread was late. Call ``tick`` no later than at ``deadline``.
 
-The class is not thread-safe. One lock around it is enough; events are handled outside.
+The class is not thread-safe. One lock around it is enough. Handle events outside of that lock.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ _LISTENING: Final = frozenset({State.CONNECTED, State.DISCONNECTING})
 
 @dataclass(frozen=True, slots=True)
 class OpenSubscription:
-    """An open subscription and how its messages are acknowledged."""
+    """The destination of an open subscription, and its ``ack`` mode."""
 
     destination: str
     ack: str
 
 
 class ClientIds:
-    """Keeps ids unique as the specification asks, and matches receipts in any order."""
+    """Keeps the ids of a connection unique, as the specification asks, and matches receipts in any order."""
 
     def __init__(self) -> None:
         self.subscriptions: dict[str, OpenSubscription] = {}
@@ -82,7 +82,7 @@ class ClientIds:
         self._receipt_number = 0
 
     def new_receipt(self) -> str:
-        """An id that no awaited receipt has, and that this method has not returned before."""
+        """An id that no awaited receipt has and that was not returned before."""
         while True:
             self._receipt_number += 1
             receipt = f"r-{self._receipt_number}"
@@ -90,30 +90,30 @@ class ClientIds:
                 return receipt
 
     def check_new_receipt(self, receipt: str | None) -> None:
-        """Refuse an id that is awaited already."""
+        """Raise LocalProtocolError if a receipt with this id is already awaited."""
         if receipt in self.receipts:
-            raise LocalProtocolError(f"the receipt {receipt!r} is awaited already")
+            raise LocalProtocolError(f"the receipt {receipt!r} is already awaited")
 
     def await_receipt(self, receipt: str | None) -> None:
-        """Expect this receipt from now on."""
+        """Expect this receipt from now on; None changes nothing."""
         if receipt is not None:
             self.receipts.add(receipt)
 
     def take_receipt(self, receipt: str | None) -> str:
-        """The peer sent this receipt. Raises RemoteProtocolError if it is not awaited (any more)."""
+        """Note that the peer sent this receipt. Raises RemoteProtocolError if it is not awaited."""
         if receipt not in self.receipts:
             raise RemoteProtocolError(f"a RECEIPT for {quoted(receipt)}, which was not asked for")
         self.receipts.discard(receipt)
         return receipt
 
     def await_numbers(self, numbers: Collection[int]) -> None:
-        """Expect the receipts with these numbers from now on; none of them may be awaited already."""
+        """Expect the receipts with these numbers. Raises LocalProtocolError if one is already awaited."""
         if not self.numbers.isdisjoint(numbers):
-            raise LocalProtocolError("a receipt with one of these numbers is awaited already")
+            raise LocalProtocolError("a receipt with one of these numbers is already awaited")
         self.numbers.update(numbers)
 
     def take_numbers(self, numbers: list[int]) -> None:
-        """The peer sent the receipts with these numbers. Raises RemoteProtocolError if one is not awaited."""
+        """Note that the peer sent these receipts. Raises RemoteProtocolError if one is not awaited."""
         left = len(self.numbers) - len(numbers)
         self.numbers.difference_update(numbers)
         if len(self.numbers) != left:
@@ -122,48 +122,46 @@ class ClientIds:
             )
 
     def check_new_subscription(self, subscription_id: str) -> None:
-        """Refuse an id that any subscription of this connection has or had.
+        """Raise LocalProtocolError if a subscription of this connection has the id, or an ended one used it.
 
-        The id of an ended subscription is not used again: its last messages may still arrive (STOMP 1.2,
+        An id is not used twice, because messages of the ended subscription may still arrive (STOMP 1.2,
         "SUBSCRIBE id Header").
         """
         if not subscription_id:
             raise LocalProtocolError("a subscription needs an id")
         if subscription_id in self.subscriptions or subscription_id in self._past_subscriptions:
             raise LocalProtocolError(
-                f"the subscription id {subscription_id!r} was used on this connection before"
+                f"the subscription id {subscription_id!r} was already used on this connection"
             )
 
     def subscription(self, subscription_id: str) -> OpenSubscription:
-        """The open subscription of this id."""
+        """The open subscription with this id. Raises LocalProtocolError if there is none."""
         found = self.subscriptions.get(subscription_id)
         if found is None:
             raise LocalProtocolError(f"there is no subscription {subscription_id!r} on this connection")
         return found
 
     def check_wants_acks(self, subscription_id: str) -> None:
-        """Refuse an ACK or NACK on a subscription whose messages need none."""
+        """Raise LocalProtocolError if messages of this subscription need no ACK or NACK."""
         if self.subscription(subscription_id).ack == "auto":
-            raise LocalProtocolError(
-                f"messages of {subscription_id!r} are acknowledged by themselves (ack:auto)"
-            )
+            raise LocalProtocolError(f"messages of {subscription_id!r} need no ACK or NACK (ack:auto)")
 
     def end_subscription(self, subscription_id: str) -> None:
-        """Close the subscription; its id stays taken."""
+        """Remove the subscription. Its id is not used again."""
         del self.subscriptions[subscription_id]
         self._past_subscriptions.add(subscription_id)
 
     def check_new_transaction(self, transaction: str) -> None:
-        """Refuse the id of an open transaction.
+        """Raise LocalProtocolError if the id is empty, or that of an open transaction.
 
-        Ids of ended transactions may be used again, although the specification advises against it: brokers
-        forget them, and remembering all would take more and more memory.
+        The id of an ended transaction may be used again, although the specification advises against it:
+        brokers forget these ids, and to remember all of them would take more and more memory.
         """
         if not transaction or transaction in self.transactions:
-            raise LocalProtocolError(f"the transaction {transaction!r} is open already, or no id")
+            raise LocalProtocolError(f"the transaction {transaction!r} is already open, or its id is empty")
 
     def check_transaction(self, transaction: str | None) -> None:
-        """Refuse a transaction that was not begun, or has ended."""
+        """Raise LocalProtocolError if this transaction is not open; None is no transaction."""
         if transaction is not None and transaction not in self.transactions:
             raise LocalProtocolError(f"there is no open transaction {transaction!r}")
 
@@ -171,8 +169,8 @@ class ClientIds:
 class ClientConnection(Session[Event]):
     """One session with a broker, from CONNECT to its end. Not reusable.
 
-    Every method that sends raises LocalProtocolError, and queues nothing, if the state or the version does
-    not allow it, or if the version cannot carry the frame (FrameEncodeError).
+    Every method that queues a frame raises LocalProtocolError, and queues nothing, if the state or the
+    version does not allow the frame. If the version cannot carry the frame, the error is a FrameEncodeError.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -193,11 +191,15 @@ class ClientConnection(Session[Event]):
     def collect(
         self, *, id_header: str | None, ack_header: str | None = None, time_header: str | None = None
     ) -> None:
-        """Collect the raw values of these headers as stable id, as handle of an ACK and as time of the id.
+        """Choose the headers whose values, as on the wire, are collected from each message.
 
-        Which header survives redelivery, and which a producer cannot set, depends on the broker, and
-        CONNECTED names the broker. Call this before the first SUBSCRIBE. ``ack_header`` None: what the
-        version names.
+        Which header survives redelivery, and which one a producer cannot set, depends on the broker, and only
+        CONNECTED says which broker it is. Call this before the first SUBSCRIBE.
+
+        Args:
+            id_header: the header with the stable id; None if none is to be collected.
+            ack_header: the header with the ack handle. If None, those that the version of STOMP names.
+            time_header: the header with the time that completes the id; None if none is to be collected.
 
         Raises:
             LocalProtocolError: the session is not connected, or was not configured to ``scan``.
@@ -225,7 +227,7 @@ class ClientConnection(Session[Event]):
         headers: Headers = (),
         receipt: str | None = None,
     ) -> None:
-        """Queue SUBSCRIBE. ``ack``: "auto", "client" or, not in 1.0, "client-individual"."""
+        """Queue SUBSCRIBE. ``ack`` is "auto", "client" or, except in 1.0, "client-individual"."""
         self._machine.check("SUBSCRIBE")
         modes = ack_modes(self._negotiated)
         if ack not in modes:
@@ -242,7 +244,7 @@ class ClientConnection(Session[Event]):
             self._source.collect_from(subscription_id)
 
     def unsubscribe(self, subscription_id: str, *, headers: Headers = (), receipt: str | None = None) -> None:
-        """Queue UNSUBSCRIBE. Messages that the broker has sent already still arrive."""
+        """Queue UNSUBSCRIBE. Messages that the broker has already sent still arrive."""
         self._machine.check("UNSUBSCRIBE")
         subscription = self._ids.subscription(subscription_id)
         # A lenient broker may not know ids; it then finds the subscription by its destination.
@@ -275,11 +277,12 @@ class ClientConnection(Session[Event]):
         self._queue(frame)
 
     def send_raw(self, frames: memoryview, receipts: Collection[int]) -> None:
-        """Queue whole SEND frames, in bulk. They are not copied, so they must not change until they are sent.
+        """Queue complete SEND frames. They are not copied, so they must not change until they are sent.
 
         Args:
-            frames: encoded in this session's version, each with a receipt.
-            receipts: the numbers of these; ids as ``ClientConfig.receipt_prefix`` has them.
+            frames: frames in this session's version, each of which asks for a receipt.
+            receipts: the numbers of these receipts. Their ids are ``ClientConfig.receipt_prefix`` and the
+                number.
         """
         self._machine.check("SEND")
         self._ids.await_numbers(receipts)
@@ -294,7 +297,7 @@ class ClientConnection(Session[Event]):
         transaction: str | None = None,
         receipt: str | None = None,
     ) -> None:
-        """Queue ACK. ``handle`` is the MESSAGE's ``ack`` header in 1.2, its ``message-id`` before that."""
+        """Queue ACK. ``handle`` is the ``ack`` header of the MESSAGE in 1.2, ``message-id`` before that."""
         self._acknowledge("ACK", subscription_id, handle, headers, transaction, receipt)
 
     def nack(
@@ -306,21 +309,26 @@ class ClientConnection(Session[Event]):
         transaction: str | None = None,
         receipt: str | None = None,
     ) -> None:
-        """Queue NACK; 1.0 has none. Brokers requeue the message, dead-letter it, or even acknowledge it."""
+        """Queue NACK. ``handle`` is the ``ack`` header of the MESSAGE in 1.2, ``message-id`` in 1.1.
+
+        STOMP 1.0 has no NACK. Some brokers then redeliver the message, others dead-letter it, and some treat
+        NACK as an ACK.
+        """
         self._acknowledge("NACK", subscription_id, handle, headers, transaction, receipt)
 
     def ack_raw(self, subscription_id: str, handles: Sequence[bytes], *, receipt: str | None = None) -> None:
-        """Queue one ACK per handle, in bulk.
+        """Queue one ACK for each handle.
 
         Args:
-            handles: as in ``MessageBlock.acks``: raw, still escaped.
-            receipt: asked for with the last ACK.
+            subscription_id: the subscription that delivered the messages.
+            handles: ack handles as on the wire, still escaped (``MessageBlock.acks``).
+            receipt: the receipt that the last ACK asks for; None for no receipt.
         """
         self._machine.check("ACK")
         self._ids.check_wants_acks(subscription_id)
         if not handles:
             if receipt is not None:
-                raise LocalProtocolError("no ACK to ask a receipt for")
+                raise LocalProtocolError("no ACK asks for the receipt, because there are no handles")
             return
         self._ids.check_new_receipt(receipt)
         self._out.append(encode_acks(subscription_id, handles, self._negotiated, receipt=receipt))
@@ -342,7 +350,7 @@ class ClientConnection(Session[Event]):
         self._end_transaction("ABORT", transaction, receipt)
 
     def disconnect(self, receipt: str | None = None) -> None:
-        """Queue DISCONNECT, the last frame we send. Disconnected follows when its receipt comes."""
+        """Queue DISCONNECT, the last frame that we send. Disconnected follows when its receipt arrives."""
         self._queue(request("DISCONNECT", (), receipt=receipt))
         self._disconnect_receipt = receipt
 
@@ -370,7 +378,7 @@ class ClientConnection(Session[Event]):
         self._ids.transactions.discard(transaction)
 
     def _queue(self, frame: Frame) -> None:
-        """Encode and queue a frame. Receipt and bytes are noted last, so a failure changes nothing."""
+        """Encode and queue a frame. If that fails, nothing has changed: receipt and bytes are added last."""
         receipt = frame.get("receipt")
         self._ids.check_new_receipt(receipt)
         data = encode_frame(frame, self._negotiated)
@@ -395,12 +403,6 @@ class ClientConnection(Session[Event]):
         self._machine.remote(EOF)
         return Disconnected(confirmed=False)
 
-    def _read_frame(self, frame: Frame) -> Event:
-        reader = _READERS.get(frame.command)
-        if reader is None:
-            raise RemoteProtocolError(f"a broker may not send {frame.command}")
-        return reader(self, frame)
-
     def _read_message(self, frame: Frame) -> Event:
         self._machine.remote("MESSAGE")
         return MessageReceived(frame)
@@ -421,7 +423,7 @@ class ClientConnection(Session[Event]):
         return ReceiptsReceived(numbers)
 
     def _number_of(self, receipt: str | None) -> int | None:
-        """The number of a receipt with a numbered id; None for any other."""
+        """The number in the id of a numbered receipt; None for any other receipt."""
         prefix = self._config.receipt_prefix
         if prefix is None or receipt is None or not receipt.startswith(prefix):
             return None

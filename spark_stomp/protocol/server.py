@@ -1,8 +1,8 @@
 """The server half of a session: bytes in, events and bytes out. No socket, no thread, no clock.
 
-Events are ConnectRequested, then the client's frames (checked for the headers that the version requires),
-then Disconnected. If the client breaks the protocol, ``next_event`` raises and an ERROR is queued: send it,
-then close.
+The events are ConnectRequested, then the client's frames, then Disconnected. Each frame has the headers that
+the version requires. If the client breaks the protocol, ``next_event`` raises and an ERROR is queued: send
+it, then close.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _REQUIRED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """How to answer.
+    """How a server answers CONNECT, and what it accepts.
 
     Args:
-        versions: what is supported; ``"lenient"`` among them also takes the lenient dialect.
-        server: CONNECTED's ``server`` header, "name/version"; None = none.
-        heartbeat: (what we can send, what we would like to receive) in ms; 0 = none.
-        limits: for everything after CONNECT; lower ones hold for CONNECT.
-        receive_margin: how much later than promised the client's heart-beat may come, as a part of its
-            interval.
+        versions: the supported versions. If ``"lenient"`` is one of them, clients of the lenient dialect are
+            accepted, too.
+        server: the ``server`` header of CONNECTED, "name/version"; None: no such header.
+        heartbeat: (what we can send, what we would like to receive) in ms; 0: no heart-beats.
+        limits: the largest frames to accept after CONNECT. For CONNECT, lower limits apply.
+        receive_margin: how late the client's heart-beat may be, as a fraction of its interval.
     """
 
     versions: tuple[str, ...] = ("1.2", "1.1", "1.0")
@@ -103,12 +103,12 @@ class ServerConnection(Session[ServerEvent]):
         self._out.append(data)
 
     def message(self, headers: Headers, body: bytes) -> None:
-        """Queue a MESSAGE frame. All headers are the caller's, ``content-length`` too."""
+        """Queue a MESSAGE frame. The caller gives all headers, also ``content-length``."""
         self._machine.check("MESSAGE")
         self._out.append(encode_frame(Frame("MESSAGE", tuple(headers), body), self._chosen))
 
     def message_raw(self, data: bytes) -> None:
-        """Queue a MESSAGE frame that is encoded already, in the negotiated version."""
+        """Queue a MESSAGE frame that is already encoded in the negotiated version."""
         self._machine.check("MESSAGE")
         self._out.append(data)
 
@@ -120,18 +120,19 @@ class ServerConnection(Session[ServerEvent]):
     def error(
         self, message: str, *, detail: str = "", receipt_id: str | None = None, headers: Headers = ()
     ) -> None:
-        """Queue an ERROR, the last frame; the caller closes once it is sent (STOMP 1.2, "ERROR").
+        """Queue an ERROR, the last frame. The caller closes once it is sent (STOMP 1.2, "ERROR").
 
         Args:
-            message: the short text; line ends in it become spaces.
-            detail: the body, plain text.
-            receipt_id: the receipt that the frame at fault asked for.
+            message: the short text. Line ends in it become blanks.
+            detail: the body, as plain text.
+            receipt_id: the receipt that the refused frame asked for; None if it asked for none.
+            headers: further headers.
         """
         self._machine.local("ERROR")
         self._queue_error(message, detail, receipt_id, headers)
 
     def close(self) -> None:
-        """End the session. What is queued may still be sent; nothing more is read."""
+        """End the session. Queued frames may still be sent; nothing more is read."""
         self._machine.local(CLOSE)
 
     def _queue_error(self, message: str, detail: str, receipt_id: str | None, headers: Headers) -> None:
@@ -147,7 +148,7 @@ class ServerConnection(Session[ServerEvent]):
     def _fail(self, error: RemoteProtocolError) -> None:
         super()._fail(error)
         if isinstance(error, HeartbeatLost):
-            # A silent client would not read the ERROR.
+            # A client that sends nothing probably reads nothing, so it gets no ERROR.
             return
         supported = accept_version_header(self._config.versions)
         named = (("version", supported),) if isinstance(error, VersionError) and supported else ()
@@ -155,7 +156,8 @@ class ServerConnection(Session[ServerEvent]):
         self._queue_error(error.message, error.message, receipt if self._answerable(receipt) else None, named)
 
     def _next_read(self) -> Read | Signal:
-        # Nothing is decoded between ConnectRequested and its answer.
+        # Frames that the client sends before CONNECT is answered are decoded only after the answer, in the
+        # agreed version.
         self._frame_at_fault = None
         return NEED_DATA if self.state is State.CONNECTING else super()._next_read()
 
@@ -165,13 +167,13 @@ class ServerConnection(Session[ServerEvent]):
         return Disconnected(confirmed=confirmed)
 
     def _read(self, event: Read) -> ServerEvent:
-        assert isinstance(event, Frame), "a decoder reads nothing else"
+        assert isinstance(event, Frame), "a FrameDecoder returns only frames"
         frame = self._frame_at_fault = event
         if frame.command not in CLIENT_COMMANDS:
             raise RemoteProtocolError(f"a client may not send {frame.command}")
         self._machine.remote(frame.command)
         if not self._answerable(frame.get("receipt")):
-            raise RemoteProtocolError(f"a receipt with a CR in it cannot be given in STOMP {self._chosen}")
+            raise RemoteProtocolError(f"STOMP {self._chosen} cannot give a receipt whose id has a CR in it")
         if frame.command in ("CONNECT", "STOMP"):
             return self._read_connect(frame)
         if frame.command not in grammar_of(self._chosen).sendable:
@@ -182,7 +184,7 @@ class ServerConnection(Session[ServerEvent]):
         return frame
 
     def _answerable(self, receipt: str | None) -> bool:
-        """Whether a RECEIPT can carry it: all versions may read a CR in a header, only 1.2 can write it."""
+        """Whether a RECEIPT can have this id. All versions can read a CR in it, only 1.2 can write one."""
         return receipt is None or self._chosen == "1.2" or "\r" not in receipt
 
     def _read_connect(self, frame: Frame) -> ServerEvent:

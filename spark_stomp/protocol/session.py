@@ -1,6 +1,6 @@
-"""What the client and the server half share: their events, queued bytes, heart-beats, failure.
+"""The base of the client half and the server half: events, queued bytes, heart-beats, failure.
 
-Events are immutable, and their ``repr`` holds no secret.
+Events are immutable, and their ``repr`` shows no secret.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from spark_stomp.protocol.scanner import FrameScanner, MessageBlock
 from spark_stomp.protocol.states import BEAT, OVER, Machine, State, Table
 from spark_stomp.quoting import quoted, shown
 
+# Characters of a broker's short text that an error shows. A judgement, not measured.
 _MESSAGE_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The broker accepted CONNECT. ``heartbeat``: negotiated (send, receive) intervals in ms, 0 = none."""
+    """The broker accepted CONNECT.
+
+    ``heartbeat`` has the negotiated (send, receive) intervals in ms; 0: no heart-beats.
+    """
 
     version: str
     server: str | None
@@ -39,18 +43,21 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class MessageReceived:
-    """One MESSAGE frame, decoded. If messages are scanned: one of a subscription that was not made here."""
+    """One MESSAGE frame, decoded.
+
+    If messages are scanned (``ClientConfig.scan``), its subscription is not one of this connection.
+    """
 
     frame: Frame
 
     @property
     def stray(self) -> str:
-        """A line for the log that says of a foreign message what it is and what becomes of it."""
+        """A log line for a message of a subscription that this connection does not have."""
         subscription, destination = (quoted(self.frame.get(name)) for name in ("subscription", "destination"))
         return (
             f"the broker sent a message of the subscription {subscription}, which this "
-            f"connection does not have (destination {destination}): it is left un-acked "
-            "and gives no row. Said once, though there may be more"
+            f"connection does not have (destination {destination}). It is left un-acked "
+            "and gives no row. If more such messages come, they are not logged"
         )
 
 
@@ -70,26 +77,29 @@ class ReceiptReceived:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptsReceived:
-    """The broker has processed the frames that asked for receipts with these numbers."""
+    """The broker has processed the frames that asked for the receipts with these numbers."""
 
     numbers: list[int]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorReceived:
-    """An ERROR frame. It ends the session, whether or not the broker closes (STOMP 1.2, "ERROR")."""
+    """An ERROR frame. It ends the session, even if the broker does not close the connection.
+
+    STOMP 1.2, "ERROR".
+    """
 
     frame: Frame
 
     @property
     def message(self) -> str:
-        """The broker's short text, fit to be shown: its ``message`` header, or else the body's first line."""
+        """The broker's short text, printable: the ``message`` header, or else the first line of the body."""
         text = (self.frame.get("message") or "").strip() or self.detail.strip().partition("\n")[0].strip()
         return shown(text, _MESSAGE_LENGTH) or "(the broker gave no reason)"
 
     @property
     def detail(self) -> str:
-        """The body as text; bytes that are no UTF-8 are replaced."""
+        """The body as text; bytes that are not UTF-8 are replaced."""
         return self.frame.body.decode("utf-8", "replace")
 
     @property
@@ -102,8 +112,9 @@ class ErrorReceived:
 class Disconnected:
     """The session is over.
 
-    ``confirmed``: it ended in order, with the receipt of DISCONNECT (server half: after DISCONNECT). False:
-    the bytes ended without that; the transport knows why.
+    ``confirmed`` is True if it ended with the receipt of DISCONNECT (in the server half: after
+        DISCONNECT). It is
+    False if the peer's bytes ended before that; the transport knows why.
     """
 
     confirmed: bool = True
@@ -111,14 +122,15 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReceived:
-    """An EOL between frames."""
+    """One or more EOLs between two frames."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectRequested:
-    """Server half: a client asks to connect; answer with ``accept`` or ``error``.
+    """In the server half: a client asks to connect. Answer with ``accept`` or ``error``.
 
-    ``heartbeat`` is the client's (can send, would like) in ms; ``headers`` are all headers of CONNECT.
+    ``heartbeat`` is (what the client can send, what it would like to receive) in ms. ``headers`` are all
+    headers of CONNECT.
     """
 
     login: str | None
@@ -145,19 +157,22 @@ ServerEvent: TypeAlias = ConnectRequested | Frame | Disconnected | HeartbeatRece
 
 _Source: TypeAlias = HandshakeDecoder | FrameDecoder | FrameScanner
 Read: TypeAlias = Frame | MessageBlock | MalformedMessage | list[int]
-"""What a source reads, but for signals."""
+"""All that a source returns, except signals."""
 EventT = TypeVar("EventT")
 _HEARTBEAT_EVENT: Final = HeartbeatReceived()
 _EOL: Final = b"\n"
 
 
 class Session(Generic[EventT]):
-    """One half of a session: bytes in, bytes out, time passed in (seconds of one monotonic clock).
+    """One half of a session: bytes in, events and bytes out. Times are passed in.
+
+    Every ``now`` is in seconds of one monotonic clock.
 
     Args:
-        table: of the states.
+        table: which steps each state allows.
         handshake: decodes the first frame.
-        listening: the states in which the peer's heart-beats are expected. Ours are sent while connected.
+        listening: the states in which the peer's heart-beats are expected. Ours are sent only in
+            ``CONNECTED``.
     """
 
     def __init__(self, table: Table, handshake: HandshakeDecoder, listening: frozenset[State]) -> None:
@@ -179,23 +194,23 @@ class Session(Generic[EventT]):
 
     @property
     def heartbeat(self) -> tuple[int, int]:
-        """Negotiated (send, receive) intervals in ms; (0, 0) before that."""
+        """The negotiated (send, receive) intervals in ms; (0, 0) before CONNECTED."""
         return self._timer.intervals if self._timer else NO_HEARTBEAT
 
     @property
     def frame_begun(self) -> bool:
-        """Whether a part of a frame has come, and not yet the rest; ask once ``next_event`` has no more."""
+        """Whether a frame has arrived in part. Ask only after ``next_event`` has returned NEED_DATA."""
         return not isinstance(self._source, HandshakeDecoder) and self._source.begun
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take bytes that the peer sent, read at ``now``; never raises because of their content."""
+        """Take bytes from the peer, which were read at ``now``. Never raises because of their content."""
         self._now = now
         if data and self._timer is not None:
             self._timer.received(now)
         self._source.receive_data(data)
 
     def receive_eof(self, now: float) -> None:
-        """The peer sends nothing more. ``next_event`` reports it after everything before it."""
+        """Note that the peer sends nothing more. ``next_event`` reports it after all earlier events."""
         self._now = now
         self._eof = True
 
@@ -203,8 +218,9 @@ class Session(Generic[EventT]):
         """The next event, or NEED_DATA.
 
         Raises:
-            RemoteProtocolError: the peer broke the protocol; raised again by every later call. The server
-                half has queued an ERROR.
+            RemoteProtocolError: the peer broke the protocol. Every later call raises it again.
+                            The server half
+                has queued an ERROR.
         """
         if self._failure is not None:
             raise self._failure
@@ -224,21 +240,22 @@ class Session(Generic[EventT]):
             raise
 
     def _next_read(self) -> Read | Signal:
-        """What the source has next."""
+        """The next frame, block or signal of the source."""
         return self._source.next_event()
 
     @abstractmethod
     def _read(self, event: Read) -> EventT:
-        """The event that this is; raises RemoteProtocolError."""
+        """The event for what the source has read. Raises RemoteProtocolError."""
 
     @abstractmethod
     def _read_end(self) -> EventT:
-        """The event that the end of the peer's bytes is."""
+        """The event for the end of the peer's bytes."""
 
     def data_to_send(self, now: float | None = None) -> bytes | memoryview:
-        """Take what is queued, or its beginning; ``b""`` if nothing is. Large pieces are not copied.
+        """Take queued bytes, or the first part of them; ``b""`` if nothing is queued.
 
-        ``now``: when it goes out; by default the last time passed in.
+        Frames that were queued as a ``memoryview`` are not copied. ``now`` is when the bytes are sent; by
+        default the last time that was passed in.
         """
         queued = self._out
         if not queued:
@@ -256,7 +273,7 @@ class Session(Generic[EventT]):
         return data
 
     def deadline(self, now: float) -> float | None:
-        """The time by which :meth:`tick` must be called; not before ``now``; None = no heart-beats."""
+        """The time by which :meth:`tick` must be called, ``now`` at the earliest; None: no heart-beats."""
         if self._timer is None or self.state not in self._listening:
             return None
         deadline = self._timer.deadline(sending=self.state is State.CONNECTED)
@@ -266,7 +283,7 @@ class Session(Generic[EventT]):
         """Queue a heart-beat if one is due.
 
         Raises:
-            HeartbeatLost: nothing was received for longer than the peer's interval and the margin.
+            HeartbeatLost: nothing was received for the peer's interval and the margin.
         """
         self._now = now
         if self._timer is None or self.state not in self._listening:
@@ -279,17 +296,17 @@ class Session(Generic[EventT]):
         self.beat(now)
 
     def beat(self, now: float) -> None:
-        """Queue a heart-beat if one is due, without regard to the peer's."""
+        """Queue a heart-beat if one is due, and do not check the peer's."""
         self._now = now
         if self._timer is not None and self.state is State.CONNECTED and self._timer.beat_due(now):
             if not self._out:
                 self._out.append(_EOL)
-            # Counted from now, not from when it is taken: else a full socket would keep the deadline in the
-            # past, and the caller would spin.
+            # Counted from now, and not from when the bytes are taken: otherwise a full socket would keep the
+            # deadline in the past, and the caller would poll without a pause.
             self._timer.sent(now)
 
     def leave_unread(self, now: float) -> None:
-        """What the peer sends is left unread until ``now``, so that its silence until then proves nothing."""
+        """Note that nothing was read until ``now``, so that silence until then does not count."""
         if self._timer is not None:
             self._timer.received(now)
 
@@ -305,9 +322,10 @@ class Session(Generic[EventT]):
         now: float,
         margin: float,
     ) -> None:
-        """The version is agreed: let ``source`` read what follows the first frame, even in the same read.
+        """The version is agreed: pass on to ``source`` all bytes that follow the first frame.
 
-        ``ours`` and ``theirs`` are the heart-beats of both sides.
+        ``ours`` and ``theirs`` are the ``heart-beat`` headers of both sides, ``margin`` is that of
+        :class:`~spark_stomp.protocol.handshake.HeartbeatTimer`.
         """
         self.version = source.version
         beats = has_heartbeats(self.version)

@@ -175,7 +175,7 @@ class TestSending:
         connection.subscribe("0", "/q")
         connection.data_to_send()
         assert sent(connection, lambda c: c.ack_raw("0", [])) == b""
-        with pytest.raises(LocalProtocolError, match="no ACK to ask a receipt for"):
+        with pytest.raises(LocalProtocolError, match="no ACK asks for the receipt"):
             connection.ack_raw("0", [], receipt="r")
 
     def test_transactions(self) -> None:
@@ -214,14 +214,14 @@ class TestSending:
     def test_a_transaction_is_begun_once(self) -> None:
         connection = connected()
         connection.begin("t")
-        with pytest.raises(LocalProtocolError, match="open already"):
+        with pytest.raises(LocalProtocolError, match="already open"):
             connection.begin("t")
 
     def test_a_receipt_is_asked_for_once_at_a_time(self) -> None:
         connection = connected()
         connection.send("/q", b"", receipt="r")
         connection.data_to_send()
-        with pytest.raises(LocalProtocolError, match="awaited already"):
+        with pytest.raises(LocalProtocolError, match="already awaited"):
             connection.send("/q", b"", receipt="r")
         assert connection.data_to_send() == b""
 
