@@ -1,34 +1,37 @@
-"""Makes text of a stranger printable, one line and short, for errors and log lines; plurals; numbers that
-somebody else wrote.
+"""Quotes foreign text in errors and log lines; also plurals, and whole numbers from foreign text.
 
-A broker, or whoever wrote a message, a row or a file, must not forge lines of a log, drive a terminal or fill
-a disk. Three places see to that for all texts of the package, with :func:`line`: ``Log`` of
-:mod:`spark_stomp.logs`, ``StompError`` and ``Terminal``. What is quoted within a sentence is cut with
-:func:`shown` or :func:`quoted`, so that the rest of the sentence is seen.
+Foreign text comes from a broker, or from the author of a message, a row or a file. It must not forge lines of
+a log, control a terminal or fill a disk. So all texts of this package pass through :func:`line`, in three
+places: ``Log`` of :mod:`spark_stomp.logs`, ``StompError`` and ``Terminal``. A quotation in a sentence is cut
+with :func:`shown` or :func:`quoted`, so that the rest of the sentence stays visible.
 """
 
 from __future__ import annotations
 
 CUT = "..."
-# Characters of a sentence. The longest of ours have some hundreds.
+# Characters of a text. A judgement, not measured: our own longest sentences have some hundreds.
 _LONGEST = 4_000
+# Characters at the end of a text that are kept if it is cut. A judgement, not measured.
 _ENDING = 1_000
 
 
 def shown(text: str, most: int = 100) -> str:
-    """The first ``most`` characters of ``text``; line ends, control codes and the like are escaped."""
+    """The first ``most`` characters of ``text``. Line ends and other unprintable characters are escaped."""
     begin = "".join(map(_shown, text[:most]))
     return begin + CUT if len(text) > most else begin
 
 
 def quoted(text: str | None, most: int = 100) -> str:
-    """As :func:`shown`, between quotation marks; ``(none)`` without a text."""
+    """The first ``most`` characters of ``text``, printable, in quotation marks; ``(none)`` if it is None."""
     return "(none)" if text is None else f"'{shown(text, most)}'"
 
 
 def line(text: str, most: int = _LONGEST) -> str:
-    """All of a sentence, escaped in the same way. Of one that is too long the middle is left out: its end
-    says what to do."""
+    """``text`` on one line; line ends and other unprintable characters are escaped.
+
+    If it has more than ``most`` characters, its middle is left out. The end is kept because it says what to
+    do.
+    """
     if len(text) > most:
         ending = min(_ENDING, most // 4)
         text = f"{text[: most - ending]}{CUT}{text[-ending:]}"
@@ -36,15 +39,13 @@ def line(text: str, most: int = _LONGEST) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """``1 message``, ``2,000 messages``: of a thing whose plural takes an s."""
+    """A number and a noun, such as ``1 message`` or ``2,000 messages``. The plural is made with an s."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def whole_number(text: str | bytes, most_digits: int = 18) -> int | None:
-    """The number that ``text`` is in ASCII digits; None if it is anything else, or longer than that.
-
-    ``isdigit`` alone lets through what ``int`` refuses, such as a superscript two.
-    """
+    """The number in ``text``; None if that is not 1 to ``most_digits`` ASCII digits."""
+    # ``isdigit`` alone accepts characters that ``int`` refuses, such as a superscript two.
     if not (text.isascii() and text.isdigit()) or len(text) > most_digits:
         return None
     return int(text)
