@@ -1,8 +1,8 @@
 """The exception tree and its codes.
 
-Spark passes only the text of an error from a task or the driver-side reader to the user. So each text begins
-with a stable code in brackets (``[STOMP_LOGIN_REFUSED] ...``) and says what was wrong, which value, what is
-allowed, and what the broker said, if it said anything. No text holds a secret.
+Of an error in a task or in the reader beside the driver, Spark passes only the text to the user. So each text
+begins with a stable code in brackets (``[STOMP_LOGIN_REFUSED] ...``). It says what was wrong, which value,
+what is allowed, and what the broker said, if it said anything. No text contains a secret.
 
 ::
 
@@ -12,7 +12,7 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     ├── UnsupportedError            STOMP_UNSUPPORTED
     ├── WrongPython                 STOMP_WRONG_PYTHON
     ├── ProtocolError
-    │   ├── LocalProtocolError      STOMP_LOCAL_PROTOCOL         we tried what the session's state forbids
+    │   ├── LocalProtocolError      STOMP_LOCAL_PROTOCOL         we tried what STOMP does not allow now
     │   │   └── FrameEncodeError    STOMP_FRAME_UNENCODABLE      a frame that the version cannot carry
     │   └── RemoteProtocolError     STOMP_REMOTE_PROTOCOL        the peer broke the protocol
     │       ├── FrameSyntaxError    STOMP_FRAME_MALFORMED
@@ -36,28 +36,28 @@ allowed, and what the broker said, if it said anything. No text holds a secret.
     │   └── DestinationRefused      STOMP_DESTINATION_REFUSED
     ├── BodyDecodeError             STOMP_BODY_UNDECODABLE
     ├── MalformedMessageError       STOMP_MESSAGE_MALFORMED      a message that breaks the protocol or a limit
-    ├── SinkRowError                STOMP_SINK_ROW_INVALID       such as no body or no destination
+    ├── SinkRowError                STOMP_SINK_ROW_INVALID       no body, for example, or no destination
     │   ├── RowNotText              STOMP_SINK_ROW_NOT_TEXT
-    │   ├── RowUnencodable          STOMP_SINK_ROW_UNENCODABLE   a header that no frame can carry as it is
+    │   ├── RowUnencodable          STOMP_SINK_ROW_UNENCODABLE   a header that no frame can carry unchanged
     │   ├── RowTooLarge             STOMP_SINK_ROW_TOO_LARGE
     │   └── RowWithoutKey           STOMP_SINK_ROW_WITHOUT_KEY   all columns of dedupKey are null
     └── DeliveryError
         ├── ReceiptTimeout          STOMP_RECEIPT_TIMEOUT
-        ├── AcksRefused             STOMP_ACKS_REFUSED       an ERROR answers ACKs again and again
+        ├── AcksRefused             STOMP_ACKS_REFUSED           an ERROR answers ACKs again and again
         ├── OffsetError             STOMP_OFFSET_INVALID
         ├── RangeUnavailable        STOMP_RANGE_UNAVAILABLE
         ├── CheckpointMismatch      STOMP_CHECKPOINT_MISMATCH
         ├── CheckpointUnreadable    STOMP_CHECKPOINT_UNREADABLE
-        ├── FrameServerError           STOMP_FRAME_SERVER_FAILED
+        ├── FrameServerError        STOMP_FRAME_SERVER_FAILED
         ├── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
-        ├── TooManyMessages         STOMP_TOO_MANY_MESSAGES      a batch read would show a part of them
+        ├── TooManyMessages         STOMP_TOO_MANY_MESSAGES      a batch read would show only some of them
         └── JournalError            STOMP_JOURNAL
             ├── JournalInUse            STOMP_JOURNAL_IN_USE
-            ├── JournalMissing          STOMP_JOURNAL_MISSING    the checkpoint names it, and it is not there
+            ├── JournalMissing          STOMP_JOURNAL_MISSING    the checkpoint names one that does not exist
             ├── JournalMismatch         STOMP_JOURNAL_MISMATCH   the checkpoint names another one
             ├── JournalTrimmed          STOMP_JOURNAL_TRIMMED    it no longer has what the checkpoint needs
             ├── JournalDamaged          STOMP_JOURNAL_DAMAGED
-            └── JournalUnwritable       STOMP_JOURNAL_UNWRITABLE such as a full disk
+            └── JournalUnwritable       STOMP_JOURNAL_UNWRITABLE the disk is full, for example
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ from spark_stomp.quoting import line
 
 
 class StompError(Exception):
-    """Base of every error this package raises. ``str()`` starts with ``[code]``.
+    """Base of every error that this package raises. ``str()`` starts with ``[code]``.
 
-    Whatever a sentence quotes, it is shown on one line, printable, and not too long.
+    The text is one printable line of bounded length, whatever it quotes.
     """
 
     code: ClassVar[str] = "STOMP_ERROR"
@@ -86,7 +86,7 @@ class StompError(Exception):
 
 
 class OptionError(StompError, ValueError):
-    """One or more options are unknown, malformed or contradict each other; ``problems`` lists them all."""
+    """Options are unknown, malformed or contradict each other. ``problems`` lists all problems."""
 
     code = "STOMP_OPTIONS_INVALID"
 
@@ -108,7 +108,7 @@ class SchemaError(StompError, ValueError):
 
 
 class UnsupportedError(StompError):
-    """Asked for something that this broker, mode or version cannot do safely; the message says why."""
+    """This broker, mode or version cannot do safely what was asked for. The text says why."""
 
     code = "STOMP_UNSUPPORTED"
 
@@ -126,7 +126,7 @@ class ProtocolError(StompError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We tried what the session's state or the negotiated version does not allow; nothing was sent."""
+    """We tried what the state of the session, or its version, does not allow. Nothing was sent."""
 
     code = "STOMP_LOCAL_PROTOCOL"
 
@@ -138,25 +138,25 @@ class FrameEncodeError(LocalProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the protocol; the connection is not usable any more."""
+    """The peer broke the protocol. The connection cannot be used any more."""
 
     code = "STOMP_REMOTE_PROTOCOL"
 
 
 class FrameSyntaxError(RemoteProtocolError):
-    """The bytes received are not a frame of the version in force."""
+    """The received bytes are not a frame of the session's version."""
 
     code = "STOMP_FRAME_MALFORMED"
 
 
 class VersionError(RemoteProtocolError):
-    """No common protocol version, or the peer chose one that was not offered."""
+    """The two sides have no version in common, or the peer chose one that was not offered."""
 
     code = "STOMP_VERSION_REFUSED"
 
 
 class HeartbeatLost(RemoteProtocolError):
-    """Nothing was received for longer than the negotiated heart-beat and its margin."""
+    """Nothing was received for the negotiated heart-beat interval and its margin."""
 
     code = "STOMP_HEARTBEAT_LOST"
 
@@ -168,33 +168,43 @@ class LimitExceeded(RemoteProtocolError):
 
 
 class CommandTooLong(LimitExceeded):
+    """The command line of a frame is too long."""
+
     code = "STOMP_COMMAND_TOO_LONG"
 
 
 class HeaderLineTooLong(LimitExceeded):
+    """A header line of a frame is too long."""
+
     code = "STOMP_HEADER_LINE_TOO_LONG"
 
 
 class TooManyHeaders(LimitExceeded):
+    """A frame has too many headers."""
+
     code = "STOMP_TOO_MANY_HEADERS"
 
 
 class BodyTooLarge(LimitExceeded):
+    """The body of a frame is too large, or its content-length says so."""
+
     code = "STOMP_BODY_TOO_LARGE"
 
 
 class FrameTooLarge(LimitExceeded):
+    """A frame is too large as a whole."""
+
     code = "STOMP_FRAME_TOO_LARGE"
 
 
 class TransportError(StompError):
-    """The byte stream to the broker could not be opened, or it broke."""
+    """The connection to the broker could not be opened, or it broke."""
 
     code = "STOMP_TRANSPORT"
 
 
 class ConnectFailed(TransportError):
-    """No connection: refused, unreachable or an unknown host."""
+    """There is no connection: it was refused, or the host is unreachable or unknown."""
 
     code = "STOMP_CONNECT_FAILED"
 
@@ -212,7 +222,7 @@ class NotStompServer(TransportError):
 
 
 class TlsRefused(TransportError):
-    """The two sides do not accept each other: a certificate, a TLS file or the kind of TLS is wrong."""
+    """The two sides do not agree on TLS: a certificate, a TLS file or the version of TLS is wrong."""
 
     code = "STOMP_TLS_REFUSED"
 
@@ -224,7 +234,7 @@ class ConnectionLost(TransportError):
 
 
 class BrokerError(StompError):
-    """The broker sent an ERROR frame; its text is quoted."""
+    """The broker sent an ERROR frame. The text quotes it."""
 
     code = "STOMP_BROKER_ERROR"
 
@@ -236,13 +246,13 @@ class LoginRefused(BrokerError):
 
 
 class ClientIdInUse(LoginRefused):
-    """Another connection uses this ``clientId``: a rival, or the last run if its end was not noticed yet."""
+    """Another connection uses this ``clientId``. It may be that of the last run, if it did not end yet."""
 
     code = "STOMP_CLIENT_ID_IN_USE"
 
 
 class DestinationRefused(BrokerError):
-    """The broker refused a SUBSCRIBE or a SEND for its destination."""
+    """The broker refused a SUBSCRIBE or a SEND because of its destination."""
 
     code = "STOMP_DESTINATION_REFUSED"
 
@@ -254,13 +264,13 @@ class BodyDecodeError(StompError):
 
 
 class MalformedMessageError(StompError):
-    """A message breaks the protocol or a limit; everything received before it is committed."""
+    """A message breaks the protocol or a limit. Everything received before it is committed."""
 
     code = "STOMP_MESSAGE_MALFORMED"
 
 
 class SinkRowError(StompError):
-    """A row that the sink cannot send, now or later; the option ``onError`` says what becomes of it."""
+    """The sink can never send this row. The option ``onError`` says what happens to it."""
 
     code = "STOMP_SINK_ROW_INVALID"
 
@@ -272,13 +282,13 @@ class RowNotText(SinkRowError):
 
 
 class RowUnencodable(SinkRowError):
-    """A header of the row, or a text body, that no frame of the version can carry as it is."""
+    """No frame of the version can carry a header of the row, or its text body, unchanged."""
 
     code = "STOMP_SINK_ROW_UNENCODABLE"
 
 
 class RowTooLarge(SinkRowError):
-    """The row's message is beyond one of the limits on frames, bodies and headers."""
+    """The row's message exceeds a limit on frames, bodies or headers."""
 
     code = "STOMP_SINK_ROW_TOO_LARGE"
 
@@ -290,31 +300,31 @@ class RowWithoutKey(SinkRowError):
 
 
 class DeliveryError(StompError):
-    """The delivery contract could not be kept; nothing was lost."""
+    """The delivery contract cannot be kept, so the query fails. Nothing was lost."""
 
     code = "STOMP_DELIVERY"
 
 
 class ReceiptTimeout(DeliveryError):
-    """A receipt of the broker did not come in time."""
+    """The broker did not send a receipt in time."""
 
     code = "STOMP_RECEIPT_TIMEOUT"
 
 
 class AcksRefused(DeliveryError):
-    """The broker answers the ACKs of a message with an ERROR each time; the message is still there."""
+    """The broker answers each ACK of a message with an ERROR. The message is still there."""
 
     code = "STOMP_ACKS_REFUSED"
 
 
 class OffsetError(DeliveryError):
-    """An offset that this version cannot read, or that does not fit this query."""
+    """This release cannot read an offset, or the offset does not fit this query."""
 
     code = "STOMP_OFFSET_INVALID"
 
 
 class RangeUnavailable(DeliveryError):
-    """A requested range was committed and freed already, or its receiver never held it."""
+    """A requested range was already committed and freed, or its receiver never had it."""
 
     code = "STOMP_RANGE_UNAVAILABLE"
 
@@ -326,13 +336,13 @@ class CheckpointMismatch(DeliveryError):
 
 
 class CheckpointUnreadable(DeliveryError):
-    """``checkpointLocation`` cannot be read or written at the moment."""
+    """``checkpointLocation`` cannot be read or written."""
 
     code = "STOMP_CHECKPOINT_UNREADABLE"
 
 
 class TooManyMessages(DeliveryError):
-    """A batch read found more messages than ``maxMessages`` allows by default: its rows would be a part."""
+    """A batch read found more messages than the default of ``maxMessages``, so some would be missing."""
 
     code = "STOMP_TOO_MANY_MESSAGES"
 
@@ -344,13 +354,13 @@ class FrameServerError(DeliveryError):
 
 
 class SubscribeTimeout(DeliveryError):
-    """The broker did not confirm the subscriptions in time."""
+    """The broker did not confirm all subscriptions in time."""
 
     code = "STOMP_SUBSCRIBE_TIMEOUT"
 
 
 class JournalError(DeliveryError):
-    """The journal cannot be used as it is. Only messages that it holds were ACKed before their commit."""
+    """The journal cannot be used. If messages were ACKed before their commit, they are in the journal."""
 
     code = "STOMP_JOURNAL"
 
@@ -362,19 +372,19 @@ class JournalInUse(JournalError):
 
 
 class JournalMissing(JournalError):
-    """The checkpoint names a journal, and it does not exist."""
+    """The checkpoint names a journal that does not exist."""
 
     code = "STOMP_JOURNAL_MISSING"
 
 
 class JournalMismatch(JournalError):
-    """The checkpoint names another journal than the one found."""
+    """The checkpoint names a journal other than the one that was found."""
 
     code = "STOMP_JOURNAL_MISMATCH"
 
 
 class JournalTrimmed(JournalError):
-    """The journal no longer holds messages that the checkpoint has not committed."""
+    """The journal no longer has messages that the checkpoint has not committed."""
 
     code = "STOMP_JOURNAL_TRIMMED"
 
@@ -386,7 +396,7 @@ class JournalDamaged(JournalError):
 
 
 class JournalUnwritable(JournalError):
-    """The journal cannot be written: a full disk, missing rights."""
+    """The journal cannot be written: the disk is full, or rights are missing."""
 
     code = "STOMP_JOURNAL_UNWRITABLE"
 
