@@ -1,4 +1,4 @@
-"""ERROR frames as exceptions that name the request and quote the broker, without secrets."""
+"""Makes exceptions of ERROR frames. They name the request and quote the broker, without secrets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from spark_stomp.protocol import ErrorReceived
 from spark_stomp.protocol.grammar import escape
 from spark_stomp.quoting import CUT, shown
 
+# Characters that an error shows of the message header and of the body. Judgements, not measured.
 _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
-# So much of a text is searched for secrets, which takes a while.
+# Characters of a text that are searched for secrets; the rest is not shown. An ERROR of 64 MB full of
+# quotation marks had kept a core busy for three minutes (November 2026).
 _SEARCHED = 10_000
 _HIDDEN = "***"
-# A text that this project quotes may be cut at its end, before a quotation mark, or before punctuation.
+# A quoted text may be cut at its end, before a quotation mark, or before punctuation.
 _POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
-# Fewer characters of a secret reveal nothing.
+# Characters. A shorter beginning of a secret reveals nothing. A judgement, not measured.
 _SHORTEST_PART = 3
+# What brokers say in an ERROR when they shut down.
 _STOPS = re.compile(
     r"\bshut(ting)?[ -]?down\b|\bbeing (stopped|shut)|\bstopping\b|BrokerStopp|connection.forced",
     re.IGNORECASE,
@@ -31,10 +34,10 @@ def connect_refused(
 ) -> LoginRefused:
     """The exception for an ERROR frame in answer to a CONNECT with ``client_id``.
 
-    Brokers quote what they refuse; ``secrets`` are replaced in their words.
+    Brokers quote what they refuse, so ``secrets`` are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
-    # In the broker's own words: a secret that is replaced may be a part of them.
+    # Searched before secrets are replaced, because a secret may be a part of these words.
     if client_id is not None and _IN_USE.search(_broker_words(event)):
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")
     return LoginRefused(f"{peer} refused CONNECT: {words}")
@@ -45,8 +48,9 @@ def broker_error(
 ) -> BrokerError:
     """The exception for an ERROR frame on an established connection.
 
-    ``what`` names the request that it answers, if that is known (a SUBSCRIBE, a SEND); ``secrets`` of CONNECT
-    are replaced in the broker's words. A broker that stops refuses nothing.
+    ``what`` names the request that it answers (a SUBSCRIBE, a SEND), and is empty if that is not known. It
+    makes the exception a DestinationRefused, unless the broker says that it is stopping. ``secrets`` of
+    CONNECT are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
     if not what:
@@ -57,28 +61,32 @@ def broker_error(
 
 
 def says_stop(event: ErrorReceived) -> bool:
-    """Whether an ERROR frame says that the broker stops."""
+    """Whether an ERROR frame says that the broker is stopping."""
     return _STOPS.search(_broker_words(event)) is not None
 
 
 def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
-    """The ``message`` header of an ERROR frame and the beginning of its body, on one line."""
+    """The ``message`` header of an ERROR frame and the beginning of its body, on one line.
+
+    ``secrets`` are replaced.
+    """
     message = (event.frame.get("message") or "").strip()
     parts = ((message, _MESSAGE_LENGTH), (event.detail.strip(), _DETAIL_LENGTH))
-    # The secrets first: what is shortened may cut one, and escaped it looks different.
+    # Secrets are replaced first: afterwards one may be cut, or escaped so that it looks different.
     words = (shown(without_secrets(text[:_SEARCHED], secrets), most) for text, most in parts if text)
     return " - ".join(words) or "(no reason given)"
 
 
 def without_secrets(text: str, secrets: Collection[str]) -> str:
-    """``text`` with each of ``secrets`` replaced: plain, escaped as in a header, or as Python prints it.
+    """``text`` with all ``secrets`` replaced by ``***``.
 
-    The beginning of a secret is replaced too if the text, or a quotation in it, is cut off there.
+    A secret may be plain, escaped as in a header, or as Python prints it. Its beginning is also replaced, if
+    the text or a quotation in it is cut off there.
     """
     forms = {form for secret in secrets for form in _forms(secret)} - {""}
     if not forms:
         return text
-    # The longest first, since one secret may begin like another.
+    # The longest first, because one secret may be the beginning of another.
     longest_first = sorted(forms, key=len, reverse=True)
     return _without_beginnings(re.sub("|".join(map(re.escape, longest_first)), _HIDDEN, text), forms)
 
@@ -89,7 +97,7 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 
 def _without_beginnings(text: str, forms: Collection[str]) -> str:
-    """``text`` without beginnings of secrets just before a possible cut."""
+    """``text`` without the beginnings of secrets that are just before a possible cut."""
     for end in sorted((found.start() for found in _POSSIBLE_CUT.finditer(text)), reverse=True):
         shown = max(_shown_part(text[:end], form) for form in forms)
         if shown:
@@ -98,6 +106,6 @@ def _without_beginnings(text: str, forms: Collection[str]) -> str:
 
 
 def _shown_part(text: str, secret: str) -> int:
-    """How many first characters of ``secret`` are at the end of ``text``; 0 if they are too few to matter."""
+    """How many first characters of ``secret`` end ``text``; 0 if they are too few to reveal something."""
     lengths = range(min(len(secret), len(text)), _SHORTEST_PART - 1, -1)
     return next((length for length in lengths if text.endswith(secret[:length])), 0)

@@ -1,6 +1,7 @@
-"""From the options to a connected session, all within ``connectTimeout``.
+"""From the options to a connected session, within ``connectTimeout``.
 
-An endpoint's stream comes first (TCP, TLS over it, WebSocket over either), then CONNECT and CONNECTED.
+First the stream of an endpoint is opened (TCP, TLS over it, WebSocket over either). Then CONNECT is sent, and
+CONNECTED is awaited.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from spark_stomp.transport.websocket import upgrade
 if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions, Endpoint
 
+# Bytes that the kernel may buffer for a socket. The system may allow less. A judgement, not measured.
 _RECEIVE_BUFFER = 4 << 20
 
 
@@ -40,14 +42,20 @@ def open_connection(
     scan: bool = False,
     receipt_prefix: str | None = None,
 ) -> Connection:
-    """A connected session with the first endpoint of ``url`` that accepts us.
+    """Open a session with the first endpoint of ``url`` that accepts us.
 
-    The other arguments are those of :class:`~spark_stomp.protocol.handshake.ClientConfig`.
+    Endpoints are tried in order, each for at most ``connectTimeout``. A refused login ends the search,
+    because the next endpoint would refuse it too, and accounts get locked. Refused TLS also ends it, because
+    an attacker with a wrong certificate must not decide where we connect instead.
 
-    Endpoints are tried in order, each for at most ``connectTimeout``. A refused login ends the search: the
-    next endpoint would refuse it too, and accounts get locked. So does refused TLS: an attacker who can show
-    a wrong certificate must not decide where we connect instead. Raises such an error, the error of the only
-    endpoint, or ConnectFailed with the errors of all.
+    Args:
+        options: where and how to connect.
+        scan: leave MESSAGE frames as bytes (``ClientConfig.scan``).
+        receipt_prefix: the beginning of the ids of numbered receipts (``ClientConfig.receipt_prefix``).
+
+    Raises:
+        StompError: the error that ended the search, the error of the only endpoint, or ConnectFailed with the
+            errors of all endpoints.
     """
     client_id = () if options.client_id is None else (("client-id", options.client_id),)
     config = ClientConfig(
@@ -59,7 +67,7 @@ def open_connection(
         connect_headers=options.connect_headers + options.secret_connect_headers + client_id,
         scan=scan,
         receipt_prefix=receipt_prefix,
-        # Who scans wants messages. What else a broker sends is short.
+        # Only a connection that scans gets messages. All other frames of a broker are short.
         limits=options.limits if scan else options.limits.without_messages(),
     )
     failures: list[StompError] = []
@@ -78,7 +86,7 @@ def open_connection(
 def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
     deadline = time.monotonic() + options.connect_timeout
     stream = _open_stream(endpoint, options, deadline, config.limits.max_frame)
-    # The parts of CONNECT that no error may show.
+    # The values in CONNECT that no error may show.
     secrets = (options.password or "", *(value for _, value in options.secret_connect_headers))
     connection = Connection(stream, ClientConnection(config), secrets=secrets)
     try:
@@ -86,8 +94,8 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     except BaseException:
         connection.close()
         raise
-    # A broker that sends no heart-beats may be silent for hours, or be gone. One that sends them is watched
-    # by them alone: it may let a sender wait for longer than TCP would.
+    # Without heart-beats only TCP can notice that the broker is lost: it may be silent for hours. With
+    # heart-beats TCP must not watch it, because a broker may make a sender wait for longer than TCP allows.
     _, expected = connection.session.heartbeat
     if not expected:
         stream.limit_silence()
@@ -95,15 +103,15 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
 
 
 def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float, max_frame: int) -> Stream:
-    """Connect to ``endpoint`` by monotonic time ``deadline``, in the way that its scheme asks for.
+    """Connect to ``endpoint`` by the monotonic time ``deadline``, with TLS and WebSocket as its scheme says.
 
-    A message of a WebSocket has at most ``max_frame`` bytes.
+    ``max_frame`` is the size of the largest STOMP frame in bytes; it limits the messages of a WebSocket.
 
     Raises ConnectFailed, ConnectTimeout, TlsRefused, NotStompServer if a WebSocket is refused, or
     UnsupportedError if the package for WebSockets is missing.
     """
     peer = f"{endpoint.host}:{endpoint.port}"
-    # Before anything is opened: files that cannot be loaded are not the server's fault.
+    # Before anything is opened, because files that cannot be loaded are not the server's fault.
     context = tls_context(options.tls) if endpoint.tls else None
     sock = _connect(endpoint, peer, options.connect_timeout)
     try:
@@ -129,7 +137,7 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
             f"cannot connect to {peer}: {reason(error)}; is STOMP on at that port (RabbitMQ: plugin "
             f"{plugin}, ActiveMQ: a stomp transport connector, Artemis: an acceptor)?"
         ) from error
-    except (OSError, UnicodeError) as error:  # UnicodeError: a host name that no resolver could take
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a possible host name
         raise ConnectFailed(f"cannot connect to {peer}: {reason(error)}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -140,7 +148,7 @@ def _connect(endpoint: Endpoint, peer: str, timeout: float) -> socket.socket:
 def _await_connected(
     connection: Connection, deadline: float, options: ConnectionOptions, secrets: tuple[str, ...]
 ) -> None:
-    """Send CONNECT and read until CONNECTED. An error before it shows what kind of server this is."""
+    """Send CONNECT and read until CONNECTED. Errors before that say what kind of server this may be."""
     connection.session.connect(time.monotonic())
     while (remaining := deadline - time.monotonic()) > 0:
         try:

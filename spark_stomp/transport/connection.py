@@ -1,7 +1,7 @@
-"""Moves bytes between one stream and one client session, and returns the session's events.
+"""Moves bytes between one stream and one client session, and returns the events of the session.
 
-One thread at a time drives a connection, and only that thread calls its session. ``wake`` is the only method
-that another thread may call meanwhile. A :class:`Pump` keeps a connection alive while its owner is busy.
+One thread at a time drives a connection, and only that thread calls its session. Meanwhile other threads may
+call only ``wake``. A :class:`Pump` keeps a connection alive while its owner is busy.
 """
 
 from __future__ import annotations
@@ -40,26 +40,37 @@ from spark_stomp.transport.tls import TlsSession
 
 log = get_log(__name__)
 
+# Seconds of the longest wait for a socket. A judgement, not measured: events and wake-ups end it earlier.
 _IDLE_POLL = 60.0
-# The most bytes read from the socket before their events are handled, so that neither memory nor the time
-# between two heart-beats depends on how fast the broker sends.
+# Bytes that are read from the socket, at most, before their events are handled. So neither memory nor the
+# time between two heart-beats depends on how fast the broker sends. A judgement, not measured.
 _ROUND_BYTES = 4 << 20
-# The most that is read of a broken connection if there is no room for more.
+# Bytes that are read of a broken connection, at most, by a receiver without room: enough for an ERROR frame.
+# A judgement, not measured.
 _LAST_WORDS = 64 << 10
-# How often a pump works, in seconds: the longest that a message waits to be sent if no other follows, and the
-# most that a heart-beat is late.
+# Seconds between two rounds of a pump. A message that no other follows may wait this long to be sent, and a
+# heart-beat may be this late. A judgement, not measured.
 _TICK = 0.05
-# What a frame begins with: an EOL or, from some peers, a NUL stands between frames.
+# Any byte of a frame. Between two frames there are only EOLs and, from some peers, NULs.
 _PART_OF_FRAME = re.compile(rb"[^\r\n\0]")
 
 
 class Connection:
     """A STOMP session over a byte stream.
 
-    Call the methods of ``session`` and then :meth:`poll` to move bytes. ``written`` is how
-    many bytes the stream has taken so far, ``last_frame_byte`` the time at which a part of a frame came last
-    (an EOL between frames is none), ``rested`` for how many seconds :meth:`rest` has left the stream unread.
-    ``secrets`` are kept out of errors: a broker may quote them.
+    Call the methods of ``session``, and then :meth:`poll` to move bytes.
+
+    Args:
+        stream: the connected byte stream. The connection closes it.
+        session: the session that reads and writes its frames.
+        clock: returns seconds of a monotonic clock.
+        secrets: texts that no error shows, although a broker may quote them.
+
+    Attributes:
+        written: bytes that the stream has taken so far.
+        last_frame_byte: the time at which the last byte of a frame was read. EOLs between frames do not
+            count.
+        rested: seconds for which :meth:`rest` has left the stream unread.
     """
 
     def __init__(
@@ -94,22 +105,25 @@ class Connection:
 
     @property
     def tls(self) -> TlsSession | None:
-        """What TLS was agreed on; None if the stream is not encrypted."""
+        """The TLS session; None if the stream is not encrypted."""
         return self._stream.tls
 
     @property
     def ended(self) -> bool:
-        """Whether nothing can be sent any more; :meth:`poll` raises the reason after the last events."""
+        """Whether the connection has ended. :meth:`poll` raises the reason after the last events."""
         return self._failure is not None
 
     def require_open(self) -> None:
-        """Raise the error that ended the connection, if it has ended; the session does not know of it."""
+        """Raise the error that ended the connection, if it has ended.
+
+        The session may not know of it, and would still queue frames.
+        """
         if self._failure is not None:
             raise self._failure
 
     @property
     def has_unsent(self) -> bool:
-        """Whether the latest :meth:`poll` left bytes that the stream did not take."""
+        """Whether the last :meth:`poll` left bytes that the stream did not take."""
         return bool(self._outgoing)
 
     def __enter__(self) -> Connection:
@@ -121,19 +135,19 @@ class Connection:
         self.close()
 
     def wake(self) -> None:
-        """Make a running :meth:`poll` return; from any thread, also after :meth:`close`."""
+        """Make a running :meth:`poll` return. Any thread may call it, also after :meth:`close`."""
         try:
             self._wake_sender.send(b"\0")
         except OSError:
-            # Full: a wake-up is waiting already. Closed: no thread polls any more.
+            # If the pipe is full, a wake-up is already waiting. If it is closed, no thread polls any more.
             return
 
     def poll(self, timeout: float, most: int = _ROUND_BYTES) -> list[Event]:
         """One round: send what is queued, wait up to ``timeout`` seconds for bytes, return their events.
 
-        Reads about ``most`` bytes. Returns early on :meth:`wake`. Heart-beats are sent and checked; those
-        that come are no events, since they bring nobody forward. Raises RemoteProtocolError or ConnectionLost
-        after the events before it were returned.
+        Reads about ``most`` bytes at most, and returns early on :meth:`wake`. Sends and checks heart-beats;
+        those that are received are not among the events. Raises RemoteProtocolError or ConnectionLost, but
+        only after all earlier events were returned.
         """
         self.require_open()
         self._most = most
@@ -148,10 +162,10 @@ class Connection:
         return self._events()
 
     def rest(self, timeout: float) -> list[Event]:
-        """One round without reading: send what is queued, and wait up to ``timeout`` seconds for a wake-up.
+        """One round without reading: send what is queued, wait up to ``timeout`` seconds for :meth:`wake`.
 
-        For a caller that has no room for more messages: see :meth:`beat`. If the connection cannot be written
-        to any more, returns some of what came before its end; the next call raises the reason.
+        It is for a caller that has no room for more messages, see :meth:`beat`. If the connection cannot be
+        written to any more, it returns some of the last events, and the next call raises the reason.
         """
         self.require_open()
         self._most = _LAST_WORDS
@@ -164,10 +178,10 @@ class Connection:
         return self._events()
 
     def beat(self) -> None:
-        """Send what is queued, and a heart-beat if one is due, and read nothing; :meth:`poll` tells errors.
+        """Send what is queued, and a heart-beat if one is due. Read nothing; :meth:`poll` raises errors.
 
-        For a caller that has no room for more messages: the broker's bytes wait in the socket meanwhile. So
-        its silence proves nothing, and the time within which it must send something begins anew.
+        It is for a caller that has no room for more messages. The broker's bytes wait in the socket, so its
+        silence proves nothing, and the time within which it must send something begins again.
         """
         if self._failure is None:
             now = self._clock()
@@ -176,13 +190,14 @@ class Connection:
             self._write()
 
     def error_of(self, event: ErrorReceived, what: str = "") -> BrokerError:
-        """The exception for an ERROR frame; ``what`` names the request that it answers, if that is known."""
+        """The exception for an ERROR frame. ``what`` names the request that it answers, if that is known."""
         return broker_error(event, self.peer, what, self._secrets)
 
     def disconnect(self, timeout: float, most: int | None = None) -> None:
-        """Send DISCONNECT and wait for its receipt: ``timeout`` seconds, and for about ``most`` bytes.
+        """Send DISCONNECT and wait for its receipt.
 
-        Raises ReceiptTimeout, BrokerError on an ERROR frame, or what :meth:`poll` raises.
+        Raises ReceiptTimeout if it is not there after ``timeout`` seconds, or after about ``most`` bytes;
+        BrokerError on an ERROR frame; or an error of :meth:`poll`.
         """
         self.require_open()
         deadline, before = self._clock() + timeout, self._received
@@ -206,21 +221,30 @@ class Connection:
         take: Callable[[Sequence[Event]], None] = lambda events: None,
         poll: Callable[[float], list[Event]] | None = None,
     ) -> None:
-        """Poll until ``receipt`` came, by ``poll`` if it is given; ``take`` is given the other events.
+        """Poll until ``receipt`` is received. No other request may be without an answer meanwhile.
 
-        They are not kept here: a broker may send messages without end and no receipt. No other request may
-        wait for an answer. Time in which nothing is read does not count: the receipt may have come. Raises
-        ReceiptTimeout or DestinationRefused (on an ERROR frame), which name ``what``, or BrokerError if the
-        ERROR has other reasons.
+        Args:
+            receipt: the id of the receipt.
+            timeout: seconds to wait. Time in which nothing is read does not count, because the receipt may
+                have arrived.
+            what: names the request in errors.
+            take: called with the other events of each round. They are not kept here, because a broker may
+                send messages without end and no receipt.
+            poll: called in place of :meth:`poll`.
+
+        Raises:
+            ReceiptTimeout: the receipt was not received in time.
+            DestinationRefused: an ERROR frame answers the request.
+            BrokerError: an ERROR frame has another reason.
         """
         begun = self._clock() - self.rested
         while True:
             events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
-            # Nothing follows an ERROR: a receipt in the same read came before it.
+            # Nothing follows an ERROR, so a receipt among the same events came before it.
             answered = ReceiptReceived(receipt) in events
             for event in events:
                 if isinstance(event, ErrorReceived):
-                    # RabbitMQ and Artemis name no request, and this is the only one without an answer.
+                    # An ERROR of RabbitMQ or Artemis names no request, but no other one is without an answer.
                     refused = not answered and event.receipt_id in (None, receipt)
                     raise self.error_of(event, what if refused else "")
             take([event for event in events if event != ReceiptReceived(receipt)])
@@ -230,11 +254,11 @@ class Connection:
                 raise ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
 
     def _left(self, begun: float, timeout: float) -> float:
-        """What is left of ``timeout`` seconds of reading; ``begun`` is when they began, less ``rested``."""
+        """Seconds left of ``timeout`` seconds of reading, which began at ``begun`` (minus ``rested``)."""
         return begun + timeout - (self._clock() - self.rested)
 
     def close(self) -> None:
-        """Close the stream without telling the broker; closing twice is fine."""
+        """Close the stream without DISCONNECT. Closing twice is fine."""
         self._selector.close()
         self._stream.close()
         self._wake_receiver.close()
@@ -253,7 +277,7 @@ class Connection:
                 self._clear_wakes()
 
     def _watch(self, events: int) -> None:
-        """Wait for these events of the stream from now on; 0: for none."""
+        """From now on, wait for these events of the stream; 0: wait for none of them."""
         if not self._watched:
             if events:
                 self._selector.register(self._stream, events)
@@ -271,15 +295,15 @@ class Connection:
             return
 
     def _tick(self) -> None:
-        # Always after reading: bytes that waited in the socket while this thread could not run are signs of
-        # life and must not count as silence.
+        # Always after reading. Bytes that waited in the socket while this thread could not run are signs of
+        # life, and must not count as silence.
         try:
             self.session.tick(self._clock())
         except HeartbeatLost as error:
             self._failure = self._failure or error
 
     def _read(self) -> None:
-        """Move what has arrived into the session; the end of the stream becomes a failure."""
+        """Pass what has arrived to the session. The end of the stream ends the connection."""
         count, begun = 0, self.session.frame_begun
         while count < self._most:
             try:
@@ -301,14 +325,14 @@ class Connection:
             self._received += len(data)
 
     def _events(self) -> list[Event]:
-        """All events that the session has; an error after some of them is kept for the next poll."""
+        """All events of the session. An error after some of them is kept for the next poll."""
         events: list[Event] = []
         try:
             while (event := self.session.next_event()) is not NEED_DATA:
                 if not isinstance(event, HeartbeatReceived):
                     events.append(event)
         except RemoteProtocolError as error:
-            # The error quotes bytes that the broker sent.
+            # The error may quote bytes that the broker sent, secrets among them.
             self._failure = type(error)(without_secrets(error.message, self._secrets))
         if self._failure is not None and not events:
             raise self._failure
@@ -324,7 +348,7 @@ class Connection:
             try:
                 sent = self._stream.write(self._outgoing)
             except TransportError as error:
-                # Read what the broker sent before it closed: often an ERROR frame.
+                # What the broker sent before it closed the connection is often an ERROR frame.
                 self._outgoing = memoryview(b"")
                 self._read()
                 self._failure = self._failure or error
@@ -336,14 +360,20 @@ class Connection:
 
 
 class Pump:
-    """Does ``work`` on a connection again and again in a thread of its own.
+    """Calls ``work`` again and again in its own thread, to keep a connection alive while its owner is busy.
 
-    Spark may compute for a long time between two messages that it sends, or take long for a batch of rows.
-    Without heart-beats in that time the broker would give the connection up.
+    Spark may compute for a long time between two messages that it sends, or between two batches of rows.
+    Without heart-beats in that time the broker would close the connection.
 
-    The owner uses the connection only with ``lock`` held, as the pump does. It does the same work then and
-    does not notify the pump, so it causes no wake-ups. The pump ends if ``work`` fails; ``failure`` is why.
-    It is raised at the end of a ``with`` block that has no error of its own.
+    Owner and pump use the connection only while they hold ``lock``. The owner need not notify the pump,
+    because it moves the bytes itself while it has the lock. If ``work`` fails, the pump ends, and ``failure``
+    is the error. A ``with`` block without another error raises it at its end.
+
+    Args:
+        connection: the connection; its ``peer`` is a part of the thread's name.
+        work: what to do in each round.
+        lock: held during ``work``.
+        name: the beginning of the thread's name.
     """
 
     def __init__(
@@ -369,7 +399,7 @@ class Pump:
             raise self.failure
 
     def stop(self) -> None:
-        """Return when the pump works no more; the caller must not hold the lock. Stopping twice is fine."""
+        """End the thread and wait for its end. The caller must not hold the lock. Stopping twice is fine."""
         self._stopping.set()
         self._thread.join()
 
@@ -382,7 +412,7 @@ class Pump:
                     self.failure = error
                     return
                 except Exception as error:
-                    # A thread that dies in silence would leave the connection to itself.
+                    # If the thread ended in silence, nobody would send heart-beats any more.
                     self.failure = DeliveryError(f"{self._thread.name} failed unexpectedly: {error!r}")
                     log.exception("failed unexpectedly")
                     return

@@ -1,4 +1,4 @@
-"""Whether and when a lost connection is tried again. Monotonic times are passed in."""
+"""Decides whether, and after which delay, a lost connection is tried again. Monotonic times are passed in."""
 
 from __future__ import annotations
 
@@ -19,26 +19,34 @@ from spark_stomp.errors import (
     TransportError,
 )
 
+# Seconds before the first attempt and, at most, between two. Half of a delay is random. Judgements, not
+# measured.
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
-# After a refused login: some servers lock an account after a few of these.
+# Seconds after a refused login. They are longer because some servers lock an account after a few refused
+# logins. Judgements, not measured.
 FIRST_LOGIN_DELAY = 10.0
 _LONGEST_LOGIN_DELAY = 120.0
-# A connection that lived so long, in seconds, was a good one even if nothing came over it.
+# Seconds after which a connection counts as a good one even if nothing was received. A judgement, not
+# measured.
 _PROVED = 10.0
 
 
 def may_recover(error: StompError, *, let_in: bool) -> bool:
-    """Whether another connection may succeed.
+    """Whether another connection may succeed after ``error``.
 
-    A login that the broker never accepted is wrong. If it accepted it before (``let_in``), the password is
-    probably being changed, or the server that knows it is away. A refused destination stays refused. A
-    certificate that is not accepted needs somebody who looks at it, the sooner the better. Input that breaks
-    the protocol or a limit would be redelivered. An ERROR frame that answers no request often comes from a
-    broker that is being shut down.
+    ``let_in`` is True if the broker has accepted this login before. These errors are tried again:
+
+    - ClientIdInUse: the connection of the last run has the id, until the broker notices that it ended.
+    - LoginRefused, only if ``let_in``: the password is probably being changed, or the server that knows it is
+      down.
+    - BrokerError: an ERROR frame that answers no request often comes from a broker that is shutting down.
+    - Lost connections, heart-beats and receipts.
+
+    All others end the query at once. A refused destination stays refused. A certificate that is not accepted
+    needs an administrator. Input that breaks the protocol or a limit would be redelivered.
     """
     if isinstance(error, ClientIdInUse):
-        # The last run's connection, until the broker notices its end.
         return True
     if isinstance(error, LoginRefused):
         return let_in
@@ -48,14 +56,14 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
 
 
 def refuses_login(error: StompError) -> bool:
-    """Whether somebody has to mend the login; a ``clientId`` that is still in use becomes free by itself."""
+    """Whether the broker refused the login itself; a ``clientId`` that is still in use becomes free later."""
     return isinstance(error, LoginRefused) and not isinstance(error, ClientIdInUse)
 
 
 class Retry:
     """Exponential back-off with jitter, for at most ``timeout`` seconds in a row.
 
-    ``now`` is monotonic seconds; ``chance`` gives a number in [0, 1).
+    ``now`` is in seconds of a monotonic clock. ``chance`` returns a number in [0, 1).
     """
 
     def __init__(self, timeout: float, now: float, chance: Callable[[], float] = random.random) -> None:
@@ -66,22 +74,28 @@ class Retry:
         self._refused_since: float | None = None
         self._in_vain = False
 
-    def ended(self, stood_since: float, last_active: float, now: float, *, in_vain: bool = False) -> None:
-        """A connection that was subscribed since ``stood_since`` ended at ``now``.
+    def ended(
+        self, subscribed_since: float, last_active: float, now: float, *, in_vain: bool = False
+    ) -> None:
+        """Note that a connection that was subscribed since ``subscribed_since`` ended at ``now``.
 
-        If it brought something, or lived long enough, delay and time limit start anew. Otherwise it counts as
-        one more failure: a broker that ends every connection at once must not be tried too often, nor without
-        end. ``in_vain``: what it brought was of no use. The second such one in a row is a failure too.
+        If it received something after that time, or lived for ``_PROVED`` seconds, the delay and the time
+        limit begin again.
+        Otherwise it counts as one more failed attempt: a broker that ends every connection at once must not
+        be tried too often, nor without end.
+
+        ``in_vain`` says that what it received was useless. The second useless connection in a row also counts
+        as a failed attempt, unless it lived for ``timeout`` seconds.
         """
         again, self._in_vain = in_vain and self._in_vain, in_vain
-        if again and now - stood_since < self._timeout:
+        if again and now - subscribed_since < self._timeout:
             return
-        if last_active > stood_since or now - stood_since >= _PROVED:
+        if last_active > subscribed_since or now - subscribed_since >= _PROVED:
             self._away_since = now
             self._delay = _FIRST_DELAY
 
     def next_delay(self, error: StompError, now: float) -> float | None:
-        """Seconds to wait after ``error`` before the next attempt; None if the time is up."""
+        """Seconds to wait after ``error`` before the next attempt; None if ``timeout`` is over."""
         longest = _LONGEST_DELAY
         if refuses_login(error):
             longest = _LONGEST_LOGIN_DELAY
@@ -97,7 +111,7 @@ class Retry:
         return min(delay, remaining)
 
     def out_of_time(self, error: StompError, destination: str, now: float) -> StompError:
-        """What to raise after the last attempt, which failed by ``error``."""
+        """The error to raise after the last attempt, which failed with ``error``."""
         if isinstance(error, ClientIdInUse):
             return error
         if self._refused_since is not None:

@@ -1,7 +1,7 @@
 """A non-blocking byte stream.
 
-Errors of the operating system and of TLS become this project's errors in this package; nothing above it
-catches ``OSError``.
+This room turns errors of the operating system and of TLS into the errors of :mod:`spark_stomp.errors`. Its
+callers never catch ``OSError``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from spark_stomp.errors import ConnectionLost, TlsRefused
 from spark_stomp.transport.tls import TlsSession, is_refusal
 
 READ_SIZE: Final = 1 << 20
-"""Bytes that are asked for at once."""
-# After a minute without traffic TCP sends a probe every 20 seconds; without any answer for two minutes the
-# connection is broken. Each platform has some of these options, in seconds, the last one in milliseconds.
+"""Bytes of the largest read from a socket. A judgement, not measured."""
+# After 60 s without traffic TCP sends a probe every 20 s. Three unanswered probes, or sent bytes that are not
+# acknowledged for 120 s, end the connection. So a lost peer is noticed within two minutes; the defaults of
+# Linux take more than two hours. A judgement, not measured. No platform has all of these options. They are in
+# seconds, TCP_KEEPCNT is a count, and TCP_USER_TIMEOUT is in milliseconds.
 _SILENCE_LIMITS = (
     ("TCP_KEEPIDLE", 60),
-    ("TCP_KEEPALIVE", 60),  # macOS calls it so
+    ("TCP_KEEPALIVE", 60),  # the name of TCP_KEEPIDLE on macOS
     ("TCP_KEEPINTVL", 20),
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 120_000),
@@ -40,19 +42,19 @@ class Stream:
 
     @property
     def tls(self) -> TlsSession | None:
-        """What TLS was agreed on; None if the stream is not encrypted."""
+        """The TLS session; None if the stream is not encrypted."""
         return TlsSession.of(self._socket) if isinstance(self._socket, ssl.SSLSocket) else None
 
     def fileno(self) -> int:
-        """The socket to wait for."""
+        """The descriptor of the socket, for a selector."""
         return self._socket.fileno()
 
     def buffered(self) -> bool:
-        """Whether there is something to read that a selector cannot see: TLS may hold decrypted bytes."""
+        """Whether bytes can be read that a selector does not see: TLS may have decrypted some in advance."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def read(self, most: int = READ_SIZE) -> bytes | None:
-        """What has arrived, about ``most`` bytes; None when nothing has, ``b""`` at the end of the stream.
+        """Read about ``most`` bytes. None if nothing has arrived, ``b""`` at the end of the stream.
 
         Raises TransportError.
         """
@@ -64,7 +66,7 @@ class Stream:
             raise self._broken(error, "reading") from error
 
     def write(self, data: memoryview) -> int:
-        """Send what can be sent now of ``data``; returns how many bytes were taken.
+        """Send as much of ``data`` as can be sent now. Returns how many bytes were taken.
 
         The next call must begin with the first byte that was not taken. Raises TransportError.
         """
@@ -76,7 +78,7 @@ class Stream:
             raise self._broken(error, "writing") from error
 
     def limit_silence(self) -> None:
-        """Let TCP find out within two minutes that the peer is gone, as far as the platform can."""
+        """Let TCP notice a lost peer within two minutes, if the platform has the options for it."""
         for name, value in _SILENCE_LIMITS:
             if hasattr(socket, name):
                 with contextlib.suppress(OSError):
@@ -90,7 +92,7 @@ class Stream:
             self._socket.close()
 
     def _broken(self, error: OSError, doing: str) -> ConnectionLost | TlsRefused:
-        # In TLS 1.3 a server checks our certificate only after the handshake has ended for us.
+        # In TLS 1.3 the handshake ends for us before the server has checked our certificate.
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or "") and is_refusal(error):
             return TlsRefused(
                 f"{self.peer} ended TLS with an alert: {error.reason}; if it asks for a client certificate, "
@@ -100,5 +102,5 @@ class Stream:
 
 
 def reason(error: OSError | UnicodeError) -> str:
-    """What the operating system or the resolver says, without its number."""
+    """The text of an error of the operating system or the resolver, without its number."""
     return getattr(error, "strerror", None) or str(error)

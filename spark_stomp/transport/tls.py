@@ -1,4 +1,4 @@
-"""TLS on a connected socket. The certificate and the host name are verified unless told otherwise."""
+"""TLS on a connected socket. Certificate and host name are verified unless ``tlsVerify`` is false."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ log = get_log(__name__)
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-# What says nothing of who the two are: a broker that starts, stops or has a fault of its own, or a bad line.
+# Errors that may be gone at the next attempt: the broker is starting or stopping, or it or the line has a
+# fault.
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")
 
 
 @dataclass(frozen=True)
 class TlsSession:
-    """What both sides agreed on. ``expires`` is the end of the server's certificate; None if it was not
-    checked."""
+    """The TLS version and cipher that both sides agreed on.
+
+    ``expires`` is the end of the server's certificate; None if the certificate was not verified.
+    """
 
     version: str
     cipher: str
@@ -44,20 +47,22 @@ class TlsSession:
     def of(cls, sock: ssl.SSLSocket) -> TlsSession:
         """The session of a socket whose handshake is done."""
         cipher = sock.cipher()
-        # Without verification Python shows nothing of the certificate.
+        # Python does not show a certificate that was not verified.
         end = (sock.getpeercert() or {}).get("notAfter")
         expires = datetime.fromtimestamp(ssl.cert_time_to_seconds(end), timezone.utc) if end else None  # type: ignore[arg-type]
         return cls(sock.version() or "", cipher[0] if cipher else "", expires)
 
 
 def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -> ssl.SSLSocket:
-    """Do the TLS handshake within the socket's timeout; the server must prove to be ``host``.
+    """Do the TLS handshake within the socket's timeout. The server must prove that it is ``host``.
 
-    Raises TlsRefused, which names the fault of the certificate, ConnectTimeout, or ConnectFailed if the
-    handshake was broken off.
+    Raises TlsRefused, which says what is wrong with the certificate; ConnectTimeout; or ConnectFailed if the
+    handshake ended too early.
     """
     if context.verify_mode is ssl.CERT_NONE:
-        log.warning("tlsVerify = false: the certificate of %s is not checked; anybody could pose as it", peer)
+        log.warning(
+            "tlsVerify = false: the certificate of %s is not verified; anybody could pose as it", peer
+        )
     try:
         return context.wrap_socket(sock, server_hostname=host)
     except TimeoutError as error:
@@ -76,7 +81,7 @@ def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -
 
 
 def is_refusal(error: OSError) -> bool:
-    """Whether an error of TLS will come again, as the two sides do not accept each other."""
+    """Whether an error of TLS will be the same at each attempt, because the two sides do not agree."""
     if not isinstance(error, ssl.SSLError) or isinstance(error, _BROKEN_OFF):
         return False
     return not _FAULTS.search(error.reason or "")
@@ -94,21 +99,21 @@ def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def tls_context(tls: TlsOptions) -> ssl.SSLContext:
-    """The context that the options ask for. Raises TlsRefused, with the paths, if a file cannot be loaded."""
+    """The context for these options. Raises TlsRefused, which names the files, if one cannot be loaded."""
     key = tls.key_secret or tls.key_file
     ca_file, ca_text = (None, tls.ca_file) if is_pem(tls.ca_file or "") else (tls.ca_file, None)
     try:
         context = ssl.create_default_context(cafile=ca_file, cadata=ca_text)
         if tls.cert_file is not None:
             with _as_file(tls.cert_file) as cert_file, _as_file(key) as key_file:
-                # Without a password OpenSSL would ask for it on the terminal.
+                # Never None: OpenSSL would ask for a missing password on the terminal.
                 context.load_cert_chain(cert_file or "", key_file, tls.key_password or "")
     except OSError as error:
         named = (("tlsCaFile", tls.ca_file), ("tlsCertFile", tls.cert_file), ("tlsKeyFile", tls.key_file))
         shown = ", ".join(f"{name}={'(PEM text)' if is_pem(value or '') else value}" for name, value in named)
         raise TlsRefused(f"cannot load the TLS files ({shown}): {error}") from error
     context.minimum_version = _VERSIONS[tls.min_version]
-    # Authorities check only the subject alternative names (RFC 9525, section 2).
+    # Certificate authorities check only the subject alternative names (RFC 9525, section 2).
     context.hostname_checks_common_name = False
     if not tls.verify:
         context.check_hostname = False
@@ -118,10 +123,10 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
 
 @contextmanager
 def _as_file(value: str | None) -> Iterator[str | None]:
-    """A path that OpenSSL, which loads certificates and keys from files alone, can read ``value`` from.
+    """A path from which OpenSSL can read ``value``: it loads certificates and keys only from files.
 
-    PEM text lies in memory, if the platform has such files: a process that is killed leaves no key behind.
-    Else it lies in a temporary file that only this user can open (0600).
+    If ``value`` is PEM text, the file is in memory, so that a killed process leaves no key on the disk. On a
+    platform without such files, it is a temporary file that only this user can open (0600).
     """
     if value is None or not is_pem(value):
         yield value

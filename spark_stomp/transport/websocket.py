@@ -1,7 +1,7 @@
-"""STOMP over WebSocket, on the sans-IO half of the ``websockets`` package (the extra ``ws``).
+"""STOMP over WebSocket, with the sans-IO part of the ``websockets`` package (the extra ``ws``).
 
-Each STOMP frame and each heart-beat is sent as a message of its own, because ActiveMQ reads only one frame of
-a message. It is sent as text if it is UTF-8, because ActiveMQ ignores binary messages. Received messages are
+Each STOMP frame and each heart-beat is sent as one message, because ActiveMQ reads only the first frame of a
+message. It is a text message if it is UTF-8, because ActiveMQ ignores binary messages. Received messages are
 read as one stream of bytes.
 """
 
@@ -26,14 +26,19 @@ if TYPE_CHECKING:
     from spark_stomp.options import ConnectionOptions, Endpoint
 
 _SUBPROTOCOLS = {"1.2": "v12.stomp", "1.1": "v11.stomp", "1.0": "v10.stomp"}
+# Bytes that are parsed at once. A judgement, not measured: it bounds the memory that empty messages take,
+# which is a hundred times their bytes.
 _READ_SIZE = 1 << 16
-# Several frames may share a message, though no broker tested sends them so.
+# Bytes by which a received message may exceed the largest frame: it may contain several frames, though no
+# tested broker sends such messages. A judgement, not measured.
 _MESSAGE_OVERHEAD = 1 << 20
-# Artemis closes the connection at a fragment of more than 64 KiB.
+# Bytes of the longest fragment that is sent. Artemis closes the connection at more than 64 KiB (November
+# 2026).
 _FRAGMENT = 32 << 10
-# Pings and their answers are small, and few wait at a time.
+# Bytes of unsent answers to pings. Without a limit a hostile server made us keep 379 MiB of them (November
+# 2026).
 _MOST_ANSWERS = 1 << 20
-# The package would log every frame at level debug, CONNECT with its password among them.
+# The package logs every frame at level debug, also CONNECT with the password.
 _silent = logging.Logger("spark_stomp.websocket")
 _silent.disabled = True
 _LENGTH = re.compile(rb"\ncontent-length:([0-9]+)\n")
@@ -47,9 +52,9 @@ def upgrade(
     deadline: float,
     max_frame: int,
 ) -> WebSocketStream:
-    """Make a WebSocket of a connected socket by monotonic time ``deadline``.
+    """Make a WebSocket of a connected socket by the monotonic time ``deadline``.
 
-    A message has at most ``max_frame`` bytes.
+    ``max_frame`` is the size of the largest STOMP frame in bytes; it limits the received messages.
 
     Raises NotStompServer if the server refuses, ConnectFailed, ConnectTimeout, or UnsupportedError if the
     package is missing.
@@ -72,11 +77,14 @@ def upgrade(
 
 
 def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -> list[Event]:
-    """Send the request and read until the server has accepted or refused it; the frames behind its answer."""
+    """Send the request and read until the server has accepted or refused it.
+
+    Returns the WebSocket frames that arrived together with the answer.
+    """
     for data in protocol.data_to_send():
         sock.sendall(data)
     while not (events := protocol.events_received()) and protocol.handshake_exc is None:
-        # The time that is left: a server that sends byte by byte must not extend it.
+        # Only the time that is left, so that a server that sends byte by byte cannot extend it.
         sock.settimeout(max(0.001, deadline - time.monotonic()))
         data = sock.recv(_READ_SIZE)
         if data:
@@ -105,12 +113,12 @@ def _protocol(endpoint: Endpoint, versions: Sequence[str], max_frame: int) -> Cl
 
 
 class WebSocketStream(Stream):
-    """The bytes of a WebSocket's messages."""
+    """A WebSocket as a stream of bytes: the contents of its messages."""
 
     def __init__(
         self, sock: socket.socket, peer: str, protocol: ClientProtocol, early: Sequence[Event]
     ) -> None:
-        """``early``: events that came together with the answer to the handshake."""
+        """``early`` are the events that arrived together with the answer to the handshake."""
         super().__init__(sock, peer)
         self._protocol = protocol
         self._early = _payload(early)
@@ -131,18 +139,18 @@ class WebSocketStream(Stream):
             if not data:
                 return data
             self._unread = memoryview(data)
-        # A little at a time: empty messages take a hundred times more memory than they have bytes.
+        # A part at a time, because empty messages take a hundred times more memory than they have bytes.
         piece, self._unread = self._unread[:_READ_SIZE], self._unread[_READ_SIZE:]
         self._protocol.receive_data(bytes(piece))
         content = _payload(self._protocol.events_received())
-        # Pings are answered here; what the socket does not take goes out before the next message.
+        # Pings are answered here. Answers that the socket does not take are sent before the next message.
         self._send()
         if len(self._out) > self._most_out:
             raise ConnectionLost(f"{self.peer} sends pings over the WebSocket and does not read the answers")
         if not content and self._protocol.close_expected():
             return self._end()
-        # After pings or empty fragments alone, nothing has arrived: a peer that sends them without end must
-        # not keep the caller from its deadlines.
+        # None after pings or empty fragments: a peer that sends them without end must not keep the caller
+        # from its deadlines.
         return content or None
 
     def write(self, data: memoryview) -> int:
@@ -152,7 +160,7 @@ class WebSocketStream(Stream):
             for frame in split_frames(bytes(data)):
                 self._send_message(frame)
             self._accepted = True
-            # Frames and fragments add less than that.
+            # The headers of WebSocket frames take less than another ``len(data)`` bytes.
             self._most_out = 2 * len(data) + _MOST_ANSWERS
         self._send()
         if self._out:
@@ -188,7 +196,7 @@ class WebSocketStream(Stream):
 
 
 def _payload(events: Sequence[Event]) -> bytes:
-    """What the messages among ``events`` carry."""
+    """The contents of the messages among ``events``."""
     from websockets.frames import Frame, Opcode
 
     kinds = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
@@ -204,7 +212,10 @@ def _is_text(frame: bytes) -> bool:
 
 
 def split_frames(data: bytes) -> Iterator[bytes]:
-    """The STOMP frames and heart-beats in the bytes of a session: whole frames, with LF line ends."""
+    """Split the bytes that a session sends into STOMP frames and heart-beats.
+
+    ``data`` has only complete frames, whose lines end with LF.
+    """
     begin = 0
     while begin < len(data):
         end = begin + 1

@@ -34,18 +34,18 @@ class TestDelays:
     def test_start_afresh_after_a_connection_that_brought_something(self) -> None:
         retry = Retry(10.0, 0.0, chance=lambda: 1.0)
         delays(retry)
-        retry.ended(stood_since=100.0, last_active=100.1, now=100.2)
+        retry.ended(subscribed_since=100.0, last_active=100.1, now=100.2)
         assert delays(retry, 100.2)[:2] == [0.25, 0.5]
 
     def test_or_after_one_that_lived_long_in_silence(self) -> None:
         retry = Retry(10.0, 0.0, chance=lambda: 1.0)
-        retry.ended(stood_since=100.0, last_active=100.0, now=110.0)
+        retry.ended(subscribed_since=100.0, last_active=100.0, now=110.0)
         assert retry.next_delay(AWAY, 110.0) == 0.25
 
     def test_but_not_after_one_that_ended_at_once(self) -> None:
         retry = Retry(10.0, 0.0, chance=lambda: 1.0)
         retry.next_delay(AWAY, 0.0)
-        retry.ended(stood_since=9.0, last_active=9.0, now=9.5)
+        retry.ended(subscribed_since=9.0, last_active=9.0, now=9.5)
         assert retry.next_delay(AWAY, 9.5) == 0.5
         assert retry.next_delay(AWAY, 10.0) is None
 
