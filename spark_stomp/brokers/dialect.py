@@ -1,7 +1,7 @@
 """The dialect of each kind of broker: facts, and the headers and refusals that follow from them.
 
-The ``server`` header of CONNECTED tells which dialect it is, or the option ``broker`` if the broker hides
-that header. Nothing here opens a connection. docs/brokers.md says how to add a broker.
+The ``server`` header of CONNECTED says which dialect a broker has. If the broker hides that header, the
+option ``broker`` says it. Nothing here opens a connection. docs/brokers.md says how to add a broker.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from spark_stomp.quoting import shown
 
 Kind = Literal["queue", "topic", "unknown"]
 
-# The assumed size of a frame before the first came. Too high costs memory, which maxBufferedBytes limits; too
-# low would cost throughput.
+# Bytes: the assumed mean size of a frame before the first one was received. If it is too high, it costs
+# memory, which maxBufferedBytes limits; if it is too low, throughput. A judgement, not measured.
 _ASSUMED_FRAME_BYTES = 4096
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
@@ -33,46 +33,50 @@ _KINDS: dict[str, Kind] = {"ANYCAST": "queue", "MULTICAST": "topic"}
 class Dialect:
     """How one kind of broker expresses what STOMP leaves open.
 
-    Attributes
-    ----------
-    name : the value of the option ``broker``.
-    server_prefix : the beginning of CONNECTED's ``server`` header, in lower case; None matches no server.
-    prefetch_header : SUBSCRIBE header that limits the un-acked messages; None if there is none.
-    window_header : SUBSCRIBE header that limits the bytes of un-acked MESSAGE frames; None if there is none.
-    page_size : un-acked messages at which the broker may stop by default, whatever the prefetch;
-        None if it has no such limit.
-    id_header : MESSAGE header that names a message and stays the same when it is delivered again; None if
-        there is none.
-    id_separator : the part of ``id_header`` up to the last one of these names the delivery, the rest names
-        the message; None if the whole value names the message.
-    ack_header : MESSAGE header with the handle that an ACK names, if a producer's header may precede the
-        ``ack`` of STOMP 1.2; None if none does.
-    id_time_header : MESSAGE header with the time of the message. It completes the id of a broker that
-        numbers its messages anew in each of its lives; None if no id is given twice.
-    forged_versions : versions of STOMP under which a producer's headers replace the broker's own.
-    offset_header : MESSAGE header that every message of a stream has; None if the broker has no streams.
-    deleting_headers : SUBSCRIBE headers by which the broker declares a queue that it deletes with its
-        messages: names and values, None for any value.
-    timestamp_unit : unit of the ``timestamp`` header of a MESSAGE.
-    selectors : False if the broker ignores the ``selector`` header.
-    browse_headers : SUBSCRIBE headers that show a queue without consuming it; None if it cannot be browsed.
-    browse_limit : messages after which a browse ends by default, as if there were no more; None if it shows
-        all.
-    queue_prefixes : destinations that are queues: several consumers share the messages.
-    queue_subscribe_headers, queue_send_headers : headers of SUBSCRIBE and SEND without which the broker does
-        not treat such a destination as a queue.
-    topic_prefixes : destinations that are topics: no messages are kept for an absent consumer.
-    queue_infix : a destination with this in it is a queue, whatever it begins with; None if there is none.
-    kind_header : SUBSCRIBE header that says what any other destination is: ANYCAST for a queue, MULTICAST
-        for a topic; None if there is none.
-    durable_topics : how the broker keeps a topic's messages for an absent consumer; None if unknown.
-    one_connection_per_client : True if only one connection at a time may have a ``client-id``.
-    redelivery_limit : deliveries after which the broker drops or dead-letters a message by default; None if
-        it has no such limit.
-    marks_redelivered : False if ``redelivered:true`` is only on some of the messages that a lost
-        connection had.
-    unsubscribe_returns : True if messages returned by UNSUBSCRIBE do not count as delivered.
-    outgoing : what it makes of a SEND.
+    Attributes:
+        name: the value of the option ``broker``.
+        server_prefix: the beginning of CONNECTED's ``server`` header, in lower case; None if no server has
+            it.
+        prefetch_header: SUBSCRIBE header that limits the number of un-acked messages; None: no such header.
+        window_header: SUBSCRIBE header that limits the bytes of un-acked MESSAGE frames; None: no such
+            header.
+        page_size: un-acked messages at which the broker may stop by default, whatever the prefetch; None: no
+            such limit.
+        id_header: MESSAGE header that identifies a message, and stays the same if it is redelivered; None: no
+            such header.
+        id_separator: the part of ``id_header`` up to the last separator identifies the delivery, the rest
+            identifies the message; None if the whole value identifies the message.
+        ack_header: MESSAGE header with the ack handle, if a producer's header can come before the ``ack`` of
+            STOMP 1.2; None if it cannot.
+        id_time_header: MESSAGE header with the time of the message, which completes the id if the broker can
+            give two messages one id; None if it cannot.
+        forged_versions: versions of STOMP in which a producer's headers replace those of the broker.
+        offset_header: MESSAGE header that every message of a stream has; None if the broker has no streams.
+        deleting_headers: SUBSCRIBE headers that declare a queue which the broker deletes with its messages:
+            names and values; the value None means any value.
+        timestamp_unit: the unit of the ``timestamp`` header of a MESSAGE.
+        selectors: False if the broker ignores the ``selector`` header.
+        browse_headers: SUBSCRIBE headers that show a queue without consuming it; None if it cannot be
+            browsed.
+        browse_limit: messages after which a browse ends by default, as if there were no more; None if it
+            shows all messages.
+        queue_prefixes: beginnings of destinations that are queues: several consumers share the messages.
+        queue_subscribe_headers, queue_send_headers: headers that SUBSCRIBE and SEND need so that the broker
+            treats such a destination as a queue.
+        topic_prefixes: beginnings of destinations that are topics: the broker keeps no messages for an absent
+            consumer.
+        queue_infix: every destination that contains this text is a queue; None: no such text.
+        kind_header: SUBSCRIBE header that says what any other destination is: ANYCAST for a queue, MULTICAST
+            for a topic; None: no such header.
+        durable_topics: how the broker keeps a topic's messages for an absent consumer; None if that is not
+            known.
+        one_connection_per_client: True if only one connection at a time may have a ``client-id``.
+        redelivery_limit: deliveries after which the broker drops or dead-letters a message by default; None:
+            no such limit.
+        marks_redelivered: False if the broker sets ``redelivered:true`` only on some of the messages that it
+            redelivers after a connection was lost.
+        unsubscribe_returns: True if messages that UNSUBSCRIBE returned do not count as delivered.
+        outgoing: how the broker treats a SEND.
     """
 
     name: str
@@ -114,7 +118,8 @@ class Dialect:
     ) -> HeaderPairs:
         """Headers of SUBSCRIBE that limit the un-acked messages to ``prefetch``.
 
-        For a broker that counts bytes see :meth:`window_bytes`.
+        If the broker limits bytes instead, the limit is :meth:`window_bytes`, with ``frame_bytes`` and
+        ``max_bytes`` as described there.
         """
         headers = self._queue_headers(destination)
         if self.prefetch_header is not None:
@@ -125,9 +130,10 @@ class Dialect:
         return (*headers, (self.window_header, str(window)))
 
     def batch_read_headers(self, destination: str, most: int) -> HeaderPairs:
-        """Headers of SUBSCRIBE for a batch read of up to ``most`` messages, none of which will be ACKed.
+        """Headers of SUBSCRIBE for a batch read of up to ``most`` messages, which are not ACKed.
 
-        It browses if it can. A limit in bytes would end it early, so there is none.
+        They ask for a browse if the broker can browse. They contain no limit in bytes, because such a limit
+        would end the read too early.
         """
         if self.window_header is not None:
             return (*self._queue_headers(destination), (self.window_header, _NO_WINDOW))
@@ -135,7 +141,7 @@ class Dialect:
         return browse + self.subscribe_headers(destination, most)
 
     def browses(self, destination: str) -> bool:
-        """Whether a batch read sees ``destination`` by browsing; a topic keeps nothing to be browsed."""
+        """Whether a batch read browses ``destination``. A topic, which keeps no messages, is not browsed."""
         return self.browse_headers is not None and not self.is_topic(destination)
 
     def window_bytes(
@@ -143,9 +149,14 @@ class Dialect:
     ) -> int | None:
         """The consumer window to ask for, in bytes; None if the broker counts messages.
 
-        ``frame_bytes`` is the mean size of the MESSAGE frames so far, None before the first; the broker
-        counts the size of each frame. ``max_bytes`` limits the result. The broker sends while any of the
-        window is left, so even the smallest window lets one message through.
+        The broker sends as long as any byte of the window is left, so even the smallest window lets one
+        message through.
+
+        Args:
+            prefetch: the number of un-acked messages that are wanted.
+            frame_bytes: mean size of the MESSAGE frames so far; None before the first. The broker counts the
+                size of each frame.
+            max_bytes: the largest window; None for no limit.
         """
         if self.window_header is None:
             return None
@@ -153,23 +164,24 @@ class Dialect:
         return min(wanted, _MAX_WINDOW, wanted if max_bytes is None else max_bytes)
 
     def send_headers(self, destination: str) -> HeaderPairs:
-        """Headers that SEND needs so that the broker keeps the message for the consumers of a queue."""
+        """Headers that SEND needs so that the broker treats ``destination`` as a queue."""
         return self.queue_send_headers if destination.startswith(self.queue_prefixes) else ()
 
     def unrouted(self, destination: str) -> str | None:
-        """A line that says which messages to ``destination`` would be lost; None if it is no topic."""
+        """A log line if messages that are sent to ``destination`` may be lost; None if it is not a topic."""
         if not self.is_topic(destination):
             return None
         return (
-            f"{shown(destination)} is a topic on this broker ({self.name}), which confirms a message even if "
-            "no subscription is there to get it, and drops it"
+            f"{shown(destination)} is a topic on this broker ({self.name}): a message is confirmed and "
+            "dropped if no subscription is there to receive it"
         )
 
     def stable_ids(self, ids: Ids, times: Ids) -> list[bytes | None]:
-        """What stays the same of each frame's raw ``id_header`` if the message is redelivered.
+        """The stable id of each frame, which is the same if the message is redelivered; None if it has none.
 
-        ``times`` are the raw values of ``id_time_header``, if the dialect has one. An empty id, or one that
-        lacks the time that completes it, names nothing.
+        ``ids`` and ``times`` are the values of ``id_header`` and ``id_time_header`` as on the wire. ``times``
+        is used only if the dialect has the latter. The id is None if the value is empty, or if the time that
+        completes it is missing.
         """
         stable = [raw or None for raw in ids]
         if self.id_separator is not None:
@@ -187,10 +199,11 @@ class Dialect:
         return self.queue_subscribe_headers if destination.startswith(self.queue_prefixes) else ()
 
     def kind(self, destination: str, headers: HeaderPairs = ()) -> Kind:
-        """What ``destination`` is.
+        """Whether ``destination`` is a queue, a topic, or not known.
 
-        Several receivers share the messages of a queue; those of a topic are lost while no subscriber is
-        connected. ``headers`` of SUBSCRIBE, besides the dialect's own, may say it.
+        Several receivers share the messages of a queue. Messages of a topic are lost while no subscriber is
+        connected. ``headers`` are the headers of SUBSCRIBE besides the dialect's; one of them may say what
+        the destination is.
         """
         if self.queue_infix is not None and self.queue_infix in destination:
             return "queue"
@@ -202,22 +215,22 @@ class Dialect:
         return _KINDS.get(said, "unknown")
 
     def is_queue(self, destination: str, headers: HeaderPairs = ()) -> bool:
-        """Whether ``destination`` is known to be a queue; arguments as for :meth:`kind`."""
+        """Whether ``destination`` is known to be a queue. ``headers`` are those of SUBSCRIBE."""
         return self.kind(destination, headers) == "queue"
 
     def is_topic(self, destination: str, headers: HeaderPairs = ()) -> bool:
-        """Whether ``destination`` is known to be a topic; arguments as for :meth:`kind`."""
+        """Whether ``destination`` is known to be a topic. ``headers`` are those of SUBSCRIBE."""
         return self.kind(destination, headers) == "topic"
 
     def redelivers(self, destination: str, headers: HeaderPairs = (), *, durable: bool) -> bool:
-        """Whether the broker is known to deliver again what was not ACKed.
+        """Whether the broker is known to redeliver messages that were not ACKed.
 
-        ``durable``: the subscription has a name. ``headers`` as for :meth:`kind`.
+        ``headers`` are those of SUBSCRIBE. ``durable`` is True if the subscription is a durable one.
         """
         return durable or self.is_queue(destination, headers)
 
     def unknown_kind(self, destination: str, headers: HeaderPairs) -> str | None:
-        """A line that says what could be lost if ``destination`` is a topic; None if its kind is known."""
+        """A log line on what could be lost if ``destination`` is a topic; None if its kind is known."""
         if self.kind(destination, headers) != "unknown":
             return None
         if self.kind_header is not None:
@@ -228,7 +241,7 @@ class Dialect:
             remedy = f"Queues begin with {' or '.join(self.queue_prefixes)}"
         return (
             f"whether {destination} is a queue or a topic is not known on this broker ({self.name}). If it "
-            "is a topic, messages are lost that come while no receiver is connected, or that are not "
+            "is a topic, messages are lost if they are published while no receiver is connected, or are not "
             f"committed when the query ends. {remedy}"
         )
 
@@ -241,22 +254,24 @@ class Dialect:
         client_id: str | None = None,
         selector: str | None = None,
     ) -> Subscription:
-        """What SUBSCRIBE asks for; ``headers`` as for :meth:`kind`.
+        """The id and the headers of SUBSCRIBE that name a subscription to ``destination``.
 
-        Raises UnsupportedError if ``durable_name`` is set and the broker cannot keep messages of
-        ``destination`` under a name, or keeps them without one.
+        ``headers`` are its other headers. Without ``durable_name`` the subscription ends with its connection.
+
+        Raises UnsupportedError if ``durable_name`` is set, and the broker cannot keep messages of
+        ``destination`` for a named subscription, or keeps them without a name.
         """
         if durable_name is None:
             return PLAIN
         if not self.is_topic(destination, headers):
             raise UnsupportedError(
                 f"durableName is given, but {destination} is not known to be a topic on this broker "
-                f"({self.name}); a queue keeps its messages by itself. Leave durableName out"
+                f"({self.name}); a queue keeps its messages without it. Leave durableName out"
             )
         if self.durable_topics is None:
             raise UnsupportedError(
                 f"durableName is given, but how this broker ({self.name}) keeps a topic's messages is not "
-                "known. Say which broker it is with the option broker, or give its own headers in "
+                "known. Say which broker it is with the option broker, or give the broker's headers in "
                 "subscribeHeaders, with allowLoss = true"
             )
         return self.durable_topics.subscription(destination, durable_name, client_id, selector)
@@ -266,8 +281,9 @@ class Dialect:
     ) -> None:
         """Raise UnsupportedError if this subscription could not keep the delivery contract.
 
-        ``receivers`` subscribe to ``destination`` in parallel, with ``headers`` besides the dialect's own.
-        ``durable``: the subscription has a name.
+        ``receivers`` is how many subscribe to ``destination`` in parallel, with these ``headers`` besides the
+        dialect's. ``durable`` is True if the subscription is a durable one. ``allow_loss`` is the option
+        ``allowLoss``.
         """
         self._check_queue(destination, headers, allow_loss=allow_loss)
         self._check_headers(destination, headers)
@@ -275,15 +291,18 @@ class Dialect:
             self._check_sharing(destination, headers, receivers, durable)
         if self.is_topic(destination, headers) and not durable and not allow_loss:
             raise UnsupportedError(
-                f"{destination} is a topic without a durable subscription: what is published while no "
-                "receiver is connected, or not yet committed when its connection ends, is lost. "
+                f"{destination} is a topic without a durable subscription: messages are lost if they are "
+                "published while no receiver is connected, or not committed when a connection ends. "
                 "Read from a queue, name a durable subscription in durableName, or accept the loss with "
                 "allowLoss = true"
             )
 
     def check_batch_read(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError if a batch read of ``destination`` could not show what is there, or would
-        delete it."""
+        """Raise UnsupportedError if a batch read could not show the messages of ``destination``.
+
+        That is so for a topic, which keeps none, for a stream, and if headers of SUBSCRIBE are ignored or
+        make the broker delete the queue.
+        """
         self._check_queue(destination, headers, allow_loss=allow_loss)
         if self.is_topic(destination, headers) and not allow_loss:
             raise UnsupportedError(
@@ -293,12 +312,12 @@ class Dialect:
             )
 
     def check_version(self, version: str) -> None:
-        """Raise UnsupportedError if a MESSAGE cannot be trusted under ``version`` of STOMP."""
+        """Raise UnsupportedError if producers can forge headers of a MESSAGE in this version of STOMP."""
         if version in self.forged_versions:
             raise UnsupportedError(
-                f"the connection speaks STOMP {version}, and there {self._forger} lets a producer replace "
-                "the headers that name a delivery: an ACK may be for another message. Leave acceptVersions "
-                "out, so that a later version is used"
+                f"the connection speaks STOMP {version}, in which {self._forger} lets a producer replace "
+                "the headers that name a delivery, so an ACK may be for another message. Leave out "
+                "acceptVersions, so that a later version is used"
             )
 
     @property
@@ -306,19 +325,20 @@ class Dialect:
         if self.name != "generic":
             return f"this broker ({self.name})"
         return (
-            "Artemis, which this may be (if not, name the broker in the option broker, or say generic there),"
+            "Artemis (which this may be; if it is not, name the broker in the option broker, or set it to "
+            "generic)"
         )
 
     def check_selector(self, headers: HeaderPairs) -> None:
         """Raise UnsupportedError if SUBSCRIBE has a selector and the broker would ignore it."""
         if not self.selectors and any(name == "selector" for name, _ in headers):
             raise UnsupportedError(
-                f"selector is given, but this broker ({self.name}) does not select: every message would "
-                "come. Filter the rows instead, or bind a queue to what you want"
+                f"selector is given, but this broker ({self.name}) ignores it and would deliver every "
+                "message. Filter the rows instead, or bind a queue to the messages that you want"
             )
 
     def _check_queue(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError for headers that the broker ignores, or that make a queue which loses."""
+        """Raise UnsupportedError for headers that the broker ignores, or by which it deletes the queue."""
         self.check_selector(headers)
         refuse_stream(destination, headers)
         deleting = {} if allow_loss else dict(self.deleting_headers)
@@ -327,8 +347,8 @@ class Dialect:
                 raise UnsupportedError(
                     f"subscribeHeaders has {name}: {value}, so this broker ({self.name}) deletes the queue "
                     f"of {destination} with all messages in it when its connection breaks, when it is "
-                    "unused, or when the broker restarts. Leave that header out, read a queue that is there "
-                    "already as /amq/queue/NAME, or accept the loss with allowLoss = true"
+                    "unused, or when the broker restarts. Leave that header out, read an existing queue as "
+                    "/amq/queue/NAME, or accept the loss with allowLoss = true"
                 )
 
     def check_client_id(self, client_id: str | None, connections: int) -> None:
@@ -336,8 +356,8 @@ class Dialect:
         if client_id is not None and connections > 1 and self.one_connection_per_client:
             raise UnsupportedError(
                 f"clientId = {client_id} is given, and this query has {connections} connections (receivers "
-                f"times destinations), but this broker ({self.name}) lets only one connection at a time have "
-                "it. Leave clientId out, or read with one receiver from one destination"
+                f"times destinations), but on this broker ({self.name}) only one connection at a time can "
+                "have it. Leave clientId out, or read with one receiver from one destination"
             )
 
     def _check_headers(self, destination: str, headers: HeaderPairs) -> None:
@@ -345,8 +365,8 @@ class Dialect:
         used = {name for name, value in headers if value not in ("", "false")}
         if durable in used and self.is_topic(destination, headers):
             raise UnsupportedError(
-                f"subscribeHeaders has {durable}, which the option durableName sets on this broker "
-                f"({self.name}), with all that belongs to it"
+                f"subscribeHeaders has {durable}. On this broker ({self.name}) use the option durableName, "
+                "which sets that header and all that belongs to it"
             )
 
     def _check_sharing(self, destination: str, headers: HeaderPairs, receivers: int, durable: bool) -> None:
@@ -364,11 +384,14 @@ class Dialect:
             )
 
     def end_of_browse(self, browser: str | None, message_id: str | None) -> bool:
-        """Whether a MESSAGE with these headers ends a browse. A producer may set ``browser``, too."""
+        """Whether a MESSAGE with these headers ends a browse.
+
+        Both headers are compared, because a producer may set ``browser``.
+        """
         return self.browse_headers is not None and (browser, message_id) == ("end", "0")
 
 
-# Ordered: Artemis announces itself as "ActiveMQ-Artemis/...", which "ActiveMQ" would match as well.
+# In this order, because the server header of Artemis, "ActiveMQ-Artemis/...", also begins with "ActiveMQ".
 # tests/interop/test_dialects.py proves these facts on RabbitMQ, ActiveMQ and Artemis.
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(
@@ -390,12 +413,12 @@ DIALECTS: tuple[Dialect, ...] = (
         offset_header="x-stream-offset",
         deleting_headers=_DELETING,
         timestamp_unit="s",
-        # It ignores the header and delivers everything.
+        # It ignores the header and delivers all messages.
         selectors=False,
         queue_prefixes=("/queue/", "/amq/queue/"),
         topic_prefixes=("/topic/", "/temp-topic/", "/exchange/"),
-        # Destination and id name the subscription's queue, which ends with its connection unless auto-delete
-        # is off as well.
+        # Destination and id name the queue of the subscription. Without auto-delete:false it would end with
+        # its connection.
         durable_topics=DurableTopics(
             headers=(("durable", "true"), ("auto-delete", "false")), shared=True, forbidden="@@"
         ),
@@ -405,18 +428,21 @@ DIALECTS: tuple[Dialect, ...] = (
         name="artemis",
         server_prefix="activemq-artemis",
         window_header="consumer-window-size",
-        # "consumer,message": the first part changes with the consumer.
+        # "consumer,message": the first part is different for each consumer.
         id_header="message-id",
         id_separator=",",
-        # It equals ack, and comes first. Of two ack headers the first one is the producer's.
+        # It has the same value as ack. Of two ack headers the first one is the producer's, but of two
+        # message-id headers it is the broker's.
         ack_header="message-id",
-        # Two nodes, or one whose data was deleted, give the same numbers. Of a message by STOMP it is when
-        # the broker took it, of others when it was sent, or 0. What a producer sets by STOMP follows it.
+        # Two nodes, or one whose data was deleted, use the same numbers. The timestamp of a message by STOMP
+        # is the time at which the broker took it; that of any other message is the time at which it was sent,
+        # or 0. If a producer sets the header by STOMP, it comes after the broker's.
         id_time_header="timestamp",
         forged_versions=("1.0",),
         # It ignores "browser:true" and would consume the messages.
         browse_headers=None,
-        # Without these the destination is an address that keeps nothing, unless the acceptor has prefixes.
+        # Without these the destination is an address that keeps no messages, unless the acceptor has
+        # prefixes.
         queue_subscribe_headers=(("subscription-type", "ANYCAST"),),
         queue_send_headers=(("destination-type", "ANYCAST"),),
         # ADDRESS::QUEUE
@@ -426,7 +452,7 @@ DIALECTS: tuple[Dialect, ...] = (
             "durable-subscription-name", needs_client_id=True, shared=True, by_name_alone=True
         ),
         redelivery_limit=10,
-        # Of what a lost connection had, only the first message.
+        # Only the first message of a lost connection is marked.
         marks_redelivered=False,
         unsubscribe_returns=True,
         outgoing=ARTEMIS,
@@ -441,9 +467,10 @@ DIALECTS: tuple[Dialect, ...] = (
         browse_headers=(("browser", "true"),),
         # maxBrowsePageSize of the destination policy.
         browse_limit=400,
-        # A property message-id of a producer by OpenWire replaces the broker's, by which these versions ACK.
+        # If a producer sets a property message-id by OpenWire, it replaces the broker's header, which an ACK
+        # names in these versions.
         forged_versions=("1.0", "1.1"),
-        # Without a client id the broker accepts the header and keeps nothing.
+        # Without a client id the broker accepts the header and keeps no messages.
         durable_topics=DurableTopics(
             "activemq.subscriptionName",
             needs_client_id=True,
@@ -453,7 +480,7 @@ DIALECTS: tuple[Dialect, ...] = (
         one_connection_per_client=True,
         outgoing=ACTIVEMQ,
     ),
-    # RabbitMQ, if it hides its name.
+    # It has the headers by which RabbitMQ deletes queues, because RabbitMQ can hide its name.
     Dialect(name="generic", deleting_headers=_DELETING),
 )
 
@@ -464,12 +491,12 @@ def dialect_named(name: str) -> Dialect:
 
 
 def dialect_for(server: str | None, broker: str = "auto") -> Dialect:
-    """The dialect that the option ``broker`` names, or else the one of CONNECTED's ``server`` header."""
+    """The dialect that the option ``broker`` names; for ``auto``, that of CONNECTED's ``server`` header."""
     if broker != "auto":
         return dialect_named(broker)
     product = (server or "").lower()
     for dialect in DIALECTS:
         if dialect.server_prefix is not None and product.startswith(dialect.server_prefix):
             return dialect
-    # Artemis, too, says nothing of itself under STOMP 1.0.
+    # A broker without a name may be Artemis, which sends no server header in STOMP 1.0.
     return replace(dialect_named("generic"), forged_versions=() if server else ("1.0",))

@@ -1,4 +1,4 @@
-"""What each broker makes of a SEND: how it spells what a message is like, and what it sets or obeys."""
+"""How each broker treats a SEND: the headers that it needs, obeys, sets itself or refuses."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 
-# Headers that say something of a delivery (STOMP 1.2, "MESSAGE") or of the SEND before it, not the message.
-# RabbitMQ hands a producer's ``receipt`` and ``transaction`` to consumers, Artemis its ``receipt``. RabbitMQ
-# refuses a ``message-id`` on SEND; Artemis puts it in the place of the delivery's. ``persistent`` says how
-# the last broker kept the message; whether this one does is for the sink to say. ``timestamp`` is when the
-# last broker took it, in a unit of its own.
+# Headers that describe a delivery (STOMP 1.2, "MESSAGE") or the SEND before it, and not the message itself.
+# A row has them if it was read from a broker.
+#
+# - RabbitMQ passes ``receipt`` and ``transaction`` of a SEND on to consumers, Artemis passes on ``receipt``.
+# - RabbitMQ refuses ``message-id`` on a SEND. Artemis puts it in the place of the delivery's.
+# - ``persistent`` says how the last broker kept the message. The sink decides how this one keeps it.
+# - ``timestamp`` is the time at which the last broker took the message, in that broker's unit.
 _DELIVERY = frozenset(
     {
         "ack",
@@ -26,8 +28,9 @@ _DELIVERY = frozenset(
     }
 )
 
-# RabbitMQ reads the names exactly as they are here. It declares a queue that is not there as these say
-# (rabbit_stomp_headers.hrl). Which arguments of a queue it reads grows from release to release: here are all.
+# RabbitMQ distinguishes upper and lower case in these names. If a queue does not exist, it declares the queue
+# with the arguments that are among these headers (rabbit_stomp_headers.hrl). Newer releases read more of
+# them; the list has those of all releases.
 _RABBITMQ = HeaderNames(
     _DELIVERY
     | {
@@ -44,15 +47,15 @@ _RABBITMQ = HeaderNames(
         "x-overflow",
         "x-priority",
         "x-single-active-consumer",
-        # Further routes, which must be lists, and the login, which must be that of the connection.
+        # CC and BCC are further routes, and must be lists. user-id must be the login of the connection.
         "BCC",
         "CC",
         "user-id",
-        # Plugins: delayed messages, and messages that are dropped because they were there before.
+        # Plugins that delay messages or drop duplicates.
         "x-cache-ttl",
         "x-deduplication-header",
         "x-delay",
-        # What became of it on its way.
+        # The history of the message.
         "timestamp_in_ms",
         "x-acquired-count",
         "x-death",
@@ -73,28 +76,28 @@ _RABBITMQ = HeaderNames(
         "x-quorum-",
         "x-stream-",
     ),
-    # It says what the message is about, to consumers that want only some.
+    # It describes the message, for consumers that filter.
     frozenset({"x-stream-filter-value"}),
 )
 
-# What JMS reserves for providers begins with JMS, and ActiveMQ obeys it: JMSExpiration, JMSDeliveryMode,
-# JMSXGroupSeq. Which group a message belongs to is the message's own.
+# Names that begin with JMS are reserved for brokers, and ActiveMQ obeys them: JMSExpiration, JMSDeliveryMode,
+# JMSXGroupSeq. The group of a message belongs to the message itself.
 _JMS = "JMS"
 _GROUPS = frozenset({"JMSXGroupID", "_AMQ_GROUP_ID"})
 
-# ActiveMQ and Artemis read the names exactly as they are here.
+# ActiveMQ and Artemis distinguish upper and lower case in these names.
 _ACTIVEMQ = HeaderNames(
     _DELIVERY
     | {
-        # How the body is to be read.
+        # How to read the body.
         "amq-msg-type",
         "transformation",
         "transformation-error",
-        # The scheduler's.
+        # Headers of the scheduler.
         "ACTION_END_TIME",
         "ACTION_START_TIME",
         "scheduledJobId",
-        # A browse ends with the first of these; the rest says what became of the message.
+        # browser marks the end of a browse. The others are the history of the message.
         "browser",
         "dlqDeliveryFailureCause",
         "original-destination",
@@ -104,15 +107,16 @@ _ACTIVEMQ = HeaderNames(
     _GROUPS,
 )
 _ARTEMIS = HeaderNames(
-    # What was a queue's may go on to a topic.
+    # A message from a queue may be sent on to a topic, so destination-type is left out.
     _DELIVERY | {"amqMessageId", "destination-type", "ingress-timestamp"},
-    # Duplicate detection, last values, delays, routes: the broker's own properties. Of MQTT it reads numbers.
+    # Properties of the broker for duplicate detection, last values, delays and routes; properties of MQTT,
+    # which must be numbers.
     ("AMQ_", "_AMQ", "__AMQ_", "__HDR_", "_HQ_", _JMS, "mqtt."),
     _GROUPS,
 )
 _BROWSED = frozenset({"browser", "delivery-count"})
 _ALL = (_RABBITMQ, _ACTIVEMQ, _ARTEMIS)
-# Any of these may be behind it, or a broker that takes names in any case.
+# An unknown broker may be any of these, or one that ignores the case of names.
 _UNKNOWN = HeaderNames(
     frozenset(name.lower() for known in _ALL for name in known.names) | _BROWSED,
     tuple(sorted({prefix.lower() for known in _ALL for prefix in known.prefixes})),
@@ -120,18 +124,18 @@ _UNKNOWN = HeaderNames(
     any_case=True,
 )
 
-# Brokers end the connection, often without an ERROR, if they cannot read one of these.
+# Brokers end the connection, often without an ERROR, if they cannot read one of these values.
 _PRIORITY = ValueRule("priority", "0*[0-9]", "be from 0 to 9")
 _TIMESTAMP = ValueRule("timestamp", "[0-9]{1,18}", "be a whole number")
-# A signed number of 64 bits; 0 is never.
+# A signed number of 64 bits; 0 means that the message never expires.
 _EXPIRES = ValueRule("expires", "[0-9]{1,18}|[1-8][0-9]{18}", "be a time in ms, or 0")
-# RabbitMQ refuses more than ten years; 0 has the message gone before anybody gets it.
+# RabbitMQ refuses more than ten years. With 0 the message would expire before a consumer gets it.
 _EXPIRATION = ValueRule(
     "expiration",
     "0*(?:[1-9][0-9]{0,10}|[12][0-9]{11}|30[0-9]{10}|31[0-4][0-9]{9})",
     "be from 1 to 314999999999 ms",
 )
-# It opens a subscription for /temp-queue/, on the connection of the sink.
+# For /temp-queue/ RabbitMQ would open a subscription on the connection of the sink.
 _RABBITMQ_REPLY_TO = ValueRule(
     "reply-to",
     "[^/]*|/exchange/[^/]+(?:/[^/]*)?|/(?:queue|topic|amq/queue)/[^/]+|/reply-queue/(?s:.+)",
@@ -147,20 +151,20 @@ _JMS_REPLY_TO = ValueRule(
 
 @dataclass(frozen=True)
 class Outgoing:
-    """How one kind of broker takes messages.
+    """How one kind of broker treats a SEND.
 
-    Attributes
-    ----------
-    expires_header : SEND header with the time at which the message expires, in ms since the epoch; None if
-        there is none.
-    ttl_header : SEND header with how long the message lives, in ms; None if there is none.
-    text_without_length : a SEND without ``content-length`` is a text message, any other has bytes.
-    dedup_header : SEND header by which copies of a message are to be recognised, by the broker or by others.
-    left_out : headers of a MESSAGE that say nothing of the next message with its body, and headers of a SEND
-        that command this broker: only options may.
-    values : what values of rows it takes.
-    max_header_line : bytes of the longest header line that it takes; None if no limit is known.
-    unescapes_always : it unescapes headers under STOMP 1.0, which has no escapes.
+    Attributes:
+        expires_header: SEND header with the time at which the message expires, in ms since the epoch; None:
+            no such header.
+        ttl_header: SEND header with the time to live, in ms; None: no such header.
+        text_without_length: True if a SEND without ``content-length`` becomes a text message, and any other
+            SEND a message of bytes.
+        dedup_header: SEND header by which the broker, or a consumer, can recognise copies of a message.
+        left_out: headers of rows that are not sent: those that describe an earlier delivery, and those that
+            command this broker, which only options may do.
+        values: rules for the values of some headers of rows.
+        max_header_line: bytes of the longest header line that the broker accepts; None if no limit is known.
+        unescapes_always: True if the broker unescapes headers even in STOMP 1.0, which has no escapes.
     """
 
     expires_header: str | None = None
@@ -186,14 +190,14 @@ ACTIVEMQ = Outgoing(
     text_without_length=True,
     left_out=_ACTIVEMQ,
     values=(_PRIORITY, _EXPIRES, _TIMESTAMP, _JMS_REPLY_TO),
-    # It ends the connection beyond.
+    # Bytes. After a longer line it ends the connection (seen in November 2026).
     max_header_line=10 << 10,
     unescapes_always=True,
 )
 ARTEMIS = Outgoing(
     expires_header="expires",
     text_without_length=True,
-    # It drops a message whose value it has seen at that address, among the last id-cache-size ones.
+    # It drops a message if one of the last id-cache-size messages at that address had the same value.
     dedup_header="_AMQ_DUPL_ID",
     left_out=_ARTEMIS,
     values=(_PRIORITY, _EXPIRES),

@@ -1,10 +1,10 @@
-"""What STOMP does not define: durable subscriptions to topics, and RabbitMQ's streams, which are refused.
+"""Durable subscriptions to topics, which STOMP does not define, and RabbitMQ's streams, which are refused.
 
-Each broker has its own headers and its own way to name the subscriber of a topic whose messages it is to
-keep. The options ``durableName`` and, if set or needed, ``clientId`` name the subscription on all of them.
+Each broker has its own headers for a durable subscription, and its own way to name the subscriber. The
+options ``durableName`` and, if it is set or needed, ``clientId`` name the subscription on all of them.
 
-A stream keeps its messages, and a subscription begins wherever it asks to. Read as a queue, it gives nothing
-of what was published while no subscription was there, and nobody is told.
+A stream keeps its messages, and a subscription to it begins where it asks to begin. A stream that is read as
+if it were a queue silently misses what was published while no subscription was there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _QUEUE_TYPE, _STREAM_OFFSET = "x-queue-type", "x-stream-offset"
 
 @dataclass(frozen=True)
 class Subscription:
-    """The ``id`` of a SUBSCRIBE frame, and the headers that name the broker's subscription."""
+    """The ``id`` of a SUBSCRIBE frame, and the headers that name a durable subscription."""
 
     id: str
     headers: HeaderPairs = ()
@@ -35,16 +35,16 @@ PLAIN = Subscription(_PLAIN_ID)
 class DurableTopics:
     """How one kind of broker keeps a topic's messages for an absent subscriber.
 
-    Attributes
-    ----------
-    name_header : SUBSCRIBE header with the name; None if the subscription's ``id`` is the name.
-    headers : further SUBSCRIBE headers.
-    needs_client_id : True if the subscription is durable only with a ``client-id``.
-    shared : True if several connections can have the subscription at a time and share its messages.
-    alternative : end of an error text: how several receivers can share a topic if ``shared`` is False.
-    by_name_alone : True if the broker compares only the names: a subscription to another topic, or with
-        another selector, would go on with the old ones. Both are then made a part of the name.
-    forbidden : text that a name must not contain.
+    Attributes:
+        name_header: SUBSCRIBE header with the name; None if the subscription's ``id`` is the name.
+        headers: further SUBSCRIBE headers.
+        needs_client_id: True if the subscription is durable only with a ``client-id``.
+        shared: True if several connections can have the subscription at once and share its messages.
+        alternative: end of an error text: how several receivers can share a topic if ``shared`` is False.
+        by_name_alone: True if the broker compares only names: a subscription of the same name to another
+            topic, or with another selector, would go on with the old topic and selector. So both become a
+            part of the name.
+        forbidden: text that a name must not contain.
     """
 
     name_header: str | None = None
@@ -69,8 +69,8 @@ class DurableTopics:
         """
         if self.needs_client_id and client_id is None:
             raise UnsupportedError(
-                f"durableName = {name} needs clientId on this broker: it keeps messages for a client that "
-                "says who it is. Give one that no other application uses"
+                f"durableName = {name} needs clientId on this broker, which keeps a topic's messages only "
+                "for a client with an id. Choose one that no other application uses"
             )
         if self.name_header is None:
             return Subscription(
@@ -83,8 +83,8 @@ class DurableTopics:
     def _checked(self, name: str) -> str:
         if self.forbidden is not None and self.forbidden in name:
             raise UnsupportedError(
-                f"durableName and clientId make the name {name}, and this broker takes none with "
-                f"{self.forbidden} in it"
+                f"durableName and clientId make the name {name}, and on this broker a name must not contain "
+                f"{self.forbidden}"
             )
         return name
 
@@ -101,19 +101,19 @@ def refuse_stream(destination: str, headers: HeaderPairs) -> None:
 
 
 def stream_refused(destination: str, what: str = "") -> UnsupportedError:
-    """The error for a stream; ``what`` begins its sentence."""
+    """The error for a stream. ``what`` is the beginning of its sentence, up to the verb."""
     return UnsupportedError(
-        f"{what or f'{destination} is'} a stream of RabbitMQ, and these are not read: what is published "
-        "while no receiver is connected would never be a row. Read from a queue that is bound to the same "
-        "exchange"
+        f"{what or f'{destination} is'} a stream of RabbitMQ. Streams are not read, because what is "
+        "published while no receiver is connected would never be a row. Read from a queue that is bound to "
+        "the same exchange"
     )
 
 
 def stream_suspected(destination: str) -> UnsupportedError:
-    """The error for what may be a stream, if RabbitMQ does not say whether it is."""
+    """The error for a destination that may be a stream, if RabbitMQ does not say whether it is one."""
     return UnsupportedError(
-        f"messages of {destination} have the header {_STREAM_OFFSET}, as those of a stream have, and "
-        "RabbitMQ does not say whether it is one. Streams are not read: what is published while no receiver "
-        "is connected would never be a row. If it is a queue, and a producer sets that header: let the login "
-        "configure the queue, so that RabbitMQ answers, or set allowLoss = true"
+        f"messages of {destination} have the header {_STREAM_OFFSET}, as messages of a stream have, and "
+        "RabbitMQ does not say whether it is a stream. Streams are not read, because what is published while "
+        "no receiver is connected would never be a row. If it is a queue, and a producer sets that header, "
+        "give the login the right to configure the queue, so that RabbitMQ answers, or set allowLoss = true"
     )

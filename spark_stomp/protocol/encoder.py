@@ -220,12 +220,11 @@ def encode_acks(
 class HeaderNames:
     """A set of header names; ask with ``name in names``.
 
-    Attributes
-    ----------
-    names : names in the set, in lower case if ``any_case``.
-    prefixes : every name that begins with one of these is in the set. In lower case if ``any_case``.
-    but : names that are not in the set, although they begin with a prefix.
-    any_case : names that differ only in case are the same.
+    Attributes:
+        names: names in the set, in lower case if ``any_case``.
+        prefixes: every name that begins with one of these is in the set. In lower case if ``any_case``.
+        but: names that are not in the set, although they begin with a prefix.
+        any_case: True if names that differ only in case are the same.
     """
 
     names: frozenset[str]
@@ -243,13 +242,11 @@ class HeaderNames:
 class ValueRule(NamedTuple):
     """Which values of one header a broker accepts.
 
-    Attributes
-    ----------
-    header : name of the header.
-    pattern : regular expression for the bytes of a whole value. It uses only syntax that RE2 and Python
-        share.
-    says : what a value must be: the words of an error after "must".
-    allowed : True if values that match are accepted, False if they are refused.
+    Attributes:
+        header: name of the header.
+        pattern: regular expression for the bytes of a whole value, in syntax that RE2 and Python share.
+        says: what a value must be: the words of an error after "must".
+        allowed: True if values that match are accepted, False if they are refused.
     """
 
     header: str

@@ -160,7 +160,7 @@ class WebSocketStream(Stream):
             for frame in split_frames(bytes(data)):
                 self._send_message(frame)
             self._accepted = True
-            # The headers of WebSocket frames take less than another ``len(data)`` bytes.
+            # The headers of WebSocket frames add less than this allows for.
             self._most_out = 2 * len(data) + _MOST_ANSWERS
         self._send()
         if self._out:
