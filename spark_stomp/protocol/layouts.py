@@ -46,7 +46,7 @@ from spark_stomp.protocol.raw import RawNames
 LENGTH: Final = "content-length"
 SUBSCRIPTION: Final = "subscription"
 MAX_KNOWN: Final = 8
-"""Compiled layouts. A judgement, not measured."""
+"""Compiled layouts in the cache. A judgement, not measured."""
 MAX_NAMES: Final = 128
 """Names in a layout. With 64 of them, and with 80 headers in each message, one header cost 2.6 times what it
 cost with 10 (measured in November 2026)."""

@@ -13,7 +13,7 @@ from spark_stomp.quoting import CUT, shown
 # Characters that an error shows of the message header and of the body. Judgements, not measured.
 _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
 # Characters of a text that are searched for secrets; the rest is not shown. An ERROR of 64 MB full of
-# quotation marks had kept a core busy for three minutes (November 2026).
+# quotation marks kept a core busy for three minutes (November 2026).
 _SEARCHED = 10_000
 _HIDDEN = "***"
 # A quoted text may be cut at its end, before a quotation mark, or before punctuation.

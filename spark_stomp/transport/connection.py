@@ -48,8 +48,8 @@ _ROUND_BYTES = 4 << 20
 # Bytes that are read of a broken connection, at most, by a receiver without room: enough for an ERROR frame.
 # A judgement, not measured.
 _LAST_WORDS = 64 << 10
-# Seconds between two rounds of a pump. A message that no other follows may wait this long to be sent, and a
-# heart-beat may be this late. A judgement, not measured.
+# Seconds between two rounds of a pump. A message may wait this long to be sent if no other one follows it,
+# and a heart-beat may be this late. A judgement, not measured.
 _TICK = 0.05
 # Any byte of a frame. Between two frames there are only EOLs and, from some peers, NULs.
 _PART_OF_FRAME = re.compile(rb"[^\r\n\0]")

@@ -43,7 +43,7 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
     - BrokerError: an ERROR frame that answers no request often comes from a broker that is shutting down.
     - Lost connections, heart-beats and receipts.
 
-    All others end the query at once. A refused destination stays refused. A certificate that is not accepted
+    No other error is tried again. A refused destination stays refused. A certificate that is not accepted
     needs an administrator. Input that breaks the protocol or a limit would be redelivered.
     """
     if isinstance(error, ClientIdInUse):
@@ -117,9 +117,9 @@ class Retry:
         if self._refused_since is not None:
             since = time.gmtime(time.time() - (now - self._refused_since))
             return LoginRefused(
-                f"{error.message}; the broker had accepted this login before and has refused it since "
-                f"{time.strftime('%Y-%m-%d %H:%M:%S', since)} UTC, until reconnectTimeout "
-                f"({self._timeout:g}s) was over"
+                f"{error.message}; the broker accepted this login before and has refused it since "
+                f"{time.strftime('%Y-%m-%d %H:%M:%S', since)} UTC, until the end of reconnectTimeout "
+                f"({self._timeout:g}s)"
             )
         return ConnectionLost(
             f"the connection for {destination} broke and could not be restored within reconnectTimeout "

@@ -1,7 +1,7 @@
 """A non-blocking byte stream.
 
-This room turns errors of the operating system and of TLS into the errors of :mod:`spark_stomp.errors`. Its
-callers never catch ``OSError``.
+This package turns errors of the operating system and of TLS into the errors of :mod:`spark_stomp.errors`.
+Its callers never catch ``OSError``.
 """
 
 from __future__ import annotations
