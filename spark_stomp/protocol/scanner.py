@@ -158,7 +158,7 @@ class FrameScanner(FrameReader):
         self._layouts.clear()
 
     def collect_from(self, subscription: str) -> None:
-        """Collect only MESSAGE frames of this subscription, and of any other named before.
+        """Collect only MESSAGE frames of this subscription, and of those that were named before.
 
         A MESSAGE of another subscription is then returned decoded, as frames of other commands are. A MESSAGE
         that names no subscription is collected. Before the first call, every MESSAGE is collected.

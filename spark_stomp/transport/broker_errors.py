@@ -16,7 +16,8 @@ _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
 # quotation marks kept a core busy for three minutes (November 2026).
 _SEARCHED = 10_000
 _HIDDEN = "***"
-# A quoted text may be cut at its end, before a quotation mark, or before punctuation.
+# Where a quoted text may be cut, so that only the beginning of a secret is left: at its end, before a
+# quotation mark, before punctuation, and before the mark of a cut.
 _POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
 # Characters. A shorter beginning of a secret reveals nothing. A judgement, not measured.
 _SHORTEST_PART = 3
