@@ -1,12 +1,14 @@
-"""Raw frames on their way from a receiver to a task, and an index of the pieces of a store that hold them.
+"""Raw frames on their way from a receiver to a task, and an index of where a store holds them.
 
-A :class:`FrameBatch` is one value all the way: the receiver keeps it, the journal writes it, the frame server
-sends it, and a task decodes it. A :class:`FrameIndex` finds the pieces (blocks, records) of a store that
-hold a range of frames, and counts their bytes. A :class:`MessageKey` names a message over connections and
-restarts.
+- A :class:`FrameBatch` is one value all the way: the receiver keeps it, the journal writes it, the frame
+  server sends it, and a task decodes it.
+- A :class:`FrameIndex` finds the pieces of a store (blocks in memory, records in a file) that hold a range of
+  frames, and counts the bytes of these frames.
+- A :class:`MessageKey` identifies a message across connections and restarts.
 
-Sequence numbers count the frames of one receiver's epoch, positions those of one journal; both start at 0,
-have no gaps, and are called numbers here. A range ``[low, high)`` includes ``low``, not ``high``.
+Frames are numbered in two ways. A sequence number counts the frames of one receiver's epoch, a position those
+of one journal. Both start at 0 and have no gaps. The code here works with either, and calls it a number. A
+range ``[low, high)`` includes ``low`` and excludes ``high``.
 """
 
 from __future__ import annotations
@@ -19,28 +21,34 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+# Bytes up to which small batches are joined on their way to a task. Measured in November 2026 on RabbitMQ,
+# with 1,000 messages a second and one message a read: latency p50 was 350 to 387 ms before, and 223 to 273 ms
+# after this and one other change. Other sizes were not compared.
 _JOINED_BYTES = 1 << 20
 
 T = TypeVar("T")
 Ends = Sequence[int] | npt.NDArray[np.int64]
 Ids = Sequence[bytes | None]
-"""The stable ids of consecutive frames as on the wire; None for a frame without one."""
+"""The stable ids of consecutive frames, as bytes from the wire; None for a frame without an id."""
 
 
 ID_TIME = b"@"
-"""Stands in a stable id between the broker's number and its time (``Dialect.id_time_header``)."""
+"""Separates the broker's number and the time of the message in a stable id (``Dialect.id_time_header``)."""
 
 
 NO_TIME = (b"", b"0")
-"""A message without a time has one of these."""
+"""The values of the time header that mean that a message has no time."""
 
 
 class MessageKey(NamedTuple):
     """What identifies a message on every connection (contract 4.2).
 
-    Its destination header, its stable id as on the wire, and a digest of its body: the same id with another
-    body is another message. So is the same message by another ``entry`` of the option ``destination``: two
-    queues may hold a copy each.
+    Attributes:
+        destination: the value of its header ``destination``.
+        id: its stable id, as bytes from the wire.
+        body: a digest of its body, 16 bytes. Two messages with one id and different bodies are different.
+        entry: the entry of the option ``destination`` by which it came. Two queues may hold a copy of one
+            message each; these are two messages.
     """
 
     destination: str
@@ -51,19 +59,19 @@ class MessageKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FrameBatch:
-    """Consecutive complete MESSAGE frames of one receiver, less than 2 GiB of them.
+    """Consecutive complete MESSAGE frames of one receiver, less than 2 GiB in all.
 
     Attributes:
-        data: the frames' bytes as they came from the socket, with the EOLs between them.
-        ends: for each frame the offset in ``data`` just after its NUL. Frame i is
+        data: the bytes of the frames as they came from the socket, with the EOLs between them.
+        ends: for each frame, the offset in ``data`` just after its NUL. Frame i is
             ``data[ends[i - 1]:ends[i]]``, and may begin with EOLs.
         first_sequence: the number of the first frame; the others follow without a gap.
-        received_at: when they were read, in microseconds since the epoch (UTC): one time for all, or an array
-            with one for each.
+        received_at: when the frames were read, in microseconds since 1970 (UTC): one time for all frames, or
+            an array with a time for each.
         version: the STOMP version of the connection that delivered them.
         dialect: the name of the broker's dialect; empty if it is not needed.
         receiver: the name of the receiver.
-        malformed: why all of these frames are malformed; None if all are good.
+        malformed: the reason if all of these frames are malformed; None if all are well-formed.
     """
 
     data: bytes | memoryview
@@ -77,25 +85,25 @@ class FrameBatch:
 
     @property
     def end(self) -> int:
-        """The number after the last frame's."""
+        """The number after that of the last frame."""
         return self.first_sequence + len(self.ends)
 
     @property
     def entry(self) -> str:
-        """The entry of the option ``destination`` that the receiver reads: its name without its number."""
+        """The entry of the option ``destination`` that the receiver reads: its name up to the last ``#``."""
         return self.receiver.rpartition("#")[0]
 
     @property
     def origin(self) -> tuple[str, ...]:
-        """Which receiver read the frames and how to decode them; only batches of one origin can be joined.
+        """Receiver, STOMP version and dialect; for malformed frames also the reason.
 
-        The last part, why they are malformed, is there only if they are.
+        Only batches with equal origins can be joined.
         """
         reason = () if self.malformed is None else (self.malformed,)
         return (self.receiver, self.version, self.dialect, *reason)
 
     def part(self, low: int, high: int) -> FrameBatch:
-        """The frames whose numbers are in [low, high), at least one; nothing is copied."""
+        """The frames with numbers in [low, high), which must be at least one; no bytes are copied."""
         if low <= self.first_sequence and high >= self.end:
             return self
         start, stop = max(low - self.first_sequence, 0), min(high, self.end) - self.first_sequence
@@ -109,8 +117,10 @@ class FrameBatch:
 
     @staticmethod
     def join(batches: Sequence[FrameBatch]) -> FrameBatch:
-        """Join consecutive batches of one origin, each with a single time; each frame keeps its time. A batch
-        that is alone stays as it is."""
+        """Join consecutive batches of one origin; a single batch is returned unchanged.
+
+        Each batch must have one time for all of its frames. In the result each frame has its own time.
+        """
         first = batches[0]
         if len(batches) == 1:
             return first
@@ -126,10 +136,10 @@ class FrameBatch:
 
 
 def joined(batches: Iterable[FrameBatch]) -> Iterator[FrameBatch]:
-    """Consecutive batches of one origin as larger ones, of a MiB at most if they are not larger themselves.
+    """Join consecutive batches of one origin into batches of up to 1 MiB.
 
-    A batch is what one read of the socket brought, maybe a single message, and to send or decode a batch has
-    its cost.
+    A batch that is larger already is passed on unchanged. A batch holds what one read of the socket brought,
+    maybe a single message, and each batch that is sent and decoded has a fixed cost.
     """
     group: list[FrameBatch] = []
     size = 0
@@ -140,7 +150,7 @@ def joined(batches: Iterable[FrameBatch]) -> Iterator[FrameBatch]:
         group.append(batch)
         size += len(batch.data)
         if size >= _JOINED_BYTES:
-            # At once: the next one may have to be read from disk.
+            # Yield before asking for the next batch: that one may have to be read from disk.
             yield FrameBatch.join(group)
             group, size = [], 0
     if group:
@@ -148,13 +158,19 @@ def joined(batches: Iterable[FrameBatch]) -> Iterator[FrameBatch]:
 
 
 def _follows(batch: FrameBatch, other: FrameBatch) -> bool:
-    """Whether both can be joined: of a journal that has lost messages, a range may have several parts."""
+    """Whether ``batch`` can be joined to ``other``.
+
+    Numbers may have a gap between two batches: a journal can have lost messages.
+    """
     return batch.origin == other.origin and batch.first_sequence == other.end
 
 
 @dataclass(frozen=True, slots=True)
 class Piece(Generic[T]):
-    """The frames [first, end) and the ``item`` that holds them; ``bytes_before`` counts all before them."""
+    """The frames [first, end) and the ``item`` that holds them.
+
+    ``size`` is how many bytes these frames have, and ``bytes_before`` how many all earlier frames had.
+    """
 
     first: int
     end: int
@@ -166,9 +182,9 @@ class Piece(Generic[T]):
 class FrameIndex(Generic[T]):
     """The pieces of a store by the numbers of their frames; each frame is in at most one piece.
 
-    ``ends_of`` returns where the frames of an item end in it, like :attr:`FrameBatch.ends`. ``join`` makes
-    one item of two that follow each other, or returns None if they are to stay two. Not thread-safe, except
-    that any thread may read while one appends.
+    ``ends_of`` returns the end of each frame within an item, like :attr:`FrameBatch.ends`. ``join`` makes one
+    item of two that follow each other, or returns None if they must stay two. Any thread may read while one
+    thread appends; other calls need a lock.
     """
 
     def __init__(
@@ -187,22 +203,22 @@ class FrameIndex(Generic[T]):
 
     @property
     def oldest(self) -> Piece[T] | None:
-        """The first piece; None if there is none."""
+        """The first piece; None if the index is empty."""
         return self._pieces[0] if self._pieces else None
 
     def append(self, first: int, count: int, size: int, item: T) -> None:
-        """``item`` holds ``count`` frames from ``first`` on, ``size`` bytes of them."""
+        """Add ``item``, which holds ``count`` frames from ``first`` on, with ``size`` bytes."""
         last = self._pieces[-1] if self._pieces else None
         both = self._join(last.item, item) if last is not None and last.end == first else None
         if last is None or both is None:
             self._pieces.append(Piece(first, first + count, self.total_bytes, size, item))
         else:
-            # A thread that reads has the one piece or the other.
+            # One assignment: a thread that reads sees either the old piece or the new one.
             self._pieces[-1] = Piece(last.first, first + count, last.bytes_before, last.size + size, both)
         self.total_bytes += size
 
     def join_before(self, number: int) -> None:
-        """Join the piece that holds the frame ``number`` with the one before it, if that may be."""
+        """Join the piece that holds the frame ``number`` to the piece before it, if ``join`` allows it."""
         pieces = self._pieces
         index = bisect_right(pieces, number, key=lambda piece: piece.end)
         if 0 < index < len(pieces) and pieces[index - 1].end == pieces[index].first:
@@ -213,18 +229,18 @@ class FrameIndex(Generic[T]):
                 pieces[index - 1 : index + 1] = [Piece(one.first, other.end, one.bytes_before, size, both)]
 
     def at(self, number: int) -> Piece[T] | None:
-        """The piece that holds the frame ``number``, or the next one behind it; None if there is none."""
+        """The piece that holds the frame ``number``, or else the next piece; None if there is neither."""
         index = bisect_right(self._pieces, number, key=lambda piece: piece.end)
         return self._pieces[index] if index < len(self._pieces) else None
 
     def overlapping(self, low: int, high: int) -> list[Piece[T]]:
-        """The pieces that hold any frame of [low, high), in order."""
+        """The pieces that hold at least one frame of [low, high), in order."""
         if low >= high:
             return []
         pieces = self._pieces
         begin = bisect_right(pieces, low, key=lambda piece: piece.end)
         found = []
-        # No slice: there may be many pieces behind the range.
+        # No slice, because it would copy all pieces behind the range.
         for piece in map(pieces.__getitem__, range(begin, len(pieces))):
             if piece.first >= high:
                 break
@@ -233,20 +249,23 @@ class FrameIndex(Generic[T]):
         return found
 
     def bytes_before(self, number: int) -> int:
-        """Bytes of all frames before the frame ``number``, or before the oldest if ``number`` is gone."""
+        """How many bytes all frames below ``number`` have, counted since the first frame ever.
+
+        If ``number`` is removed already, those before the oldest frame that is left.
+        """
         pieces = self._pieces
         index = bisect_right(pieces, number, key=lambda piece: piece.end)
         if index == len(pieces):
-            # Not total_bytes: it may already count a piece that was appended meanwhile.
+            # Not total_bytes: another thread may have appended a piece that it already counts.
             return pieces[index - 1].bytes_before + pieces[index - 1].size if index else self.total_bytes
         piece = pieces[index]
         inside = number - piece.first
         return piece.bytes_before + (int(self._ends_of(piece.item)[inside - 1]) if inside > 0 else 0)
 
     def number_within(self, max_bytes: int, high: int) -> int:
-        """The largest number up to ``high`` with at most ``max_bytes`` of frames before it.
+        """The largest number up to ``high`` for which :meth:`bytes_before` is at most ``max_bytes``.
 
-        Frames that are gone have no bytes.
+        If even the oldest frame is beyond that, the number of the oldest frame.
         """
         pieces = self._pieces
         index = bisect_right(pieces, max_bytes, key=lambda piece: piece.bytes_before) - 1
@@ -259,7 +278,7 @@ class FrameIndex(Generic[T]):
         return min(piece.first + bisect_right(ends, max_bytes - piece.bytes_before), high)
 
     def free(self, upto: int) -> list[T]:
-        """Remove the pieces that lie whole below ``upto``; returns their items."""
+        """Remove the pieces of which all frames are below ``upto``; returns their items."""
         count = 0
         while count < len(self._pieces) and self._pieces[count].end <= upto:
             count += 1
@@ -268,9 +287,9 @@ class FrameIndex(Generic[T]):
         return gone
 
     def discard(self, low: int, cut: Callable[[T, int], None]) -> list[T]:
-        """Remove the frames from ``low`` on; returns the items of the pieces that go as a whole.
+        """Remove the frames from ``low`` on; returns the items of the pieces that were removed completely.
 
-        If only a part of a piece goes, ``cut`` shortens its item to so many frames.
+        If a piece loses only some of its frames, ``cut(item, count)`` shortens its item to ``count`` frames.
         """
         self.total_bytes = self.bytes_before(low)
         gone = []
@@ -284,15 +303,15 @@ class FrameIndex(Generic[T]):
 
 
 def bytes_between(indexes: Iterable[FrameIndex[T]], low: int, high: int) -> int:
-    """The size on the wire of the frames [low, high), which lie in ``indexes``."""
+    """How many bytes the frames [low, high) had on the wire; ``indexes`` hold these frames."""
     return sum(index.bytes_before(high) - index.bytes_before(low) for index in indexes)
 
 
 def end_within(indexes: Iterable[tuple[FrameIndex[T], int]], low: int, high: int, max_bytes: int) -> int:
-    """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``; at least ``low``.
+    """The largest end up to ``high`` for which the frames [low, end) have at most ``max_bytes``.
 
-    ``indexes`` are all that hold frames of [low, high), in order. Each comes with the number after its last
-    frame, even if that frame is gone.
+    It is at least ``low``. ``indexes`` are all that hold frames of [low, high), in order. Each comes with the
+    number after its last frame, even if that frame is removed.
     """
     best = low
     for index, end in indexes:
@@ -305,7 +324,7 @@ def end_within(indexes: Iterable[tuple[FrameIndex[T], int]], low: int, high: int
 
 
 def merged_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """``ranges`` in order; those that touch each other are merged."""
+    """``ranges``, which are in ascending order, with those merged that touch each other."""
     merged: list[tuple[int, int]] = []
     for low, high in ranges:
         if merged and merged[-1][1] == low:
