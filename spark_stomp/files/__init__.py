@@ -1,1 +1,1 @@
-"""What touches the file system: locations of journal and checkpoint, private files, durable writes."""
+"""Access to the file system: locations of journals and checkpoints, private files, durable writes."""

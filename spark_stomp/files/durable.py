@@ -1,4 +1,4 @@
-"""Files of this machine, by the system's own calls: ``pyarrow.fs`` never syncs."""
+"""Durable writes to local files, with the system's own calls, because ``pyarrow.fs`` never syncs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ Parts = list[bytes | memoryview]
 
 
 class OpenFile:
-    """A file's descriptor, closed when its last user is gone, maybe long after the file was deleted."""
+    """A file descriptor that is closed when nothing refers to it any more.
+
+    This may be long after the file was deleted: who still reads it keeps it open.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -19,7 +22,7 @@ class OpenFile:
         os.close(self.descriptor)
 
     def read(self, offset: int, length: int) -> bytes:
-        """So many bytes; fewer at the end of the file."""
+        """``length`` bytes from ``offset`` on; fewer at the end of the file."""
         parts = []
         while length > 0 and (part := os.pread(self.descriptor, length, offset)):
             parts.append(part)
@@ -28,7 +31,10 @@ class OpenFile:
 
 
 def write_fully(descriptor: int, parts: Parts) -> None:
-    """Write all of ``parts``; OSError as the system raises it."""
+    """Write all of ``parts`` at the current position.
+
+    Raises OSError if the system does; then a part of the bytes may have been written.
+    """
     written = os.writev(descriptor, parts)
     if written == sum(map(len, parts)):
         return
@@ -38,29 +44,29 @@ def write_fully(descriptor: int, parts: Parts) -> None:
 
 
 class SyncFailed(OSError):
-    """What was written to a file since its last sync may be gone.
+    """A sync failed: what was written to the file since its last sync may be lost.
 
-    The system tells of it once: after that it may take the same bytes for synced, though the disk has others.
-    So the file must not be synced again and believed.
+    The system reports this only once. A second sync may succeed although the disk does not have the bytes, so
+    its result must not be trusted.
     """
 
 
 def lacks_room(error: OSError) -> bool:
-    """Whether nothing is wrong but that the disk is full."""
+    """Whether the only problem is that the disk, or the user's quota, is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)
 
 
 def sync(descriptor: int) -> None:
-    """Make durable what was written to a file; SyncFailed if that is not sure."""
+    """Make durable what was written to a file. Raises SyncFailed if that is not certain."""
     try:
-        # It also syncs the length of the file; its times are not worth a second write.
+        # fdatasync syncs the content and the length. The times that it leaves out would cost a second write.
         (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(descriptor)
     except OSError as error:
         raise SyncFailed(*error.args) from error
 
 
 def sync_folder(path: Path) -> None:
-    """Make durable which files are in the folder; OSError as the system raises it."""
+    """Make durable which files are in the folder. Raises OSError if the system does."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -71,7 +77,8 @@ def sync_folder(path: Path) -> None:
 def sync_anew(descriptor: int) -> None:
     """Make durable what an earlier run wrote to a file, and read it from the disk from now on.
 
-    After a sync that failed, the system's cache may show bytes that the disk does not have. SyncFailed.
+    If a sync of the earlier run failed, the system's cache may show bytes that the disk does not have. So the
+    file is dropped from the cache. Raises SyncFailed if it cannot be synced.
     """
     sync(descriptor)
     if hasattr(os, "posix_fadvise"):

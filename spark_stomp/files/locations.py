@@ -1,7 +1,7 @@
-"""From a location in an option to files: a path, or a URI of any file system that ``pyarrow.fs`` knows.
+"""Locations of journals and checkpoints: a path, or a URI of a file system that ``pyarrow.fs`` knows.
 
-A URI may hold credentials, before its ``@`` or among its parameters. All texts to be shown or raised go
-through :class:`Location`, which leaves them out.
+A URI may contain credentials, before its ``@`` or in its parameters. Whatever is shown or raised about a
+location goes through :class:`Location`, which removes them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 FILE_ERRORS = (OSError, pa.ArrowException)
-"""What a file system raises; some errors of pyarrow are no OSError."""
+"""The exceptions of file systems. Some of pyarrow's are not an OSError."""
 
-# Databricks mounts object stores here: files are written once, from front to back, and cannot be appended to.
+# Where Databricks mounts object stores. Files there are written once, from front to back; no appends.
 _MOUNTS = ("/dbfs", "/Volumes")
 _SECRET_NAMES = re.compile(r"key|secret|token|password|credential|sig|sas", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Location:
-    """A folder: ``root`` within ``files``. ``shown`` is the location for people to read."""
+    """A folder: the path ``root`` in the file system ``files``. ``shown`` is its text without credentials."""
 
     files: fs.FileSystem
     root: str
@@ -38,18 +38,18 @@ class Location:
 
     @property
     def takes_appends(self) -> bool:
-        """Whether files there can be appended to: only on a local path that is no mount of a store."""
+        """Whether files there can be appended to: the path is local, and not a mount of an object store."""
         return self.is_local and not any(
             self.root == mount or self.root.startswith(mount + "/") for mount in _MOUNTS
         )
 
     def words(self, error: BaseException) -> str:
-        """What ``error`` says, without credentials."""
+        """The text of ``error``, without credentials."""
         return _scrubbed(str(error), self._secrets)
 
 
 def resolve(location: str) -> Location:
-    """The folder that ``location`` names; ValueError, without credentials, if it names none."""
+    """The folder that ``location`` names. Raises ValueError, without credentials, if it names none."""
     secrets = _secrets(location)
     try:
         files, root = _file_system(location)
@@ -59,13 +59,13 @@ def resolve(location: str) -> Location:
 
 
 def without_credentials(location: str) -> str:
-    """``location`` without its parameters and without the secrets before its ``@``."""
+    """``location`` without its parameters, and without the secrets before its ``@``."""
     base, _, _ = location.partition("?")
     return _scrubbed(base, _secrets(location))
 
 
 def local_path(location: str) -> str | None:
-    """The path on this machine; None if ``location`` is the URI of another file system. Looks nowhere."""
+    """The path on this machine; None if ``location`` is a URI of another file system. Does no I/O."""
     scheme, separator, rest = location.partition(":")
     if not separator or "/" in scheme:
         return str(Path(location).absolute())
@@ -79,14 +79,14 @@ def _file_system(location: str) -> tuple[fs.FileSystem, str]:
     if path is not None:
         return fs.LocalFileSystem(), path
     scheme, _, rest = location.partition(":")
-    # Hadoop's names for S3 are not pyarrow's.
+    # Hadoop has other names for S3 than pyarrow.
     uri = "s3:" + rest if scheme in ("s3a", "s3n") else location
     files, root = fs.FileSystem.from_uri(uri)
     return files, root.rstrip("/")
 
 
 def _mounted(path: str) -> str:
-    """Where Databricks shows ``dbfs:`` paths; those of volumes are the same with and without the scheme."""
+    """Where Databricks mounts a ``dbfs:`` path: a volume under its own path, all others under ``/dbfs``."""
     return path if path.startswith("/Volumes/") else "/dbfs" + path
 
 
@@ -94,7 +94,7 @@ def _secrets(location: str) -> tuple[str, ...]:
     """The parts of ``location`` that must not be shown: as written, unquoted and fully quoted."""
     base, _, query = location.partition("?")
     found = []
-    # Slashes may be forgotten.
+    # The user may have forgotten the slashes after the scheme.
     user, at, _ = base.partition(":")[2].lstrip("/").rpartition("@")
     if at and ":" in user:
         found += [user, user.partition(":")[2]]
@@ -103,7 +103,7 @@ def _secrets(location: str) -> tuple[str, ...]:
         if _SECRET_NAMES.search(name):
             found.append(value)
     forms = {form for one in found for form in (one, unquote(one), quote(unquote(one), safe=""))}
-    # The longest first, so that no part of one is left.
+    # Longest first: a shorter one may be a part of a longer one, of which the rest would be left.
     return tuple(sorted(forms - {""}, key=len, reverse=True))
 
 

@@ -1,8 +1,9 @@
-"""Files and folders of this machine for the process's user alone, whatever the umask.
+"""Local files and folders that only the process's user can access, whatever the umask is.
 
-They hold messages, or figures and keys of messages. Somebody else may be allowed to write to the folder. So
-no link is followed if the connector names the file itself: a link that was put there could make it write into
-another file of the user's. The folders above are the user's business, and may be links.
+They contain messages, message keys or figures. Somebody else may have the right to write to the folder that
+the user names. So a file whose name the connector chooses is never opened through a symbolic link: a planted
+link could make the connector overwrite another file of the user. The folders above it are the user's choice,
+and may be links.
 """
 
 from __future__ import annotations
@@ -19,21 +20,24 @@ PRIVATE_FOLDER: Final = 0o700
 
 
 def make_folder(path: Path) -> None:
-    """Make ``path`` and what is missing above it; folders that are there keep their modes. OSError."""
+    """Make the folder ``path`` and the missing folders above it; existing ones keep their modes.
+
+    Raises OSError if the system does.
+    """
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(PRIVATE_FOLDER, exist_ok=True)
 
 
 def open_file(path: Path, flags: int) -> int:
-    """The descriptor of a regular file; with O_CREAT it is made if it is not there.
+    """Open a regular file and return its descriptor; with O_CREAT in ``flags`` a missing file is made.
 
-    If it is opened to be written, nobody else may read it from then on.
+    A file that is opened for writing is made private first: nobody else can read it from then on.
 
-    OSError, which names the path, if there is a link, or anything else that is no regular file.
+    Raises OSError, which names the path, if ``path`` is a symbolic link or anything else than a regular file.
     """
     try:
-        # Without O_NONBLOCK, to open a pipe could block without end. For regular files it means nothing.
+        # O_NONBLOCK: opening a pipe could block without end. It has no effect on regular files.
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE_FILE)
     except OSError:
         refuse_link(path)
@@ -41,24 +45,25 @@ def open_file(path: Path, flags: int) -> int:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "this is no regular file", str(path))
+        raise OSError(errno.EINVAL, "this is not a regular file", str(path))
     if flags & (os.O_WRONLY | os.O_RDWR) and status.st_uid == os.geteuid():
         _make_private(descriptor, status.st_mode)
     return descriptor
 
 
 def _make_private(descriptor: int, mode: int) -> None:
-    """Before more is written to it: what was restored from a copy has the mode of the umask."""
+    """Take all rights of others away. A file that was restored from a copy may have the mode of the umask."""
     if mode & ~PRIVATE_FILE & 0o777:
-        # Mounts of stores may know no modes.
+        # A mount of an object store may not support modes.
         with suppress(OSError):
             os.fchmod(descriptor, PRIVATE_FILE)
 
 
 def create_file(path: Path) -> int:
-    """The descriptor of a new file; one that a process left, because it was killed, is deleted first.
+    """Make a new file and return its descriptor, open for reading and writing.
 
-    OSError as by :func:`open_file`.
+    If the file exists, a process that was killed has left it, and it is deleted first. Raises OSError, which
+    names the path, if ``path`` is a symbolic link or a folder.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     try:
@@ -69,12 +74,12 @@ def create_file(path: Path) -> int:
 
 
 def replace_file(temporary: Path, path: Path) -> None:
-    """Give ``temporary`` the name ``path``. OSError as by :func:`open_file`."""
+    """Rename ``temporary`` to ``path``, which may exist. Raises OSError if ``path`` is a symbolic link."""
     refuse_link(path)
     temporary.replace(path)
 
 
 def refuse_link(path: Path) -> None:
-    """OSError, which names ``path``, if it is a symbolic link."""
+    """Raise OSError, which names ``path``, if it is a symbolic link."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, "this is a symbolic link, which is not followed here", str(path))
