@@ -1,12 +1,14 @@
-"""The ack ledger: the handles of one connection's deliveries, and which of them the broker confirmed.
+"""The ack ledger: the ack handles of one connection, which of them were sent, and which are confirmed.
 
-A ledger lives as long as its connection, because a handle is valid only there. It has two kinds of handles:
-those of new frames, by sequence number, and those of redelivered messages, attached to the frame that is held
-already, maybe by another receiver.
+A ledger lives as long as its connection, because a handle is valid only there. It holds two kinds of handles:
+those of new frames, by sequence number, and those of redelivered messages. The latter are attached to the
+frame that is held already, maybe by another receiver.
 
-Invariants (contract 1 and 4): a handle leaves the ledger at most once, and only when its message is
-committed; ``confirmed`` grows only when the receipt came, or if nothing was left to confirm; and
-``confirmed <= sent``.
+Invariants (contract 1 and 4):
+
+- A handle leaves the ledger at most once, and only if its message is committed.
+- ``confirmed`` grows only if a receipt came, or if nothing was left to confirm.
+- ``confirmed <= sent``.
 """
 
 from __future__ import annotations
@@ -19,19 +21,24 @@ from heapq import heappop, heappush
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.receiver.dedup import HeldAt
 
-# Of messages that come within so many microseconds, the first one's time stands for all.
-_AT_ONCE = 100_000
-# Handles of several reads that are kept together.
-_TOGETHER = 1_000
-# Of an attached message: its sequence number, the number of this delivery, the key, the handle, when it came.
+# Microseconds: deliveries within this time share one entry of arrival times, that of the first of them. The
+# entries only show the age of the oldest un-acked message. A judgement, not measured.
+_ARRIVAL_STEP = 100_000
+# Handles of consecutive reads are joined in lists of up to this many. A judgement, not measured.
+_HANDLES_IN_LIST = 1_000
+# An attached message: sequence number of the held frame, running number of the delivery, key, handle, time.
 _Attached = tuple[int, int, MessageKey, bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """ACKs to be sent together, in order. With them, everything below ``upto`` is ACKed.
+    """ACKs to be sent together, in this order.
 
-    ``keys`` are those of redelivered messages among them, and ``since`` is when the first of these came.
+    Attributes:
+        upto: once they are sent, everything below this sequence number is ACKed.
+        handles: the ack handles.
+        keys: the keys of the redelivered messages among them.
+        since: when the first of these came, in microseconds since 1970; None if there are none.
     """
 
     upto: int
@@ -42,9 +49,10 @@ class Acks:
 
 @dataclass(slots=True)
 class AckGroup:
-    """ACKs that were sent; the last one carries ``receipt``, which came if ``confirmed``.
+    """ACKs that were sent together. The last one asked for the receipt with the id ``receipt``.
 
-    ``deadline`` is from :meth:`~spark_stomp.receiver.pause.BoundedReader.receipt_deadline`.
+    ``deadline`` is when this receipt is overdue, by the clock of
+    :meth:`~spark_stomp.receiver.pause.BoundedReader.receipt_deadline`. ``confirmed``: the receipt came.
     """
 
     acks: Acks
@@ -54,41 +62,42 @@ class AckGroup:
 
 
 class AckLedger:
-    """Handles of one connection's deliveries. Not thread-safe. Times are microseconds since 1970.
+    """The ack handles of one connection. Not thread-safe. Times are microseconds since 1970.
 
-    ``start``: everything below this number was committed before the connection was there.
+    ``start``: everything below this sequence number was committed before the connection was opened.
     """
 
     def __init__(self, start: int = 0) -> None:
         self._handles: deque[tuple[int, list[bytes]]] = deque()
-        self._attached: dict[int, list[_Attached]] = {}  # by owner, each a heap
-        self._arrivals: deque[tuple[int, int]] = deque()  # the end of new frames that came at a time
-        # In the order of sending; the first one is not confirmed.
+        self._attached: dict[int, list[_Attached]] = {}  # a heap for each owner
+        # New frames that came at about one time: the number after the last one, and the time.
+        self._arrivals: deque[tuple[int, int]] = deque()
+        # In the order of sending. The first one is not confirmed; later ones may be.
         self._groups: deque[AckGroup] = deque()
         self._sent = start
         self._confirmed = start
         self._delivered = 0
-        self._acked_before = 0  # handles of all groups before the first of these
+        self._acked_before = 0  # handles of all groups before the first one in _groups
         self._receipted_handles = 0
 
     @property
     def sent(self) -> int:
-        """Every handle below this sequence number was sent in an ACK."""
+        """Every handle of a new frame below this sequence number was sent in an ACK."""
         return self._sent
 
     @property
     def confirmed(self) -> int:
-        """The broker confirmed by receipt that it processed the ACKs of everything below this number."""
+        """The broker confirmed by receipts that it processed the ACKs of all frames below this number."""
         return self._confirmed
 
     @property
     def unacked(self) -> int:
-        """How many deliveries the broker counts as un-acked, as far as we know."""
+        """How many deliveries on this connection have no ACK that a receipt confirmed."""
         return self._delivered - self._receipted_handles
 
     @property
     def oldest_unacked(self) -> int | None:
-        """When the oldest of those came; None if there is none. Looks at everything attached."""
+        """When the oldest un-acked message came; None if there is none. Looks at every attached message."""
         new = next((at for end, at in self._arrivals if end > self._confirmed), None)
         attached = (entry[-1] for heap in self._attached.values() for entry in heap)
         sent = (group.acks.since for group in self._awaited)
@@ -100,55 +109,58 @@ class AckLedger:
 
     @property
     def awaited(self) -> int:
-        """How many groups were sent whose receipt has not come."""
+        """How many groups of ACKs were sent and have no receipt yet."""
         return len(self._awaited)
 
     @property
     def unconfirmed(self) -> list[bytes]:
-        """The handles of the groups that :attr:`awaited` counts."""
+        """The handles of all ACKs that were sent and have no receipt yet, in the order of sending."""
         return [handle for group in self._awaited for handle in group.acks.handles]
 
     @property
     def next_deadline(self) -> float | None:
-        """When the oldest awaited receipt is overdue; None if none is awaited."""
+        """When the next awaited receipt is overdue; None if no receipt is awaited."""
         return min((group.deadline for group in self._awaited), default=None)
 
     def receipt_is_behind(self, prefetch: int) -> bool:
-        """Whether messages may still come that a broker with this prefetch sent before the oldest awaited
-        receipt: it delivers no more than the prefetch and the ACKs up to there allow."""
+        """Whether the broker may still have messages to send before the oldest awaited receipt.
+
+        Before that receipt it may have sent as many messages as ``prefetch`` and all ACKs up to there allow.
+        False once that many have come, and if no receipt is awaited.
+        """
         if not self._groups:
             return False
         acked = self._acked_before + len(self._groups[0].acks.handles)
         return self._delivered < prefetch + acked
 
     def add(self, first_sequence: int, handles: Sequence[bytes], at: int = 0) -> None:
-        """New frames numbered from ``first_sequence`` came with these handles at the time ``at``."""
+        """New frames, numbered from ``first_sequence``, came with these handles at the time ``at``."""
         self._delivered += len(handles)
         end = first_sequence + len(handles)
-        # Where messages trickle, an entry for each of them would cost more than the handles.
-        if self._arrivals and at - self._arrivals[-1][1] < _AT_ONCE:
+        # If a read brings one message, an entry for each read would cost more than the handles.
+        if self._arrivals and at - self._arrivals[-1][1] < _ARRIVAL_STEP:
             self._arrivals[-1] = (end, self._arrivals[-1][1])
         else:
             self._arrivals.append((end, at))
         if self._handles:
             first, last = self._handles[-1]
-            if first + len(last) == first_sequence and len(last) + len(handles) <= _TOGETHER:
+            if first + len(last) == first_sequence and len(last) + len(handles) <= _HANDLES_IN_LIST:
                 last.extend(handles)
                 return
         self._handles.append((first_sequence, list(handles)))
 
     def attach(self, held_at: HeldAt, key: MessageKey, handle: bytes, at: int = 0) -> None:
-        """The message at ``held_at`` came once more, with this handle, at the time ``at``."""
-        # The running number keeps the order of delivery, and always decides when two entries are compared.
+        """The message at ``held_at`` was redelivered with this handle at the time ``at``."""
+        # The running number keeps the order of delivery. It is unique, so a heap never compares what follows.
         entry = (held_at.sequence, self._delivered, key, handle, at)
         heappush(self._attached.setdefault(held_at.owner, []), entry)
         self._delivered += 1
 
     def take(self, committed: int, committed_of: Callable[[int], int], most: int) -> Acks | None:
-        """Take the handles that are due, in order: at most ``most`` of new frames, and as many attached ones.
+        """Take the handles that are due, attached ones first; None if nothing is due.
 
-        New frames below ``committed`` are committed; ``committed_of`` gives this number for an owner of
-        attached ones.
+        Takes at most ``most`` attached handles, and handles of at most ``most`` new frames. New frames below
+        ``committed`` are due. An attached handle is due if its held frame is below ``committed_of(owner)``.
         """
         attached = self._take_attached(committed_of, most)
         if not attached and not self._skip_without_handle(committed):
@@ -160,7 +172,7 @@ class AckLedger:
         return Acks(self._sent, handles, tuple([entry[2] for entry in attached]), since)
 
     def pending(self, committed: int, committed_of: Callable[[int], int]) -> bool:
-        """Whether anything is due (see :meth:`take`), or sent and not confirmed."""
+        """Whether any ACK is due (see :meth:`take`), or was sent and is not confirmed."""
         return (
             bool(self._groups)
             or self._confirmed < committed
@@ -168,14 +180,14 @@ class AckLedger:
         )
 
     def sent_with(self, group: AckGroup) -> None:
-        """These ACKs were handed to the connection, with a receipt."""
+        """The ACKs of ``group`` were passed to the connection; the last one asks for a receipt."""
         self._groups.append(group)
 
     def confirm(self, receipt: str) -> AckGroup | None:
-        """A RECEIPT came; returns the group of ACKs that it confirms, None if there is none.
+        """A RECEIPT came: returns the group of ACKs that it confirms, or None if it is for something else.
 
-        Receipts may come in any order. A later group's receipt does not confirm an earlier group, so the
-        confirmed mark stays below the oldest group whose receipt is still awaited.
+        Receipts may come in any order. The receipt of a later group does not confirm an earlier one, so
+        ``confirmed`` stays below the oldest group whose receipt is still awaited.
         """
         group = next((group for group in self._awaited if group.receipt == receipt), None)
         if group is None:
@@ -211,9 +223,9 @@ class AckLedger:
         return taken
 
     def _skip_without_handle(self, committed: int) -> bool:
-        """Skip committed numbers that have no handle here: they came on an earlier connection.
+        """Skip committed frames that came on an earlier connection: they have no handle in this ledger.
 
-        False if nothing is left to ACK below ``committed``.
+        Returns False if nothing is left to ACK below ``committed``.
         """
         if self._handles and self._handles[0][0] < committed:
             self._sent = max(self._sent, self._handles[0][0])

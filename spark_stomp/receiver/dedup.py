@@ -1,12 +1,12 @@
-"""The dedup index: how a message that is delivered again is recognised (contract 4).
+"""The dedup index: how a redelivered message is recognised (contract 4).
 
-When a connection ends, the broker delivers again what was not ACKed, to any receiver of the query, with or
-without the header ``redelivered``. A message that is still held must not become a second row. So every id
-that comes is looked up among the ids that all receivers of the query hold.
+When a connection ends, the broker redelivers what was not ACKed, to any receiver of the query, with or
+without the header ``redelivered``. A message that is still held must not become a second row. So the id of
+every message is looked up among the ids that all receivers of the query hold.
 
-This look-up is made for every message, so it is cheap: one dictionary from raw id to where it is held, filled
-and searched a block at a time. Only if an id is found are the frames decoded, and destinations and bodies
-compared.
+This is done for every message, so it must be cheap: one dictionary from the raw id to where it is held, which
+is searched and filled for a whole block at once. Message keys are made and compared only if an id is found.
+Measured in November 2026: 150 ns a message, and 390 ns with a journal, where keys are remembered too.
 """
 
 from __future__ import annotations
@@ -21,51 +21,55 @@ from typing import NamedTuple, Protocol
 from spark_stomp.frame_batch import FrameBatch, Ids, MessageKey
 from spark_stomp.protocol import frame_content
 
+# A judgement, not measured: about six times the default prefetch (40,000), which is how many messages can be
+# un-acked on a connection.
 MAX_REMEMBERED = 250_000
 """How many keys of committed messages are remembered."""
 
+# A place (HeldAt) is packed into one integer: the receiver above this bit, the sequence number below it.
 _SHIFT = 48
 _MASK = (1 << _SHIFT) - 1
 
 
 class HeldAt(NamedTuple):
-    """Where a message is held: the number of a receiver in the index, and its sequence number there."""
+    """Where a message is held: the number of its receiver in the index, and its sequence number there."""
 
     owner: int
     sequence: int
 
 
 COMMITTED = HeldAt(-1, -1)
-"""Stands for a message that is committed and held nowhere any more."""
+"""The place of a message that is committed and no longer held by any receiver."""
 
 
 class Holder(Protocol):
-    """A receiver as the index sees it; called with the index's lock held."""
+    """What the index needs of a receiver. It calls these with its lock held."""
 
     @property
     def committed(self) -> int:
-        """Everything below this sequence number is committed."""
+        """Frames below this sequence number are committed."""
 
     def pin(self, sequence: int) -> None:
-        """The frame of this number must not be discarded: a later delivery of it is attached to it."""
+        """Never discard the frame of this number: a later delivery of the message is attached to it."""
 
     def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
-        """The keys of held frames, which ``wanted`` names by ascending sequence number and raw id."""
+        """The keys of held frames. ``wanted`` has their sequence numbers, ascending, and their raw ids."""
 
 
 class DedupIndex:
-    """The messages that the receivers of one query hold, and those they committed lately.
+    """The messages that the receivers of one query hold, and the keys of those that they committed lately.
 
-    Callers hold ``lock``. It also makes the handling of a block a single step: no other receiver, and no
-    choice of an offset, comes between the look-up and the append.
+    Callers that look up or change anything hold ``lock``; the methods for unwritten keys take it themselves.
+    The lock also makes the handling of a block a single step: no other receiver, and no choice of an offset,
+    comes between the look-up and the append.
 
-    ``max_remembered`` bounds how many keys of committed messages are remembered for a redelivery that may
-    never come. Beyond it the oldest are evicted and counted: if such a message comes again, it is a second
-    row.
+    ``max_remembered`` bounds how many keys of committed messages are remembered, in case they are
+    redelivered. Beyond it the oldest keys are evicted and counted: a redelivery of such a message gives a
+    second row.
 
-    With ``journaled``, keys whose ACK the broker confirmed are remembered too, because a broker that is
-    killed may forget what it confirmed. They are evicted first. The index then also collects the keys that
-    are not in the journal yet.
+    With ``journaled``, a key is remembered even after the broker confirmed the ACK, because a broker that is
+    killed may forget what it confirmed. Such keys are evicted first. The index then also collects the keys
+    that are not in the journal yet.
     """
 
     def __init__(self, max_remembered: int = MAX_REMEMBERED, *, journaled: bool = False) -> None:
@@ -73,7 +77,7 @@ class DedupIndex:
         self.journaled = journaled
         self._holders: list[Holder] = []
         self._held: dict[bytes, int | tuple[int, ...]] = {}
-        self._shared_ids = 0  # ids that several held frames have
+        self._shared_ids = 0  # how many ids belong to several held frames each
         self._max_remembered = max_remembered
         self._unconfirmed = RememberedKeys()
         self._confirmed = RememberedKeys()
@@ -82,29 +86,33 @@ class DedupIndex:
         self._evicted = 0
 
     def register(self, holder: Holder) -> int:
-        """The number of a new receiver."""
+        """Add a receiver; returns its number."""
         self._holders.append(holder)
         return len(self._holders) - 1
 
     def committed(self, owner: int) -> int:
-        """Below which number this receiver's frames are committed; :data:`COMMITTED` always is."""
+        """The sequence number below which the frames of receiver ``owner`` are committed.
+
+        For the owner of :data:`COMMITTED` it is 0, which is above the sequence number of that place.
+        """
         return 0 if owner < 0 else self._holders[owner].committed
 
     def pin(self, held_at: HeldAt) -> None:
-        """Keep the held frame for the delivery that is attached to it."""
+        """Never discard the frame at ``held_at``: a later delivery of the message is attached to it."""
         self._holders[held_at.owner].pin(held_at.sequence)
 
     # --- held messages
 
     @property
     def held(self) -> int:
-        """How many ids are held."""
+        """How many different ids the held messages have."""
         return len(self._held)
 
     def add_new(self, ids: Ids, first: HeldAt) -> bool:
         """Note the ids of new frames, numbered from ``first``.
 
-        False, and nothing is noted, if an id is missing, empty, known or repeated: then compare the keys.
+        Returns False, and notes nothing, if an id is missing, empty, known or repeated. Then the caller has
+        to compare message keys.
         """
         held = self._held
         if not held.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._confirmed.has_any(ids):
@@ -118,7 +126,7 @@ class DedupIndex:
         return False
 
     def add(self, name: bytes, held_at: HeldAt) -> None:
-        """Note one more frame with this id."""
+        """Note one frame with the id ``name``, which other held frames may have too."""
         others = self._held.get(name)
         if others is None:
             self._held[name] = _packed(held_at)
@@ -127,7 +135,7 @@ class DedupIndex:
         self._held[name] = (*_all(others), _packed(held_at))
 
     def remove(self, ids: Ids, first: HeldAt) -> None:
-        """The frames numbered from ``first`` are not held any more."""
+        """The frames with these ids, numbered from ``first``, are not held any more."""
         if not self._shared_ids:
             for name in ids:
                 self._held.pop(name, None)  # type: ignore[arg-type]
@@ -137,7 +145,7 @@ class DedupIndex:
                 self._remove_one(name, packed)
 
     def find(self, ids: Ids) -> dict[MessageKey, HeldAt]:
-        """All known messages with one of these ids, and where they are held."""
+        """All known messages that have one of these ids, each with the place where it is held."""
         names = {name for name in ids if name}
         remembered = (self._unconfirmed, self._confirmed)
         found = {key: COMMITTED for keys in remembered for name in names for key in keys.of(name)}
@@ -169,37 +177,37 @@ class DedupIndex:
 
     @property
     def evicted(self) -> int:
-        """How many messages would be a second row if they came again, because their keys were evicted."""
+        """How many messages would give a second row if they were redelivered: their keys were evicted."""
         return self._evicted
 
     def count_evicted(self, count: int) -> None:
-        """Count so many messages that are held without a key."""
+        """Count ``count`` more messages whose keys are not remembered."""
         self._evicted += count
 
     def remember_unconfirmed(self, keys: Iterable[MessageKey | None]) -> None:
-        """These messages are committed, and the broker may not know of their ACK."""
+        """Remember committed messages whose ACK the broker did not confirm."""
         self._remember(self._unconfirmed, keys)
 
     def remember_confirmed(self, keys: Iterable[MessageKey | None]) -> None:
-        """These messages are committed, and the broker confirmed their ACK; with a journal only."""
+        """Remember committed messages whose ACK the broker confirmed. Needed with a journal only."""
         self._remember(self._confirmed, keys)
 
     def confirm(self, keys: Sequence[MessageKey]) -> None:
-        """The broker confirmed the ACKs of these: without a journal they do not come again."""
+        """The broker confirmed the ACKs of these messages: without a journal, forget them."""
         for key in keys:
             self._unconfirmed.remove(key)
         if self.journaled:
             self.remember_confirmed(keys)
 
     def take_unwritten(self) -> list[MessageKey]:
-        """The keys of committed messages that are not in the journal yet; the caller writes them there."""
+        """Take the keys of committed messages that are not in the journal yet, to write them there."""
         with self.lock:
             unwritten = list(dict.fromkeys(self._unwritten))
             self._unwritten.clear()
             return unwritten
 
     def return_unwritten(self, keys: Sequence[MessageKey]) -> None:
-        """These were taken and could not be written: give them out again."""
+        """Take back keys that could not be written; the next :meth:`take_unwritten` returns them again."""
         with self.lock:
             self._unwritten = deque([*keys, *self._unwritten], maxlen=self._max_remembered)
 
@@ -222,22 +230,22 @@ class DedupIndex:
     # --- messages without an id
 
     def expect_doubles(self, count: int) -> None:
-        """So many messages without an id were offered, and may come again as rows of their own."""
+        """``count`` messages without an id were offered and may be redelivered, which gives second rows."""
         self._may_double += count
 
     def take_doubles(self, count: int) -> int:
-        """So many messages without an id came again; returns how many of them are second rows."""
+        """``count`` messages without an id were redelivered; returns how many of them give second rows."""
         taken = min(count, self._may_double)
         self._may_double -= taken
         return taken
 
 
 class RememberedKeys:
-    """Keys by their ids, in the order in which these came. Adding and evicting cost the same at any size."""
+    """Message keys by their ids, in the order of adding. Adding and evicting take constant time."""
 
     def __init__(self) -> None:
         self._keys: OrderedDict[bytes, MessageKey] = OrderedDict()
-        self._others: dict[bytes, list[MessageKey]] = {}  # of an id that several messages have
+        self._others: dict[bytes, list[MessageKey]] = {}  # further keys of an id that several messages have
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -266,12 +274,12 @@ class RememberedKeys:
         if not rest:
             del self._keys[key.id]
             return
-        self._keys[key.id] = rest[0]  # in the same place
+        self._keys[key.id] = rest[0]  # keeps the id's place in the order
         if rest[1:]:
             self._others[key.id] = rest[1:]
 
     def evict_oldest(self, count: int) -> int:
-        """Forget so many ids, or all; returns how many."""
+        """Forget the ``count`` oldest ids, or all if there are fewer; returns how many were forgotten."""
         count = min(count, len(self._keys))
         for _ in range(count):
             name, _key = self._keys.popitem(last=False)
@@ -280,7 +288,7 @@ class RememberedKeys:
 
 
 def _packed(held_at: HeldAt) -> int:
-    # One integer, so that a range numbers a block.
+    # The places of a whole block are then a range of integers.
     return held_at.owner << _SHIFT | held_at.sequence
 
 
@@ -289,14 +297,15 @@ def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def frame_keys(batch: FrameBatch, ids: Ids) -> list[MessageKey | None]:
-    """The keys of the frames of ``batch``, whose stable ids are ``ids``; None for a frame without one."""
+    """The message keys of the frames of ``batch``, whose stable ids are ``ids``; None for a missing id."""
     data, version, entry = bytes(batch.data), batch.version, batch.entry
     keys: list[MessageKey | None] = []
     for (begin, end), name in zip(pairwise((0, *batch.ends)), ids, strict=True):
         if not name:
             keys.append(None)
             continue
-        # Every message of a query with a journal passes here once, so no frame is decoded.
+        # With a journal every message passes here once, so no frame is decoded: 2 instead of 15 to 22
+        # microseconds a message (November 2026).
         destination, body = frame_content(data[begin:end], version)
         keys.append(MessageKey(destination, name, blake2b(body, digest_size=16).digest(), entry))
     return keys

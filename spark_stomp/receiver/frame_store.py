@@ -1,18 +1,18 @@
-"""The frame store: raw frames by sequence number, from the socket until they are not needed any more.
+"""The frame store: the raw frames of one receiver by sequence number, until they are not needed any more.
 
 Invariants (contract 2 and 3):
 
-- Numbers are dense and start at 0. A number names the same frame for as long as the store lives, unless the
-  frame is discarded, which only happens to frames that Spark was never told of.
-- ``[released, received)`` is readable, again and again, with the same bytes.
-- Reading a released frame is an error, never "no rows". Its bytes stay until it is freed, because a
-  redelivered message is known for sure only by its content.
+- Sequence numbers start at 0 and have no gaps. A number names the same frame as long as the store lives,
+  unless the frame is discarded. Only frames that Spark was never told about are discarded.
+- The frames [released, received) can be read any number of times, with the same bytes.
+- Reading a released frame is an error, never "no rows". Its bytes stay until it is freed or shed, because
+  only a message key, made of these bytes, recognises a redelivery with certainty.
 
-With a journal, frames wait here until they are written there. When a batch is durable, its data leaves the
-memory; its ends and its position in the journal stay until it is freed.
+With a journal, frames wait here until they are written there. When a batch is durable, its data is removed
+from memory. Its ends, its message keys and its position in the journal stay until it is freed.
 
-``max_bytes`` is a bound that the receiver keeps: it reads only as much as there is ``room`` for, and at least
-one frame, however large.
+The bound ``max_bytes`` is enforced by the receiver: it reads only as much as there is ``room`` for, but
+always at least one frame, however large that is.
 """
 
 from __future__ import annotations
@@ -38,17 +38,20 @@ from spark_stomp.receiver.marks import Marks
 
 Keys = list[MessageKey | None]
 
-# Frames of several reads that are held together, if the journal has them.
-_JOINED = 256
+# Consecutive batches that the journal has are joined while the first has fewer frames than this. A judgement,
+# not measured.
+_JOIN_BELOW = 256
 
 
 @dataclass(slots=True)
 class Held:
-    """The frames of one read. Their data is in ``batch`` until the journal has them at ``position``, or until
-    they are shed.
+    """The frames of one read; with a journal, of several reads.
 
-    ``ids`` are their stable ids; None if the connection that brought them collected none. ``made`` are their
-    keys, which are made before their data leaves the memory.
+    Attributes:
+        batch: the frames. Their data is removed once the journal has them, or when they are shed.
+        ids: their stable ids; None if their connection collected no ids.
+        position: the position of the first frame in the journal; None if the journal does not have them.
+        made: their message keys, made before the data is removed; None before that.
     """
 
     batch: FrameBatch
@@ -58,13 +61,13 @@ class Held:
 
     @property
     def frames(self) -> FrameBatch:
-        """The frames with their data, as long as it is in memory."""
+        """The frames; their data is empty if it was removed from memory."""
         data, size = self.batch.data, self.batch.ends[-1]
-        # If a part of the batch was discarded, its bytes are still there.
+        # If some of the frames were discarded, their bytes are still at the end.
         return replace(self.batch, data=data if len(data) == size else memoryview(data)[:size])
 
     def keys(self, start: int, stop: int) -> Keys:
-        """The keys of the frames [start, stop) of this batch, which has ids."""
+        """The message keys of the frames [start, stop), counted within this batch, which must have ids."""
         assert self.ids is not None
         if self.made is not None:
             return self.made[start:stop]
@@ -72,12 +75,15 @@ class Held:
         return frame_keys(self.batch.part(first + start, first + stop), self.ids[start:stop])
 
     def joined(self, other: Held) -> Held | None:
-        """This with the frames of ``other``, which follow, if the journal has both: where messages trickle, a
-        Held for each read would be most of what they cost."""
+        """This batch and ``other``, which follows, as one; None if they must stay separate.
+
+        Only batches that the journal has are joined, because those have no data in memory. If a read brings
+        one message, an object for each read would be most of the memory that is needed.
+        """
         ends, keys = self.batch.ends, self.made
         if keys is None or other.made is None or self.ids is None or other.ids is None:
             return None
-        if self.position is None or other.position != self.position + len(ends) or len(ends) >= _JOINED:
+        if self.position is None or other.position != self.position + len(ends) or len(ends) >= _JOIN_BELOW:
             return None
         together = ends[:] if isinstance(ends, array) else array("q", ends)
         together.extend([int(end) + int(ends[-1]) for end in other.batch.ends])
@@ -85,12 +91,12 @@ class Held:
         return Held(batch, [*self.ids, *other.ids], self.position, [*keys, *other.made])
 
     def cut(self, count: int) -> None:
-        """Keep the first ``count`` frames."""
+        """Keep only the first ``count`` frames."""
         self.batch = replace(self.batch, ends=self.batch.ends[:count])
         self.ids = None if self.ids is None else self.ids[:count]
 
     def select(self, indices: Sequence[int]) -> None:
-        """Keep the frames at ``indices``."""
+        """Keep only the frames at ``indices``."""
         data, old = self.batch.data, self.batch.ends
         parts = [data[int(old[index - 1]) if index else 0 : int(old[index])] for index in indices]
         ends = list(accumulate(map(len, parts)))
@@ -99,9 +105,9 @@ class Held:
 
 
 class FrameStore:
-    """The frames of one receiver. Thread-safe. ``marks`` say how far they are received, released, freed.
+    """The frames of one receiver. Thread-safe. ``marks`` say how far they are received, released and freed.
 
-    ``max_bytes`` bounds the bytes in memory. ``name`` is the receiver's.
+    ``max_bytes`` bounds the bytes in memory. ``name`` is the name of the receiver.
     """
 
     def __init__(self, max_bytes: int, name: str = "") -> None:
@@ -120,35 +126,38 @@ class FrameStore:
 
     @property
     def released(self) -> int:
-        """Frames below this number were committed and may not be read any more."""
+        """Frames below this sequence number are committed and must not be read any more."""
         return self.marks.released
 
     @property
     def mean_bytes(self) -> float | None:
-        """The mean size of all frames that ever came; None before the first."""
+        """The mean size in bytes of all frames that ever came; None before the first."""
         with self._lock:
             return self._index.total_bytes / self.marks.received if self.marks.received else None
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of raw frames held in memory."""
+        """How many bytes of raw frames are in memory."""
         return self._memory_bytes
 
     @property
     def room(self) -> int:
-        """How many bytes there is room for; 0 or less if the bound is reached."""
+        """How many more bytes may be held in memory; 0 or less if the bound is reached."""
         return self._max_bytes - self._memory_bytes
 
     # --- frames come
 
     def append(self, held: Held) -> int:
-        """Take the frames of one read; returns the sequence number of the first."""
+        """Add the frames of one read; returns the sequence number of the first."""
         with self._lock:
             self._memory_bytes += len(held.batch.data)
             return self._add(held)
 
     def recover(self, batch: FrameBatch, ids: Ids) -> int:
-        """Take frames that the journal has already; returns the number of the first here."""
+        """Add frames that the journal has from an earlier run; returns the sequence number of the first.
+
+        ``batch`` is numbered by positions in the journal. Its message keys are kept, its data is not.
+        """
         held = Held(batch, ids, position=batch.first_sequence, made=frame_keys(batch, ids))
         held.batch = replace(batch, data=b"", ends=array("q", batch.ends))
         with self._lock:
@@ -167,7 +176,7 @@ class FrameStore:
     def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
         """The frames [low, high), in order.
 
-        Raises RangeUnavailable if part of the range was released or has not been received.
+        Raises RangeUnavailable if a part of the range was released or has not been received.
         """
         with self._lock:
             self._require_readable(low, high)
@@ -186,12 +195,14 @@ class FrameStore:
         if low < released or high > received or low > high:
             raise RangeUnavailable(
                 f"frames [{low}, {high}) were asked for, but only [{released}, {received}) are held: "
-                "what lies below was committed and freed"
+                "earlier frames were committed and freed"
             )
 
     def keys(self, low: int, high: int) -> Keys:
-        """The keys of the frames [low, high), as far as they are held and came with ids; None for a frame
-        without one."""
+        """The message keys of those frames of [low, high) that are held and whose connection collected ids.
+
+        The key is None for a frame without an id.
+        """
         with self._lock:
             return [
                 key
@@ -201,7 +212,7 @@ class FrameStore:
             ]
 
     def keys_at(self, numbers: Sequence[int]) -> list[MessageKey]:
-        """The keys of these frames, by ascending number."""
+        """The message keys of the frames with these ascending sequence numbers, which all have ids."""
         found: list[MessageKey] = []
         begin = 0
         for index in range(1, len(numbers) + 1):
@@ -211,9 +222,9 @@ class FrameStore:
         return found
 
     def ids(self, low: int, high: int) -> list[tuple[int, Ids]]:
-        """The stable ids of the frames [low, high), each part with the number of its first frame.
+        """The stable ids of the frames [low, high), in parts, each with the number of its first frame.
 
-        Frames that came without ids, and freed ones, are left out.
+        Freed frames are left out, and frames whose connection collected no ids.
         """
         with self._lock:
             return [
@@ -223,7 +234,7 @@ class FrameStore:
             ]
 
     def bytes_between(self, low: int, high: int) -> int:
-        """The size of the frames [low, high) on the wire; freed ones have none."""
+        """How many bytes the frames [low, high) had on the wire; freed frames count nothing."""
         with self._lock:
             return bytes_between([self._index], low, high)
 
@@ -235,7 +246,10 @@ class FrameStore:
     # --- frames go to the journal
 
     def next_batches(self, low: int, max_bytes: int) -> list[FrameBatch]:
-        """What is held from frame ``low`` on, where a batch begins: about ``max_bytes``, but one at least."""
+        """The held batches from frame ``low`` on, with which a batch begins.
+
+        They have about ``max_bytes``, and are at least one batch if any frame is held.
+        """
         found: list[FrameBatch] = []
         with self._lock:
             for piece in self._index.overlapping(low, self.marks.received):
@@ -245,7 +259,7 @@ class FrameStore:
         return found
 
     def make_keys(self, batch: FrameBatch) -> None:
-        """Make the keys of a batch that is kept, while its data is in memory; without a lock."""
+        """Make the message keys of a batch that is kept, while its data is in memory; without a lock."""
         with self._lock:
             held = self._index.overlapping(batch.first_sequence, batch.end)[0].item
             ids = held.ids
@@ -253,7 +267,7 @@ class FrameStore:
             held.made = frame_keys(batch, ids)
 
     def journaled(self, first: int, position: int) -> None:
-        """The batch of frame ``first`` is in the journal from ``position`` on, and leaves the memory."""
+        """The batch that begins with frame ``first`` is in the journal at ``position``: remove its data."""
         with self._lock:
             held = self._index.overlapping(first, first + 1)[0].item
             self._drop_data(held)
@@ -261,7 +275,7 @@ class FrameStore:
             self._index.join_before(first)
 
     def end_below(self, position: int) -> int:
-        """The number up to which all frames lie below ``position`` in the journal."""
+        """The sequence number up to which all frames are below ``position`` in the journal."""
         with self._lock:
             oldest = self._index.oldest
             end = self.marks.received if oldest is None else oldest.first
@@ -273,8 +287,10 @@ class FrameStore:
             return end
 
     def position_from(self, number: int) -> int | None:
-        """The journal's position of the first frame from ``number`` on that is held; None if it is not in the
-        journal."""
+        """The position in the journal of the first held frame from ``number`` on.
+
+        None if there is no frame, or if the journal does not have it.
+        """
         with self._lock:
             piece = self._index.at(number)
             if piece is None or piece.item.position is None:
@@ -284,28 +300,30 @@ class FrameStore:
     # --- frames go
 
     def release(self, upto: int) -> None:
-        """Frames below ``upto`` are committed: they may be ACKed, and may not be read any more."""
+        """Frames below ``upto`` are committed: they may be ACKed, and must not be read any more."""
         with self._lock:
             upto = min(upto, self.marks.received)
             self.marks.advance(released=upto, committed=upto, kept=upto)
 
     def free(self, upto: int) -> None:
-        """Free the released frames below ``upto``, in whole batches."""
+        """Free the released frames below ``upto``; a batch gives its bytes back when all of it is free."""
         with self._lock:
             self.marks.advance(freed=min(upto, self.marks.released))
             for held in self._index.free(self.marks.freed):
                 self._drop_data(held)
 
     def discard(self) -> None:
-        """Forget the frames that need not be kept; their numbers will be given to others."""
+        """Forget the frames that are not kept. Their sequence numbers will be given to other frames."""
         with self._lock:
             for held in self._index.discard(self.marks.kept, Held.cut):
                 self._drop_data(held)
             self.marks.discard()
 
     def shed(self) -> None:
-        """Keep only the keys of released frames, in whole batches; for the thread that appends, without a
-        lock."""
+        """Keep only the message keys of released frames, for batches that are released completely.
+
+        Only the thread that appends may call it. No lock is held while keys are made.
+        """
         with self._lock:
             released = self.marks.released
             pieces = self._index.overlapping(max(self._shed, self.marks.freed), released)
@@ -323,7 +341,7 @@ class FrameStore:
             self._shed = piece.end
 
     def close(self) -> None:
-        """Give up the ids."""
+        """Forget the ids of all frames."""
         with self._lock:
             for piece in self._index:
                 piece.item.ids = None

@@ -1,18 +1,19 @@
-"""How far one receiver has come: its progress marks, all in one place and in order.
+"""Progress marks: how far one receiver has come.
 
-A mark is a sequence number, and says something of every frame below it:
+A mark is a sequence number. It says something about every frame below it:
 
 ===============  ===================================================  =======================================
 mark             the frames below it                                  moved by
 ===============  ===================================================  =======================================
-``freed``        are needed for nothing any more                      receipts of ACKs, the end of a
+``freed``        are not needed any more                              receipts of ACKs, the end of a
                                                                       connection
-``unindexed``    are not in the dedup index any more                  the same
-``released``     may not be read any more                             a commit
+``unindexed``    are no longer held messages in the dedup index       receipts of ACKs, the end of a
+                                                                      connection, a commit
+``released``     must not be read any more                            a commit
 ``committed``    may be ACKed                                         a commit; recovery with
                                                                       ``ackAfter=journal``
 ``durable``      are in the journal                                   the journal's writer
-``kept``         survive the end of their connection                  an offer to Spark, a redelivery that is
+``kept``         are never discarded                                  an offer to Spark, a redelivery that is
                                                                       attached, the way to the journal, a
                                                                       commit
 ``live_from``    came on an earlier connection                        the end of a connection
@@ -20,7 +21,7 @@ mark             the frames below it                                  moved by
                                                                       frames are discarded
 ===============  ===================================================  =======================================
 
-Two more belong to a connection and end with it: ``AckLedger.confirmed <= AckLedger.sent <= committed``.
+Two more marks belong to a connection and end with it: ``AckLedger.confirmed <= AckLedger.sent <= committed``.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from spark_stomp.errors import DeliveryError
 
 @dataclass(slots=True)
 class Marks:
-    """The marks of one receiver. Changing one needs the dedup index's lock; reading needs none.
+    """The marks of one receiver. Hold the lock of the dedup index to change one; reading needs no lock.
 
     Invariants, checked each time marks are raised: ``freed <= released <= committed <= kept <= received``,
-    ``unindexed <= committed``, ``durable <= kept`` and ``live_from <= received``. ``discards`` counts how
-    often frames were discarded.
+    ``unindexed <= committed``, ``durable <= kept`` and ``live_from <= received``. ``discards`` is not a mark:
+    it counts how often frames were discarded.
     """
 
     freed: int = 0
@@ -50,7 +51,7 @@ class Marks:
     discards: int = 0
 
     def advance(self, **marks: int) -> None:
-        """Raise marks to these numbers; one that is higher already stays.
+        """Raise marks to these numbers; a mark that is higher already does not change.
 
         Raises DeliveryError, and changes nothing, if the marks would be out of order.
         """
@@ -64,7 +65,7 @@ class Marks:
             raise DeliveryError(f"progress marks would be out of order: {after}; this is a bug")
 
     def discard(self) -> None:
-        """The frames that are not kept are gone; their numbers go to others."""
+        """The frames that are not kept are discarded. Their numbers will be given to other frames."""
         self.received = self.kept
         self.live_from = min(self.live_from, self.received)
         self.discards += 1
