@@ -74,7 +74,7 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_anew(descriptor: int) -> None:
+def sync_and_drop_cache(descriptor: int) -> None:
     """Make durable what an earlier run wrote to a file, and read it from the disk from now on.
 
     If a sync of the earlier run failed, the system's cache may show bytes that the disk does not have. So the

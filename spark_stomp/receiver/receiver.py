@@ -247,7 +247,7 @@ class Receiver:
         text = "%s: %s; trying again, next in %.1f s"
         what = "connection lost" if was_connected else "no connection"
         # Each refusal of a login is shown: somebody has to mend it.
-        is_news = self._connections.failed_anew or refuses_login(error)
+        is_news = self._connections.newly_failed or refuses_login(error)
         log.log(logging.WARNING if is_news else logging.DEBUG, text, what, error, delay)
         self._stopping.wait(delay)
 

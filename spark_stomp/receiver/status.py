@@ -1,4 +1,4 @@
-"""A receiver's status: what came, what became of its connections, and how far it is."""
+"""The status of a receiver: what came, the state of its connection, and how far it is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from dataclasses import dataclass, field, replace
 
 from spark_stomp.errors import StompError
 
-# Of a broker's error, in characters.
+# Characters of a broker's error that the status shows. A judgement, not measured.
 _SHOWN = 1_000
 
 
 @dataclass(slots=True)
 class Counts:
-    """What came, and how redelivered messages were handled, counted since the start. What each means
-    is in ``status/source.py``, which shows them."""
+    """What came, and how redelivered messages were handled, counted since the start.
+
+    ``status/source.py``, which shows these figures, says what each of them means.
+    """
 
     delivered: int = 0
     bytes: int = 0
@@ -27,10 +29,15 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """What became of a receiver's connections. Times are seconds since 1970.
+    """The state of a receiver's connection. Times are seconds since 1970.
 
-    ``since`` is when ``connected``, that is subscribed, became what it is; ``attempts`` is how many failed
-    since then. ``connections`` counts those that were subscribed.
+    Attributes:
+        since: when ``connected`` last changed.
+        connected: whether the connection is subscribed.
+        connections: how many connections were subscribed so far.
+        attempts: how many attempts to connect have failed since ``since``.
+        last_error: why the last connection or attempt failed; None if none did.
+        last_error_at: when that was; None if none failed.
     """
 
     since: float = 0.0
@@ -42,18 +49,20 @@ class ConnectionStatus:
 
     @property
     def reconnects(self) -> int:
+        """How many connections replaced a lost one."""
         return max(0, self.connections - 1)
 
     @property
-    def failed_anew(self) -> bool:
-        """Whether the last attempt failed, and the one before had not."""
+    def newly_failed(self) -> bool:
+        """Whether the last failure is the first one since the receiver was subscribed, or since its start."""
         return self.attempts == (0 if self.connections else 1)
 
     def subscribed(self, now: float) -> ConnectionStatus:
+        """The status after a connection was subscribed."""
         return replace(self, connected=True, since=now, attempts=0, connections=self.connections + 1)
 
     def failed(self, error: StompError, now: float) -> ConnectionStatus:
-        """The connection ended, or could not be had."""
+        """The status after the connection was lost, or an attempt to connect failed."""
         return replace(
             self,
             connected=False,
@@ -66,22 +75,32 @@ class ConnectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverStatus:
-    """A snapshot. Sequence numbers are exclusive ends; times are monotonic seconds.
+    """A snapshot of one receiver. Sequence numbers are exclusive ends.
 
-    Frames below ``received`` were received, those below ``committed`` may be ACKed, and those below ``acked``
-    were confirmed by the broker, or their connection is gone. ``acks_pending``: something committed is still
-    to be ACKed or confirmed. ``last_active`` is when the latest frame came, or when something happened that
-    may bring frames: the subscription, or a receipt for ACKs, which make room in the broker's window.
-
-    While a lost connection is tried again, ``subscribed`` is False and ``failure`` None. ``discards`` is how
-    often frames were discarded; ``received`` goes back then. ``unacked`` is how many deliveries of the living
-    connection the broker has no confirmed ACK of. ``refused`` is the error of a malformed message, if this
-    connection met one: the receiver takes no more messages from it, and the query fails once everything
-    received before is committed (contract 7). So many messages and bytes as ``window`` and ``window_bytes``
-    say may be held un-acked.
-
-    ``buffered`` bytes are in memory. ``paused_since``, in seconds since 1970, is when the receiver began to
-    leave its socket unread; None if it reads.
+    Attributes:
+        name: the name of the receiver: its destination and number.
+        epoch: the random id of its life.
+        subscribed: whether it has a connection with a subscription; False while it reconnects.
+        received: frames below this sequence number were received. It goes back when frames are discarded.
+        committed: frames below this sequence number may be ACKed.
+        acked: frames below this one are confirmed by the broker, or their connection is gone.
+        last_active: when the latest frame came, or when something happened that may bring frames: the
+            subscription, or a receipt for ACKs, which make room in the un-acked window. Monotonic seconds.
+        window_full: whether the broker sends no more until something is ACKed.
+        failure: the error that ended the receiver; None while it works or reconnects.
+        acks_pending: whether something committed has still to be ACKed or confirmed.
+        paused_since: when the receiver began to leave its socket unread, in seconds since 1970; None if it
+            reads.
+        buffered: how many bytes are in memory.
+        discards: how often frames were discarded.
+        unacked: how many deliveries on the present connection have no confirmed ACK.
+        connection: the state of its connection.
+        counts: what came since the start.
+        refused: the error of a malformed message, if this connection brought one. Then the receiver takes no
+            more messages from it, and the query fails once everything that was received before is committed
+            (contract 7.6).
+        window: how many messages may be un-acked.
+        window_bytes: how many bytes may be un-acked.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Whether a queue of RabbitMQ is a stream; RabbitMQ is asked, and nothing is read from the queue.
+"""Find out whether a queue of RabbitMQ is a stream, without reading from it.
 
-Every message of a stream has the header ``x-stream-offset``, but a producer may set that too. So RabbitMQ is
-asked by a SUBSCRIBE, on a connection of its own, that declares the queue with a type that does not exist. It
-declares nothing and subscribes to nothing: RabbitMQ refuses it, and says which type the queue has.
+Every message of a stream has the header ``x-stream-offset``, but a producer may set this header too. So
+RabbitMQ is asked, on a separate connection, by a SUBSCRIBE that declares the queue with a type that does not
+exist. RabbitMQ refuses it and says which type the queue has. Nothing is declared, and nothing is subscribed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from spark_stomp.transport import Connection, open_connection
 _DECLARED: Final = "/queue/"
 _BY_NAME: Final = "/amq/queue/"
 _NO_TYPE: Final = "spark-stomp-asks"
-# RabbitMQ compares the arguments one after the other, and names the first that differs.
+# RabbitMQ compares the arguments one after the other, and names the first one that differs.
 _DIFFERS = re.compile(
     r"inequivalent arg '([\w-]+)' for queue .* current is (?:the value )?'?(.*?)'?(?: of type .*)?$", re.S
 )
-# The arguments that a stream may have, besides its type. If another one differs, it is none.
+# The arguments that a stream may have besides its type. If RabbitMQ names any other, the queue is not a
+# stream.
 _OF_STREAMS: Final = frozenset(
     {
         "x-initial-cluster-size",
@@ -37,15 +38,16 @@ _OF_STREAMS: Final = frozenset(
         "x-stream-max-segment-size-bytes",
     }
 )
-_MOST_QUESTIONS: Final = len(_OF_STREAMS) + 1
+# Each answer settles one argument; the last one is the type.
+_MAX_QUESTIONS: Final = len(_OF_STREAMS) + 1
 
 
 class StreamInDoubt(ConnectFailed):
-    """RabbitMQ could not be asked, so that the messages of this connection are not taken."""
+    """RabbitMQ could not be asked what the queue is, so the messages of this connection are not taken."""
 
 
 class StreamCheck:
-    """Refuses ``destination`` if it is a stream; for one receiver, or one batch read."""
+    """Refuses ``destination`` if it is a stream of RabbitMQ. Used by one receiver, or one batch read."""
 
     def __init__(self, options: SourceOptions, destination: str) -> None:
         self._options = options
@@ -54,22 +56,25 @@ class StreamCheck:
         self._done = False
 
     def at_start(self, dialect: Dialect, peer: str) -> None:
-        """Before the first SUBSCRIBE. What that declares is no stream: only a queue that it merely names may
-        be one."""
+        """Check the destination before the first SUBSCRIBE.
+
+        Only ``/amq/queue/`` is asked about: a SUBSCRIBE to ``/queue/`` declares the queue itself. Raises
+        UnsupportedError if it is a stream.
+        """
         if dialect.offset_header is None or self._done or not self._destination.startswith(_BY_NAME):
             return
         try:
             stream = _is_stream(self._options.connection, peer, self._name or "")
         except StompError:
-            # It need not be asked yet.
+            # Not needed yet: the messages are checked too.
             return
-        self._believe(stream)
+        self._conclude(stream)
 
     def at_messages(self, dialect: Dialect, peer: str, data: bytes) -> None:
-        """These frames came.
+        """Check the frames ``data`` before they are taken.
 
-        Raises UnsupportedError if they are of a stream, or if they may be and RabbitMQ does not say, unless
-        loss is accepted; StreamInDoubt if it cannot be asked.
+        Raises UnsupportedError if they come from a stream, or if they may and RabbitMQ does not say what it
+        is, unless ``allowLoss`` is set. Raises StreamInDoubt if RabbitMQ cannot be asked.
         """
         header = dialect.offset_header
         if self._done or header is None or f"\n{header}:".encode() not in data:
@@ -79,19 +84,20 @@ class StreamCheck:
                 stream = _is_stream(self._options.connection, peer, self._name)
             except (TransportError, ReceiptTimeout) as error:
                 raise StreamInDoubt(f"{peer} cannot be asked what {self._destination} is: {error}") from error
-            self._believe(stream)
+            self._conclude(stream)
             if not self._done and not self._options.allow_loss:
                 raise stream_suspected(self._destination)
         self._done = True
 
-    def _believe(self, stream: bool | None) -> None:
+    def _conclude(self, stream: bool | None) -> None:
+        """Refuse a stream. The check is done if it is certain that the queue is not one."""
         if stream:
             raise stream_refused(self._destination)
         self._done = stream is False
 
 
 def _queue_name(destination: str) -> str | None:
-    """The name of the queue; None for what is bound to an exchange: its queue is declared by SUBSCRIBE."""
+    """The name of the queue; None for an exchange: SUBSCRIBE declares a queue for that."""
     prefix = next((one for one in (_DECLARED, _BY_NAME) if destination.startswith(one)), None)
     return None if prefix is None else destination.removeprefix(prefix)
 
@@ -100,15 +106,15 @@ def _is_stream(options: ConnectionOptions, peer: str, name: str) -> bool | None:
     """Whether the queue is a stream; None if the broker at ``peer`` does not say."""
     here = tuple(one for one in options.endpoints if f"{one.host}:{one.port}" == peer)
     arguments = {"durable": "true", "auto-delete": "false", "x-queue-type": _NO_TYPE}
-    for _ in range(_MOST_QUESTIONS):
+    for _ in range(_MAX_QUESTIONS):
         try:
             with open_connection(replace(options, endpoints=here)) as connection:
                 answer = _answer(connection, name, arguments, options.connect_timeout)
         except BrokerError:
-            # A limit of connections, for example.
+            # For example, there are too many connections.
             return None
         if answer is None or "RESOURCE_LOCKED" in answer:
-            # It took the SUBSCRIBE, or the queue is exclusive: a stream does neither.
+            # The SUBSCRIBE was accepted, or the queue is exclusive: neither is possible for a stream.
             return False
         found = _DIFFERS.search(answer)
         if found is None:
@@ -123,7 +129,7 @@ def _is_stream(options: ConnectionOptions, peer: str, name: str) -> bool | None:
 
 
 def _answer(connection: Connection, name: str, arguments: dict[str, str], timeout: float) -> str | None:
-    """What the broker says against such a SUBSCRIBE; None if it takes it."""
+    """The ERROR with which the broker answers this SUBSCRIBE; None if it accepts it."""
     session = connection.session
     receipt, until = session.new_receipt(), time.monotonic() + timeout
     headers = (("prefetch-count", "1"), *arguments.items())

@@ -1,4 +1,4 @@
-"""What a receiver is to read, what it asks the broker for, and what the user should know of that broker."""
+"""The settings of a receiver, the subscription that it asks the broker for, and warnings about the broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_stomp.options import SourceOptions
 
 @dataclass(frozen=True)
 class ReceiverSettings:
-    """Which of a query's destinations one receiver reads, and the query's options. ``name`` is unique."""
+    """Which destination of a query one receiver reads, with the options of the query. ``name`` is unique."""
 
     name: str
     destination: str
@@ -19,7 +19,7 @@ class ReceiverSettings:
 
     @classmethod
     def of(cls, options: SourceOptions) -> list[ReceiverSettings]:
-        """One entry for each receiver of a query; names say the destination and the number."""
+        """The settings of all receivers of a query. A name is the destination, ``#`` and a number."""
         return [
             cls(f"{destination}#{number}", destination, options)
             for destination in options.destinations
@@ -28,19 +28,20 @@ class ReceiverSettings:
 
     @property
     def connections(self) -> int:
-        """How many connections the query has in all."""
+        """How many connections all receivers of the query have together."""
         return self.options.receivers * len(self.options.destinations)
 
     @property
     def max_buffered_bytes(self) -> int:
-        """This receiver's share of the query's bytes in memory."""
+        """The bytes that this receiver may hold in memory: its share of ``maxBufferedBytes``."""
         return self.options.max_buffered_bytes // self.connections
 
     def prefetch_for(self, mean_bytes: float | None) -> int:
-        """The prefetch to ask for: no more than this receiver has room for if messages have ``mean_bytes``.
+        """The prefetch to ask for: the option's, but not more messages of ``mean_bytes`` than fit into memory.
 
-        A receiver without room leaves its socket unread, and RabbitMQ closes a connection of which it could
-        write nothing for two heart-beats: this lets it happen once. What is in the journal takes no room.
+        A receiver without room leaves its socket unread, and RabbitMQ closes a connection to which it could
+        write nothing for two heart-beats. With the smaller prefetch of the next connection that does not
+        happen again. With a journal the prefetch is not reduced: frames in the journal take no memory.
         """
         prefetch = self.options.prefetch
         if mean_bytes is None or self.options.journal is not None:
@@ -49,14 +50,15 @@ class ReceiverSettings:
 
     @property
     def durable(self) -> bool:
-        """Whether the subscription has a name, so that the broker keeps its messages."""
+        """Whether this is a durable subscription: it has a name, so that the broker keeps its messages."""
         return self.options.durable_name is not None
 
 
 def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscription:
-    """The subscription to ask a broker of this dialect for, with all headers but those for the prefetch.
+    """The subscription to ask a broker of this dialect for, with all headers except those for the prefetch.
 
-    Raises UnsupportedError if the broker could not keep the delivery contract, or not do what was asked for.
+    Raises UnsupportedError if the delivery contract could not be kept with it, or if the broker cannot do
+    what the options ask for.
     """
     options, destination = settings.options, settings.destination
     client_id = options.connection.client_id
@@ -80,7 +82,7 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscri
 
 
 def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
-    """What the user should know of this broker and this destination, a line each."""
+    """Warnings about this broker and this destination, one line each."""
     options = settings.options
     unknown = dialect.unknown_kind(settings.destination, options.subscribe_headers)
     if unknown is not None and not options.allow_loss:
@@ -93,28 +95,28 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
     if options.journal is not None and options.id_header is None and dialect.id_header is None:
         yield (
             f"messages of {dialect.name} carry no id that survives redelivery: with the journal none is "
-            "lost, but one that is delivered again, after a broken connection or a restart, is a second row. "
-            "If your producers set an id, name its header in idHeader"
+            "lost, but a message that is redelivered, after a broken connection or a restart, gives a "
+            "second row. If your producers set an id, name its header in idHeader"
         )
 
 
 def unmarked_warning(dialect: Dialect, settings: ReceiverSettings) -> str:
-    """What to look at if many messages were taken for redelivered ones without being marked so."""
+    """The warning if many messages count as redelivered although the broker did not mark them so."""
     header = settings.options.id_header or dialect.id_header
     return (
         f"many messages of {settings.destination} have the id ({header}) and the body of a message that this "
-        "query had before, and the broker did not mark them as redelivered. They count as the same messages: "
-        "no second row. That is right after the broker was killed. If it was not, different messages have "
-        "one id: let the producers set an id of their own, and name its header in idHeader"
+        "query has received before, and the broker did not mark them as redelivered. They count as "
+        "redelivered and give no second row. That is right if the broker was killed. If it was not, "
+        "different messages have one id: let the producers set a unique id, and name its header in idHeader"
     )
 
 
 def may_stop_early(dialect: Dialect, settings: ReceiverSettings) -> bool:
     """Whether the broker may stop at fewer un-acked messages than the prefetch allows.
 
-    ActiveMQ pages the messages of a queue in. How many it delivers un-acked depends on ``maxPageSize``, on
-    other consumers of the queue, and on ACKs that came meanwhile. What is ACKed from the journal does not
-    wait for a batch, so that a limit holds nothing back.
+    ActiveMQ loads the messages of a queue in pages. How many it delivers un-acked depends on ``maxPageSize``,
+    on other consumers of the queue, and on ACKs that came meanwhile. With ``ackAfter=journal`` this does not
+    matter: ACKs do not wait for a batch, so no page limit holds messages back.
     """
     options = settings.options
     is_queue = dialect.is_queue(settings.destination, options.subscribe_headers)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.files.durable import SyncFailed, lacks_room, sync, sync_anew, write_fully
+from spark_stomp.files.durable import SyncFailed, lacks_room, sync, sync_and_drop_cache, write_fully
 from spark_stomp.files.private import create_file, open_file, replace_file
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal.records import has_keys, pack_keys, unpack_keys
@@ -58,7 +58,7 @@ class DedupLog:
             self._rewrite()
 
     def _load(self, tolerant: bool) -> list[MessageKey]:
-        raw = self._read_anew() if os.path.lexists(self._path) else b""
+        raw = self._read_synced() if os.path.lexists(self._path) else b""
         keys, intact = unpack_keys(raw)
         # A batch is appended and synced as a whole: a crash can only cut off the last one.
         if has_keys(raw, intact + 1) and not tolerant:
@@ -71,9 +71,9 @@ class DedupLog:
         self._length = intact
         return keys
 
-    def _read_anew(self) -> bytes:
+    def _read_synced(self) -> bytes:
         with os.fdopen(open_file(self._path, os.O_RDWR), "r+b") as file:
-            sync_anew(file.fileno())
+            sync_and_drop_cache(file.fileno())
             return file.read()
 
     def _append(self, keys: Collection[MessageKey]) -> int:

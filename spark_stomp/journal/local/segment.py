@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.errors import JournalDamaged
-from spark_stomp.files.durable import OpenFile, Parts, sync, sync_anew, write_fully
+from spark_stomp.files.durable import OpenFile, Parts, sync, sync_and_drop_cache, write_fully
 from spark_stomp.files.private import open_file
 from spark_stomp.frame_batch import FrameBatch, FrameIndex
 from spark_stomp.journal.records import (
@@ -106,7 +106,7 @@ class Segment:
         descriptor = open_file(path, os.O_RDWR)
         segment = cls(path, descriptor, int(path.name.removesuffix(SUFFIX)))
         # Only the last one can have bytes that were never synced, or whose sync failed.
-        (sync_anew if last else sync)(descriptor)
+        (sync_and_drop_cache if last else sync)(descriptor)
         length = os.fstat(descriptor).st_size
         damage = []
         if not segment._header_is_intact(journal):

@@ -27,8 +27,8 @@ def test_what_it_says() -> None:
 
 def test_a_loss_is_news_once() -> None:
     first = ConnectionStatus(since=100.0).failed(REFUSED, 101.0)
-    assert first.failed_anew, "the first attempt"
-    assert not first.failed(REFUSED, 102.0).failed_anew
+    assert first.newly_failed, "the first attempt"
+    assert not first.failed(REFUSED, 102.0).newly_failed
     lost = first.subscribed(103.0).failed(LOST, 104.0)
-    assert lost.failed_anew
-    assert not lost.failed(REFUSED, 105.0).failed_anew
+    assert lost.newly_failed
+    assert not lost.failed(REFUSED, 105.0).newly_failed
