@@ -1,8 +1,8 @@
-"""Reading no more than there is room for, and what that means for the receipts of ACKs.
+"""Back-pressure: read no more than there is room for, and what a pause means for the receipts of ACKs.
 
-A receiver that has no room leaves its socket unread: it is paused. What comes meanwhile waits in the socket
-and at the broker, and the broker's answers wait behind it. So no deadline for an answer runs out during a
-pause (contract 5.13). Times are monotonic seconds, but ``since``.
+A receiver that has no room in memory leaves its socket unread: it is paused. Messages then wait in the socket
+and at the broker, and the broker's answers wait behind them. So no deadline for an answer runs out during a
+pause (contract 5.13). Times are monotonic seconds, except where it says "since 1970".
 """
 
 from __future__ import annotations
@@ -20,23 +20,27 @@ from spark_stomp.transport import Connection
 
 log = get_log(__name__)
 
-# The least that is read at once while there is room, in bytes.
-_LEAST_READ = 64 << 10
-_MOST_READ = 4 << 20
-# A receiver with a slow sink is paused nearly all of the time. So its pauses count too as time in which a
-# receipt should have come: ackReceiptTimeout is over at the latest when this many buffers were read.
-_BUFFERS = 10
-# A receiver may pause many times a second. Of one pause in so many seconds the log tells, if it lasts so
-# long: most batches are committed within that time.
-_TOLD_EVERY = 60.0
-_TOLD_AFTER = 1.0
+# Bytes that one poll reads at most: what there is room for, but never less than the first number while there
+# is any room, and never more than the second. Judgements, not measured.
+_MIN_READ = 64 << 10
+_MAX_READ = 4 << 20
+# With a slow sink a receiver is paused nearly all of the time, and reads for a few milliseconds in between.
+# So pauses count too towards ackReceiptTimeout, but only for a tenth of it with each maxBufferedBytes that is
+# read: it is over at the latest when this many buffers were read. A judgement of November 2026; before it, a
+# broker that confirmed no ACKs was given up after more than 60 times ackReceiptTimeout.
+_BUFFERS_PER_TIMEOUT = 10
+# Seconds. A receiver may pause many times a second. The log gets one line a minute at most, and only about a
+# pause that lasts longer than most batches take. Judgements, not measured.
+_WARN_EVERY = 60.0
+_WARN_AFTER = 1.0
 
 
 class BoundedReader:
-    """Reads the connections of one receiver as far as its ``deliveries`` have room.
+    """Reads from the connections of one receiver as long as its ``deliveries`` have room.
 
-    ``changed`` is called when a pause begins and when it ends, and each time that nothing is read: what was
-    committed meanwhile can be trimmed. Once ``stopping`` is set, nothing is kept any more, so there is room.
+    ``changed`` is called when a pause begins and ends, and in every round of a pause, because the journal can
+    delete what was committed meanwhile. Once ``stopping`` is set, no message is kept, so there is always
+    room.
     """
 
     def __init__(
@@ -53,30 +57,33 @@ class BoundedReader:
         self._changed = changed
         self._since: float | None = None
         self._released = 0
-        self._told_at: float | None = None
+        self._warned_at: float | None = None
         self._resting = False
         self._rested = 0.0
         self._unread = 0.0
-        # At the end of the last pause: what had come, in bytes, and how long nothing had been read.
+        # At the end of the last pause: the bytes that had come by then, and the seconds left unread by then.
         self._resumed_at = (0, 0.0)
         self._counted_pauses = 0.0
-        # By the receipts' clock, a receipt came last, or something that the broker sent before one.
+        # When a receipt came last, or something that the broker sent before one; by the clock for receipts.
         self._patient_from = self._receipt_clock()
 
     @property
     def paused_since(self) -> float | None:
-        """Since when nothing is read, in seconds since 1970; None if it is. May be called from any thread."""
-        # After a commit there is room, perhaps enough; the receiver's thread has yet to look.
+        """When the present pause began, in seconds since 1970; None if there is none. For any thread."""
+        # A commit may have made room. Until the receiver's thread has looked, it does not count as paused.
         return self._since if self._deliveries.frames.released == self._released else None
 
     def poll(self, connection: Connection, timeout: float) -> list[Event]:
-        """One round of the connection, which reads as much as there is room for."""
+        """One round of the connection: send, and read as much as there is room for.
+
+        Returns the events that came. Without room nothing is read, but ACKs and heart-beats are sent.
+        """
         self._released = self._deliveries.frames.released
         if self._deliveries.room() <= 0 and not (connection.ended or self._stopping.is_set()):
             self._pause()
             return self._rest(connection, timeout)
         self.resume()
-        return connection.poll(timeout, min(max(self._deliveries.frames.room, _LEAST_READ), _MOST_READ))
+        return connection.poll(timeout, min(max(self._deliveries.frames.room, _MIN_READ), _MAX_READ))
 
     def _rest(self, connection: Connection, timeout: float) -> list[Event]:
         self._changed()
@@ -89,25 +96,26 @@ class BoundedReader:
             self._resting = False
 
     def clock(self, at: float | None = None) -> float:
-        """Now, or ``at``, by a clock that stands still while connections are left unread.
+        """The time now, or the time ``at``, by a clock that stops while the connection is left unread.
 
-        By this clock is the deadline for a connection, and nearly so those for receipts.
+        The time limits for connecting again and for subscribing use this clock.
         """
         return (time.monotonic() if at is None else at) - self._unread
 
     def _receipt_clock(self, at: float | None = None) -> float:
+        """The time by a clock for receipts, which counts a limited part of each pause."""
         return self.clock(at) + self._counted_pauses
 
     def receipt_deadline(self) -> float:
-        """When the receipt for ACKs that are sent now is overdue."""
+        """When the receipt for ACKs that are sent now will be overdue, by the clock for receipts."""
         return self._receipt_clock() + self._options.ack_receipt_timeout
 
     def active_at(self, heard: float) -> float:
-        """When silence began if something came at ``heard`` last: not while the connection is left unread.
+        """When the present silence began, if something came last at the time ``heard``.
 
-        May be called from any thread.
+        A pause is not silence: then it is now, or the end of the last pause. For any thread.
         """
-        # In this order: it notes when it rested before it says that it does so no more.
+        # Read in this order: _rest sets _rested before it clears _resting.
         return time.monotonic() if self._resting else max(heard, self._rested)
 
     def receipt_came(self) -> None:
@@ -117,9 +125,9 @@ class BoundedReader:
     def check_receipts(self, connection: Connection, *, counted: bool) -> None:
         """Raise ReceiptTimeout if the oldest awaited receipt for ACKs is overdue.
 
-        A large batch may take longer to be confirmed than one group of ACKs may: as long as receipts come, or
-        messages that the broker may have sent before, the connection is alive. ``counted``: the broker's
-        window counts messages, so that it is known how many those may be.
+        The receipts of a large batch may take longer than ``ackReceiptTimeout`` in all. The connection counts
+        as alive as long as receipts come, or messages that the broker may have sent before the next receipt.
+        ``counted``: the broker limits un-acked messages by number, so it is known how many those may be.
         """
         deadline = self._deliveries.receipt_deadline
         if deadline is None:
@@ -137,13 +145,13 @@ class BoundedReader:
         now = time.time()
         if self._since is None:
             self._since = now
-        is_news = self._told_at is None or now >= self._told_at + _TOLD_EVERY
-        if not is_news or now < self._since + _TOLD_AFTER:
+        is_news = self._warned_at is None or now >= self._warned_at + _WARN_EVERY
+        if not is_news or now < self._since + _WARN_AFTER:
             return
-        self._told_at = now
+        self._warned_at = now
         log.warning(
             "paused: %d bytes are held, all that maxBufferedBytes allows this receiver. More messages wait "
-            "at the broker until %s. To hold more, raise maxBufferedBytes",
+            "on the broker until %s. To hold more, raise maxBufferedBytes",
             self._deliveries.frames.memory_bytes,
             "Spark commits"
             if self._options.journal is None
@@ -151,13 +159,13 @@ class BoundedReader:
         )
 
     def resume(self) -> None:
-        """There is room, or the connection has ended."""
+        """End the pause, if there is one: there is room, or the connection has ended."""
         if self._since is None:
             return
         self._since = None
         came, unread = self._resumed_at
         self._resumed_at = self._deliveries.counts.bytes, self._unread
         read = (self._resumed_at[0] - came) / self._buffer
-        share = self._options.ack_receipt_timeout / _BUFFERS
+        share = self._options.ack_receipt_timeout / _BUFFERS_PER_TIMEOUT
         self._counted_pauses += min(self._unread - unread, read * share)
         self._changed()

@@ -37,7 +37,7 @@ class ReceiverSettings:
         return self.options.max_buffered_bytes // self.connections
 
     def prefetch_for(self, mean_bytes: float | None) -> int:
-        """The prefetch to ask for: the option's, but not more messages of ``mean_bytes`` than fit into memory.
+        """The prefetch to ask for: the option's, but no more messages of ``mean_bytes`` than fit in memory.
 
         A receiver without room leaves its socket unread, and RabbitMQ closes a connection to which it could
         write nothing for two heart-beats. With the smaller prefetch of the next connection that does not
