@@ -1,14 +1,32 @@
-"""What one receiver holds over all its connections: frames, keys and ack handles, and what happens to them.
+"""Deliveries: all that one receiver holds over its connections, and what becomes of each message.
 
-No socket, no thread, no clock: blocks, commits, receipts and broken connections come in, ACKs go out. Decides
-whether a delivery is new, repeats a held frame, or was already committed, and what survives a lost connection
-(contract 2 and 4):
+Goal: every message becomes a row, and a redelivered one gives no second row (contract 1, 2 and 4). An ACK is
+sent only for what is committed, and only on the connection that delivered it.
 
-- Frames that were offered to Spark, or to which another delivery is attached, are kept. Their handles are
-  void; a redelivery gives them new ones.
-- The others are discarded, with their numbers, if the broker delivers them again.
-- If a frame is committed and its ACK was not confirmed, its key is remembered: if it comes again, it is ACKed
-  again and dropped.
+Plan: this is the receiver without I/O. Blocks, commits, receipts and lost connections come in, ACKs go out.
+There is no socket, thread or clock here. Four parts hold the state: ``FrameStore`` the raw frames, ``Marks``
+how far they are, ``AckLedger`` the ack handles of the present connection, and ``DedupIndex`` the ids of held
+messages and the keys of committed ones, for all receivers of a query. A delivery is one of three:
+
+- New: it gets a sequence number, and later a row.
+- Of a held message: its ack handle is attached to the held frame. No row.
+- Of a committed message: it is ACKed again. No row.
+
+When a connection is lost, the frames that are kept stay, without handles until the broker redelivers them. If
+the broker redelivers, the others are discarded, and their numbers go to other frames. A committed frame whose
+ACK was not confirmed is remembered by its message key.
+
+Invariants: the order of the marks (see marks.py). Every change is made under the lock of the dedup index, and
+no I/O. A message is recognised by its entry, destination, id and body, never by its id alone.
+
+Tried and left (November 2026):
+
+- The header ``redelivered``: Artemis sets it only on the first of the messages that a lost connection had.
+- Keys without the entry: a message of which two queues held a copy each gave one row instead of two.
+- Keys made when they are compared, from frames in files: that was I/O under the lock. Now they are made while
+  the bytes are in memory, and without decoding, which took 15 to 22 microseconds a message instead of 2.
+- Temporary files beyond ``maxBufferedBytes``: 2,500 bodies of 1 MB from RabbitMQ took 7.5 s of the driver's
+  processor, and 3.6 s without them. Now the receiver pauses, and messages wait on the broker.
 """
 
 from __future__ import annotations
@@ -27,21 +45,21 @@ from spark_stomp.receiver.status import Counts
 
 _REDELIVERED = b"\nredelivered:true\n"
 
-# A known message that came once more: its key, where it is held, and its new handle.
+# A delivery of a known message: its key, where it is held, and its new handle.
 _Repeat = tuple[MessageKey, HeldAt, bytes]
 
 
 def new_epoch() -> str:
-    """A name for the life of one receiver; random, so that no restart and no second driver can repeat it."""
+    """A name for the life of one receiver: random, so that no restart and no second driver repeats it."""
     return secrets.token_hex(8)
 
 
 class Deliveries:
-    """Thread-safe. ``frames`` holds the frames, for reading. The receivers of one query share ``index``;
-    ``max_bytes`` and ``name`` are as in :class:`~spark_stomp.receiver.frame_store.FrameStore`.
+    """All that one receiver holds over its connections: frames, ack handles, marks. Thread-safe.
 
-    With a journal, :meth:`take` passes frames to its writer and marks them as kept, and :meth:`journaled`
-    notes that they are durable.
+    ``frames`` is for reading. ``max_bytes`` bounds the bytes in memory, ``name`` is the name of the receiver.
+    All receivers of one query share ``index``. With a journal, :meth:`take` passes frames to its writer and
+    marks them as kept, and :meth:`journaled` notes that they are durable.
     """
 
     def __init__(self, max_bytes: int, index: DedupIndex | None = None, name: str = "") -> None:
@@ -54,21 +72,21 @@ class Deliveries:
         self._keyed = False
         self._counts = Counts()
         self.unmarked = 0
-        """Known messages that came again without being marked as redelivered."""
+        """How many messages were recognised as redelivered, although the broker did not mark them so."""
 
     @property
     def committed(self) -> int:
-        """Everything below this number may be ACKed."""
+        """Frames below this sequence number may be ACKed."""
         return self._marks.committed
 
     @property
     def discards(self) -> int:
-        """How often frames were discarded; an end that was chosen before the last time is void."""
+        """How often frames were discarded. An end of a batch that was chosen before the last time is void."""
         return self._marks.discards
 
     @property
     def durable(self) -> int:
-        """Everything below this number is in the journal."""
+        """Frames below this sequence number are in the journal."""
         return self._marks.durable
 
     @property
@@ -78,7 +96,7 @@ class Deliveries:
 
     @property
     def counts(self) -> Counts:
-        """A snapshot."""
+        """What came since the start; a copy that does not change."""
         return replace(self._counts)
 
     @property
@@ -89,15 +107,19 @@ class Deliveries:
     # --- the connection
 
     def connected(self, *, keyed: bool) -> None:
-        """A connection is subscribed. ``keyed``: its blocks carry stable ids, an ACK names one message."""
+        """A connection is being subscribed.
+
+        ``keyed``: its blocks carry stable ids, and an ACK names exactly one message.
+        """
         with self._index.lock:
             self._ledger = AckLedger(self._marks.committed)
             self._keyed = keyed
 
     def disconnected(self, *, redelivers: bool) -> None:
-        """The connection is gone, and all its handles are void.
+        """The connection ended, and all its ack handles are void.
 
-        ``redelivers``: the broker delivers again what was not ACKed.
+        ``redelivers``: the broker redelivers what was not ACKed, so that frames that are not kept can be
+        discarded.
         """
         with self._index.lock:
             ledger, self._ledger = self._ledger, None
@@ -112,14 +134,19 @@ class Deliveries:
             marks.advance(live_from=marks.received)
 
     def receive(self, block: MessageBlock, *, received_at: int, version: str, dialect: str) -> None:
-        """Take the messages of one read: each is new, or one that is known."""
+        """Take the messages of one read.
+
+        ``received_at`` is the time in microseconds since 1970, ``version`` the STOMP version of the
+        connection, and ``dialect`` the name of the broker's dialect. New messages get sequence numbers; the
+        handles of redelivered ones are attached.
+        """
         marked = block.data.count(_REDELIVERED)
         origin = version, dialect, self.frames.name, block.malformed
         batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
         held = Held(batch, block.ids if self._keyed else None)
         with self._index.lock:
             if self._ledger is None:
-                # Closed meanwhile. The block is un-acked, so it stays on the broker.
+                # Closed meanwhile. The messages are not ACKed, so they stay on the broker.
                 return
             count = len(block.ends)
             malformed = 0 if block.malformed is None else count
@@ -132,10 +159,11 @@ class Deliveries:
             self.unmarked += max(0, len(repeats) - marked)
 
     def room(self) -> int:
-        """How many bytes there is room for; 0 or less if there is none. For the receiver's thread.
+        """How many more bytes may be held in memory; 0 or less if there is no room.
 
-        If there is none, committed frames leave only their keys here, before their receipts come, and a
-        journal is let trim them: it may have no room itself (contract 5.14).
+        Call it in the receiver's thread. Without room, committed frames are reduced to their message keys
+        before their receipts come. With a journal these keys are remembered at once, so that the journal can
+        delete the frames: it may be full too (contract 5.14).
         """
         if self.frames.room <= 0:
             self.frames.shed()
@@ -145,7 +173,7 @@ class Deliveries:
         return self.frames.room
 
     def refused(self, size: int) -> None:
-        """A malformed message of ``size`` bytes came, and is not taken."""
+        """Count a malformed message of ``size`` bytes that came and is not taken."""
         with self._index.lock:
             self._count(delivered=1, bytes=size, malformed=1)
 
@@ -153,54 +181,60 @@ class Deliveries:
 
     @property
     def acked(self) -> int:
-        """The broker confirmed the ACKs of everything below this number that could be ACKed."""
+        """Frames below this sequence number are confirmed: by receipts, or because they cannot be ACKed here.
+
+        Without a connection it is ``committed``.
+        """
         ledger = self._ledger
         return self._marks.committed if ledger is None else ledger.confirmed
 
     @property
     def unacked(self) -> int:
-        """How many deliveries of the living connection the broker counts as un-acked."""
+        """How many deliveries on the present connection have no confirmed ACK; 0 without a connection."""
         ledger = self._ledger
         return 0 if ledger is None else ledger.unacked
 
     @property
     def oldest_unacked(self) -> int | None:
-        """When the oldest of them came, in microseconds since 1970; None if there is none."""
+        """When the oldest un-acked message came, in microseconds since 1970; None if there is none."""
         with self._index.lock:
             return None if self._ledger is None else self._ledger.oldest_unacked
 
     @property
     def acks_pending(self) -> bool:
-        """Whether anything committed is still to be ACKed, or its receipt to come."""
+        """Whether anything committed has still to be ACKed, or an ACK has still to be confirmed."""
         with self._index.lock:
             ledger = self._ledger
             return ledger is not None and ledger.pending(self._marks.committed, self._index.committed)
 
     @property
     def receipts_awaited(self) -> int:
-        """How many groups of ACKs were sent whose receipt has not come."""
+        """How many groups of ACKs were sent and have no receipt yet."""
         ledger = self._ledger
         return 0 if ledger is None else ledger.awaited
 
     @property
     def unconfirmed_acks(self) -> list[bytes]:
-        """The handles of ACKs that were sent and not confirmed, in the order of sending."""
+        """The ack handles that were sent and are not confirmed, in the order of sending."""
         with self._index.lock:
             return [] if self._ledger is None else self._ledger.unconfirmed
 
     @property
     def receipt_deadline(self) -> float | None:
-        """When the oldest awaited receipt of ACKs is overdue."""
+        """When the next awaited receipt for ACKs is overdue; None if no receipt is awaited."""
         ledger = self._ledger
         return None if ledger is None else ledger.next_deadline
 
     def receipt_is_behind(self, prefetch: int) -> bool:
-        """See :meth:`~spark_stomp.receiver.ack_ledger.AckLedger.receipt_is_behind`."""
+        """Whether a broker with this prefetch may still have messages to send before the next receipt."""
         ledger = self._ledger
         return ledger is not None and ledger.receipt_is_behind(prefetch)
 
     def due(self, most: int) -> Acks | None:
-        """ACKs to send now, about ``most`` at once; None if there are none."""
+        """Take the ACKs to send now; None if there are none.
+
+        They are for at most ``most`` new messages and as many redelivered ones.
+        """
         with self._index.lock:
             if self._ledger is None:
                 return None
@@ -209,7 +243,7 @@ class Deliveries:
             return acks
 
     def sent(self, group: AckGroup) -> None:
-        """What :meth:`due` gave was handed to the connection."""
+        """The ACKs of ``group``, which :meth:`due` returned, were passed to the connection."""
         with self._index.lock:
             if self._ledger is not None:
                 self._ledger.sent_with(group)
@@ -225,7 +259,7 @@ class Deliveries:
     # --- Spark
 
     def commit(self, upto: int) -> bool:
-        """Everything below ``upto`` is committed; False if that was known."""
+        """Frames below ``upto`` are committed. Returns False if that was known."""
         with self._index.lock:
             if upto <= self._marks.released:
                 return False
@@ -236,7 +270,7 @@ class Deliveries:
             return True
 
     def close(self) -> None:
-        """Hold nothing any more; a message that comes again on another receiver is new."""
+        """Take nothing more, and forget all ids: a message redelivered to another receiver counts as new."""
         with self._index.lock:
             self._ledger = None
             self._remove(self._marks.unindexed, self._marks.received)
@@ -245,9 +279,9 @@ class Deliveries:
     # --- the journal
 
     def take(self, max_bytes: int) -> list[FrameBatch]:
-        """The next frames for the journal, about ``max_bytes`` of them.
+        """Take the next frames for the journal, about ``max_bytes``; they are kept from now on.
 
-        Call :meth:`journaled` for them before taking more.
+        Call :meth:`journaled` for each batch before the next call.
         """
         with self._index.lock:
             taken = self.frames.next_batches(self._marks.durable, max_bytes)
@@ -256,26 +290,28 @@ class Deliveries:
             return taken
 
     def journaled(self, batch: FrameBatch, position: int) -> None:
-        """A batch that was taken is durable in the journal, from ``position`` on."""
+        """A batch that :meth:`take` returned is durable in the journal, from ``position`` on."""
         self.frames.make_keys(batch)
         with self._index.lock:
             self.frames.journaled(batch.first_sequence, position)
             self._marks.advance(durable=batch.end)
 
     def commit_position(self, position: int) -> bool:
-        """Everything below ``position`` of the journal is committed; False if that was known."""
+        """Frames below ``position`` in the journal are committed. Returns False if that was known."""
         return self.commit(self.frames.end_below(position))
 
     @property
     def oldest_position(self) -> int | None:
-        """The journal's position of the oldest frame whose key is not remembered; None if it is not in the
-        journal."""
+        """The position in the journal of the oldest frame whose key is not remembered.
+
+        None if there is no frame like that, or if the journal does not have it.
+        """
         return self.frames.position_from(self._marks.unindexed)
 
     def recover(self, batch: FrameBatch, ids: Sequence[bytes | None]) -> None:
-        """Take in frames that the journal has from an earlier run, with these stable ids.
+        """Add frames that the journal has from an earlier run, with these stable ids.
 
-        They have no handles until they come again.
+        They have no ack handles until the broker redelivers them.
         """
         with self._index.lock:
             first = self.frames.recover(batch, ids)
@@ -287,26 +323,26 @@ class Deliveries:
                         self._index.add(name, HeldAt(self._owner, sequence))
 
     def permit_acks(self) -> None:
-        """Everything held may be ACKed, though Spark did not commit it: it is in the journal."""
+        """Allow ACKs for all held frames, although Spark did not commit them: they are in the journal."""
         with self._index.lock:
             self._marks.advance(committed=self._marks.received)
 
-    # --- as the index sees it, with its lock held
+    # --- called by the dedup index, which holds its lock
 
     def pin(self, sequence: int) -> None:
-        """Keep this frame, and those before it, whatever happens to its connection."""
+        """Never discard this frame, nor those before it, whatever happens to the connection."""
         self._marks.advance(kept=sequence + 1)
 
     def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
-        """The keys of held frames, by ascending number and id."""
+        """The keys of held frames. ``wanted`` has their sequence numbers, ascending, and their raw ids."""
         return self.frames.keys_at([sequence for sequence, _ in wanted])
 
-    # --- what comes
+    # --- messages come
 
     def _sort_out(
         self, held: Held, acks: Sequence[bytes], marked: int
     ) -> tuple[Sequence[bytes], list[_Repeat]]:
-        """Leave in ``held`` only what is new; returns its handles, and what is known."""
+        """Reduce ``held`` to the new messages; returns their handles, and the deliveries of known ones."""
         if held.ids is None:
             self._count(doubled=self._index.take_doubles(marked))
             return acks, []
@@ -317,8 +353,11 @@ class Deliveries:
     def _compare(
         self, held: Held, acks: Sequence[bytes], marked: int
     ) -> tuple[Sequence[bytes], list[_Repeat]]:
-        """The same by comparing keys, if an id needs a closer look."""
-        # An empty id names nothing.
+        """Reduce ``held`` to the new messages by comparing keys, because an id is known, missing or repeated.
+
+        Returns the handles of the new messages, and the deliveries of known ones.
+        """
+        # An empty id identifies nothing.
         ids = held.ids = [name or None for name in held.ids or ()]
         known = self._index.find(ids)
         names = {key._replace(body=b"") for key in known}
@@ -341,7 +380,7 @@ class Deliveries:
         return [acks[index] for index in fresh], repeats
 
     def _attach(self, key: MessageKey, held_at: HeldAt, handle: bytes, received_at: int) -> None:
-        """A known message came once more: its new handle is ACKed with the held one."""
+        """A known message was redelivered: its new handle is ACKed when the message is committed."""
         assert self._ledger is not None
         self._ledger.attach(held_at, key, handle, received_at)
         if held_at.sequence < self._index.committed(held_at.owner):
@@ -350,28 +389,28 @@ class Deliveries:
             self._count(reattached=1)
             self._index.pin(held_at)
 
-    # --- what goes
+    # --- frames go
 
     def _discard(self) -> None:
-        """Forget frames that are not kept; they come again."""
+        """Forget the frames that are not kept: the broker redelivers them."""
         if self._marks.received > self._marks.kept:
             self._remove(self._marks.kept, self._marks.received)
             self.frames.discard()
 
     def _remember_committed(self, upto: int) -> None:
-        """Frames below ``upto`` are committed and have no handle here: remember their keys instead."""
+        """Remember the keys of the frames below ``upto``, which are committed, in place of their ids."""
         for first, ids in self.frames.ids(self._marks.unindexed, upto):
             self._index.remember_unconfirmed(self.frames.keys(first, first + len(ids)))
             self._index.remove(ids, HeldAt(self._owner, first))
         self._marks.advance(unindexed=upto)
 
     def _free(self, upto: int) -> None:
-        """The broker confirmed that it will not deliver frames below ``upto`` again."""
+        """Free the frames below ``upto``: the broker confirmed their ACKs."""
         if upto <= self._marks.freed:
             return
         low = self._marks.unindexed
         if self._index.journaled:
-            # Those that were remembered before their receipts came: see ``room``.
+            # Keys that ``room`` remembered before these receipts came.
             early = self.frames.keys(max(self._marks.freed, self._marks.live_from), min(low, upto))
             self._index.confirm([*filter(None, early)])
             for first, ids in self.frames.ids(low, upto):
@@ -381,11 +420,12 @@ class Deliveries:
         self.frames.free(upto)
 
     def _remove(self, low: int, high: int) -> None:
-        """The frames [low, high) are not to be found in the index any more."""
+        """Remove the ids of the frames [low, high) from the index."""
         for first, ids in self.frames.ids(low, high):
             self._index.remove(ids, HeldAt(self._owner, first))
 
     def _expect_doubles(self, low: int, high: int) -> None:
+        """Expect second rows: frames of [low, high) without an id are not recognised when redelivered."""
         if high > low:
             known = sum(len(ids) - ids.count(None) for _, ids in self.frames.ids(low, high))
             self._index.expect_doubles(high - low - known)
@@ -397,7 +437,7 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Frames of one receiver, up to ``upto``, that were chosen when it had discarded ``discards`` times."""
+    """The end ``upto`` of a batch, chosen when ``deliveries`` had discarded frames ``discards`` times."""
 
     deliveries: Deliveries
     upto: int
@@ -405,9 +445,10 @@ class Offer:
 
 
 def offer(offers: Sequence[Offer]) -> bool:
-    """Keep these frames, of receivers of one query, from now on: Spark is about to be told of them.
+    """Keep the frames below these ends from now on, because Spark is about to be told about them.
 
-    False, and nothing is kept, if one of the receivers discarded frames since the choice: choose again.
+    The receivers must belong to one query. Returns False, and keeps nothing, if one of them has discarded
+    frames since its end was chosen; then the ends must be chosen again.
     """
     if not offers:
         return True
