@@ -1,4 +1,8 @@
-"""The receiver: one subscription over connections that come and go, its raw frames, and their ACKs."""
+"""The receivers of a query: each keeps one subscription open, holds its raw frames and sends their ACKs.
+
+To read the code, begin with receiver.py, the thread and its connection, and deliveries.py, the rules for each
+message.
+"""
 
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
