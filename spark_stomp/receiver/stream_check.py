@@ -3,6 +3,9 @@
 Every message of a stream has the header ``x-stream-offset``, but a producer may set this header too. So
 RabbitMQ is asked, on a separate connection, by a SUBSCRIBE that declares the queue with a type that does not
 exist. RabbitMQ refuses it and says which type the queue has. Nothing is declared, and nothing is subscribed.
+
+Tried before (November 2026): a SUBSCRIBE without a prefetch, which a stream refuses. An ordinary queue
+accepted it and delivered its messages.
 """
 
 from __future__ import annotations
