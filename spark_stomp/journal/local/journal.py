@@ -27,12 +27,11 @@ from pathlib import Path
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse
-from spark_stomp.files.durable import lacks_room, sync_folder
+from spark_stomp.files.durable import lacks_room, sync_folder, write_fully
 from spark_stomp.files.private import create_file, make_folder, open_file, replace_file
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
 from spark_stomp.journal.api import JournalFull, JournalSettings, not_held, report_damage, unwritable
 from spark_stomp.journal.local.dedup_log import DedupLog
-from spark_stomp.journal.local.reserve import Reserve
 from spark_stomp.journal.local.segment import SUFFIX, Segment
 from spark_stomp.logs import get_log
 from spark_stomp.quoting import whole_number
@@ -320,6 +319,51 @@ class LocalJournal:
                 raise unwritable(str(self._directory), error, JournalFull) from error
             self._failure = unwritable(str(self._directory), error)
             raise self._failure from error
+
+
+class Reserve:
+    """A file that only takes up room on the disk: ``size`` bytes at ``path``, given up if the disk is full.
+
+    Before segments can be deleted, message keys may have to be written, or a new segment begun. Without the
+    reserve, a full disk would allow neither, and nothing could ever be deleted. No method raises for a lack of
+    room. OSError if ``path`` is a link, or anything else than a regular file.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._path = path
+        self._size = size
+
+    def fill(self) -> None:
+        """Take the room, if it is there."""
+        if self._path.exists() and self._path.lstat().st_size >= self._size:
+            return
+        try:
+            # On a full disk some file systems have no room for the file itself.
+            descriptor = open_file(self._path, os.O_WRONLY | os.O_CREAT)
+        except OSError as error:
+            if lacks_room(error):
+                return
+            raise
+        try:
+            _allocate(descriptor, self._size)
+        except OSError:
+            self.spend()
+        finally:
+            os.close(descriptor)
+
+    def spend(self) -> bool:
+        """Give the room up; False if there was none."""
+        if not self._path.exists():
+            return False
+        self._path.unlink()
+        return True
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        write_fully(descriptor, [bytes(size)])
 
 
 def _gaps(segments: Sequence[Segment]) -> Iterator[str]:
