@@ -1,13 +1,11 @@
-"""What every journal can do, whatever its location, and the errors that all of them share.
+"""The interface of all journals, whatever their location, and the errors that they share.
 
 Positions number the frames of one journal, from 0 without a gap, over all its receivers and all runs of the
-query. Invariants:
+query. Three rules hold for every journal:
 
-- A position names the same bytes for ever.
+- A position always names the same bytes.
 - A frame has a position only once it is durable.
 - What is not committed is never deleted.
-
-docs/journal.md says how the journals keep them.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ class JournalSettings:
 
     Attributes:
         location: a path or URI.
-        max_bytes: how much the journal may take up.
-        max_remembered: how many keys of messages are remembered after their frames are gone.
-        tolerant: log what is damaged or gone, and go on without it (``failOnDataLoss=false``); otherwise it
-            is an error.
+        max_bytes: how many bytes the journal may take up.
+        max_remembered: how many message keys are remembered after their frames were deleted.
+        tolerant: whether to log what is damaged or missing, and go on without it (``failOnDataLoss=false``);
+            otherwise it is an error.
     """
 
     location: str = field(repr=False)
@@ -42,93 +40,95 @@ class JournalSettings:
 
 
 class JournalFull(JournalUnwritable):
-    """The disk has no room. The journal is as it was before that call, which may be made again."""
+    """The disk is full. The journal is as it was before the call, and the call may be repeated."""
 
 
 class Journal(Protocol):
-    """One thread at a time appends, commits, skips and trims; any thread may read meanwhile.
+    """Frames by position, durable. One thread at a time may write; any thread may read meanwhile.
 
-    Every method that writes raises JournalUnwritable if the location takes no more, and JournalInUse if
-    another writer took over. After either, count nothing of that call as durable, and write no more, unless
-    it is :class:`JournalFull`.
+    Every method that writes raises JournalUnwritable if the location cannot be written to, and JournalInUse
+    if another writer took over. Then nothing of that call counts as durable, and no method that writes may be
+    called again, except after :class:`JournalFull`.
     """
 
     @property
     def id(self) -> str:
-        """Random, made once, named in every offset."""
+        """The random id of the journal. It is made once, and every offset of the query names it."""
 
     @property
     def first(self) -> int:
-        """Positions below are deleted."""
+        """Frames below this position are deleted."""
 
     @property
     def end(self) -> int:
-        """Positions below are durable."""
+        """Frames below this position are durable; the next frame gets this position or a later one."""
 
     @property
     def committed(self) -> int:
-        """The position up to which Spark had committed, as far as the journal was told."""
+        """The position up to which Spark has committed, as far as :meth:`commit` was called."""
 
     @property
     def size(self) -> int:
-        """Bytes that the journal takes up."""
+        """How many bytes the journal takes up, without the dedup log."""
 
     @property
     def remembered_keys(self) -> Sequence[MessageKey]:
-        """Keys that earlier runs left (see :meth:`remember`), oldest first."""
+        """The message keys in the dedup log, oldest first."""
 
     @property
     def linger(self) -> float:
-        """Seconds to wait for more frames, to write them together."""
+        """Seconds for which the writer waits for more frames, to write them together."""
 
     def append(self, batches: Sequence[FrameBatch]) -> list[int]:
-        """Make ``batches`` durable; returns the position of each one's first frame."""
+        """Make ``batches`` durable; returns the position of the first frame of each batch."""
 
     def commit(self, position: int) -> None:
-        """Spark has committed everything below ``position``; durable with the next append or flush."""
+        """Spark has committed the frames below ``position``. Durable with the next append or flush."""
 
     def flush(self) -> None:
-        """Make durable what is not durable yet, if there is room. Call it when nothing more comes for the
-        moment."""
+        """Make the committed position durable, if there is room. Call it when no frames come for a moment."""
 
     def remember(self, keys: Sequence[MessageKey]) -> None:
-        """Make these keys durable: their frames are about to be trimmed."""
+        """Make these message keys durable, because their frames are about to be deleted."""
 
     def can_trim(self, upto: int) -> bool:
-        """Whether there is a file to delete that lies whole below ``upto``."""
+        """Whether :meth:`trim` would delete anything: a file of which all frames are below ``upto``."""
 
     def trim(self, upto: int) -> None:
-        """Delete the files that lie whole below ``upto``."""
+        """Delete the files of which all frames are below ``upto``."""
 
     def skip(self, position: int) -> None:
-        """Give the next frame ``position`` or a later one: those before were given away."""
+        """Give the next frame ``position`` or a later one: earlier positions were used before."""
 
     def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
         """The frames [low, high), numbered by position.
 
-        Raises JournalTrimmed if some are no longer or not yet there, JournalDamaged if some are not as they
-        were written.
+        Raises JournalTrimmed if some were deleted or are not written yet, and JournalDamaged if some are not
+        as they were written.
         """
 
     def held(self, low: int, high: int) -> list[tuple[int, int]]:
-        """The parts of [low, high) that are there."""
+        """The parts of [low, high) that the journal holds, in ascending order."""
 
     def bytes_between(self, low: int, high: int) -> int:
-        """The size of the frames [low, high) on the wire."""
+        """How many bytes the frames [low, high) had on the wire."""
 
     def end_within(self, low: int, high: int, max_bytes: int) -> int:
-        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``."""
+        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``; at least ``low``."""
 
     def close(self) -> None:
         """Release the journal to the next writer."""
 
 
 def report_damage(where: str, damage: Sequence[str], *, tolerant: bool) -> None:
-    """Raise JournalDamaged if there is any ``damage`` of the journal at ``where``; log it if tolerated."""
+    """Raise JournalDamaged for ``damage`` of the journal at ``where``, or log it if ``tolerant``.
+
+    Does nothing if the list is empty.
+    """
     if damage and not tolerant:
         raise JournalDamaged(
             f"the journal at {where} is damaged: {'; '.join(damage)}. With failOnDataLoss=false the query "
-            "goes on without what is lost"
+            "goes on without the lost messages"
         )
     for text in damage:
         log.error("the journal at %s: %s", where, text)
@@ -139,8 +139,8 @@ def unwritable(
 ) -> JournalUnwritable:
     """The error for a journal at ``where`` that cannot be written."""
     return kind(
-        f"the journal at {where} cannot be written: {why}. What it does not hold was neither ACKed on its "
-        "account nor given to Spark, and stays on the broker"
+        f"the journal at {where} cannot be written: {why}. Messages that are not in the journal were neither "
+        "given to Spark nor ACKed, and stay on the broker"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which kind of journal a location means."""
+"""Open a journal: a local directory, or objects in an object store or on a mount of one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from spark_stomp.journal.objects.journal import ObjectJournal
 
 
 def open_journal(settings: JournalSettings) -> Journal:
-    """The journal at ``settings.location``, made if there is none.
+    """Open the journal at ``settings.location``; make it if there is none.
 
-    Raises UnsupportedError if the location is of no known kind, and JournalInUse, JournalDamaged or
+    Raises UnsupportedError if no file system is known for the location, and JournalInUse, JournalDamaged or
     JournalUnwritable if the journal cannot be used.
     """
     try:

@@ -1,26 +1,27 @@
-"""What both kinds of journal write: records of frames, and batches of keys. Bytes in and out.
+"""The formats that all journals write: records of frames, and batches of message keys. No I/O.
 
-A record is a fixed head, a JSON array that says who received the frames and how, the ends of the frames, and
-the frames themselves as they came from the socket. All integers are little-endian::
+A record is a fixed head, a JSON array that says who received the frames and how to decode them, the ends of
+the frames, and the frames as they came from the socket. All integers are little-endian::
 
     magic "SSJR" | crc32 u32 | first u64 | committed u64 | durable u64 | data length u64
                  | received at i64 | count u32 | meta length u32
     meta: ["receiver", "version", "dialect"]      ends: count x i64      data
 
-If the frames are malformed, ``meta`` has a fourth text: why.
+If the frames are malformed, ``meta`` has a fourth text: the reason.
 
-The checksum covers everything behind it. ``first`` is the position of the first frame in the journal.
-``committed`` is the position up to which Spark had committed, and ``durable`` the offset in the file up to
-which everything was synced, both when the record was written: bytes below ``durable`` are never missing, and
-bytes above it may be what a crash left. A mark is a record without frames; it holds just these two.
+The checksum covers all bytes behind it. ``first`` is the position of the first frame in the journal. Two
+numbers say how things were when the record was written: ``committed`` is the position up to which Spark had
+committed, and ``durable`` is the offset in the file up to which everything was synced. After a crash, bytes
+below ``durable`` are there, and bytes above it may be missing. A mark is a record without frames, written
+only for these two numbers.
 
-Keys are those of committed messages whose frames are gone. A batch of them is::
+Message keys are those of committed messages whose frames were deleted. A batch of them is::
 
     magic "SSJK" | crc32 u32 | count u32 | payload length u32
     payload, for each key: name length u32 | id length u32 | body digest (16 bytes) | name | id
 
-The name is the entry of the option ``destination``, a NUL, which no entry can contain, and the destination of
-the header.
+The name is the entry of the option ``destination``, a NUL, which no entry can contain, and the destination
+header of the message.
 """
 
 from __future__ import annotations
@@ -44,18 +45,21 @@ _HEAD: Final = struct.Struct("<4sIQQQQqII")
 HEAD_BYTES: Final = _HEAD.size
 _CHECKED_FROM: Final = 8
 _END_BYTES: Final = 8
-# No meta is longer: destinations are header lines, and those are bounded.
-_MOST_META: Final = 1 << 24
+# Bytes that ``meta`` has at most; a larger number shows that this is not a record. A judgement: destinations
+# are header lines, which are far shorter.
+_MAX_META: Final = 1 << 24
 _KEYS_MAGIC: Final = b"SSJK"
 _KEYS_HEAD: Final = struct.Struct("<4sIII")
 _KEY: Final = struct.Struct("<II16s")
 _NUL: Final = "\0"
-_LONGEST_STRETCH: Final = 64 << 10
+# Bytes up to which records share an entry of the index. To find a frame, this much is read through. Measured
+# in November 2026: an entry for each record was 435 bytes for each of 60,000 messages that came one by one.
+_MAX_STRETCH: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The fixed part of a record; see the module's docstring."""
+    """The fixed part of a record. The docstring of the module says what its numbers mean."""
 
     checksum: int
     first: int
@@ -68,22 +72,22 @@ class Head:
 
     @property
     def end(self) -> int:
-        """The position after the last frame."""
+        """The position after that of the last frame."""
         return self.first + self.count
 
     @property
     def ends_at(self) -> int:
-        """Where in the record the frames' ends begin."""
+        """The offset in the record at which the ends of the frames begin."""
         return HEAD_BYTES + self.meta_bytes
 
     @property
     def data_at(self) -> int:
-        """Where in the record the frames begin."""
+        """The offset in the record at which the frames begin."""
         return self.ends_at + _END_BYTES * self.count
 
     @property
     def size(self) -> int:
-        """Bytes of the whole record."""
+        """The size of the whole record in bytes."""
         return self.data_at + self.data_bytes
 
 
@@ -95,15 +99,15 @@ class Record:
     offset: int
 
     def stretch(self, gap: int = 0) -> Stretch:
-        """Where it lies, with the ``gap`` bytes before it."""
+        """Where the record is, with the ``gap`` bytes before it."""
         return Stretch(self.offset - gap, self.offset + self.head.size, gap)
 
 
 class Stretch(NamedTuple):
-    """Where some records lie, one behind the other, in a file or an object.
+    """Where consecutive records are in a file or an object: the bytes [begin, end).
 
-    An index knows stretches, not records: there may be a record for each message, and none is so small that
-    an entry of its own would cost little. Before each record stand ``gap`` bytes that are no part of it.
+    An index has an entry for each stretch, not for each record, because there may be a record for each
+    message. Before each record are ``gap`` bytes that are not a part of it.
     """
 
     begin: int
@@ -111,13 +115,13 @@ class Stretch(NamedTuple):
     gap: int = 0
 
     def joined(self, other: Stretch) -> Stretch | None:
-        """Both, if ``other`` follows and they are not too long to be looked through."""
-        if self.end != other.begin or other.end - self.begin > _LONGEST_STRETCH:
+        """This stretch and ``other`` as one; None if ``other`` does not follow, or if both are too long."""
+        if self.end != other.begin or other.end - self.begin > _MAX_STRETCH:
             return None
         return Stretch(self.begin, other.end, self.gap)
 
     def records(self, read: Callable[[int, int], bytes | memoryview]) -> Iterator[Record]:
-        """The records; ``read`` takes offset and length. Ends early at what can be no record."""
+        """The records in order; ``read`` takes an offset and a length. Ends early if a record has no head."""
         offset = self.begin + self.gap
         while offset < self.end:
             head = parse_head(read(offset, HEAD_BYTES))
@@ -127,8 +131,10 @@ class Stretch(NamedTuple):
             offset += head.size + self.gap
 
     def ends(self, read: Callable[[int, int], bytes | memoryview]) -> npt.NDArray[np.int64]:
-        """Where the frames end, as if the data of all records were one; JournalDamaged if a record is none
-        any more."""
+        """The ends of all frames, as if the data of all records were one.
+
+        ``read`` takes an offset and a length. Raises JournalDamaged if a record cannot be recognised.
+        """
         found, before, read_to = [], 0, self.begin
         for head, offset in ((record.head, record.offset) for record in self.records(read)):
             ends = decode_ends(read(offset + head.ends_at, head.data_at - head.ends_at))
@@ -143,7 +149,7 @@ class Stretch(NamedTuple):
 
 
 def encode_batch(batch: FrameBatch, first: int, *, committed: int, durable: int) -> Parts:
-    """The record of ``batch`` at position ``first``, in parts to be written one after the other."""
+    """The record of ``batch`` at position ``first``, in parts that are to be written one after the other."""
     meta = json.dumps(batch.origin).encode()
     ends = np.asarray(batch.ends, "<i8").tobytes()
     counts = (len(batch.data), int(batch.received_at), len(batch.ends), len(meta))
@@ -164,26 +170,26 @@ def _checked(numbers: Sequence[int], parts: Parts) -> Parts:
 
 
 def parse_head(raw: bytes | memoryview) -> Head | None:
-    """The head at the beginning of ``raw``; None if there is none."""
+    """The head of a record at the beginning of ``raw``; None if there is no record."""
     if len(raw) < HEAD_BYTES:
         return None
     magic, *numbers = _HEAD.unpack_from(raw)
     head = Head(*numbers)
-    return head if magic == MAGIC and head.meta_bytes <= _MOST_META else None
+    return head if magic == MAGIC and head.meta_bytes <= _MAX_META else None
 
 
 def is_intact(head: Head, record: memoryview) -> bool:
-    """Whether ``record``, which begins with ``head``, is whole and as it was written."""
+    """Whether ``record``, which begins with ``head``, is complete and as it was written."""
     return len(record) >= head.size and zlib.crc32(record[_CHECKED_FROM : head.size]) == head.checksum
 
 
 def decode_ends(raw: bytes | memoryview) -> npt.NDArray[np.int64]:
-    """The part of a record that holds the frames' ends."""
+    """The ends of the frames, from the part of a record that holds them."""
     return np.frombuffer(raw, "<i8")
 
 
 def decode_batch(head: Head, record: memoryview) -> FrameBatch:
-    """The frames of an intact record, numbered by their positions; views of ``record``, not copies."""
+    """The frames of an intact record, numbered by position. The data is a view of ``record``, not a copy."""
     receiver, version, dialect, *malformed = json.loads(bytes(record[HEAD_BYTES : head.ends_at]))
     ends = decode_ends(record[head.ends_at : head.data_at])
     data = record[head.data_at : head.size]
@@ -191,7 +197,7 @@ def decode_batch(head: Head, record: memoryview) -> FrameBatch:
 
 
 def pack_keys(keys: Collection[MessageKey]) -> bytes:
-    """The bytes of one batch."""
+    """The bytes of one batch of message keys."""
     parts: list[bytes] = []
     origin, name = ("", ""), _NUL.encode()
     for key in keys:
@@ -204,7 +210,7 @@ def pack_keys(keys: Collection[MessageKey]) -> bytes:
 
 
 def unpack_keys(raw: bytes) -> tuple[list[MessageKey], int]:
-    """The keys of all intact batches at the beginning of ``raw``, and how many bytes those take up."""
+    """The keys of all intact batches at the beginning of ``raw``, and how many bytes these batches have."""
     keys: list[MessageKey] = []
     offset = 0
     while (end := _batch_end(raw, offset)) is not None:
@@ -214,7 +220,7 @@ def unpack_keys(raw: bytes) -> tuple[list[MessageKey], int]:
 
 
 def has_keys(raw: bytes, offset: int) -> bool:
-    """Whether any intact batch begins at or behind ``offset``."""
+    """Whether an intact batch of keys begins anywhere from ``offset`` on."""
     while (offset := raw.find(_KEYS_MAGIC, offset)) >= 0:
         if _batch_end(raw, offset) is not None:
             return True
@@ -233,7 +239,7 @@ def _unpacked(payload: bytes) -> Iterator[MessageKey]:
 
 
 def _batch_end(raw: bytes, offset: int) -> int | None:
-    """Where the batch at ``offset`` ends; None if none is intact there."""
+    """Where the batch of keys at ``offset`` ends; None if there is no intact batch."""
     if offset + _KEYS_HEAD.size > len(raw):
         return None
     magic, checksum, _, length = _KEYS_HEAD.unpack_from(raw, offset)

@@ -1,1 +1,1 @@
-"""The journal in a local directory."""
+"""The engine for journals in a local directory: segments, a dedup log, a lock."""

@@ -1,7 +1,8 @@
-"""A local journal's file with the keys of committed messages whose frames it has deleted.
+"""The dedup log of a local journal: a file with the keys of committed messages whose frames were deleted.
 
-The broker may deliver such a message once more. Its key is written before its frame is deleted, so that it is
-known again whatever dies. The file holds batches of keys (see ``journal.records``), one behind the other.
+The broker may redeliver a committed message later. Its key is written before its frame is deleted, so that it
+is recognised whatever process dies. The file holds batches of keys (see journal/records.py), one behind the
+other.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ log = get_log(__name__)
 
 
 class DedupLog:
-    """The file of one local journal. It keeps the newest ``most`` keys.
+    """The dedup log of one local journal. It keeps the newest ``most`` keys.
 
-    Opening needs no space on the disk: a torn end is cut off, and evicted keys leave the file only if there
-    is room to write the others anew.
+    Opening needs no space on the disk: an unfinished end is cut off, and the file is rewritten without
+    evicted keys only if there is room. Raises JournalDamaged if keys are lost, unless ``tolerant``.
     """
 
     def __init__(self, path: Path, most: int, *, tolerant: bool) -> None:
@@ -38,17 +39,20 @@ class DedupLog:
 
     @property
     def keys(self) -> list[MessageKey]:
-        """The keys to be remembered, oldest first."""
+        """The remembered keys, oldest first."""
         return list(self._keys)
 
     def append(self, keys: Sequence[MessageKey]) -> None:
-        """Durable when this returns; OSError as the system raises it, and then the file is as it was."""
+        """Make ``keys`` durable. Raises OSError if the system does; then the file is as it was.
+
+        After SyncFailed, which is an OSError too, that is not certain.
+        """
         try:
             self._length += self._append(keys)
         except SyncFailed:
             raise
         except OSError:
-            # What follows must not stand behind a part of a batch.
+            # The next batch must not follow a part of this one.
             if self._path.exists():
                 self._cut(self._length)
             raise
@@ -60,11 +64,11 @@ class DedupLog:
     def _load(self, tolerant: bool) -> list[MessageKey]:
         raw = self._read_synced() if os.path.lexists(self._path) else b""
         keys, intact = unpack_keys(raw)
-        # A batch is appended and synced as a whole: a crash can only cut off the last one.
+        # Each batch is synced before the next one is written: a crash can only leave the last one unfinished.
         if has_keys(raw, intact + 1) and not tolerant:
             raise JournalDamaged(
-                f"{self._path.name} is damaged at byte {intact}: keys of committed messages are lost, so the "
-                "broker's redeliveries of those would give a second row"
+                f"{self._path.name} is damaged at byte {intact}: keys of committed messages are lost, and a "
+                "redelivery of these messages would give a second row"
             )
         if intact < len(raw):
             self._cut(intact)
@@ -84,15 +88,17 @@ class DedupLog:
             file.truncate(length)
 
     def _rewrite(self) -> None:
-        """Leave out evicted keys. The old file stays until the new one is durable; if the disk is full, the
-        next run tries again."""
+        """Rewrite the file without evicted keys.
+
+        The old file stays until the new one is durable. If the disk is full, the next run tries again.
+        """
         temporary = self._path.with_suffix(".new")
         try:
             length = _write_synced(create_file(temporary), self._keys)
         except OSError as error:
             if not lacks_room(error):
                 raise
-            log.warning("%s could not be made smaller: %s", self._path, error)
+            log.warning("%s could not be rewritten without old keys: %s", self._path, error)
             temporary.unlink(missing_ok=True)
         else:
             replace_file(temporary, self._path)
@@ -100,7 +106,7 @@ class DedupLog:
 
 
 def _write_synced(descriptor: int, keys: Collection[MessageKey]) -> int:
-    """Write a batch of ``keys`` and close the file; returns the batch's length in bytes."""
+    """Write a batch of ``keys``, sync it and close the file; returns the size of the batch in bytes."""
     try:
         batch = pack_keys(keys)
         write_fully(descriptor, [batch])

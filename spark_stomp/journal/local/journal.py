@@ -1,13 +1,13 @@
-"""A journal in a local directory: segments that are appended to and synced, under a lock.
+"""A journal in a local directory: segments that are appended to and synced, and a lock for one writer.
 
 ::
 
-    journal.json              the journal's id and format, written once
-    lock                      held by the one process that writes
-    00000000000000000000.segment   frames from that position on
-    settled.keys              keys of messages whose frames were deleted
-    reserve                   room on the disk, given up if it is full
-    00000000000000000000.damaged   a segment of which nothing could be read, if that was tolerated
+    journal.json                   the id and the format of the journal, written once
+    lock                           held by the process that writes
+    00000000000000000000.segment   frames from this position on
+    settled.keys                   the dedup log: keys of messages whose frames were deleted
+    reserve                        room on the disk, given up if the disk is full
+    00000000000000000000.damaged   a segment of which nothing could be read (``failOnDataLoss=false``)
 
 There is always at least one segment, so that the next position is never forgotten.
 """
@@ -44,21 +44,25 @@ DEDUP_LOG: Final = "settled.keys"
 RESERVE: Final = "reserve"
 DAMAGED: Final = ".damaged"
 _FORMAT: Final = 1
+# Bytes. A segment has an eighth of journalMaxBytes, between these bounds, because space comes back a segment
+# at a time. Judgements, not measured.
 _LARGEST_SEGMENT: Final = 64 << 20
 _SMALLEST_SEGMENT: Final = 64 << 10
-# So many segments fit into journalMaxBytes: space comes back a segment at a time.
 _SEGMENTS: Final = 8
+# Bytes. The reserve has 1/256 of journalMaxBytes, and at most this. A judgement, not measured.
 _LARGEST_RESERVE: Final = 1 << 20
-# The reader of a driver that was killed notices within seconds, and then releases the lock.
+# Seconds to wait for the lock, and between two attempts. The reader process of a driver that was killed
+# notices within a second and may need 5 seconds to end; then the lock is free. Judgements, not measured.
 _LOCK_TIMEOUT: Final = 30.0
 _LOCK_POLL: Final = 0.1
 
 
 class LocalJournal:
-    """See :class:`~spark_stomp.journal.api.Journal`.
+    """The journal in a local directory; :class:`~spark_stomp.journal.api.Journal` describes its methods.
 
-    Raises JournalInUse if another process holds the lock for ``lock_timeout`` seconds, JournalDamaged if
-    synced bytes are missing or changed, JournalUnwritable if the directory cannot be used.
+    The constructor raises JournalInUse if another process still holds the lock after ``lock_timeout``
+    seconds, JournalDamaged if synced bytes are missing or changed, and JournalUnwritable if the directory
+    cannot be used.
     """
 
     linger: Final = 0.0
@@ -76,7 +80,7 @@ class LocalJournal:
         try:
             with self._writing():
                 self.id = self._identity()
-                # Replaced as a whole, never changed: any thread may read it.
+                # This list is never changed, only replaced by another one: any thread may read it.
                 self._segments = self._opened()
                 self._dedup_log = DedupLog(
                     self._directory / DEDUP_LOG, settings.max_remembered, tolerant=settings.tolerant
@@ -138,7 +142,7 @@ class LocalJournal:
                 segment.mark(self._committed)
                 segment.sync()
         except JournalFull as error:
-            # What it would say is in the checkpoint as well, and the next append says it too.
+            # Nothing is lost: the checkpoint has the committed position too, and the next append writes it.
             if not known:
                 log.warning("%s", error)
         else:
@@ -153,37 +157,37 @@ class LocalJournal:
         return self._segments[0].end <= upto if len(self._segments) > 1 else self._last_may_go(upto)
 
     def trim(self, upto: int) -> None:
-        # What needs no room comes first.
+        # First what needs no room on the disk.
         with self._writing():
             self._delete_below(upto)
             if self._last_may_go(upto):
                 self._with_reserve(lambda: self._rotate(self._end))
                 self._delete_below(upto)
-            # What was deleted has room only if no variable here still holds it.
+            # Here no variable refers to a deleted segment: its space comes back when its file is closed.
             self._reserve.fill()
 
     def _is_full(self, segment: Segment) -> bool:
-        # One without frames is never replaced: the next would have the same name.
+        # A segment without frames is never replaced, because the next one would have the same name.
         return segment.size >= self._segment_bytes and segment.end > segment.first
 
     def _last_may_go(self, upto: int) -> bool:
-        """Whether the last segment is to be followed by another one and deleted.
+        """Whether the last segment may be deleted, after a new one was begun.
 
-        It must lie whole below ``upto``, and have its size unless the disk is full.
+        All of its frames must be below ``upto``. It must also have its full size, unless the disk is full.
         """
         last = self._segments[-1]
         return last.end <= upto and (self._is_full(last) or (self._lacks_room and last.end > last.first))
 
     def _delete_below(self, upto: int) -> None:
         while len(self._segments) > 1 and self._segments[0].end <= upto:
-            # Readers keep the file open; new readers do not find it.
+            # Who reads the file keeps it open. Nobody finds it any more.
             path, self._segments = self._segments[0].path, self._segments[1:]
             path.unlink()
-            # One by one: a crash must not undo a deletion and keep a later one.
+            # Sync each deletion: a crash must not undo one and keep a later one.
             sync_folder(self._directory)
 
     def _with_reserve(self, write: Callable[[], None]) -> None:
-        """``write`` what makes room; on a full disk with the room of the reserve."""
+        """Call ``write``, which helps to make room; on a full disk, give the reserve up and try again."""
         try:
             write()
         except OSError as error:
@@ -198,7 +202,7 @@ class LocalJournal:
             self._end = position
 
     def _rotate(self, first: int) -> None:
-        """Go on in a new segment, whose frames begin at position ``first``."""
+        """Begin a new segment, with the frames from position ``first`` on."""
         segment = Segment.create(self._directory, self.id, first)
         try:
             segment.mark(self._committed)
@@ -265,7 +269,7 @@ class LocalJournal:
 
     def _create_identity(self, path: Path) -> None:
         if any(self._directory.glob(f"*{SUFFIX}")):
-            raise JournalDamaged(f"{path} is missing, though there are segments beside it")
+            raise JournalDamaged(f"{path} is missing, although there are segments beside it")
         temporary = path.with_suffix(".new")
         with os.fdopen(create_file(temporary), "w") as file:
             json.dump({"format": _FORMAT, "id": secrets.token_hex(8)}, file)
@@ -278,7 +282,8 @@ class LocalJournal:
         found_paths = sorted(self._directory.glob(f"*{SUFFIX}"))
         paths = [path for path in found_paths if whole_number(path.stem, most_digits=20) is not None]
         segments: list[Segment] = []
-        damage = [f"{path} is no segment: its name is no number" for path in found_paths if path not in paths]
+        others = [path for path in found_paths if path not in paths]
+        damage = [f"{path} is not a segment: its name is not a number" for path in others]
         for path in paths:
             segment, found = Segment.open(path, self.id, last=path == paths[-1])
             damage += found
@@ -291,24 +296,27 @@ class LocalJournal:
         self._replace_headless(segments)
         if not segments:
             segments.append(Segment.create(self._directory, self.id, 0))
-        # An earlier run may have been killed before it did so.
+        # An earlier run may have been killed before it synced the directory.
         sync_folder(self._directory)
         return segments
 
     def _replace_headless(self, segments: list[Segment]) -> None:
-        """Go on in a new segment if the last one's header is damaged, and that is tolerated."""
+        """If the header of the last segment is damaged, and damage is tolerated, begin a new segment."""
         if not segments or segments[-1].is_headed:
             return
         last = segments[-1]
         if last.end == last.first:
-            # Nothing can be read of it, and the new one gets its name.
+            # Nothing can be read of it, and the new segment will have its name.
             segments.pop()
             last.path.replace(last.path.with_suffix(DAMAGED))
         segments.append(Segment.create(self._directory, self.id, last.end))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Refuse all writes after one that failed for another reason than a full disk."""
+        """Do some writing. After a failure for another reason than a full disk, all writing is refused.
+
+        Raises JournalFull or JournalUnwritable in place of OSError.
+        """
         if self._failure is not None:
             raise self._failure
         try:
@@ -325,8 +333,8 @@ class Reserve:
     """A file that only takes up room on the disk: ``size`` bytes at ``path``, given up if the disk is full.
 
     Before segments can be deleted, message keys may have to be written, or a new segment begun. Without the
-    reserve, a full disk would allow neither, and nothing could ever be deleted. No method raises for a lack of
-    room. OSError if ``path`` is a link, or anything else than a regular file.
+    reserve, a full disk would allow neither, and nothing could ever be deleted. A full disk is no error here.
+    Raises OSError if ``path`` is a link, or anything else than a regular file.
     """
 
     def __init__(self, path: Path, size: int) -> None:
@@ -334,7 +342,7 @@ class Reserve:
         self._size = size
 
     def fill(self) -> None:
-        """Take the room, if it is there."""
+        """Make the file, if it is missing and the disk has room for it."""
         if self._path.exists() and self._path.lstat().st_size >= self._size:
             return
         try:
@@ -352,7 +360,7 @@ class Reserve:
             os.close(descriptor)
 
     def spend(self) -> bool:
-        """Give the room up; False if there was none."""
+        """Delete the file, to make room. Returns False if there was none."""
         if not self._path.exists():
             return False
         self._path.unlink()
@@ -367,18 +375,21 @@ def _allocate(descriptor: int, size: int) -> None:
 
 
 def _gaps(segments: Sequence[Segment]) -> Iterator[str]:
-    """What is lost between two segments. A gap below the committed position is no loss."""
+    """The messages that are lost between two segments. A gap below the committed position is not a loss."""
     committed = max((segment.committed for segment in segments), default=0)
     for one, other in pairwise(segments):
         if one.end < other.first and committed < other.first:
             yield (
                 f"messages [{one.end}, {other.first}) of the journal are lost: {one.path.name} is cut off, "
-                "or a file behind it is missing"
+                "or a file after it is missing"
             )
 
 
 def _locked(directory: Path, timeout: float) -> int:
-    """The descriptor that holds the lock; the system releases it when the process ends, in whatever way."""
+    """Take the lock and return its descriptor. The system releases the lock when the process ends.
+
+    Raises JournalInUse if another process still holds it after ``timeout`` seconds.
+    """
     descriptor = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
     deadline = time.monotonic() + timeout
     while True:
@@ -389,7 +400,7 @@ def _locked(directory: Path, timeout: float) -> int:
             if time.monotonic() >= deadline:
                 os.close(descriptor)
                 raise JournalInUse(
-                    f"the journal at {directory} is in use by another query; each needs one of its own. "
-                    "If the last run's driver was killed, its reader process may still be ending"
+                    f"the journal at {directory} is in use by another query; each query needs its own. "
+                    "If the driver of the last run was killed, its reader process may still be ending"
                 ) from None
             time.sleep(_LOCK_POLL)

@@ -1,12 +1,15 @@
-"""One file of a local journal: a header, then records, written once from front to back.
+"""A segment: one file of a local journal. It has a header, then records, and is written from front to back.
 
-Before each record stands the segment's marker, 16 random bytes that are also in its header. If a file is
-damaged, records are looked for by it. Without it, a producer could send a body that looks like a record, and
-where a body is damaged, or was cut off by a crash, that would be taken for one.
+Before each record is the marker of the segment, 16 random bytes that are also in the header. If the file is
+damaged, the next record is found by its marker. Without one, a producer could send a body that looks like
+records, and these would be taken for the journal's own.
 
-Invariants: a synced record is never written again. After a crash only bytes that were not synced may be
-missing or damaged, and only at the end of the last file of a journal. The header is synced before any record
-is written.
+Invariants:
+
+- A synced record is never overwritten.
+- After a crash, only bytes that were not synced may be missing or wrong, and only at the end of the journal's
+  last file.
+- The header is synced before the first record is written.
 """
 
 from __future__ import annotations
@@ -44,11 +47,13 @@ _MAGIC: Final = b"STOMPJRN"
 _FORMAT: Final = 2
 _HEADER: Final = struct.Struct("<8sI16sQ")
 _MARKER_BYTES: Final = 16
-# So many different bytes are in every marker. If a block of the disk was lost, its bytes are all the same,
-# and those may stand before a record in a producer's body.
-_LEAST_OF_A_MARKER: Final = 5
+# What is left of a damaged header counts as a marker only with at least this many different bytes, as 16
+# random bytes practically always have. A lost block of the disk has equal bytes, and a producer's body may
+# have these before what looks like a record. A judgement.
+_MARKER_MIN_VARIETY: Final = 5
 _CHECKSUM: Final = struct.Struct("<I")
 _HEADER_BYTES: Final = _HEADER.size + _MARKER_BYTES + _CHECKSUM.size
+# Bytes that are read at once when a damaged file is searched for the next record. A judgement, not measured.
 _SEARCH_BYTES: Final = 1 << 20
 
 
@@ -57,10 +62,18 @@ def _ends(file: OpenFile, stretch: Stretch) -> npt.NDArray[np.int64]:
 
 
 class Segment:
-    """A segment that is open for reading, and for writing if it is a journal's last.
+    """A segment that is open for reading, and for writing if it is the last one of the journal.
 
-    Any thread may read while one thread appends. ``index`` finds the records that hold frames; ``is_headed``
-    says whether the header is intact.
+    Any thread may read while one thread appends.
+
+    Attributes:
+        path: the file.
+        first: the position of its first frame.
+        end: the position after its last frame.
+        committed: the committed position that its last record names.
+        size: how many bytes it has.
+        index: finds the records that hold frames.
+        is_headed: whether its header is intact.
     """
 
     def __init__(self, path: Path, descriptor: int, first: int) -> None:
@@ -72,16 +85,17 @@ class Segment:
         self._marker = b""
         self.size = _HEADER_BYTES
         self._file = OpenFile(descriptor)
-        # Of the file: a method of the segment would keep both until the garbage collector runs.
+        # Bound to the file, not to the segment: a circle of references would keep the file open until the
+        # garbage collector runs, and its space would not come back.
         self.index: FrameIndex[Stretch] = FrameIndex(partial(_ends, self._file), Stretch.joined)
         self._durable = 0
         self._last: Record | None = None
 
     @classmethod
     def create(cls, directory: Path, journal: str, first: int) -> Segment:
-        """A new file for the frames from position ``first`` on; it is synced. OSError leaves no file."""
+        """Make a new file for the frames from position ``first`` on, and sync it. OSError leaves no file."""
         path = directory / f"{first:020d}{SUFFIX}"
-        # A crash in the middle of this can leave only a file without records.
+        # A crash during these steps can leave only a file without records.
         descriptor = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         segment = cls(path, descriptor, first)
         segment._marker = secrets.token_bytes(_MARKER_BYTES)
@@ -96,16 +110,15 @@ class Segment:
 
     @classmethod
     def open(cls, path: Path, journal: str, *, last: bool) -> tuple[Segment | None, list[str]]:
-        """Open a file that an earlier run left; returns it and what is damaged in it. What is found in it is
-        durable.
+        """Open a file that an earlier run left; returns the segment, and what is damaged in it.
 
-        If a crash left bytes behind the synced part of the ``last`` file, they are cut off; None if no part
-        was ever synced. A file without an intact header is left as it is, and is not to be written to: see
-        ``is_headed``.
+        What is found in it is durable. In the ``last`` file of the journal, bytes that a crash left behind
+        the synced part are cut off; None is returned if no part was ever synced. A file without an intact
+        header is not changed, and must not be written to: see ``is_headed``.
         """
         descriptor = open_file(path, os.O_RDWR)
         segment = cls(path, descriptor, int(path.name.removesuffix(SUFFIX)))
-        # Only the last one can have bytes that were never synced, or whose sync failed.
+        # Only the last file can have bytes that were not synced, or whose sync failed.
         (sync_and_drop_cache if last else sync)(descriptor)
         length = os.fstat(descriptor).st_size
         damage = []
@@ -115,7 +128,7 @@ class Segment:
             segment.is_headed = False
             segment._find_marker(length)
             damage.append(f"the header of {path.name} is damaged, or it belongs to another journal")
-        # The header was synced before any record: a crash damages none, so what is not found was lost.
+        # The header was synced before any record, so a crash cannot damage it: what is not found is lost.
         damage += segment._scan(length, last=last and segment.is_headed)
         segment._durable = segment.size
         return segment, damage
@@ -123,9 +136,9 @@ class Segment:
     # --- writing
 
     def append(self, batches: Sequence[FrameBatch], committed: int) -> list[int]:
-        """Write ``batches`` behind what is there; returns the position of each. Durable after :meth:`sync`.
+        """Write ``batches`` at the end; returns the position of each. They are durable after :meth:`sync`.
 
-        OSError as the system raises it; then the file is as it was.
+        Raises OSError if the system does; then the file is as it was.
         """
         positions, end, records = [], self.end, []
         for batch in batches:
@@ -136,11 +149,11 @@ class Segment:
         return positions
 
     def mark(self, committed: int) -> None:
-        """Note what is durable, so that damage to it differs from what a crash leaves."""
+        """Write a mark, which says what is durable. Damage to it is then not taken for what a crash left."""
         self._write([encode_mark(self.end, committed=committed, durable=self._durable)])
 
     def sync(self) -> None:
-        """Everything written is on the disk when this returns; SyncFailed if that is not sure."""
+        """Make all records durable. Raises SyncFailed if that is not certain."""
         sync(self._file.descriptor)
         self._durable = self.size
 
@@ -156,7 +169,7 @@ class Segment:
             for parts in records:
                 write_fully(descriptor, [self._marker, *parts])
         except OSError:
-            # The next record must follow the last whole one.
+            # The next record must follow the last complete one.
             os.ftruncate(descriptor, self.size)
             os.lseek(descriptor, self.size, os.SEEK_SET)
             raise
@@ -171,13 +184,16 @@ class Segment:
         self._last = record
         self.committed = head.committed
         self.size = record.offset + head.size
-        # Last, because readers rely on it.
+        # Last, because readers in other threads look at ``end`` first.
         self.end = head.end
 
     # --- reading
 
     def batches(self, low: int, high: int) -> Iterator[FrameBatch]:
-        """The frames of [low, high) that are here; JournalDamaged if they are not as they were written."""
+        """The frames of [low, high) that are in this file.
+
+        Raises JournalDamaged if some of them are not as they were written.
+        """
         for piece in self.index.overlapping(low, high):
             position = piece.first
             for head, offset in ((one.head, one.offset) for one in piece.item.records(self._file.read)):
@@ -196,7 +212,7 @@ class Segment:
     # --- what an earlier run left
 
     def _header_is_intact(self, journal: str) -> bool:
-        """Whether it is, and this journal's; then its marker is used."""
+        """Whether the header is intact and belongs to this journal. If it is intact, its marker is used."""
         raw = self._file.read(0, _HEADER_BYTES)
         if len(raw) < _HEADER_BYTES:
             return False
@@ -213,18 +229,17 @@ class Segment:
         return whole and owner == journal.encode() and first == self.first
 
     def _find_marker(self, length: int) -> None:
-        """Use the marker of a file whose header is damaged: what is left of it there, or before the first
-        record."""
+        """Find the marker of a file whose header is damaged: in the header, or before the first record."""
         raw = self._file.read(0, _HEADER_BYTES + _MARKER_BYTES)
         for marker in (raw[_HEADER.size :][:_MARKER_BYTES], raw[_HEADER_BYTES:]):
             self._marker = marker
-            if len(set(marker)) >= _LEAST_OF_A_MARKER and self._next_intact(0, length) is not None:
+            if len(set(marker)) >= _MARKER_MIN_VARIETY and self._next_intact(0, length) is not None:
                 return
-        # None is left. Nothing can look like this one.
+        # No marker is left. A new random one matches nothing, so no record is found.
         self._marker = secrets.token_bytes(_MARKER_BYTES)
 
     def _scan(self, length: int, *, last: bool) -> list[str]:
-        """Find the records; returns what is damaged."""
+        """Find the records and fill the index; returns what is damaged."""
         offset, damage = self.size, []
         while offset < length:
             record = self._intact_at(offset, length)
@@ -245,7 +260,7 @@ class Segment:
         return damage
 
     def _was_durable(self, offset: int, length: int) -> bool:
-        """Whether a record behind ``offset`` says that the bytes there were synced."""
+        """Whether a later record says that the bytes at ``offset`` were synced."""
         found = self._next_intact(offset + 1, length)
         while found is not None:
             if found.head.durable > offset:
@@ -263,12 +278,12 @@ class Segment:
         return Record(head, begin) if is_intact(head, memoryview(self._file.read(begin, head.size))) else None
 
     def _next_intact(self, offset: int, length: int) -> Record | None:
-        """The first intact record at or behind ``offset``."""
+        """The first intact record that begins at ``offset`` or later; None if there is none."""
         wanted = self._marker + MAGIC
         while offset < length:
             found = self._file.read(offset, _SEARCH_BYTES).find(wanted)
             if found < 0:
-                # They may begin in this piece and end in the next one.
+                # The bytes that are looked for may begin in this piece and end in the next one.
                 offset += max(_SEARCH_BYTES - len(wanted) + 1, 1)
                 continue
             offset += found

@@ -179,7 +179,7 @@ class TestCrash:
     def test_a_file_that_somebody_put_there_is_damage(self, directory: Path) -> None:
         filled(directory, groups=1)
         (directory / "copy of 00000000000000000000.segment").write_bytes(b"")
-        with pytest.raises(JournalDamaged, match="no segment: its name is no number"):
+        with pytest.raises(JournalDamaged, match="not a segment: its name is not a number"):
             local_journal(directory)
 
     @staticmethod
@@ -308,7 +308,7 @@ class TestDamage:
 class TestLock:
     @pytest.mark.rule("J.15")
     def test_a_second_query_is_refused(self, directory: Path, journal: LocalJournal) -> None:
-        with pytest.raises(JournalInUse, match="each needs one of its own"):
+        with pytest.raises(JournalInUse, match="each query needs its own"):
             local_journal(directory)
 
     def test_the_end_of_the_last_run_is_awaited(self, directory: Path, journal: LocalJournal) -> None:
