@@ -1,1 +1,1 @@
-"""The journal on an object store, or on a mount whose files cannot be appended to."""
+"""The engine for journals in an object store, or on a mount whose files cannot be appended to."""

@@ -1,13 +1,13 @@
 """Immutable objects in folders: on object stores, and on mounts whose files cannot be appended to.
 
-What the rest of the journal relies on:
+The journal relies on two properties of the store:
 
-- An object that was put completely is found by every listing that begins afterwards (S3, Google's and Azure's
-  stores keep this).
+- An object that was put completely is found by every listing that begins afterwards. This holds for the
+  stores of Amazon, Google and Microsoft.
 - A complete object stays complete while it is put again with the same bytes.
 
-Nothing else is relied on. An object may appear after its writer was told of a failure, or although its writer
-is dead. While it is being written, some stores show it with a smaller size than its name tells.
+It relies on nothing else. An object may appear after its put failed, or after its writer died. While an
+object is being written, some stores list it with a smaller size than the one in its name.
 """
 
 from __future__ import annotations
@@ -29,33 +29,39 @@ from spark_stomp.journal.api import unwritable
 
 T = TypeVar("T")
 
-# A store that is busy or out of reach for a moment; pyarrow's own clients try again as well.
+# Seconds before each further attempt, for a store that is busy or out of reach for a moment. The clients of
+# pyarrow try again too. A judgement, not measured.
 _DELAYS: Final = (0.2, 0.8, 2.0)
-# These have no folders, only names; "making" one leaves an empty object behind.
+# File systems without folders: making one would leave an empty object behind.
 _WITHOUT_FOLDERS: Final = ("s3", "gcs", "gs")
-# The answers of file systems that cannot sync a folder.
+# The errors of file systems that cannot sync a folder.
 _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EISDIR)
 
 
 class Store(Protocol):
-    """A method that fails raises OSError or a pyarrow error, FileNotFoundError if there is no such object."""
+    """Where objects are put. Paths are relative to its root.
+
+    A method that fails raises OSError or an error of pyarrow, and FileNotFoundError if the object is missing.
+    """
 
     def prepare(self, folders: Iterable[str]) -> None:
-        """Make the folders, if the store knows such a thing."""
+        """Make the folders, if the store has folders at all."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Durable when this returns; an older object of that name is replaced."""
+        """Put an object, replacing an older one of that name. It is durable when this returns."""
 
-    def get(self, path: str) -> bytes: ...
+    def get(self, path: str) -> bytes:
+        """The content of an object."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The names of the objects in ``folder`` with their sizes."""
+        """The names of the objects in ``folder``, with their sizes in bytes."""
 
-    def delete(self, path: str) -> None: ...
+    def delete(self, path: str) -> None:
+        """Delete an object."""
 
 
 class ArrowStore:
-    """Objects below ``root`` of a file system of pyarrow's."""
+    """Objects below ``root`` in a file system of ``pyarrow.fs``."""
 
     def __init__(self, files: Any, root: str) -> None:
         self._files = files
@@ -68,7 +74,7 @@ class ArrowStore:
             self._files.create_dir(f"{self._root}/{folder}", recursive=True)
 
     def put(self, path: str, data: bytes) -> None:
-        # The object is there, as a whole, once the stream is closed.
+        # The object exists, and is complete, once the stream is closed.
         with self._files.open_output_stream(f"{self._root}/{path}") as file:
             file.write(data)
 
@@ -86,7 +92,7 @@ class ArrowStore:
 
 
 class MountStore:
-    """Files below ``root`` of this machine, each written once, from front to back, and synced."""
+    """Local files below ``root``, each written once, from front to back, and synced."""
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
@@ -97,13 +103,13 @@ class MountStore:
 
     def put(self, path: str, data: bytes) -> None:
         target = self._root / path
-        # Not truncated: a second put has the same bytes, and a reader must not see the file cut off.
+        # Without O_TRUNC: a second put has the same bytes, and a reader must never see the file cut off.
         descriptor = open_file(target, os.O_WRONLY | os.O_CREAT)
         try:
             write_fully(descriptor, [data])
             os.fsync(descriptor)
         finally:
-            # A mount uploads at this call, and reports here if it could not.
+            # A mount of an object store uploads when the file is closed, and reports a failure here.
             os.close(descriptor)
         _sync_folder(target.parent)
 
@@ -115,7 +121,7 @@ class MountStore:
             with os.scandir(self._root / folder) as entries:
                 return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         except FileNotFoundError:
-            # The folder is missing, or a file vanished while its size was read: then list again.
+            # If the folder exists, a file was deleted before its size was read: list again.
             if (self._root / folder).is_dir():
                 return self.sizes(folder)
             return {}
@@ -125,15 +131,15 @@ class MountStore:
 
 
 def open_store(location: Location) -> Store:
-    """The store at ``location``."""
+    """The store at ``location``: for a local path a mount, otherwise an object store."""
     return MountStore(location.root) if location.is_local else ArrowStore(location.files, location.root)
 
 
 class Blobs:
-    """A store whose failing calls are tried again a few times.
+    """A store whose calls are tried again a few times if they fail.
 
-    Then they raise a JournalError that says what failed and why, without credentials. Putting again is safe
-    because a name is only ever put with the same bytes.
+    After that they raise a JournalError, which says what failed and why, without credentials. To put an
+    object again is safe, because an object of one name always has the same bytes.
     """
 
     def __init__(self, store: Store, location: Location, pause: Callable[[float], None] = time.sleep) -> None:
@@ -143,27 +149,28 @@ class Blobs:
 
     @property
     def shown(self) -> str:
-        """The location for people to read."""
+        """The location as text, without credentials."""
         return self._location.shown
 
     def prepare(self, folders: Iterable[str]) -> None:
+        """Make the folders, if the store has folders at all."""
         self._writing(lambda: self._store.prepare(folders))
 
     def put(self, path: str, data: bytes) -> None:
-        """Durable when this returns; after an error it may be there, or appear later."""
+        """Put an object. It is durable when this returns; after an error it may exist, or appear later."""
         self._writing(lambda: self._store.put(path, data))
 
     def names(self, folder: str) -> dict[str, int]:
-        """The names of the objects in ``folder`` with their sizes."""
+        """The names of the objects in ``folder``, with their sizes in bytes."""
         return self._writing(lambda: self._store.sizes(folder))
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
-        """One after the other; those that are not there are skipped."""
+        """Delete objects one after the other; missing ones are skipped."""
         for name in names:
             self._writing(lambda path=f"{folder}/{name}": self._deleted(path))  # type: ignore[misc]
 
     def get(self, path: str) -> bytes:
-        """FileNotFoundError if there is no such object."""
+        """The content of an object. Raises FileNotFoundError if it is missing."""
         try:
             return self._retried(lambda: self._store.get(path))
         except FileNotFoundError:
@@ -177,7 +184,7 @@ class Blobs:
         try:
             self._store.delete(path)
         except FileNotFoundError:
-            # An earlier try did it, or another writer.
+            # An earlier attempt deleted it, or another writer did.
             return
 
     def _writing(self, action: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
-"""Objects of frames: read as a whole, checked, and kept in memory up to a bound.
+"""A cache for objects of frames. An object is read as a whole and checked; contents are kept up to a bound.
 
 A batch is planned, read and often read again soon after its frames came, so objects that were just written
-are kept.
+are kept too.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import FRAMES, FramesName
 from spark_stomp.journal.records import HEAD_BYTES, Record, Stretch, decode_batch, is_intact, parse_head
 
+# Bytes of contents that are kept: eight objects of the largest size. A judgement, not measured.
 _MAX_BYTES: Final = 64 << 20
 
 
 class ObjectCache:
-    """What the objects hold. Methods may be called from any thread.
+    """The contents and the indexes of objects of frames. Methods may be called from any thread.
 
-    All raise JournalDamaged if an object is missing or not as it was written, and JournalError if it cannot
-    be read. ``max_bytes`` bounds the contents that are kept. The indexes of all objects read are kept.
+    Whatever reads an object raises JournalDamaged if it is missing or not as it was written, and JournalError
+    if it cannot be read. ``max_bytes`` bounds the contents that are kept; the indexes are kept until
+    :meth:`free`.
     """
 
     def __init__(self, blobs: Blobs, max_bytes: int = _MAX_BYTES) -> None:
@@ -40,16 +42,16 @@ class ObjectCache:
         self._indexes: dict[FramesName, FrameIndex[Stretch]] = {}
 
     def __len__(self) -> int:
-        """How many objects have an index here."""
+        """How many objects have an index in the cache."""
         return len(self._indexes)
 
     @property
     def content_bytes(self) -> int:
-        """The size of the contents that are kept."""
+        """How many bytes of contents are kept."""
         return self._content_bytes
 
     def keep(self, name: FramesName, content: bytes) -> FrameIndex[Stretch]:
-        """``content`` was put under ``name``, or read from there."""
+        """Keep ``content``, which was put under ``name`` or read from there; returns its index."""
         index = self._indexed(name, content)
         if index is None:
             raise JournalDamaged(
@@ -70,13 +72,13 @@ class ObjectCache:
             self._content_bytes -= len(self._contents.pop(name, b""))
 
     def index(self, name: FramesName) -> FrameIndex[Stretch]:
-        """Which records of an object hold which frames."""
+        """The index of an object: where it holds which frames. The object is read if it has no index yet."""
         with self._lock:
             index = self._indexes.get(name)
         return self.keep(name, self._fetched(name)) if index is None else index
 
     def batches(self, name: FramesName, low: int, high: int) -> Iterator[FrameBatch]:
-        """The frames of [low, high) that are in this object."""
+        """The frames of [low, high) that are in the object ``name``."""
         content = memoryview(self._content(name))
         for piece in self.index(name).overlapping(low, high):
             for head, offset in ((one.head, one.offset) for one in piece.item.records(_reading(content))):
@@ -102,7 +104,7 @@ class ObjectCache:
             ) from None
 
     def _indexed(self, name: FramesName, content: bytes) -> FrameIndex[Stretch] | None:
-        """The records of an object; None if it is not as it was written."""
+        """The index of an object with this content; None if the content is not as it was written."""
         view = memoryview(content)
         index: FrameIndex[Stretch] = FrameIndex(partial(self._ends, name), Stretch.joined)
         offset, position = 0, name.first
@@ -119,5 +121,5 @@ class ObjectCache:
 
 
 def _reading(content: memoryview) -> Callable[[int, int], memoryview]:
-    """Read parts of ``content`` by offset and length."""
+    """A function that reads a part of ``content``, given by offset and length."""
     return lambda offset, length: content[offset : offset + length]

@@ -1,8 +1,8 @@
-"""Keys of committed messages whose frames are gone, in objects of batches as in ``journal.records``.
+"""The dedup log of an object journal: the keys of committed messages whose frames were deleted.
 
-Each object holds one batch. Sixty-four objects are replaced by one, so that few objects hold many keys and
-each key is put only a few times. The new one is put before the others are deleted: a crash in between leaves
-keys twice, which changes nothing.
+Each object holds one batch of keys (see journal/records.py). When there are more than 64 objects, one object
+with all keys replaces them. It is put before the others are deleted: a crash in between leaves keys twice,
+which changes nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from spark_stomp.quoting import counted
 
 log = get_log(__name__)
 
+# Objects of keys. More of them mean more requests when a journal is opened, fewer mean that all keys are put
+# again more often. A judgement, not measured.
 _MOST_OBJECTS: Final = 64
+# How often to list again if another writer deletes objects meanwhile. A judgement.
 _ATTEMPTS: Final = 5
 
 
 class ObjectDedupLog:
-    """The remembered keys of one journal, the newest ``most``.
+    """The dedup log of one object journal. It keeps the newest ``most`` keys.
 
-    JournalDamaged if some cannot be read, unless ``tolerant``.
+    The constructor reads it, and raises JournalDamaged if keys are lost, unless ``tolerant``.
     """
 
     def __init__(self, blobs: Blobs, writer: Writer, most: int, *, tolerant: bool) -> None:
@@ -45,18 +48,18 @@ class ObjectDedupLog:
 
     @property
     def keys(self) -> list[MessageKey]:
-        """The keys to be remembered, oldest first."""
+        """The remembered keys, oldest first."""
         return list(self._keys)
 
     def append(self, keys: Sequence[MessageKey]) -> None:
-        """Durable when this returns."""
+        """Make ``keys`` durable."""
         self._put(keys)
         self._keys.extend(keys)
         if len(self._names) > _MOST_OBJECTS:
             self.compact()
 
     def compact(self) -> None:
-        """Make one object of all, and delete what earlier runs did not finish."""
+        """Replace all objects by one, and delete those that older writers did not finish."""
         self._blobs.delete(DEDUP_LOG, (str(name) for name in self._unfinished if name.writer < self._writer))
         old = self._names
         if len(old) > 1:
@@ -72,13 +75,13 @@ class ObjectDedupLog:
         self._names = [*self._names, name]
 
     def _read(self) -> list[bytes]:
-        """What the objects hold."""
+        """The contents of all objects, oldest first."""
         for _ in range(_ATTEMPTS):
             self._list()
             try:
                 return [self._blobs.get(f"{DEDUP_LOG}/{name}") for name in self._names]
             except FileNotFoundError:
-                # Another writer has replaced it by its own object. One of the two is about to stop.
+                # Another writer has replaced the objects. One of the two writers is about to stop.
                 continue
         raise JournalDamaged(
             f"objects under {DEDUP_LOG} of the journal at {self._blobs.shown} keep vanishing"
@@ -87,8 +90,8 @@ class ObjectDedupLog:
     def _list(self) -> None:
         sizes = self._blobs.names(DEDUP_LOG)
         names = sorted(name for text in sizes if (name := DedupLogName.parse(text)) is not None)
-        # A writer puts one after the other: a crash leaves only its last one unfinished, and no frame was
-        # deleted yet because of that one.
+        # A writer puts one object after the other, so a crash can leave only its last one unfinished. No
+        # frame of these keys was deleted yet.
         last = {name.writer: name for name in names}
         self._unfinished = [name for name in last.values() if sizes[str(name)] != name.size]
         self._names = [name for name in names if name not in self._unfinished]
@@ -96,8 +99,7 @@ class ObjectDedupLog:
     def _report(self, damaged: int, tolerant: bool) -> None:
         text = (
             f"{counted(damaged, 'damaged object')} under {DEDUP_LOG} of the journal at {self._blobs.shown}: "
-            "keys of committed messages are lost, so the broker's redeliveries of those would give a second "
-            "row"
+            "keys of committed messages are lost, and a redelivery of these messages would give a second row"
         )
         if not tolerant:
             raise JournalDamaged(text + ". With failOnDataLoss=false the query goes on")

@@ -1,15 +1,15 @@
-"""Which frames in an object store belong to the journal, though several writers may have put some.
+"""Fencing: which frames in an object store belong to the journal, although several writers may have put some.
 
-An object store has no lock. So a writer that opens the journal announces itself by a marker, and an older one
-that sees it stops. A manifest says what the writer found when it opened; the newest one decides which objects
-count. The invariants:
+An object store has no lock. So each writer that opens the journal puts a marker, and a writer that sees a
+newer marker stops. After its marker, a writer puts a manifest, which says what it found in the journal. The
+newest manifest decides which objects count. Four invariants; *returned* means that ``append`` returned it:
 
-- What ``append`` returned is accepted by every newer writer that opens completely.
+- What was returned is accepted by every newer writer that completes the opening.
 - No position is returned by two writers.
-- A position that was returned names the same bytes for ever.
-- What is deleted as void is void for ever.
+- A position that was returned always names the same bytes.
+- What is deleted as void is never accepted later.
 
-docs/journal.md has the steps of opening, appending and trimming, and the proof.
+docs/journal.md has the steps of opening, appending and deleting, and the proof.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FORMAT: Final = 1
 
 
 class Accepted(NamedTuple):
-    """What a manifest accepts of ``writer``: objects within [low, high)."""
+    """A manifest accepts the objects of ``writer`` with positions within [low, high)."""
 
     writer: Writer
     low: int
@@ -47,7 +47,15 @@ class Accepted(NamedTuple):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What ``writer`` found when it opened the journal whose id is ``journal``."""
+    """What ``writer`` found when it opened the journal.
+
+    Attributes:
+        writer: who put the manifest.
+        journal: the id of the journal.
+        base: the end of all that was valid; the writer's own frames begin here.
+        committed: the position up to which Spark had committed.
+        accepted: which objects of older writers are valid.
+    """
 
     writer: Writer
     journal: str
@@ -56,7 +64,7 @@ class Manifest:
     accepted: tuple[Accepted, ...] = ()
 
     def owns(self, frames: FramesName) -> bool:
-        """Whether an object of frames is valid by this manifest."""
+        """Whether this manifest makes the object ``frames`` valid."""
         if frames.writer == self.writer:
             return frames.first >= self.base
         return any(
@@ -65,6 +73,7 @@ class Manifest:
         )
 
     def encode(self) -> bytes:
+        """The bytes of the manifest: a checksum, a line feed, and JSON."""
         content = json.dumps(
             {
                 "format": _FORMAT,
@@ -78,10 +87,13 @@ class Manifest:
 
     @classmethod
     def decode(cls, writer: Writer, raw: bytes) -> Manifest:
-        """ValueError if ``raw`` is not as it was written, JournalError if its format is not known."""
+        """The manifest with these bytes.
+
+        Raises ValueError if they are not as they were written, and JournalError if the format is not known.
+        """
         checksum, _, content = raw.partition(b"\n")
         if int(checksum, 16) != zlib.crc32(content):
-            raise ValueError("the checksum does not fit")
+            raise ValueError("the checksum is wrong")
         fields = json.loads(content)
         if fields["format"] != _FORMAT:
             raise JournalError(
@@ -93,7 +105,7 @@ class Manifest:
 
 
 def accepted_of(frames: Iterable[FramesName]) -> tuple[Accepted, ...]:
-    """For each writer, the positions from its first object of ``frames`` to its last."""
+    """For each writer, the positions from its first to its last object among ``frames``."""
     ranges: dict[Writer, tuple[int, int]] = {}
     for one in frames:
         low, high = ranges.get(one.writer, (one.first, one.end))
@@ -103,14 +115,14 @@ def accepted_of(frames: Iterable[FramesName]) -> tuple[Accepted, ...]:
 
 @dataclass(frozen=True)
 class Listing:
-    """The objects that are there.
+    """The objects of a journal, as they were listed.
 
     Attributes:
-        frames: the objects of frames with their real sizes.
-        manifest: the newest manifest; None if there is none.
+        frames: the objects of frames, with their actual sizes.
+        manifest: the newest manifest that can be read; None if there is none.
         marks: the marks of its writer, or all marks if there is no manifest.
         manifests: the names of all manifests.
-        broken: which manifests, newer than ``manifest``, cannot be read.
+        broken: a sentence about each newer manifest that cannot be read.
     """
 
     frames: Mapping[FramesName, int]
@@ -121,9 +133,9 @@ class Listing:
 
 
 def list_journal(blobs: Blobs) -> Listing:
-    """List what is there, in the order that the proof needs.
+    """List frames, then manifests, then marks: the proof in docs/journal.md needs this order.
 
-    FileNotFoundError if a newer writer cleans up meanwhile: check, and list again.
+    Raises FileNotFoundError if a newer writer deletes objects meanwhile. Then check the fence and list again.
     """
     sizes = blobs.names(FRAMES)
     frames = {name: sizes[text] for text in sizes if (name := FramesName.parse(text)) is not None}
@@ -135,12 +147,12 @@ def list_journal(blobs: Blobs) -> Listing:
 
 
 def _manifests(blobs: Blobs) -> tuple[list[ManifestName], Manifest | None, list[str]]:
-    """The names of all manifests, the newest that can be read, and what is wrong with newer ones."""
+    """The names of all manifests, the newest one that can be read, and what is wrong with newer ones."""
     sizes = blobs.names(MANIFESTS)
     names = sorted(name for text in sizes if (name := ManifestName.parse(text)) is not None)
     broken: list[str] = []
     for name in reversed(names):
-        # An unfinished one decides nothing: its writer appended nothing.
+        # An unfinished manifest does not count: its writer has appended nothing.
         if sizes[str(name)] != name.size:
             continue
         raw = blobs.get(f"{MANIFESTS}/{name}")
@@ -156,7 +168,7 @@ def _marks(blobs: Blobs) -> list[MarkName]:
 
 
 class WriterFence:
-    """A writer's marker. The constructor puts it."""
+    """The marker of a writer, which the constructor puts, and the check for newer writers."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -165,12 +177,12 @@ class WriterFence:
         blobs.put(f"{WRITERS}/{self.writer}", b"\n")
 
     def check(self) -> None:
-        """JournalInUse if a newer writer took over; JournalDamaged if the marker was deleted."""
+        """Raise JournalInUse if a newer writer took over, and JournalDamaged if the marker was deleted."""
         writers = self._writers()
         if max(writers, default=self.writer) > self.writer:
             raise JournalInUse(
-                f"another query took over the journal at {self._blobs.shown}; each needs one of its own. "
-                "This one stops: what it received and did not give to Spark stays on the broker"
+                f"another query took over the journal at {self._blobs.shown}; each query needs its own. "
+                "This query stops: messages that it did not write to the journal stay on the broker"
             )
         if self.writer not in writers:
             raise JournalDamaged(

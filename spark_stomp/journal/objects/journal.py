@@ -1,8 +1,8 @@
-"""A journal of immutable objects: for object stores, and for mounts that cannot append to a file.
+"""A journal of immutable objects: for object stores, and for mounts whose files cannot be appended to.
 
-Each object holds the records of one append, or a part of them, and is complete before anything in it has a
-position. ``object_names`` says which objects there are, ``fencing`` why two writers never give away the same
-position, although there is no lock.
+Each object of frames holds the records of one append, or some of them. It is complete before any of its
+frames counts as durable. object_names.py says which objects there are, and fencing.py why two writers never
+use the same position, although there is no lock.
 """
 
 from __future__ import annotations
@@ -35,21 +35,24 @@ from spark_stomp.journal.objects.object_names import (
 )
 from spark_stomp.journal.records import encode_batch
 
+# Bytes. An object has at most an eighth of journalMaxBytes, between these bounds, or one larger record,
+# because space comes back an object at a time. Judgements, not measured.
 _LARGEST_OBJECT: Final = 8 << 20
 _SMALLEST_OBJECT: Final = 64 << 10
-# So many objects fit into journalMaxBytes: space comes back an object at a time.
 _OBJECTS: Final = 8
+# How often to list again if another writer deletes objects meanwhile. A judgement.
 _ATTEMPTS: Final = 5
 
 
 class ObjectJournal:
-    """See :class:`~spark_stomp.journal.api.Journal`.
+    """The journal in an object store; :class:`~spark_stomp.journal.api.Journal` describes its methods.
 
     The constructor takes the journal over: an older writer stops with JournalInUse. It raises JournalInUse if
-    a newer writer comes meanwhile, JournalDamaged if something is missing, JournalUnwritable if the store
-    does not take the marker and the manifest that opening needs.
+    a newer writer opens the journal meanwhile, JournalDamaged if something is missing, and JournalUnwritable
+    if the store refuses the marker or the manifest that opening needs.
     """
 
+    # Seconds. An append costs a put and a listing, however few frames it has. A judgement, not measured.
     linger: Final = 0.2
 
     def __init__(self, settings: JournalSettings, blobs: Blobs, cache: ObjectCache | None = None) -> None:
@@ -68,7 +71,7 @@ class ObjectJournal:
         self._objects = self._intact(found.frames)
         self._end = found.end
         self._committed = max(found.committed, self.first)
-        # The committed position that is durable, and the end and the committed position of the last mark.
+        # The committed position that is durable; then the end and the committed position of the last mark.
         self._durable_commit = found.committed
         self._marked = (manifest.base, manifest.committed)
         self._mark_name: MarkName | None = None
@@ -144,7 +147,7 @@ class ObjectJournal:
         if not old:
             return
         with self._writing():
-            # Before the first is deleted, something that stays must say that all were committed.
+            # Before any is deleted, an object that stays must say that all of them were committed.
             if self._durable_commit < old[-1].end:
                 self._mark()
             self._fence.check()
@@ -163,10 +166,10 @@ class ObjectJournal:
             self._mark()
 
     def close(self) -> None:
-        """Nothing is held: the next writer can take over at any time."""
+        """Does nothing: there is no lock to release, and the next writer can take over at any time."""
 
     def _grouped(self, batches: Sequence[FrameBatch]) -> Iterator[list[FrameBatch]]:
-        """``batches`` in groups, one for each object."""
+        """``batches`` in groups, each for one object."""
         group: list[FrameBatch] = []
         size = 0
         for batch in batches:
@@ -179,13 +182,14 @@ class ObjectJournal:
             yield group
 
     def _put(self, first: int, end: int, content: bytes) -> FramesName:
+        """Put an object with the frames [first, end), and keep it in the cache."""
         name = FramesName(first, end - first, self._committed, self.writer, len(content))
         self._blobs.put(f"{FRAMES}/{name}", content)
         self._cache.keep(name, content)
         return name
 
     def _mark(self) -> None:
-        """Put a mark: where the journal ends and what is committed."""
+        """Put a mark, which says where the journal ends and what is committed, and delete the old one."""
         old, new = self._mark_name, MarkName(self.writer, self._end, self._committed)
         self._blobs.put(f"{MARKS}/{new}", b"\n")
         self._mark_name, self._marked, self._durable_commit = new, (new.end, new.committed), new.committed
@@ -194,13 +198,16 @@ class ObjectJournal:
 
     def _publish(self, objects: Sequence[FramesName], end: int) -> None:
         """Let readers see these objects, and positions up to ``end``."""
-        # The list is replaced as a whole, never changed, and the end comes last: any thread may read both.
+        # The list is never changed, only replaced, and the end is set last: any thread may read both.
         self._objects = list(objects)
         self._end = end
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """After one failure refuse all writes: a position must not be put with other bytes."""
+        """Do some writing. After one failure all writing is refused.
+
+        The put that failed may still arrive, so its positions must not get other bytes.
+        """
         if self._failure is not None:
             raise self._failure
         try:
@@ -249,11 +256,12 @@ class ObjectJournal:
     # --- opening
 
     def _listed(self) -> Listing:
+        """List the journal, again if another writer deletes objects meanwhile, and check the fence."""
         for _ in range(_ATTEMPTS):
             try:
                 listing = list_journal(self._blobs)
             except FileNotFoundError:
-                # Deleted since it was listed, which only a newer writer does.
+                # An object was deleted since it was listed. Only a newer writer does that.
                 self._fence.check()
                 continue
             self._fence.check()
@@ -261,19 +269,20 @@ class ObjectJournal:
         raise JournalDamaged(f"{MANIFESTS} of the journal at {self._blobs.shown} keep vanishing")
 
     def _put_manifest(self, found: ListingState) -> Manifest:
-        """Put what was found. From then on it defines the journal, unless there is a newer writer already."""
+        """Put a manifest of what was found. It defines the journal, unless a newer writer exists already."""
         manifest = Manifest(self.writer, self.id, found.end, found.committed, accepted_of(found.frames))
         raw = manifest.encode()
         self._blobs.put(f"{MANIFESTS}/{ManifestName(self.writer, len(raw))}", raw)
         return manifest
 
     def _clear(self, listing: Listing, found: ListingState) -> None:
+        """Delete void frames, and what older writers left."""
         self._blobs.delete(FRAMES, map(str, found.void))
         self._fence.clear(listing.manifests)
         self._dedup_log.compact()
 
     def _intact(self, names: Sequence[FramesName]) -> list[FramesName]:
-        """The ``names`` that can be read; all if not tolerant, because reading a damaged one is an error."""
+        """The objects that can be read; all of ``names`` if damage is an error when they are read."""
         if not self._settings.tolerant:
             return list(names)
         intact = []

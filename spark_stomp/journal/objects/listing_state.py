@@ -1,7 +1,7 @@
-"""What a listing means: which objects are the journal's, where it ends, and what is lost. No I/O.
+"""What a listing means: which objects belong to the journal, where it ends, and what is lost. No I/O.
 
-Positions whose frames are gone are *lost* only if they were not committed. Only the last object may be cut
-off without a loss: that of an append that never returned.
+A missing position is *lost* only if it was not committed. Only the last object may be incomplete without a
+loss: it is from an append that never returned.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from spark_stomp.journal.objects.fencing import Listing
-from spark_stomp.journal.objects.object_names import FRAMES, FramesName
+from spark_stomp.journal.objects.object_names import FRAMES, MANIFESTS, FramesName
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class ListingState:
     """The journal as a listing shows it.
 
     Attributes:
-        frames: the journal's objects of frames, in order.
-        void: those that may be deleted.
-        end: the next position; no position that ``append`` ever returned is behind it.
+        frames: the objects of frames that belong to the journal, in order.
+        void: the objects of frames that may be deleted.
+        end: the next position. Every position that ``append`` ever returned is below it.
         committed: the position up to which Spark had committed.
-        damage: what is lost, for people.
+        damage: a sentence about each thing that is damaged or lost.
     """
 
     frames: list[FramesName]
@@ -34,7 +34,7 @@ class ListingState:
 
 
 def resolve_listing(listing: Listing) -> ListingState:
-    """See the module's docstring."""
+    """The state of the journal that this listing shows."""
     manifest = listing.manifest
     valid = sorted(name for name in listing.frames if manifest is not None and manifest.owns(name))
     newer = [name for name in listing.frames if manifest is None or name.writer > manifest.writer]
@@ -53,14 +53,14 @@ def resolve_listing(listing: Listing) -> ListingState:
         frames=kept,
         void=void,
         end=end,
-        # Lost positions that are tolerated count as committed.
+        # If the journal is opened despite lost positions, these count as committed.
         committed=max(committed, kept[0].first if kept else end),
         damage=list(_damage(listing, newer, valid, lost)),
     )
 
 
 def _recorded(listing: Listing) -> tuple[int, int]:
-    """The end and the committed position by the manifest and the marks."""
+    """The end and the committed position, as the manifest and the marks have them."""
     ends = [0, *(mark.end for mark in listing.marks)]
     commits = [0, *(mark.committed for mark in listing.marks)]
     if listing.manifest is not None:
@@ -70,14 +70,17 @@ def _recorded(listing: Listing) -> tuple[int, int]:
 
 
 def _may_be_unfinished(last: FramesName, listing: Listing, durable: int) -> bool:
-    """Whether a crash may have left ``last`` as it is: cut off, the newest writer's, and never returned."""
+    """Whether ``last`` is from an append that never returned, because its writer died.
+
+    It is incomplete, the newest writer put it, and it is not below ``durable``.
+    """
     assert listing.manifest is not None
     cut = listing.frames[last] != last.size
     return cut and last.writer == listing.manifest.writer and last.first >= durable
 
 
 def _lost(whole: Sequence[FramesName], committed: int, end: int) -> Iterator[tuple[int, int]]:
-    """The positions from ``committed`` to ``end`` that no object has."""
+    """The ranges between ``committed`` and ``end`` that no complete object has."""
     position = committed
     for name in whole:
         if name.first > position:
@@ -88,9 +91,9 @@ def _lost(whole: Sequence[FramesName], committed: int, end: int) -> Iterator[tup
 
 
 def _behind_gaps(whole: Sequence[FramesName], committed: int) -> list[FramesName]:
-    """``whole`` after the last gap below ``committed``.
+    """Those objects of ``whole`` that come after the last gap below ``committed``.
 
-    Objects before such a gap were deleted once, and have appeared again.
+    Objects before a gap like that were deleted before, and a late put has made them appear again.
     """
     begin = 0
     for index, (one, other) in enumerate(pairwise(whole), 1):
@@ -107,11 +110,12 @@ def _damage(
 ) -> Iterator[str]:
     yield from listing.broken
     if listing.manifest is None and (listing.frames or listing.marks or listing.broken):
-        yield "the object that says which journal this is, under openings, is missing"
+        yield f"under {MANIFESTS}, the manifest that names the journal is missing"
     elif newer:
-        yield f"under openings, that of {newer[0].writer} is missing, which put {FRAMES}/{newer[0]}"
+        one = newer[0]
+        yield f"under {MANIFESTS}, the manifest of {one.writer} is missing, which put {FRAMES}/{one}"
     for name in valid:
         if lost and listing.frames[name] != name.size:
-            yield f"{FRAMES}/{name} has {listing.frames[name]} bytes"
+            yield f"{FRAMES}/{name} has {listing.frames[name]} bytes, not {name.size}"
     for low, high in lost:
         yield f"messages [{low}, {high}) of the journal are lost"

@@ -1,14 +1,14 @@
-"""The names of a journal's objects. They and a manifest say which frames the journal has.
+"""The names of the objects of a journal. The names and a manifest say which frames the journal has.
 
 ::
 
-    writers/G-W                       a writer's marker; G is its generation, W its random id
-    openings/G-W-S                    its manifest: what it found (see fencing.py); S is the size in bytes
-    frames/P-N-C-G-W-S                N frames from position P on; C was committed when it was written
-    marks/G-W-E-C                     empty but for a byte: the journal ended at E, and C was committed
-    settled/K-N-G-W-S                 N keys; K is a serial number
+    writers/G-W           the marker of a writer; G is its generation, W its random id
+    openings/G-W-S        its manifest: what it found (see fencing.py); S is the size in bytes
+    frames/P-N-C-G-W-S    N frames from position P on; C was the committed position when they were written
+    marks/G-W-E-C         a mark, one byte: the journal ended at E, and C was the committed position
+    settled/K-N-G-W-S     the dedup log: N keys; K is a serial number
 
-An object whose name has another form does not belong to the journal, and is neither read nor deleted.
+An object whose name has another form does not belong to the journal. It is neither read nor deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MARK_NAME: Final = re.compile(_WRITER + r"-(\d{20})-(\d{20})")
 
 
 class Writer(NamedTuple):
-    """One opening of a journal. The greater one is the newer one."""
+    """One opening of a journal for writing. The greater one of two writers is the newer one."""
 
     generation: int
     id: str
@@ -48,7 +48,7 @@ class Writer(NamedTuple):
 
 
 class ManifestName(NamedTuple):
-    """The name of a manifest; the greatest is the newest."""
+    """The name of a manifest. The greatest name is that of the newest manifest."""
 
     writer: Writer
     size: int
@@ -64,7 +64,15 @@ class ManifestName(NamedTuple):
 
 @dataclass(frozen=True, order=True, slots=True)
 class FramesName:
-    """The name of an object of frames; they sort by position."""
+    """The name of an object of frames. Names sort by position.
+
+    Attributes:
+        first: the position of its first frame.
+        count: how many frames it has.
+        committed: the committed position when it was written.
+        writer: who put it.
+        size: its size in bytes.
+    """
 
     first: int
     count: int
@@ -74,7 +82,7 @@ class FramesName:
 
     @property
     def end(self) -> int:
-        """The position after the last frame."""
+        """The position after that of the last frame."""
         return self.first + self.count
 
     def __str__(self) -> str:
@@ -90,7 +98,7 @@ class FramesName:
 
 
 class MarkName(NamedTuple):
-    """The name of a mark. A mark says nothing else."""
+    """The name of a mark: where the journal ended, and the committed position. The object has one byte."""
 
     writer: Writer
     end: int
@@ -109,7 +117,7 @@ class MarkName(NamedTuple):
 
 @dataclass(frozen=True, order=True, slots=True)
 class DedupLogName:
-    """The name of an object of remembered keys; they sort from the oldest to the newest."""
+    """The name of an object of remembered keys. Names sort from the oldest to the newest."""
 
     number: int
     count: int
