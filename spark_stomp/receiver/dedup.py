@@ -64,8 +64,8 @@ class DedupIndex:
     comes between the look-up and the append.
 
     ``max_remembered`` bounds how many keys of committed messages are remembered, in case they are
-    redelivered. Beyond it the oldest keys are evicted and counted: a redelivery of such a message gives a
-    second row.
+    redelivered. Beyond it the oldest keys are evicted and counted. A message whose key was evicted gives a
+    second row if it is redelivered.
 
     With ``journaled``, a key is remembered even after the broker confirmed the ACK, because a broker that is
     killed may forget what it confirmed. Such keys are evicted first. The index then also collects the keys

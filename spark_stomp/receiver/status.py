@@ -83,7 +83,7 @@ class ReceiverStatus:
         subscribed: whether it has a connection with a subscription; False while it reconnects.
         received: frames below this sequence number were received. It goes back when frames are discarded.
         committed: frames below this sequence number may be ACKed.
-        acked: frames below this one are confirmed by the broker, or their connection is gone.
+        acked: frames below this number are confirmed by the broker, or their connection is gone.
         last_active: when the latest frame came, or when something happened that may bring frames: the
             subscription, or a receipt for ACKs, which make room in the un-acked window. Monotonic seconds.
         window_full: whether the broker sends no more until something is ACKed.

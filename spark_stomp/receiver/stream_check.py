@@ -29,8 +29,7 @@ _NO_TYPE: Final = "spark-stomp-asks"
 _DIFFERS = re.compile(
     r"inequivalent arg '([\w-]+)' for queue .* current is (?:the value )?'?(.*?)'?(?: of type .*)?$", re.S
 )
-# The arguments that a stream may have besides its type. If RabbitMQ names any other, the queue is not a
-# stream.
+# The arguments that a stream may have besides its type. If RabbitMQ names another one, it is not a stream.
 _OF_STREAMS: Final = frozenset(
     {
         "x-initial-cluster-size",

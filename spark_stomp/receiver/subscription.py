@@ -94,9 +94,9 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
         )
     if options.journal is not None and options.id_header is None and dialect.id_header is None:
         yield (
-            f"messages of {dialect.name} carry no id that survives redelivery: with the journal none is "
-            "lost, but a message that is redelivered, after a broken connection or a restart, gives a "
-            "second row. If your producers set an id, name its header in idHeader"
+            f"messages of {dialect.name} carry no id that survives redelivery. The journal loses no message, "
+            "but a message that is redelivered, after a broken connection or a restart, gives a second row. "
+            "If your producers set an id, name its header in idHeader"
         )
 
 
