@@ -59,7 +59,18 @@ _MAX_STRETCH: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The fixed part of a record. The docstring of the module says what its numbers mean."""
+    """The fixed part of a record.
+
+    Attributes:
+        checksum: the CRC-32 of all bytes of the record behind it.
+        first: the position of its first frame.
+        committed: the position up to which Spark had committed when the record was written.
+        durable: the offset in the file up to which everything was synced when the record was written.
+        data_bytes: how many bytes the frames have.
+        received_at: when the frames were read from the socket, in microseconds since 1970.
+        count: how many frames the record has.
+        meta_bytes: how many bytes of JSON follow the head.
+    """
 
     checksum: int
     first: int

@@ -1,5 +1,11 @@
 """A segment: one file of a local journal. It has a header, then records, and is written from front to back.
 
+All integers are little-endian::
+
+    header: magic "STOMPJRN" | format u32 | id of the journal (16 bytes) | first u64 | marker (16 bytes)
+            | crc32 u32 of all before it
+    then, for each record: marker | the record (see records.py)
+
 Before each record is the marker of the segment, 16 random bytes that are also in the header. If the file is
 damaged, the next record is found by its marker. Without one, a producer could send a body that looks like
 records, and these would be taken for the journal's own.
