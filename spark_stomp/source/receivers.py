@@ -21,8 +21,7 @@ from spark_stomp.receiver import (
     ReceiverSettings,
     ReceiverStatus,
 )
-from spark_stomp.source.journal_backlog import JournalBacklog
-from spark_stomp.source.journal_recovery import recover
+from spark_stomp.source.journal_backlog import JournalBacklog, recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset

@@ -24,7 +24,7 @@ from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.receiver import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries
-from spark_stomp.source.journal_recovery import recover
+from spark_stomp.source.journal_backlog import recover
 from spark_stomp.source.journal_writer import JournalWriter
 
 

@@ -184,7 +184,7 @@ J.6 source.journal_writer:JournalWriter._write | position < self._committed -> F
     unit/source/test_journal_writer.py::test_a_commit_that_overtakes_the_writer_counts
 J.7 receiver.deliveries:Deliveries.take | self._marks.advance(kept=taken[-1].end) ->
     unit/source/test_journal_writer.py::test_frames_on_their_way_to_the_disk_are_not_discarded
-J.8 source.journal_recovery:recover | batch.end > min(journal.end - most, journal.committed) -> False
+J.8 source.journal_backlog:recover | batch.end > min(journal.end - most, journal.committed) -> False
     unit/source/test_journal_writer.py::TestAfterARestart::test_redelivered_and_not_committed_gives_no_second_row
 J.9 receiver.deliveries:Deliveries._free |
     self._index.remember_confirmed(self.frames.keys(first, first + len(ids))) ->

@@ -21,7 +21,7 @@ from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
 from spark_stomp.receiver.ack_ledger import AckGroup
-from spark_stomp.source.journal_recovery import recover
+from spark_stomp.source.journal_backlog import recover
 from spark_stomp.source.journal_writer import JournalWriter
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from support.journals import batch_of
 
-from spark_stomp.source.journal_recovery import stable_ids
+from spark_stomp.source.journal_backlog import stable_ids
 
 
 def test_the_dialect_knows_the_header() -> None:
