@@ -1,14 +1,30 @@
-"""What proves that a batch is committed, and what turns proof into ACKs (contract 1).
+"""Commits: what proves that Spark has committed a batch, and what turns that proof into ACKs (contract 1).
 
-Four kinds of evidence exist: ``commit(end)``; the ``start`` of ``latestOffset(start, limit)``; on Spark 4.0
-and 4.1, which pass no start, a ``latestOffset()`` that follows ``partitions(_, end)``; and the query's own
-checkpoint, if ``checkpointLocation`` is set. Then it alone counts, because the others run ahead of the commit
-log under asynchronous progress tracking. ``stop()`` proves nothing.
+Goals, the most important first:
 
-A listing of an object store may take seconds, and on a network that is gone it does not end at all. So one
-thread looks into the checkpoint, and nobody else waits for a file system (contract 1.5). Spark's calls ask it
-for a look and wait for that as long as they like; a task's read does not ask, and the end of the query waits
-for a moment only.
+1. No ACK without proof: the broker would delete messages that no sink has.
+2. ACK soon after the commit, even if Spark calls nothing more. This happens after the only batch of
+   Trigger.Once, and between batches with a long trigger interval.
+3. A slow file system delays only what needs its answer. A listing of an object store takes seconds, and
+   without a network it never ends.
+
+Plan. :class:`CommitEvidence` is pure: calls go in, committed offsets come out. Three calls are evidence:
+``commit(end)``; the ``start`` of ``latestOffset(start, limit)``; and on Spark 4.0 and 4.1, which pass no
+start, a ``latestOffset()`` that follows ``partitions(_, end)``. If ``checkpointLocation`` is set, only the
+commit log there is evidence: under asynchronous progress tracking the calls come before the commit.
+:class:`CommitWatch` is the one thread that looks into the commit log. :class:`Committer` takes both kinds of
+evidence. Spark's calls ask the thread to look, and wait for it. A task's read does not ask. The end of the
+query waits two seconds at most.
+
+Invariants. Planning proves nothing, nor does ``stop()``. Evidence for a batch also proves the batches before
+it, and none after it. No lock is held while a file is read or a receiver is woken.
+
+Tried and left (November 2026):
+
+- Spark's calls looked into the commit log themselves, under a lock. A listing that hung also held up a task's
+  read and ``stop()``.
+- The frame server reported by a callback that a batch was read. Tasks waited for the committer.
+- Counters of looks asked for and looks made, with a condition. Now each caller waits for its own event.
 """
 
 from __future__ import annotations
@@ -33,23 +49,21 @@ from spark_stomp.source.offsets import Offset
 
 log = get_log(__name__)
 
-# Seconds between two looks.
-_PAUSE = 0.1
-_ASK_AGAIN = 0.1
-# Between two looks at a store, where each costs a request.
-_LONGEST_PAUSE = 2.0
-_NO_EVIDENCE_AFTER = 10.0
-_OFFSET_LOG_WAIT = 5.0
-_UNREADABLE_AT_MOST = 60.0
+# Seconds, all judgements and not measured.
+_PAUSE = 0.1  # between two looks into the commit log
+_ASK_AGAIN = 0.1  # between two looks for a planned batch in the offset log
+_LONGEST_PAUSE = 2.0  # between two looks into a store, where each costs a request (contract 1.5)
+_NO_EVIDENCE_AFTER = 10.0  # from the end of reading a batch to the warning that no commit came (contract 1.9)
+_OFFSET_LOG_WAIT = 5.0  # until a planned batch must be in the offset log
+_UNREADABLE_AT_MOST = 60.0  # until a checkpoint that does not answer fails the query (contract 1.8)
 
 OnCommitted = Callable[[Offset], None]
 
 
 class CommitEvidence:
-    """Collects evidence and names the newest committed offset; pure.
+    """Collects evidence. Calls ``on_committed`` with each offset that it proves to be committed.
 
-    ``call_evidence`` is False if ``checkpointLocation`` is set. ``on_committed`` is called with every offset
-    newly known to be committed.
+    ``call_evidence``: Spark's calls are evidence. It is False if ``checkpointLocation`` is set.
     """
 
     def __init__(self, on_committed: OnCommitted, *, call_evidence: bool) -> None:
@@ -65,23 +79,23 @@ class CommitEvidence:
             self._planned.append(end)
 
     def nothing_planned(self, end: Offset) -> None:
-        """``partitions(end, end)`` was called: on 4.0 and 4.1 the first call after a restart.
+        """``partitions(end, end)`` was called: the first call after a restart on Spark 4.0 and 4.1.
 
-        By itself it proves nothing, but if ``latestOffset()`` is next, ``end`` is committed. Of an earlier
-        run's messages a journal holds some.
+        Alone it proves nothing. If ``latestOffset()`` is next, ``end`` is committed, and with it messages of
+        an earlier run that a journal still holds.
         """
         self._uncommitted_plan = end
 
     def commit_called(self, end: Offset) -> None:
-        """``commit(end)``."""
+        """``commit(end)`` was called: the batch up to ``end`` is committed."""
         if self._call_evidence:
             self._committed(end)
 
     def latest_offset_called(self, start: Offset | None) -> None:
-        """``latestOffset(start, limit)``, or ``latestOffset()`` with ``start`` None on 4.0 and 4.1.
+        """``latestOffset(start, limit)`` was called; ``start`` is None on Spark 4.0 and 4.1.
 
-        Without a start, the last planned batch is committed: Spark asks for the next offset only after the
-        batch is in the commit log.
+        A ``start`` is committed. Without one, the last planned batch is: Spark asks for the next offset only
+        after that batch is in the commit log.
         """
         if not self._call_evidence:
             return
@@ -91,11 +105,11 @@ class CommitEvidence:
             self._committed(self._uncommitted_plan)
 
     def checkpoint_committed(self, end: Offset) -> None:
-        """``commits/N`` exists and ``offsets/N`` holds ``end``."""
+        """The checkpoint has ``commits/N``, and ``offsets/N`` holds ``end``: it is committed."""
         self._committed(end)
 
     def unproved(self) -> list[Offset]:
-        """Planned ends without evidence of a commit, oldest first."""
+        """The ends that were planned and are not proved to be committed, oldest first."""
         return list(self._planned)
 
     def _committed(self, end: Offset) -> None:
@@ -106,11 +120,11 @@ class CommitEvidence:
 
 
 class CommitWatch:
-    """Calls ``check`` in a thread of its own: now and then, at once when asked, and once more at the end.
+    """Calls ``check`` in an own thread: several times a second, at once when asked, and once more at the end.
 
-    The pause between two looks is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. The
-    first exception of ``check`` ends the thread and becomes ``failure``. The thread is a daemon, which an
-    executor's is not: a look that hangs must not keep the process alive.
+    The pause between two calls is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. The
+    first exception of ``check`` ends the thread and becomes ``failure``. It is a daemon thread, which an
+    executor cannot have: a call that hangs must not keep the process alive.
     """
 
     def __init__(self, check: Callable[[], None], *, longest_pause: float = 0.0) -> None:
@@ -128,23 +142,25 @@ class CommitWatch:
         self._thread.start()
 
     def ask(self) -> threading.Event:
-        """Look at once, and often for a while. The event is set after a look that begins after this call."""
+        """Look at once. The event is set after the first look that begins after this call."""
         looked = threading.Event()
         self._asked.put(looked)
         return looked
 
     def look_now(self, timeout: float) -> bool:
-        """Wait for a look that begins after this call. False if it did not end within ``timeout`` seconds;
-        True also if there are no more looks."""
+        """Wait for a look that begins after this call. False if it did not end within ``timeout`` seconds.
+
+        True also if the thread has ended.
+        """
         looked = self.ask()
         return self._over or self._stopping.is_set() or looked.wait(timeout)
 
     def pause(self, seconds: float) -> None:
-        """Wait so long, or until the end."""
+        """Wait ``seconds``, or until :meth:`stop` is called."""
         self._stopping.wait(seconds)
 
     def stop(self, timeout: float) -> bool:
-        """Look once more, and end. False if the thread did not end within ``timeout`` seconds."""
+        """Look once more, then end the thread. False if it did not end within ``timeout`` seconds."""
         self._stopping.set()
         self.ask()
         if self._thread.ident is not None:
@@ -166,16 +182,16 @@ class CommitWatch:
         except StompError as error:
             self.failure = error
         except Exception as error:
-            # A thread that dies in silence would leave messages without their ACK while no call comes.
+            # If the thread died in silence, messages would wait for their ACKs while Spark calls nothing.
             self.failure = DeliveryError(f"watching for commits failed unexpectedly: {error!r}")
             log.exception("watching for commits failed unexpectedly")
         finally:
-            # In this order: who asks later sees that it is over.
+            # In this order, so that a caller who asks later sees that the thread is over.
             self._over = True
             _answer([*asked, *self._await_turn(0.0)])
 
     def _await_turn(self, pause: float) -> list[threading.Event]:
-        """Wait for the next look; returns what asked for it."""
+        """Wait ``pause`` seconds, or until a look is asked for. Returns the events of those who asked."""
         asked = []
         with suppress(queue.Empty):
             asked.append(self._asked.get(timeout=pause))
@@ -190,12 +206,12 @@ def _answer(asked: list[threading.Event]) -> None:
 
 
 class Committer:
-    """Takes evidence from Spark's calls and from the checkpoint, and calls ``on_committed``.
+    """Takes evidence from Spark's calls and from the checkpoint. Calls ``on_committed`` with what it proves.
 
-    A thread watches the checkpoint, because no call brings evidence after the only batch of Trigger.Once, or
-    between the batches of a long trigger interval. Nobody else looks for commits, and its lock is never held
-    while a file is read. ``epochs`` are those of this run; ``frame_server`` tells when tasks have read a
-    batch; ``acks_wait``: ACKs wait for the commit, so late evidence is worth a warning.
+    - ``epochs``: the epochs of this run. A fence file that names one of them bars it from ACKing.
+    - ``frame_server``: knows when the tasks have read a batch.
+    - ``checkpoint``: the query's own, or None if ``checkpointLocation`` is not set.
+    - ``acks_wait``: ACKs wait for the commit, so that missing evidence is worth a warning.
     """
 
     def __init__(
@@ -214,7 +230,7 @@ class Committer:
         self._on_committed = on_committed
         self._proved: list[Offset] = []
         self._evidence = CommitEvidence(self._proved.append, call_evidence=checkpoint is None)
-        # Around the evidence: Spark's thread, the watcher and the status file use it.
+        # Protects the evidence: Spark's thread, the watcher and the status writer use it.
         self._lock = threading.Lock()
         self._found_logged = False
         self._warned = False
@@ -233,40 +249,47 @@ class Committer:
 
     @property
     def ended_within_batch(self) -> bool:
-        """Whether the run is over, and the checkpoint does not show its last batch as committed. False if no
-        checkpoint is known: without one the commit of the last batch may never be told."""
+        """Whether the run is over and the checkpoint does not show its last batch as committed.
+
+        False without ``checkpointLocation``, because Spark need not report the commit of the last batch.
+        """
         with self._lock:
             return self._ended and self._checkpoint is not None and bool(self._evidence.unproved())
 
     # --- what Spark calls
 
     def planned(self, end: Offset, tickets: list[RangeTicket]) -> None:
-        """A batch up to ``end`` was planned and consists of ``tickets``.
+        """A batch up to ``end`` was planned. Its tasks read ``tickets``.
 
-        If ``checkpointLocation`` is set and its offset log does not hold ``end``, ACKs would wait for
-        evidence that never comes. Then this raises UnsupportedError if the log is this query's, else
-        CheckpointMismatch; CheckpointUnreadable if it cannot be read.
+        If ``checkpointLocation`` is set, its offset log must hold ``end``: otherwise ACKs would wait for
+        evidence that never comes. Raises UnsupportedError if the log is this query's and leaves batches out,
+        CheckpointMismatch if it is another query's, CheckpointUnreadable if it cannot be read.
         """
         if self._checkpoint is not None:
             self._await_offset_log(self._checkpoint, end)
-        # First, so that an earlier batch that was read is not taken for this one.
+        # Before the evidence, so that an earlier batch that was read is not taken for this one.
         self._frame_server.expect(tickets)
         with self._lock:
             self._evidence.planned(end)
         self._watch.ask()
 
     def nothing_planned(self, end: Offset) -> None:
+        """``partitions(end, end)`` was called."""
         with self._lock:
             self._evidence.nothing_planned(end)
 
     def commit_called(self, end: Offset) -> None:
+        """``commit(end)`` was called."""
         with self._lock:
             self._evidence.commit_called(end)
         self._commit_proved()
 
     def latest_offset_called(self, start: Offset | None) -> None:
-        """Also waits for a look into the checkpoint, since the last batch is in its commit log by now. Raises
-        CheckpointUnreadable if the checkpoint does not answer for a minute."""
+        """``latestOffset`` was called; ``start`` is None on Spark 4.0 and 4.1.
+
+        With ``checkpointLocation`` it waits for a look into the commit log, which has the last batch by now.
+        Raises CheckpointUnreadable if the checkpoint does not answer for a minute.
+        """
         with self._lock:
             self._evidence.latest_offset_called(start)
         self._commit_proved()
@@ -279,20 +302,22 @@ class Committer:
             )
 
     def began_at(self, start: Offset) -> None:
-        """The run begins at ``start``. If the checkpoint shows it as committed, so are the messages before
-        it: a journal may hold some whose ACKs the broker never saw."""
+        """The run begins at ``start``. If the checkpoint shows ``start`` as committed, report it.
+
+        A journal may hold messages before it whose ACKs never reached the broker.
+        """
         if self._checkpoint is not None and self._checkpoint.last_commit_holds(start):
             with self._lock:
                 self._evidence.checkpoint_committed(start)
             self._commit_proved()
 
     def fence(self, epochs: set[str]) -> None:
-        """``epochs`` of another reader are about to be planned as lost: bar it from ACKing them."""
+        """Bar another reader from ACKing ``epochs``, because they are about to be planned as lost."""
         if self._checkpoint is not None and epochs:
             self._checkpoint.fence(sorted(epochs))
 
     def stop(self, timeout: float) -> None:
-        """Read the checkpoint once more, for ``timeout`` seconds at most, and warn of what stays un-acked."""
+        """Look for commits once more, for ``timeout`` seconds at most. Warn if a batch stays un-acked."""
         failed_before = self.failure is not None
         if not self._watch.stop(timeout):
             log.warning("the checkpoint did not answer within %gs at the end of the query", timeout)
@@ -304,8 +329,8 @@ class Committer:
                 self._warn_once("the query ends, and for its last batch")
 
     def _commit_proved(self) -> None:
-        # Without the lock, since it wakes receivers. Spark's thread may come here while the watcher does: to
-        # be told of an older end after a newer one changes nothing.
+        # Not under the lock, because this wakes receivers. Spark's thread and the watcher may both be here.
+        # An older end that is reported after a newer one changes nothing.
         with self._lock:
             proved = list(self._proved)
             self._proved.clear()
@@ -319,8 +344,8 @@ class Committer:
     # --- the checkpoint, when a batch is planned
 
     def _await_offset_log(self, checkpoint: Checkpoint, end: Offset) -> None:
-        # Spark writes the offset log before it plans, except under asynchronous progress tracking, which
-        # writes it at about the same time, or not at all.
+        # Spark writes the offset log before it plans a batch. Under asynchronous progress tracking it writes
+        # it at about the same time, or not at all.
         problem: StompError | None = None
         deadline = time.monotonic() + _OFFSET_LOG_WAIT
         while time.monotonic() < deadline:
@@ -339,22 +364,23 @@ class Committer:
         if self._found_logged:
             return UnsupportedError(
                 f"Spark left a batch out of the offset log under {location}, as it does under asynchronous "
-                "progress tracking: nothing there would prove its commit, so its messages would never be "
-                "ACKed. Set asyncProgressTrackingCheckpointIntervalMs=0 (an option of writeStream), so that "
-                "Spark logs every batch, or set asyncProgressTrackingEnabled=false"
+                "progress tracking. Nothing would prove the commit of that batch, so its messages would "
+                "never be ACKed. Set asyncProgressTrackingCheckpointIntervalMs=0 (an option of "
+                "writeStream), so that Spark logs every batch, or set asyncProgressTrackingEnabled=false"
             )
         return CheckpointMismatch(
             f"the offset log under checkpointLocation {location} does not hold the batch "
-            "that Spark just planned: name there the checkpointLocation of this very query "
-            "(the option given to writeStream)"
+            "that Spark just planned. Set the source option checkpointLocation to the checkpoint of "
+            "this query (its option checkpointLocation of writeStream)"
         )
 
     # --- the watcher's thread
 
     def _check(self) -> None:
-        """Look for evidence; cheap if no batch waits for it.
+        """Look for commits in the checkpoint if a batch waits for evidence.
 
-        Retries file-system errors for one minute, then fails the query.
+        Retries file-system errors for one minute, then fails the query. Without a checkpoint it only warns
+        of missing evidence.
         """
         if self._checkpoint is None:
             self._warn_if_evidence_is_late()
@@ -368,9 +394,8 @@ class Committer:
             self._raise_or_log(error)
 
     def _examine(self, checkpoint: Checkpoint) -> None:
-        # The order matters: first list the commits, then take the ends that could be among them, then look
-        # for the fence. A reader that plans our epochs as lost writes the fence before it can commit anything
-        # of its own.
+        # The order matters. First list the commits, then take the ends that could be among them, then look
+        # for the fence. A reader that plans our epochs as lost writes the fence before its first commit.
         commits = checkpoint.new_commits()
         if not commits:
             return
@@ -379,10 +404,10 @@ class Committer:
             return
         if checkpoint.fenced(self._epochs):
             raise CheckpointMismatch(
-                "another run of this query has taken over the checkpoint; this one ACKs nothing any more"
+                "another run of this query has taken over the checkpoint; this run ACKs nothing any more"
             )
         with self._lock:
-            # Not if the query has ended without this look: its receivers are gone.
+            # If the query did not wait for this look, its receivers are gone.
             if not self._ended:
                 self._evidence.checkpoint_committed(end)
         self._commit_proved()
@@ -397,8 +422,8 @@ class Committer:
 
     def _warn_if_evidence_is_late(self) -> None:
         with self._lock:
-            # Asked under the lock: the frame server expects a batch before it counts as planned here, so an
-            # earlier batch that was read is not taken for it.
+            # Read under the lock. The frame server expects a batch before it counts as planned here, so that
+            # an earlier batch that was read is not taken for this one.
             read_at = self._frame_server.read_at
             if read_at is None or time.monotonic() - read_at < _NO_EVIDENCE_AFTER:
                 return
@@ -410,14 +435,14 @@ class Committer:
             return
         self._warned = True
         advice = (
-            "Setting the source option checkpointLocation to the query's own checkpoint lets them be ACKed "
-            "as soon as Spark's commit log has the batch"
+            "If the source option checkpointLocation names the query's own checkpoint, they are ACKed as "
+            "soon as Spark's commit log has the batch"
             if self._checkpoint is None
             else "Spark's commit log does not have the batch yet"
         )
         log.warning(
-            "%s there is no evidence of a commit, so its messages are not ACKed: if none comes, the broker "
-            "delivers them again. %s",
+            "%s there is no evidence of a commit, so its messages are not ACKed. If no evidence comes, the "
+            "broker delivers them again. %s",
             occasion,
             advice,
         )
