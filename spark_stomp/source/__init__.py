@@ -1,1 +1,1 @@
-"""The source: offsets, admission and planning (pure), commit evidence, and the readers that Spark drives."""
+"""The source: what one streaming query is while it runs, and batch reads. Imports no pyspark."""

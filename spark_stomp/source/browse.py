@@ -1,6 +1,6 @@
-"""What is in the queues now, without consuming it: for batch reads, and for the command line.
+"""Reads what is in queues now without consuming it, for batch reads and the command line.
 
-Browses if the broker can; otherwise takes the messages un-acked and gives them back. No Spark is needed.
+If the broker can browse a queue, this browses. Otherwise it takes the messages and gives them back un-acked.
 """
 
 from __future__ import annotations
@@ -33,34 +33,37 @@ from spark_stomp.transport import Connection, Pump, open_connection
 log = get_log(__name__)
 
 _SUBSCRIPTION = "0"
+# Seconds for the receipt of DISCONNECT. A judgement, not measured.
 _DISCONNECT_TIMEOUT = 5.0
-# More than the buffers of both sockets hold: a broker that sends on does not mind DISCONNECT.
-_MOST_BEFORE_THE_END = 32 << 20
+# Bytes read while that receipt is awaited. It is more than the buffers of both sockets hold: a broker that
+# sends more ignores DISCONNECT. A judgement (November 2026): without it, a hostile broker was read for 5 s.
+_DISCONNECT_MAX_BYTES = 32 << 20
 
 
 def browse(
     options: SourceOptions, check: Callable[[Dialect, str], object] = lambda dialect, destination: None
 ) -> Iterator[tuple[FrameBatch, Dialect]]:
-    """Up to ``maxMessages`` raw frames in the destinations, each read until ``idleTimeout`` of silence.
+    """Yield up to ``maxMessages`` raw frames of the destinations, in frame batches with the broker's dialect.
 
-    Nothing is ACKed. If the broker cannot browse, the messages are taken and given back at the end, which
-    costs each of them one delivery; the log says so, and says if the read was cut off. ``check`` is called
-    with the broker's dialect and each destination before anything is taken from it, and may raise.
+    Each destination is read until ``idleTimeout`` of silence. Nothing is ACKed. If the broker cannot browse,
+    the messages are taken and given back at the end, and each then counts one delivery more. The log says so,
+    and it says if the read was cut off. ``check`` is called with the broker's dialect and each destination
+    before anything is taken from it, and may raise.
 
-    Raises TooManyMessages if there are more than ``maxMessages`` and the user did not set that option, or
+    Raises TooManyMessages if there are more than ``maxMessages`` and the user did not set that option, and
     UnsupportedError if a destination is a topic.
     """
     return _BatchRead(options, check).batches()
 
 
 class _BatchRead:
-    """One batch read: how much was taken so far, and what cut it off."""
+    """One batch read of all destinations."""
 
     def __init__(self, options: SourceOptions, check: Callable[[Dialect, str], object]) -> None:
         self._options = options
         self._check = check
         self._deadline = time.monotonic() + options.max_drain_time
-        # The connection is used only with this lock held: the pump uses it too.
+        # Held while the connection is used, because the pump's thread uses it too.
         self._lock = threading.Lock()
         self._taken = 0
         self._cut_off_by: str | None = None
@@ -104,7 +107,7 @@ class _BatchRead:
             check.at_start(dialect, connection.peer)
             too_many = ended = False
             early = _subscribe(connection, options, dialect, destination, self._room)
-            # Spark may take its time with a batch of rows.
+            # The pump sends heart-beats while Spark works on a batch of rows.
             with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
                 for block in self._blocks(connection, destination, early):
                     check.at_messages(dialect, connection.peer, block.data)
@@ -126,29 +129,32 @@ class _BatchRead:
             self._check_browse(destination, dialect.browse_limit)
 
     def _check_browse(self, destination: str, limit: int) -> None:
-        """As many messages came as the broker shows at most; fine only if no more were asked for."""
+        """Raise TooManyMessages if the user wants more than ``limit``, the most that the broker shows."""
         if not self._options.capped or self._room:
             raise TooManyMessages(
                 f"{destination}: the broker ended the browse after {limit} messages, which is its "
                 "maxBrowsePageSize unless configured otherwise, so there may be more. Raise it in the "
-                f"destination policy, or accept as many with maxMessages = {self._taken}"
+                f"destination policy, or set maxMessages = {self._taken} to accept that many"
             )
 
     def _end_early(self) -> None:
-        """There are, or there may be, more messages than ``maxMessages``."""
+        """End the read because there are, or may be, more than ``maxMessages`` messages.
+
+        Raises TooManyMessages if the user did not set that option.
+        """
         options = self._options
         if not options.capped:
             raise TooManyMessages(
                 f"{', '.join(options.destinations)}: there are more than {options.max_messages} messages, "
                 "and without the option maxMessages a batch read shows all or none. Set maxMessages to more "
-                "than there are, or to as many as you want to see: the rows then end there"
+                "than there are, or to the number of rows that you want to see"
             )
         self._cut_off_by = self._cap
 
     def _blocks(self, connection: Connection, destination: str, early: list[Event]) -> Iterator[MessageBlock]:
-        """The blocks of messages as they come, until ``idleTimeout`` of silence or ``maxDrainTime``.
+        """Yield blocks of messages, until no byte of a frame came for ``idleTimeout``, or to ``maxDrainTime``.
 
-        Silence is that no part of a frame comes.
+        Raises the broker's ERROR, and with ``onMalformed=fail`` the first malformed message.
         """
         events, begun = early, time.monotonic()
         while True:
@@ -189,8 +195,8 @@ def _subscribe(
     # Never `auto`, not even to browse: a broker that ignores the browse header would count all as consumed.
     individual = "client-individual" in ack_modes(session.version or "1.0")
     receipt = session.new_receipt()
-    # Nothing is ACKed, so nothing makes room for what comes after the last message: the end mark of a browse,
-    # or the one message too many that is an error.
+    # Nothing is ACKed, so the window must also have room for what comes after the last message: the end mark
+    # of a browse, or the one message too many that is an error.
     after_last = 0 if options.capped and not dialect.browses(destination) else 1
     session.subscribe(
         _SUBSCRIPTION,
@@ -209,8 +215,8 @@ def _subscribe(
 class _EarlyEvents:
     """The messages that come before the subscription is confirmed.
 
-    A broker may send them without end: kept are as many as show that there are more than ``room``, and one of
-    another subscription.
+    A broker may send them without end. So this keeps only enough to show that there are more than ``room``,
+    and one message of another subscription.
     """
 
     def __init__(self, room: int) -> None:
@@ -229,7 +235,7 @@ class _EarlyEvents:
 
 
 def _messages_in(block: MessageBlock, version: str, browsed: Dialect | None) -> tuple[int, bool]:
-    """How many frames of ``block`` are messages, and whether the next one is the end mark of a browse."""
+    """How many frames of ``block`` are messages, and whether the end mark of a browse follows them."""
     if browsed is None or block.malformed or b"browser:end" not in block.data:
         return len(block.ends), False
     for index, frame in enumerate(frames_in(block.data, version)):
@@ -256,16 +262,16 @@ def _warn(dialect: Dialect, destination: str, taken: int, options: SourceOptions
         log.warning("%s", unknown)
     if dialect.browse_limit is not None and options.selector is not None:
         log.warning(
-            "the batch read of %s with a selector shows only what is among the first messages of the queue: "
-            "%s looks at no more than maxBrowsePageSize of them, %d by default",
+            "the batch read of %s with a selector may miss messages: %s looks only at the first "
+            "maxBrowsePageSize messages of the queue, %d by default",
             destination,
             dialect.name,
             dialect.browse_limit,
         )
     if not dialect.browses(destination) and not dialect.is_topic(destination):
-        cost = "" if dialect.unsubscribe_returns else ", so it cost each of them one delivery"
+        cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
         log.warning(
-            "the batch read of %s took %s and gives all back un-acked: this broker cannot browse%s",
+            "the batch read of %s took %s and gives all back un-acked, because this broker cannot browse%s",
             destination,
             counted(taken, "message"),
             cost,
@@ -276,7 +282,7 @@ def _disconnect(connection: Connection, dialect: Dialect) -> None:
     try:
         if dialect.unsubscribe_returns:
             connection.session.unsubscribe(_SUBSCRIPTION)
-        connection.disconnect(_DISCONNECT_TIMEOUT, _MOST_BEFORE_THE_END)
+        connection.disconnect(_DISCONNECT_TIMEOUT, _DISCONNECT_MAX_BYTES)
     except StompError as error:
-        # The rows are complete, and a broker that misses DISCONNECT gives the messages back all the same.
+        # The rows are complete, and without DISCONNECT the broker also keeps the un-acked messages.
         log.info("the batch read did not end with an orderly DISCONNECT: %s", error)

@@ -1,6 +1,6 @@
 """The query's own checkpoint as evidence: ``commits/N`` beside an ``offsets/N`` that holds our end.
 
-Reads what Spark wrote there, and writes only fence files, in a folder of its own. Works with any file system
+Reads what Spark wrote there, and writes only fence files, in a separate folder. Works with any file system
 that ``pyarrow.fs`` knows.
 """
 
@@ -21,16 +21,17 @@ from spark_stomp.quoting import whole_number
 from spark_stomp.source.offsets import Offset
 
 _FENCES = "spark_stomp/fences"
+# How many of the newest entries of the offset log may hold a planned batch. A judgement, not measured.
 _LOG_VERSIONS_READ = 2
 
 
 class Checkpoint:
     """The checkpoint under ``location``, a path or URI as given to Spark.
 
-    Commits that are there when this object is made belong to earlier runs and are not examined. Every method
-    raises CheckpointUnreadable if the file system fails; the constructor raises CheckpointMismatch if there
-    is no such file system. :meth:`new_commits` and :meth:`committed_end` are for one thread; the others may
-    be called from any.
+    Commits that exist when this object is made belong to earlier runs and are not examined. Every method
+    raises CheckpointUnreadable if the file system fails. The constructor also raises CheckpointMismatch if
+    no file system has this location. :meth:`new_commits` and :meth:`committed_end` may be called from one
+    thread only, the others from any.
     """
 
     def __init__(self, location: str) -> None:
@@ -46,19 +47,19 @@ class Checkpoint:
 
     @property
     def on_local_disk(self) -> bool:
-        """Whether a listing costs next to nothing: no store, and no mount of one."""
+        """Whether a listing is cheap, as on a local disk. False for an object store, or a mount of one."""
         return self._directory.takes_appends
 
     def new_commits(self) -> list[int]:
-        """Batch ids in the commit log that were not examined yet, newest first."""
+        """The batch ids in the commit log that were not examined yet, newest first."""
         return sorted((batch for batch in self._batches("commits") if batch > self._examined), reverse=True)
 
     def committed_end(self, commits: Sequence[int], ends: Sequence[Offset]) -> Offset | None:
-        """The newest of ``ends`` that a batch of ``commits`` (newest first) holds, or None.
+        """The newest of ``ends`` that is in the offset log of a batch of ``commits`` (newest first), or None.
 
-        ``ends`` must be taken after ``commits`` was listed: then they include every end that those batches
-        can hold, and the batches need not be examined again. If one cannot be read, all are examined again
-        next time.
+        ``ends`` must be taken after ``commits`` was listed. Then they include every end that those batches
+        can hold, and the batches are not examined again. If one cannot be read, all are examined again next
+        time.
         """
         held = (self._held(batch, ends) for batch in commits)
         found = next((end for end in held if end is not None), None)
@@ -66,25 +67,27 @@ class Checkpoint:
         return found
 
     def last_commit_holds(self, end: Offset) -> bool:
-        """Whether the newest batch in the commit log, of this run or an earlier one, ended at ``end``."""
+        """Whether the newest committed batch, of this run or of an earlier one, ended at ``end``."""
         newest = max(self._batches("commits"), default=None)
         return newest is not None and self._held(newest, [end]) is not None
 
     def holds(self, end: Offset) -> bool:
-        """Whether one of the newest entries of the offset log holds ``end``; if none ever does, this is not
-        the checkpoint of the query."""
+        """Whether one of the newest two entries of the offset log holds ``end``.
+
+        If that stays False after a batch up to ``end`` was planned, this is not the query's checkpoint.
+        """
         newest = sorted(self._batches("offsets"), reverse=True)[:_LOG_VERSIONS_READ]
         return any(self._held(batch, [end]) is not None for batch in newest)
 
     def fence(self, epochs: Iterable[str]) -> None:
-        """Bar an older driver that still has ``epochs`` from taking a later commit as evidence for them."""
+        """Write fence files, so that an older driver with ``epochs`` takes no later commit as evidence."""
         with self._file_errors("written to"):
             self._make_folder(f"{self._root}/{_FENCES}")
             for epoch in epochs:
                 self._make_file(f"{self._root}/{_FENCES}/{epoch}")
 
     def fenced(self, epochs: Iterable[str]) -> bool:
-        """Whether another reader has declared one of ``epochs`` lost."""
+        """Whether another reader has written a fence file for one of ``epochs``."""
         paths = [f"{self._root}/{_FENCES}/{epoch}" for epoch in epochs]
         with self._file_errors("read"):
             infos = self._files.get_file_info(paths)
@@ -130,6 +133,6 @@ class Checkpoint:
 
 
 def _mentions(content: str, offset: str) -> bool:
-    # As a line of its own, or as a string inside JSON. The whole object with its random epochs is searched
-    # for, so that nothing else can match.
+    # The offset is a line, or a string inside JSON. All of it is searched for, with its random epochs, so
+    # that nothing else can match.
     return offset in content or json.dumps(offset)[1:-1] in content
