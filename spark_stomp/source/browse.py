@@ -152,7 +152,7 @@ class _BatchRead:
         self._cut_off_by = self._cap
 
     def _blocks(self, connection: Connection, destination: str, early: list[Event]) -> Iterator[MessageBlock]:
-        """Yield blocks of messages, until no byte of a frame came for ``idleTimeout``, or to ``maxDrainTime``.
+        """Yield blocks of messages, to ``maxDrainTime`` or until no byte of a frame came for ``idleTimeout``.
 
         Raises the broker's ERROR, and with ``onMalformed=fail`` the first malformed message.
         """

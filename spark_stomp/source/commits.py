@@ -120,7 +120,7 @@ class CommitEvidence:
 
 
 class CommitWatch:
-    """Calls ``check`` in an own thread: several times a second, at once when asked, and once more at the end.
+    """Calls ``check`` in its own thread: several times a second, when asked, and once more at the end.
 
     The pause between two calls is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. The
     first exception of ``check`` ends the thread and becomes ``failure``. It is a daemon thread, which an

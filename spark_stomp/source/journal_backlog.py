@@ -1,8 +1,8 @@
 """The backlog in a journal: only frames that are durable there can be planned and read.
 
-:func:`recover` reads what earlier runs left there. These frames have no ack handles: those ended with their
-connections. But the broker may not know of their ACKs, and may deliver them again. Then the delivery is
-attached to the held frame, and gives no second row.
+:func:`recover` reads the frames that earlier runs left there. They have no ack handles, because a handle ends
+with its connection. If their ACKs did not reach the broker, it redelivers the messages. Such a delivery is
+attached to the frame that is held already, and gives no second row.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ log = get_log(__name__)
 
 
 class JournalBacklog(Backlog):
-    """See :class:`~spark_stomp.source.memory_backlog.Backlog`.
+    """The frames in ``journal``, in one order over all receivers and runs.
 
-    ``writer`` writes the receivers' frames into ``journal``; the receivers share ``index``. ``tolerant``: log
-    what the journal lacks instead of raising (``failOnDataLoss=false``).
+    ``writer`` writes the receivers' frames into it, and the receivers share ``index``. ``tolerant``: if the
+    journal lacks frames, log it instead of raising (``failOnDataLoss=false``). Methods may be called from any
+    thread.
     """
 
     def __init__(self, journal: Journal, writer: JournalWriter, index: DedupIndex, *, tolerant: bool) -> None:
@@ -49,7 +50,7 @@ class JournalBacklog(Backlog):
         self._writer = writer
         self._index = index
         self._tolerant = tolerant
-        # Where reading begins for a checkpoint that knows nothing of this journal.
+        # Where reading begins if the checkpoint does not name this journal.
         self._base = journal.committed
         self._rows_from = journal.committed
 
@@ -84,7 +85,7 @@ class JournalBacklog(Backlog):
         ]
 
     def _window(self, statuses: Sequence[ReceiverStatus]) -> tuple[int | None, int | None]:
-        """How many messages and bytes may wait for Spark's commit, as far as that is known."""
+        """How many messages and bytes may wait for Spark's commit; None if that is unknown."""
         if self._writer.acks_when_durable:
             return self._writer.most_uncommitted
         windows = [status.window for status in statuses if status.window is not None]
@@ -92,12 +93,14 @@ class JournalBacklog(Backlog):
         return sum(windows) or None, sum(sizes) or None
 
     def _waits_for_commits(self, statuses: Sequence[ReceiverStatus]) -> bool:
-        """Whether a broker sends no more before Spark commits. If what is durable is ACKed at once, a full
-        window is full for a moment only."""
+        """Whether a broker sends no more before Spark commits.
+
+        With ``ackAfter=journal`` none waits for that: messages are ACKed as soon as they are durable.
+        """
         return not self._writer.acks_when_durable and any(status.window_full for status in statuses)
 
     def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
-        """Always: what is in the journal is never discarded."""
+        """True, always: frames in the journal are never discarded."""
         return True
 
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
@@ -126,11 +129,11 @@ class JournalBacklog(Backlog):
         if given > journal.end:
             self._raise_or_log(
                 JournalDamaged(
-                    f"the journal ends at {journal.end}, but the checkpoint is at {given}: the end of it is "
-                    "gone, or an older copy was put back"
+                    f"the journal ends at {journal.end}, but the checkpoint is at {given}: the end of the "
+                    "journal is gone, or an older copy was put back"
                 )
             )
-            # Those positions were given away: messages that come now must not get them.
+            # Spark knows these positions already, so new messages must not get them.
             journal.commit(committed or 0)
             journal.skip(given)
             self._rows_from = given
@@ -138,13 +141,13 @@ class JournalBacklog(Backlog):
             self._raise_or_log(
                 JournalTrimmed(
                     f"the checkpoint is at {committed} of the journal, which begins at "
-                    f"{journal.first} now: the checkpoint is an older copy, and what lies between was "
+                    f"{journal.first} now: the checkpoint is an older copy, and the messages between were "
                     "committed and deleted"
                 )
             )
 
     def _sequence_in(self, offset: Offset) -> int | None:
-        """Where ``offset`` is in this journal; None if it names none, or another."""
+        """The position of ``offset`` in this journal; None if it names no journal, or another one."""
         position = offset.get(JOURNAL)
         return None if position is None or position.epoch != self._journal.id else position.sequence
 
@@ -167,14 +170,17 @@ class JournalBacklog(Backlog):
             )
 
     def readable(self, wanted: Range) -> list[Range]:
-        """All of it; with ``failOnDataLoss=false`` what is left of it."""
+        """``wanted`` itself if the journal holds all of it, else a JournalTrimmed.
+
+        With ``failOnDataLoss=false`` this logs that error, and returns the parts that the journal holds.
+        """
         parts = self._journal.held(wanted.low, wanted.high)
         if parts == [(wanted.low, wanted.high)]:
             return [wanted]
         self._raise_or_log(
             JournalTrimmed(
-                f"Spark asks for messages [{wanted.low}, {wanted.high}) of the journal, which holds of these "
-                f"{parts or 'none'}, and [{self._journal.first}, {self._journal.end}) in all"
+                f"Spark asks for messages [{wanted.low}, {wanted.high}) of the journal, which holds "
+                f"{parts or 'none'} of these, and [{self._journal.first}, {self._journal.end}) in all"
             )
         )
         return [Range(wanted.name, wanted.epoch, low, high) for low, high in parts]
@@ -214,10 +220,11 @@ class JournalBacklog(Backlog):
 
 
 def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most: int) -> Deliveries:
-    """The frames of ``journal``, held under keys by this run's ``id_header`` or their own dialect.
+    """Hold the frames of ``journal``, with message keys that ``index`` recognises on redelivery.
 
-    Those that are not committed have keys, and of the others the newest, ``most`` in all. If an older one is
-    delivered again, it is a second row; ``index`` counts the older ones.
+    ``id_header`` is the option ``idHeader``; without it, each frame's dialect says where its stable id is.
+    All frames that are not committed get keys, and so do the newest committed ones, up to ``most`` in all. An
+    older message gives a second row if it is redelivered; ``index`` counts the older ones as evicted.
     """
     recovered = Deliveries(0, index, "journal")
     with index.lock:
@@ -237,7 +244,7 @@ def recover(journal: Journal, index: DedupIndex, id_header: str | None, *, most:
 
 
 def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | None]:
-    """The stable ids of these frames as on the wire; None for a frame without one."""
+    """The stable ids of the frames of ``batch``, as raw bytes from the wire; None for a frame without one."""
     dialect = dialect_named(batch.dialect)
     name = id_header or dialect.id_header
     if name is None:
@@ -253,7 +260,7 @@ def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | Non
 
 
 def _scannable(batch: FrameBatch) -> Iterator[bytes]:
-    """The frames together; malformed ones each by itself, so that no other can get its id."""
+    """The frames in one piece. Malformed frames come one by one, so that none gets the id of another."""
     if batch.malformed is None:
         yield bytes(batch.data)
     else:
@@ -262,7 +269,7 @@ def _scannable(batch: FrameBatch) -> Iterator[bytes]:
 
 
 def _scanned(data: bytes, version: str, id_header: str, time_header: str | None) -> MessageBlock:
-    """The first block in ``data``, which are frames that were scanned before."""
+    """The first block in ``data``, whose frames were all scanned before."""
     scanner = FrameScanner(version, Limits.none(), tolerant=True)
     scanner.collect(id_header=id_header, time_header=time_header)
     scanner.receive_data(data)

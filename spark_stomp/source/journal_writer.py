@@ -1,14 +1,14 @@
-"""The thread between receivers and journal: make durable first, then offer, then ACK.
+"""The thread between receivers and journal. It makes frames durable; then they may be offered and ACKed.
 
 Invariants:
 
-- A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only once it is durable (contract 1).
-- A frame is deleted only after Spark has committed it, and after the broker has confirmed its ACK or its key
-  is durable in the journal, so that a redelivery is recognised (contract 4).
-- At a bound, or while the disk is full, frames wait in the receivers. They never wait for something that
-  needs room itself: reading, committing and deleting need none (contract 5).
-- Not more frames wait in the journal for their commit than keys are remembered, give or take one group: the
-  next run holds each of them under its key.
+- A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only after it is durable (contract 1).
+- A frame is deleted only after Spark has committed it, and after the broker has confirmed its ACK or its
+  message key is durable in the journal. So a redelivered message is recognised (contract 4).
+- At a bound, or while the disk is full, frames wait in the receivers. What makes room again needs none
+  itself: reading, committing and deleting (contract 5).
+- The journal holds at most as many uncommitted frames as keys are remembered, plus one group. So the next run
+  can recognise each of them on redelivery.
 - ``keep_from <= committed <= journal.end``: the frames of the last committed batch are kept if there is room.
 """
 
@@ -26,21 +26,25 @@ from spark_stomp.receiver import MAX_REMEMBERED, DedupIndex, Deliveries
 
 log = get_log(__name__)
 
-# Taken from each receiver; what is taken from all of them is made durable together.
+# Bytes taken from each receiver at once. What is taken from all receivers is made durable together. A
+# judgement, not measured: one sync for many frames, and not much memory.
 _GROUP_BYTES = 4 << 20
-# After so many seconds without a frame, the journal is flushed.
+# Seconds without a frame after which the journal is flushed. A judgement, not measured.
 _FLUSH_AFTER = 0.2
 
 Bound = Literal["journalMaxBytes", "dedup index", "disk"]
-"""What makes frames wait: the journal's size, as many frames in it without a commit as the dedup index
-remembers keys, or a disk that has no room."""
+"""Why frames wait for room: the journal has its largest size, its uncommitted frames are as many as the dedup
+index can remember, or the disk is full."""
 
 
 class JournalWriter:
-    """Writes what ``receivers`` hold into ``journal``. ``recovered`` holds what earlier runs left there, and
-    all share ``index``. ``changed`` is called whenever more is durable.
+    """Writes the frames of ``receivers`` into ``journal``, in its own thread.
 
-    ``max_bytes`` bounds the journal, ``max_uncommitted`` how many frames in it are not committed.
+    - ``recovered``: the frames that earlier runs left in the journal.
+    - ``index``: the dedup index of ``recovered`` and all ``receivers``.
+    - ``max_bytes``, ``max_uncommitted``: bounds of the journal's size, and of its frames without a commit.
+    - ``ack_when_durable``: ACK a message as soon as it is durable (``ackAfter=journal``).
+    - ``changed``: called whenever more frames are durable, and when the thread ends.
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class JournalWriter:
         self._max_uncommitted = max_uncommitted
         self._ack_when_durable = ack_when_durable
         self._changed = changed
-        # For changing these two; reading one needs no lock.
+        # Protects changes of the next two. Reading one of them needs no lock.
         self._lock = threading.Lock()
         self._committed = self._keep_from = journal.committed
         if ack_when_durable:
@@ -87,7 +91,7 @@ class JournalWriter:
 
     @property
     def most_uncommitted(self) -> tuple[int, int]:
-        """How many messages and bytes may wait here for Spark's commit."""
+        """How many messages and bytes of the journal may wait for Spark's commit."""
         return self._max_uncommitted, self._max_bytes
 
     @property
@@ -111,8 +115,7 @@ class JournalWriter:
         return sum(receiver.unwritten for receiver in self._receivers)
 
     def has_written(self, received: Mapping[str, int]) -> bool:
-        """Whether the frames that receivers, by their epochs, had up to these numbers are durable, or were
-        discarded."""
+        """Whether the frames below ``received``, sequence numbers by epoch, are durable or were discarded."""
         return all(
             one.durable >= min(received.get(one.epoch, 0), one.frames.received) for one in self._receivers
         )
@@ -121,29 +124,31 @@ class JournalWriter:
         self._thread.start()
 
     def wake(self) -> None:
-        """A receiver has frames."""
+        """A receiver has new frames, or other news: let the thread look. May be called from any thread."""
         self._work.set()
 
     def commit(self, position: int) -> bool:
-        """Spark has committed everything below ``position``; False if that was known."""
+        """Spark has committed everything below ``position``. False if that was known already."""
         with self._lock:
             if position <= self._committed:
                 return False
             # The frames of this batch are kept until the next commit if there is room.
             self._keep_from, self._committed = self._committed, position
-            # Maybe there is room now: the writer sees.
+            # There may be room now. The writer's thread finds out.
             self._bound = None
-        # Only now: the writer reports frames and then looks at the mark, this thread does it the other way
-        # round. So one of the two finds them, whichever comes first. Nothing is deleted meanwhile: what is
-        # not freed yet is not trimmed, and keys are remembered before.
+        # Only after the mark was set. The writer's thread reports frames and then reads the mark; this thread
+        # sets the mark and then reports the commit. So one of the two sees frames that come meanwhile.
+        # Nothing is deleted too early: frames that are not freed are not trimmed, and keys are written first.
         for one in self._all:
             one.commit_position(position)
         self._work.set()
         return True
 
     def stop(self, timeout: float) -> None:
-        """Take no more frames, and close the journal. If the writer's thread lasts longer than ``timeout``
-        seconds, it closes the journal when it ends."""
+        """Take no more frames, and close the journal, within ``timeout`` seconds.
+
+        If the writer's thread takes longer, it closes the journal when it ends.
+        """
         self._stopping.set()
         self._work.set()
         if self._thread.ident is not None:
@@ -166,7 +171,7 @@ class JournalWriter:
             self._failure = error
             log.error("%s", error)
         except Exception as error:
-            # A thread that dies in silence would look like an empty queue for ever.
+            # If the thread died in silence, it would look like an empty queue.
             self._failure = JournalError(f"the journal's writer failed unexpectedly: {error!r}")
             log.exception("the journal's writer failed unexpectedly")
         finally:
@@ -175,7 +180,10 @@ class JournalWriter:
                 self._journal.close()
 
     def step(self) -> bool:
-        """Do all that can be done now; False if nothing was written. For the writer's thread only."""
+        """Delete and write what can be deleted and written now. False if nothing was written.
+
+        For the writer's thread only.
+        """
         self._trim(self._keep_from)
         written = self._write()
         if written:
@@ -183,7 +191,7 @@ class JournalWriter:
         return written
 
     def _write(self) -> bool:
-        """Make durable what has come; False if there was nothing to do, or no room."""
+        """Make waiting frames durable. False if there were none, or if there was no room."""
         if self.unwritten and self._journal.linger:
             self._stopping.wait(self._journal.linger)
         taken = [(one, batch) for one in self._receivers for batch in self._taken(one)]
@@ -195,23 +203,26 @@ class JournalWriter:
             self._await_room(error)
             return False
         self._disk_is_full = False
-        # Those that there was no room for are taken again.
+        # Batches without room are not in ``positions``. They are taken again.
         for (one, batch), position in zip(taken, positions, strict=False):
             one.journaled(batch, position)
             if self._ack_when_durable:
                 one.commit(batch.end)
             elif position < self._committed:
-                # Spark was quicker than this loop.
+                # Spark has read and committed the batch before this loop came to it.
                 one.commit_position(self._committed)
         return True
 
     def _appended(self, batches: Sequence[FrameBatch]) -> list[int]:
-        """The positions of as many as there is room for; JournalFull if there is none for the first one."""
+        """Append as many of ``batches`` as there is room for, and return their positions.
+
+        Raises JournalFull if there is no room for the first one.
+        """
         while True:
             try:
                 return self._journal.append(batches)
             except JournalFull as error:
-                # Not the error itself: the frames of its traceback keep files open, and with them their room.
+                # Not the error itself: its traceback would keep deleted files open, and their room occupied.
                 full = JournalFull(error.message)
             first = self._journal.first
             self._trim(self._committed)
@@ -221,7 +232,7 @@ class JournalWriter:
                 batches = batches[: len(batches) // 2]
 
     def _await_room(self, error: JournalFull) -> None:
-        """The disk is full: frames wait, if commits and receipts can make room."""
+        """The disk is full: frames wait if commits and receipts can make room. Otherwise raises ``error``."""
         if not self._holds_anything():
             raise error
         if not self._disk_is_full:
@@ -245,10 +256,10 @@ class JournalWriter:
             return "dedup index"
         if not self._lacks_space():
             return None
-        # Asked before space is freed: a commit or a receipt that comes in between frees none in this step.
+        # Asked before the trim. A commit or a receipt that comes after it makes room only in the next step.
         more_may_go = self._holds_anything()
         self._trim(self._committed)
-        # However small the bound, one group is written if no commit and no receipt could make room.
+        # If no commit and no receipt can make room, one group is written, however small the bound is.
         return "journalMaxBytes" if more_may_go and self._lacks_space() else None
 
     def _lacks_space(self) -> bool:
@@ -260,8 +271,8 @@ class JournalWriter:
         )
 
     def _trim(self, upto: int) -> None:
-        """Delete what is committed, and confirmed as ACKed or known by its key."""
-        # Commits come while frames are gathered, too; the journal keeps what it was not told of.
+        """Delete committed frames below ``upto``, if their ACKs are confirmed or their keys are durable."""
+        # Commits come while frames are gathered, too. The journal deletes only what it knows to be committed.
         self._journal.commit(self._committed)
         for one in self._all:
             unconfirmed = one.oldest_position
@@ -272,11 +283,11 @@ class JournalWriter:
             if self._remember() or self._index.unwritten_are_confirmed:
                 self._journal.trim(upto)
         except JournalFull:
-            # What must be written before had no room: what is there stays.
+            # Something must be written before, and there was no room for it. So nothing is deleted now.
             return
 
     def _remember(self) -> bool:
-        """Make keys durable; False if the disk has no room for them."""
+        """Make new message keys durable. False if the disk has no room for them."""
         keys = self._index.take_unwritten()
         try:
             self._journal.remember(keys)

@@ -1,8 +1,8 @@
-"""The backlog: what was received and can be planned and read.
+"""The backlog: the received frames that a query can plan and read.
 
-Without a journal (this module) it is what the receivers hold in memory. Each has its own sequence numbers,
-which end with its epoch. With a journal (:mod:`~spark_stomp.source.journal_backlog`) one order covers all
-receivers and all runs, and the epoch is the journal's id, which does not end.
+Without a journal (this module) these are the frames that the receivers hold in memory. Each receiver has its
+own sequence numbers, which end with its epoch. With a journal (:mod:`~spark_stomp.source.journal_backlog`)
+one order covers all receivers and all runs. Its epoch is the journal's id, which does not end with the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ log = get_log(__name__)
 
 
 class Backlog(Sizes, ABC):
-    """Methods may be called from any thread. What is not abstract is right without a journal."""
+    """The received frames that a query can plan and read. Methods may be called from any thread.
+
+    Methods that are not abstract do what is right without a journal.
+    """
 
     @property
     @abstractmethod
@@ -33,7 +36,7 @@ class Backlog(Sizes, ABC):
 
     @property
     def failure(self) -> StompError | None:
-        """The error that ended it."""
+        """The error that ended the backlog; None while it works."""
         return None
 
     @property
@@ -43,13 +46,13 @@ class Backlog(Sizes, ABC):
 
     @abstractmethod
     def available(self, start: Offset, statuses: Sequence[ReceiverStatus]) -> list[Available]:
-        """What there is beyond ``start``."""
+        """What a batch that begins at ``start`` can take."""
 
     @abstractmethod
     def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
-        """Keep everything up to ``end``, which was chosen from ``seen``: Spark is about to be told of it.
+        """Keep the frames up to ``end``, which was chosen from ``seen``: Spark is about to get this offset.
 
-        False, and nothing is kept, if frames were discarded since ``seen``: choose again.
+        False if frames were discarded since ``seen``. Then nothing is kept, and the end must be chosen again.
         """
 
     @abstractmethod
@@ -57,62 +60,67 @@ class Backlog(Sizes, ABC):
         """The end of everything received so far."""
 
     def all_before(self, statuses: Sequence[ReceiverStatus]) -> Offset | None:
-        """The end of what was received by then; None as long as some of it is not available."""
+        """The end of all that ``statuses`` show as received; None while some of it is not available."""
         return self.received(statuses)
 
     @abstractmethod
     def is_committed(self, end: Offset) -> bool:
-        """Whether Spark has committed everything up to ``end``, except what was discarded since."""
+        """Whether Spark has committed everything up to ``end`` that was not discarded since."""
 
     @abstractmethod
     def commit(self, committed: Offset) -> bool:
-        """Everything up to ``committed`` is committed; False if that was known. Other epochs do not count."""
+        """Everything up to ``committed`` is committed. False if that was known already.
+
+        Positions of epochs that are not held here are ignored.
+        """
 
     @abstractmethod
     def begin(self, start: Offset, planned: Offset) -> None:
         """The run begins at ``start``; batches from there up to ``planned`` were planned already.
 
-        Raises a JournalError if frames beyond ``start`` should be in a journal and are not. Called before
-        anything is received, so that no new frame can be taken for a lost one.
+        Raises a JournalError if frames after ``start`` should be in a journal and are not. Called before
+        anything is received, so that no new frame is taken for a lost one.
         """
 
     @abstractmethod
     def missing(self, wanted: Range) -> None:
-        """``wanted`` was planned, and its epoch is not held here. Raises a JournalError if a journal should
-        have it."""
+        """``wanted`` was planned, but its epoch is not held here.
+
+        Raises a JournalError if a journal should have it.
+        """
 
     @abstractmethod
     def readable(self, wanted: Range) -> list[Range]:
-        """The readable parts of ``wanted``, whose epoch is held here; a StompError if not all is readable."""
+        """The readable parts of ``wanted``, whose epoch is held here. Raises a StompError if some is not."""
 
     @abstractmethod
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
-        """The frames of a planned range."""
+        """Yield the frames of a planned range."""
 
     def figures(self) -> dict[str, dict[str, int]]:
-        """Counters beside those of the receivers, by name."""
+        """Figures of the status beside those of the receivers, by name."""
         return {}
 
     @property
     @abstractmethod
     def rows(self) -> Rows:
-        """How many rows this run has brought."""
+        """How many rows of this run are committed, and how many wait."""
 
     def start(self) -> None:
         """The receivers are about to start."""
 
     def wake(self) -> None:
-        """A receiver has news."""
+        """A receiver has new frames, or other news."""
 
     def stop(self, timeout: float) -> None:
-        """No more is made available."""
+        """Make nothing more available, within ``timeout`` seconds."""
 
 
 @dataclass(frozen=True)
 class MemoryBacklog(Backlog):
-    """What ``receivers`` hold, by their names.
+    """The frames that ``receivers`` (by name) hold in memory.
 
-    ``tolerant``: if frames are in a journal that this run cannot read, log it instead of raising
+    ``tolerant``: if the checkpoint names a journal, which this run does not read, log it instead of raising
     (``failOnDataLoss=false``).
     """
 
@@ -146,7 +154,7 @@ class MemoryBacklog(Backlog):
         return any(news)
 
     def begin(self, start: Offset, planned: Offset) -> None:
-        """Nothing outlives a run here, but a checkpoint may name a journal although none is set."""
+        """Raise JournalMissing if the checkpoint names a journal: frames in memory never outlive a run."""
         position = start.get(JOURNAL) or planned.get(JOURNAL)
         if position is not None:
             self._report_missing(position.epoch)
@@ -157,14 +165,14 @@ class MemoryBacklog(Backlog):
 
     def _report_missing(self, journal: str) -> None:
         problem = JournalMissing(
-            f"the checkpoint names the journal {journal}, but the option journal is not set: what it "
-            "holds beyond the last committed batch would not be read. Set journal again, or go on "
-            "without what is in it with failOnDataLoss=false"
+            f"the checkpoint names the journal {journal}, but the option journal is not set: messages in "
+            "it after the last committed batch would not be read. Set journal again, or set "
+            "failOnDataLoss=false to go on without them"
         )
         raise_or_log(problem, tolerant=self.tolerant)
 
     def readable(self, wanted: Range) -> list[Range]:
-        """All of it: a range that was committed and freed is an error, not empty (contract 3)."""
+        """``wanted`` itself. Raises RangeUnavailable if some of it was committed and freed (contract 3)."""
         receiver = self._with_epoch(wanted.epoch)
         released = 0 if receiver is None else receiver.frames.released
         if wanted.low < released:
@@ -194,7 +202,7 @@ class MemoryBacklog(Backlog):
 
 
 def raise_or_log(problem: JournalError, *, tolerant: bool) -> None:
-    """Raise ``problem``, or log it if the query may go on without what is gone."""
+    """Raise ``problem``, or log it if the query may go on without the frames (``tolerant``)."""
     if not tolerant:
         raise problem
     log.error("failOnDataLoss=false: %s", problem)

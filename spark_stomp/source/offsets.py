@@ -1,15 +1,14 @@
-"""Offsets, and the ranges of frames between two of them, which the tasks of a batch read.
+"""Offsets, and the ranges of frames between two offsets, which the tasks of a batch read.
 
-An offset has per receiver its epoch and the sequence number up to which it was read, or a journal position.
-
-As JSON, which Spark writes to its checkpoint and compares as text::
+An offset has the epoch of each receiver and the sequence number up to which it was read, or a position in
+the journal. Spark writes it to its checkpoint as JSON, and compares it as text::
 
     {"receivers": {"/queue/a#0": {"epoch": "5f0c...", "sequence": 1200}}, "version": 1}
     {"journal": {"id": "77ab...", "sequence": 5000}, "receivers": {}, "version": 1}
 
-An epoch is the life of one receiver, random and never reused; sequence numbers are exclusive ends and start
-at 0 in every epoch. A query starts at the offset without receivers. A journal counts like a receiver
-whose epoch does not end; if the first batch from it did not begin at 0, ``"base"`` says where.
+An epoch is the life of one receiver, named by a random id that is never reused. Sequence numbers start at 0
+in every epoch, and are exclusive ends. A query starts at the offset without receivers. A journal counts as a
+receiver whose epoch does not end. If the first batch from it did not begin at 0, ``"base"`` says where.
 """
 
 from __future__ import annotations
@@ -21,6 +20,9 @@ from typing import Any, Protocol
 
 from spark_stomp.errors import OffsetError
 
+# Bytes of frames that a task reads, at least (if there are more tasks than one) and at most. A batch of
+# 50,000 messages with 20 MiB was one task, so that one of two cores was idle (November 2026). 8 MiB is a
+# judgement.
 _LEAST_OF_A_TASK, _MOST_OF_A_TASK = 8 << 20, 32 << 20
 
 JOURNAL = "journal"
@@ -33,7 +35,7 @@ _VERSION = 1
 class Position:
     """How far one receiver was read: the frames below ``sequence`` of its ``epoch``.
 
-    ``base`` is where reading began, for a start that does not know the epoch.
+    ``base`` is where reading began, if the start of the batch does not know the epoch.
     """
 
     epoch: str
@@ -43,13 +45,13 @@ class Position:
 
 @dataclass(frozen=True)
 class Offset:
-    """Positions by receiver name. ``Offset.from_dict(o.to_dict()) == o``, with the same JSON text."""
+    """Positions by receiver name. ``Offset.from_dict(o.to_dict())`` equals ``o``, with the same JSON text."""
 
     positions: Mapping[str, Position] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, raw: object) -> Offset:
-        """Read what :meth:`to_dict` wrote; OffsetError for anything else, with the version it names."""
+        """The inverse of :meth:`to_dict`. Raises OffsetError for anything else, or another version."""
         if not isinstance(raw, dict) or "version" not in raw:
             raise OffsetError(f"this is not an offset of spark_stomp: {raw!r}")
         if raw["version"] != _VERSION:
@@ -66,7 +68,7 @@ class Offset:
             raise OffsetError(f"the checkpoint's offset is damaged: {raw!r}") from error
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-serialisable dict with sorted keys, since Spark compares offsets as text."""
+        """The offset as a dict for JSON, with sorted keys, because Spark compares offsets as text."""
         receivers = {
             name: {"epoch": position.epoch, "sequence": position.sequence}
             for name, position in self
@@ -81,7 +83,7 @@ class Offset:
         return {JOURNAL: place, **text}
 
     def to_json(self) -> str:
-        """The text as Spark's Python runner writes it into the offset log."""
+        """The text of the offset, as Spark's Python runner writes it into the offset log."""
         return json.dumps(self.to_dict())
 
     def __iter__(self) -> Iterator[tuple[str, Position]]:
@@ -110,13 +112,13 @@ INITIAL = Offset()
 
 
 class Sizes(Protocol):
-    """What planning has to know of frames: their bytes on the wire, by the name of their receiver."""
+    """The sizes of frames, in bytes on the wire, by the name of their receiver."""
 
     def bytes_between(self, name: str, low: int, high: int) -> int:
-        """The size of the frames [low, high)."""
+        """How many bytes the frames ``[low, high)`` have."""
 
     def end_within(self, name: str, low: int, high: int, max_bytes: int) -> int:
-        """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``."""
+        """The largest end up to ``high`` for which ``[low, end)`` has at most ``max_bytes`` bytes."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,9 @@ class Range:
 def plan(start: Offset, end: Offset) -> list[Range]:
     """The ranges between two offsets, in the order of receiver names.
 
-    If the epoch of a receiver changed between them, its range starts at the base of the new one: nothing
-    beyond ``start`` was offered of the old one. Whether a range can still be read is not decided here.
+    If the epoch of a receiver changed between them, its range starts at the base of the new epoch: no frame
+    of the old one after ``start`` was offered to Spark. This does not check whether a range can still be
+    read.
     """
     ranges = []
     for name, position in end:
@@ -148,16 +151,16 @@ def plan(start: Offset, end: Offset) -> list[Range]:
 def task_bytes(volume: int, cores: int) -> int:
     """About how many bytes each task of a batch of ``volume`` bytes reads.
 
-    There are as many tasks as ``cores`` if each has enough to read to be worth what a task costs, and more if
-    they would have too much.
+    There are as many tasks as ``cores`` if each gets 8 MiB or more, which is worth the cost of a task. There
+    are more if one would get over 32 MiB.
     """
     return min(max(volume // cores, _LEAST_OF_A_TASK), _MOST_OF_A_TASK)
 
 
 def split(ranges: Sequence[Range], sizes: Sizes, about: int) -> list[list[Range]]:
-    """Share the ranges of a batch out to equal tasks of ``about`` so many bytes each, in order.
+    """Share the ranges of a batch out to tasks of equal size, with about ``about`` bytes each, in order.
 
-    A range is cut between messages, and small ranges of several receivers are one task.
+    A range may be cut between two messages. Small ranges of several receivers become one task.
     """
     volumes = [sizes.bytes_between(whole.name, whole.low, whole.high) for whole in ranges]
     total = sum(volumes)
