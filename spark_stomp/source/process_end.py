@@ -1,8 +1,8 @@
 """How the process of a stream reader ends: by SIGTERM, or with the JVM that started it.
 
 Spark sends SIGTERM twice within microseconds, does not call ``stop``, and does not wait. A JVM that is killed
-sends none. Spark's runner notices that at the next read of its socket, but not while a call of the reader
-waits for messages, perhaps for minutes: with connections, and with the lock of the journal.
+sends nothing. Spark's runner notices its end when it next reads its socket. But a call of the reader may wait
+for messages for minutes before that, and would keep its connections and the lock of the journal.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from spark_stomp.logs import get_log, in_context
 
 log = get_log(__name__)
 
+# Seconds between two looks at the parent process. A judgement, not measured.
 _PERIOD = 0.25
-# By these Spark tells its Python processes how to reach the JVM. In any other process, such as a program that
-# is to outlive its shell, the end of the parent means nothing.
+# Spark sets these in its Python processes, so that they can reach the JVM. In any other process the end of
+# the parent means nothing: a program may be meant to outlive its shell.
 _STARTED_BY_SPARK = ("PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SOCK_PATH")
 
 
@@ -42,7 +43,7 @@ class SigtermHandler:
             self._previous = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # First make the second signal harmless. Then leave the work to a thread of its own: the interrupted
+        # First make the second signal harmless. Then start a thread for the work, because the interrupted
         # code may hold a lock that the work needs.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         threading.Thread(target=in_context(self.finish), name="stomp-terminate").start()
@@ -54,16 +55,16 @@ class SigtermHandler:
         except Exception:
             log.exception("the query could not be stopped in order")
         finally:
-            # If the main thread were unwound instead, Spark's runner would report an error to a JVM that no
-            # longer listens.
+            # With an ordinary exit Spark's runner would report an error to a JVM that no longer listens.
             os._exit(128 + signal.SIGTERM)
 
 
 class ParentWatch:
-    """Calls ``work``, once, when the process that started this one has ended; only under Spark.
+    """Calls ``work`` once, when the process that started this one has ended. Only in a process of Spark.
 
-    The system gives an orphan another parent at once, so asking for the parent's id is enough. A script as
-    ``PYSPARK_PYTHON`` must ``exec`` Python; otherwise the parent is the script, which outlives the JVM.
+    The system gives an orphan another parent at once, so it is enough to compare the parent's id. If
+    ``PYSPARK_PYTHON`` is a script, it must ``exec`` Python: otherwise the parent is the script, which
+    outlives the JVM.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -82,6 +83,6 @@ class ParentWatch:
     def _watch(self, parent: int) -> None:
         while not self._stopping.wait(_PERIOD):
             if os.getppid() != parent:
-                log.warning("the driver's JVM has ended, and so does this process")
+                log.warning("the driver's JVM has ended, so this process ends too")
                 self._work()
                 return

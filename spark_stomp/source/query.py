@@ -1,4 +1,4 @@
-"""The living part of a stream reader, in the one process where Spark asks for offsets."""
+"""A streaming query while it runs, in the one process where Spark asks for offsets."""
 
 from __future__ import annotations
 
@@ -45,24 +45,25 @@ log = get_log(__name__)
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 
-_SHUTDOWN = 5.0
-# Of that, what the checkpoint may take, and what is left when the receivers should be done.
-_LAST_LOOK = 2.0
-_RESERVE = 1.0
-# For the last write of the status file.
-_STATUS_END = 0.5
-# Those of this machine: Spark does not tell a source how many tasks it runs at a time. In local mode they are
-# the same, and a cluster has more.
+# Seconds, all judgements and not measured.
+_SHUTDOWN = 5.0  # for the end of the query; Spark does not wait for it
+_LAST_LOOK = 2.0  # of these, for the last look into the checkpoint (contract 1.5)
+_RESERVE = 1.0  # of these, what is left when the receivers must have ended
+_STATUS_END = 0.5  # for the last write of the status file
+_CHECK_AGAIN = 0.05  # between two looks while a call waits for receivers
+# The cores of this machine. Spark does not tell a source how many tasks it runs at a time: in local mode as
+# many, in a cluster more.
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-_CHECK_AGAIN = 0.05
 
 
 @dataclass(frozen=True)
 class QueryStatus:
     """A snapshot of a running query.
 
-    ``document`` is what the status file shows, ``epochs`` are those whose frames are held; ``failure`` is the
-    error that Spark's next call will raise. ``more_waiting``: the last batch probably left messages behind.
+    - ``document``: what the status file shows.
+    - ``epochs``: the epochs whose frames are held.
+    - ``failure``: the error that Spark's next call will raise; None if there is none.
+    - ``more_waiting``: the last batch probably left messages behind.
     """
 
     receivers: list[ReceiverStatus]
@@ -75,7 +76,7 @@ class QueryStatus:
 def _shown_if_it_fails(
     call: Callable[Concatenate[QueryRuntime, _Given], _Answer],
 ) -> Callable[Concatenate[QueryRuntime, _Given], _Answer]:
-    """``call``, whose error ends the query, and is shown in its status."""
+    """``call``, with its StompError noted for the status: an error of these calls ends the query."""
 
     @wraps(call)
     def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
@@ -89,9 +90,9 @@ def _shown_if_it_fails(
 
 
 class QueryRuntime:
-    """Receivers, frame server and committer of one query, and the decisions between them.
+    """One streaming query: its receivers, backlog, frame server and committer, and what Spark asks of them.
 
-    Spark calls from one thread; SIGTERM may come at any time.
+    Spark calls from one thread. SIGTERM may come at any time.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -153,10 +154,10 @@ class QueryRuntime:
         ).shown()
 
     def start(self, begin: Offset, planned: Offset) -> None:
-        """Start receiving and watching for commits, in threads of their own.
+        """Start to receive, and to watch for commits, in other threads.
 
-        The run goes on from ``begin``; batches from there up to ``planned`` were planned already. Raises a
-        JournalError, before anything is received, if frames beyond ``begin`` should be in a journal and are
+        The run begins at ``begin``; batches from there up to ``planned`` were planned already. Raises a
+        JournalError, before anything is received, if frames after ``begin`` should be in a journal and are
         not.
         """
         self._backlog.begin(begin, planned)
@@ -176,21 +177,22 @@ class QueryRuntime:
         return self._options.drain
 
     def begin_drain(self) -> None:
-        """AvailableNow, or ``drain``: from now on drain, for ``maxDrainTime`` at the longest."""
+        """From now on drain, for at most ``maxDrainTime`` (AvailableNow, or the option ``drain``)."""
         self._drain_until = time.monotonic() + self._options.max_drain_time
 
     @_shown_if_it_fails
     def await_subscriptions(self) -> None:
-        """Wait until every receiver is subscribed, or has no room, then a moment for the first messages.
+        """Wait until every receiver is subscribed or paused, then 0.2 s for the first messages.
 
-        Of one without room, messages came before the receipt of its subscription, which is behind them.
+        A receiver may be paused before it is subscribed: then messages fill its memory, and the receipt of
+        its subscription lies behind them.
 
-        Raises what kept a receiver from subscribing, or SubscribeTimeout at the end of ``maxDrainTime``.
+        Raises the error that kept a receiver from subscribing, or SubscribeTimeout after ``maxDrainTime``.
         """
         while not all(one.subscribed or one.paused_since is not None for one in self._receivers.statuses()):
             self._raise_failure()
             if time.monotonic() >= self._drain_until:
-                raise SubscribeTimeout("the subscriptions did not stand within maxDrainTime")
+                raise SubscribeTimeout("not every destination was subscribed within maxDrainTime")
             self._receivers.wait_changed(_CHECK_AGAIN)
         deadline = time.monotonic() + QUIET_PERIOD
         while time.monotonic() < deadline and not any(one.received for one in self._receivers.statuses()):
@@ -199,11 +201,11 @@ class QueryRuntime:
     # --- evidence of commits
 
     def evidence_of_latest_offset(self, start: Offset | None) -> None:
-        """Spark called ``latestOffset``, with ``start`` from 4.2 on."""
+        """Spark called ``latestOffset``; ``start`` is None before Spark 4.2."""
         self._committer.latest_offset_called(start)
 
     def commit(self, end: Offset) -> None:
-        """Spark called ``commit``."""
+        """Spark called ``commit(end)``."""
         self._committer.commit_called(end)
 
     # --- the end of the next batch
@@ -212,14 +214,14 @@ class QueryRuntime:
     def latest_offset(self, start: Offset, mode: Mode) -> Offset:
         """The end of the next batch; equal to ``start`` if there is none.
 
-        If that ends the run (ONCE, DRAIN), it first waits for the receipts of all ACKs: the process is told
-        to end right after.
+        If that ends the run (any mode but STREAMING), this first waits for the receipts of all ACKs, because
+        Spark ends the process right after.
         """
         if self._recent:
             self._recent.append(self._recent.pop().asked_again(time.monotonic()))
         if mode is Mode.STREAMING and self._still_nothing_after(start):
             return start
-        # One batch of a one-time trigger may be all of its run.
+        # With a one-time trigger this may be the only batch, so it takes all there is.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
         while True:
             news = self._receivers.news
@@ -245,11 +247,11 @@ class QueryRuntime:
             self._receivers.wait_changed(min(_CHECK_AGAIN, situation.refill_left or _CHECK_AGAIN))
 
     def _still_nothing_after(self, start: Offset) -> bool:
-        """Whether the last answer, that nothing is new after ``start``, is true without looking.
+        """Whether the last answer, that nothing is new after ``start``, is still true without a look.
 
-        Spark asks about every 10 ms, and a look at a hundred receivers takes longer than that. The answer
-        stays true as long as no receiver has news, unless messages wait for more of them, or a malformed one
-        for its turn to fail the query: time alone changes these.
+        Spark asks about every 10 ms. With a hundred receivers such looks took most of a core (November 2026).
+        The answer stays true until a receiver or the journal has news. It is not kept if time alone may
+        change it: while messages wait for a minimum, or a malformed message waits to fail the query.
         """
         if self._nothing_after is None or self._committer.failure is not None:
             return False
@@ -258,19 +260,19 @@ class QueryRuntime:
 
     def _note_cut(self, mode: Mode, situation: Situation, start: Offset, end: Offset) -> None:
         self._more_waiting = leaves_more(mode, situation, end)
-        self._tell_what_is_left(mode, situation)
+        self._log_what_is_left(mode, situation)
         messages = sum(part.high - part.low for part in plan(start, end))
         self._recent.append(LastBatch(messages, cut=time.monotonic()))
         self._pending_since = None
         self._turn += 1
 
     def progress(self) -> dict[str, Any]:
-        """The end of everything received, and the status."""
+        """The end of everything received, and the status, for the query's progress."""
         received = self._backlog.received(self._receivers.statuses())
         return {"offset": received.to_dict(), "status": self._document(running=True)}
 
-    def _tell_what_is_left(self, mode: Mode, situation: Situation) -> None:
-        # Said when the batch is cut: at the end of the run Spark no longer reads what this process writes.
+    def _log_what_is_left(self, mode: Mode, situation: Situation) -> None:
+        # Logged when the batch is cut: at the end of the run Spark no longer reads what this process writes.
         if mode is Mode.WHOLE:
             reason = end_of_drain(self._limits, situation)
             text = "the first batch of this run is a drain, which ended because of %s"
@@ -280,16 +282,16 @@ class QueryRuntime:
                 log.info(text, reason)
         elif mode is Mode.ONCE and self._more_waiting:
             log.warning(
-                "this batch takes what the broker sends un-acknowledged, or what limits let through. If it "
-                "is the only one of its run (Once, and AvailableNow before Spark 4.2), more messages are "
-                "probably waiting after it: set drain = true (with journal and ackAfter = journal), or start "
-                "the query again until a run finds nothing"
+                "this batch has only the messages that the broker sends before an ACK, or that the limits "
+                "allow. If it is the only batch of its run (Once, and AvailableNow before Spark 4.2), more "
+                "messages are probably waiting after it: set drain = true (with journal and ackAfter = "
+                "journal), or start the query again until a run finds nothing"
             )
 
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
         statuses = self._receivers.statuses()
-        # Read first: frames that become durable after this are among the available ones.
+        # Read before the available ones, so that frames that become durable in between are not missed.
         has_unwritten = self._backlog.has_unwritten
         available = rotated(self._backlog.available(start, statuses), self._turn)
         if not any(receiver.new for receiver in available):
@@ -308,11 +310,11 @@ class QueryRuntime:
         )
 
     def _finish_run(self) -> None:
-        """Nothing more comes in this run: await the receipts. SubscribeTimeout if a connection is lost."""
+        """Wait for the receipts of the run's last ACKs. Raises SubscribeTimeout if a connection is lost."""
         if not all(status.subscribed for status in self._receivers.statuses()):
             raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
         deadline = time.monotonic() + self._options.ack_receipt_timeout
-        # A malformed message waits for these receipts, and fails the run then.
+        # If there was a malformed message, it fails the run after these receipts.
         while not self._receivers.is_done() and time.monotonic() < deadline:
             self._raise_failure()
             self._receivers.wait_changed(_CHECK_AGAIN)
@@ -323,8 +325,9 @@ class QueryRuntime:
     def partitions(self, start: Offset, end: Offset) -> list[FrameRanges]:
         """The tasks of the batch between two offsets.
 
-        Ranges of epochs that are not held here are lost: they were never ACKed and come again, so they give
-        no rows (contract 3). Ranges that a journal should have and does not are an error.
+        Ranges of epochs that are not held here are lost. They give no rows: their messages were never ACKed,
+        so the broker redelivers them (contract 3). A range that a journal should have and has not is an
+        error.
         """
         self._raise_failure()
         epochs = self._backlog.epochs
@@ -353,15 +356,15 @@ class QueryRuntime:
         self._committer.fence({part.epoch for part in lost})
         messages = sum(part.high - part.low for part in lost)
         log.warning(
-            "a batch of an earlier run is read again without %s that it had: not kept and never ACKed, so "
-            "the broker delivers them again in a later batch",
+            "a batch of an earlier run is read again without %s, which were not kept and never ACKed: the "
+            "broker delivers them again in a later batch",
             counted(messages, "message"),
         )
 
     # --- the end
 
     def stop(self) -> None:
-        """ACK what is committed, DISCONNECT, end, within 5 s. A second call waits for the first."""
+        """ACK what is committed, disconnect and end, within 5 s. A second call waits for the first."""
         with self._stop_lock:
             first, self._stopping = not self._stopping, True
         if first:

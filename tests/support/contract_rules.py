@@ -114,7 +114,7 @@ _TEXT = """
     integration/receiver/test_pause.py::test_beyond_the_bound_the_socket_is_left_unread
 5.8 spark.stream_reader:StompStreamReader.latestOffset | first and runtime.drains_first -> False
     integration/source/test_drain.py::TestTheFirstBatch::test_takes_all_there_is
-5.9 source.query:QueryRuntime._note_cut | self._tell_what_is_left(mode, situation) -> pass
+5.9 source.query:QueryRuntime._note_cut | self._log_what_is_left(mode, situation) -> pass
     integration/source/test_drain.py::TestOneBatch::test_that_leaves_more_on_the_broker_says_how_to_get_it
 5.10 source.planning:awaits_refill | 2 * situation.new < situation.last.messages -> False
     unit/source/test_waiting.py::TestRefill::test_waits_for_half_as_much_as_the_last_batch
