@@ -1,4 +1,4 @@
-"""The receivers of one query, their backlog, and the frame server: all in the driver."""
+"""The receivers of one query, their backlog and the frame server, all in the reader process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from spark_stomp.status.source import ReceiverPart
 class ReceiverGroup:
     """All receivers of one query in this process. Methods may be called from any thread.
 
-    With the option ``journal`` the constructor opens the journal, and raises a JournalError if it cannot.
+    The constructor opens the frame server and, with the option ``journal``, the journal. It raises
+    OptionError or a JournalError if it cannot.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -95,10 +96,10 @@ class ReceiverGroup:
             receiver.start()
 
     def statuses(self) -> list[ReceiverStatus]:
-        """A snapshot of each.
+        """A snapshot of each receiver.
 
-        If one has met a malformed message, the query is about to fail. Nothing may wait for a minimum then,
-        so all windows count as full.
+        If one has met a malformed message, the query is about to fail. Then all windows count as full, so
+        that no batch waits for a minimum.
         """
         statuses = [receiver.status() for receiver in self._receivers]
         if any(status.refused for status in statuses):
@@ -107,16 +108,17 @@ class ReceiverGroup:
 
     @property
     def news(self) -> object:
-        """Another object each time that a receiver or the journal has news: messages, a failure, or a loss.
+        """A new object each time that a receiver or the journal has news: messages, a failure or a discard.
 
-        Ask for it first, then look: as long as it is the same, only time changes what was seen.
+        Get it before a look at the receivers. While it stays the same object, only time changes what was
+        seen.
         """
         return self._news
 
     @property
     def failure(self) -> StompError | None:
-        """The error that ended a receiver or the backlog, or that a malformed message comes to now."""
-        # One at a time: the status file asks too, and an older snapshot must not come after a newer one.
+        """The error that ended a receiver or the backlog, or that of a malformed message if it is due now."""
+        # One thread at a time: the status writer asks too, and an older snapshot must not be judged last.
         with self._judging:
             statuses = self.statuses()
             failures = (self.backlog.failure, *(status.failure for status in statuses))
@@ -125,13 +127,13 @@ class ReceiverGroup:
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""
         if self.backlog.commit(committed):
-            # All of them: a message may have been delivered once more, to a receiver that does not hold it.
+            # All of them: a message may have been redelivered to a receiver that does not hold it.
             self._wake_receivers()
 
     def is_done(self) -> bool:
-        """Whether the ACKs are confirmed, and no receiver has met a malformed message.
+        """Whether all ACKs are confirmed and no receiver has met a malformed message.
 
-        A paused receiver is not waited for: the receipts lie behind messages that it does not read.
+        A paused receiver is not waited for, because its receipts lie behind messages that it does not read.
         """
         return not any(
             status.refused or (status.acks_pending and status.paused_since is None)
@@ -144,7 +146,11 @@ class ReceiverGroup:
             self._changed.wait(timeout)
 
     def stop(self, timeout: float) -> None:
-        """Orderly end of all receivers at once, within ``timeout`` seconds, then of the frame server."""
+        """Stop the backlog, then all receivers together, within ``timeout`` seconds, then the frame server.
+
+        The backlog gets half of the time. A receiver that hangs gets a second more. Both are judgements, not
+        measured.
+        """
         deadline = time.monotonic() + timeout
         self.backlog.stop(timeout / 2)
         stops = [
@@ -158,14 +164,14 @@ class ReceiverGroup:
         self.frame_server.close()
 
     def figures(self) -> dict[str, Any]:
-        """The figures of each receiver, and of the journal, by name."""
+        """The status figures of each receiver, and of the journal, by name."""
         return {
             status.name: ReceiverPart(status, held.oldest_unacked).shown()
             for status, held in zip(self.statuses(), self._deliveries, strict=True)
         } | self.backlog.figures()
 
     def _has_news(self) -> None:
-        # A new object, and not a number: several threads come here, and none of their news may get lost.
+        # A new object and not a counter: several threads come here, and no news may get lost.
         self._news = object()
         self.backlog.wake()
 
@@ -181,12 +187,11 @@ class ReceiverGroup:
 
 
 class Refusal:
-    """Holds back the errors of malformed messages, until everything that was received before is committed
-    (contract 7).
+    """Delays the error of a malformed message until everything received before it is committed (contract 7).
 
-    What the other receivers had by then, or got in their first moment, counts as before it too: otherwise, at
-    every start, one destination's malformed message would end the query before the others have brought
-    anything.
+    Messages of other receivers count as received before it if they came before it, or in the first moment
+    after the start. Otherwise one destination's malformed message would end the query at every start, before
+    the other destinations give any rows.
     """
 
     def __init__(self, backlog: Backlog) -> None:
@@ -196,10 +201,10 @@ class Refusal:
         self._before: Offset | None = None
 
     def failure(self, statuses: Sequence[ReceiverStatus], now: float | None = None) -> StompError | None:
-        """The error that the query fails with now; None if there is none, or something is still to be done.
+        """The error with which the query fails now; None if there is none, or if it has to wait.
 
-        A connection that is lost meanwhile brings the messages and the malformed one again, and all of this
-        begins anew.
+        If the connection is lost meanwhile, the broker redelivers the messages and the malformed one, and the
+        wait begins again.
         """
         refused = [status for status in statuses if status.refused is not None]
         if not refused:
@@ -211,10 +216,10 @@ class Refusal:
         return None if any(status.acks_pending for status in refused) else refused[0].refused
 
     def _all_before(self, statuses: Sequence[ReceiverStatus], now: float) -> Offset | None:
-        """What came before the malformed message; None as long as that may still grow, or be unwritten."""
+        """The end of what came before the malformed message; None while that may still grow or is unwritten."""
         if self._seen is None and self._is_first_moment(statuses, now):
             return None
-        # Later ones do not count: under load there is always something unwritten.
+        # Later statuses do not count: under load some frames are always unwritten.
         self._seen = self._seen or statuses
         self._before = self._backlog.all_before(self._seen)
         return self._before

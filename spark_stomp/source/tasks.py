@@ -17,7 +17,7 @@ from spark_stomp.options import SourceOptions
 
 @dataclass(frozen=True)
 class FrameRanges:
-    """Ranges of raw frames and where to fetch them. Its ``repr`` does not show the token."""
+    """Ranges of raw frames and where to fetch them. The ``repr`` does not show the token."""
 
     address: FrameServerAddress
     tickets: tuple[RangeTicket, ...]
@@ -25,7 +25,7 @@ class FrameRanges:
 
 @dataclass(frozen=True)
 class RowSettings:
-    """How frames become rows; all that a task needs to know of the options."""
+    """How frames become rows: all that a task needs of the options."""
 
     projection: Projection
     id_header: str | None
@@ -33,7 +33,10 @@ class RowSettings:
 
     @classmethod
     def of(cls, options: SourceOptions, projection: Projection) -> RowSettings:
-        """The settings of a query. OptionError if its schema has no column for the reasons it asks for."""
+        """The settings of a query.
+
+        Raises OptionError if an option asks for the column ``malformed`` and the schema does not name it.
+        """
         asked = {"onMalformed": options.on_malformed, "bodyDecodeErrors": options.body_decode_errors}
         without = [key for key, value in asked.items() if value == "column"]
         if without and MALFORMED not in projection.columns:
@@ -45,7 +48,7 @@ class RowSettings:
         return cls(projection, options.id_header, options.body_decode_errors)
 
     def rules(self, dialect: Dialect) -> RowRules:
-        """The rules for frames of one dialect; the ``idHeader`` option wins over the dialect's own."""
+        """The rules for frames of one dialect. The option ``idHeader`` has priority over the dialect."""
         return RowRules(
             id_header=self.id_header or dialect.id_header,
             timestamp_unit=dialect.timestamp_unit,
@@ -56,7 +59,7 @@ class RowSettings:
 
 
 def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.RecordBatch]:
-    """Fetch the frames of ``ranges`` and decode them, one record batch for about a MiB of them."""
+    """Fetch the frames of ``ranges`` and decode them. Yields a record batch for about each MiB of frames."""
     for ticket in ranges.tickets:
         for batch in fetch(ranges.address, ticket):
             rules = settings.rules(dialect_named(batch.dialect))
