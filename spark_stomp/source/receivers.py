@@ -216,7 +216,7 @@ class Refusal:
         return None if any(status.acks_pending for status in refused) else refused[0].refused
 
     def _all_before(self, statuses: Sequence[ReceiverStatus], now: float) -> Offset | None:
-        """The end of what came before the malformed message; None while that may still grow or is unwritten."""
+        """The end of what came before the malformed message; None while it may grow, or is unwritten."""
         if self._seen is None and self._is_first_moment(statuses, now):
             return None
         # Later statuses do not count: under load some frames are always unwritten.
