@@ -1,1 +1,1 @@
-"""What Spark calls, and all that knows Spark: only here (and in the demo) pyspark is imported."""
+"""What Spark calls, and all code that knows Spark. Only this folder and the demo import pyspark."""

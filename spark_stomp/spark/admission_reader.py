@@ -1,4 +1,4 @@
-"""The stream reader for Spark 4.2 and later, which informs a source of its trigger."""
+"""The stream reader for Spark 4.2 and later, which tells a source its trigger."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class AdmissionStreamReader(StompStreamReader, SupportsTriggerAvailableNow):
     """Adds Trigger.AvailableNow, and distinguishes Trigger.Once from the default trigger."""
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Anything but ReadAllAvailable, so that ReadAllAvailable means Trigger.Once.
+        """A limit that limits nothing: the reader applies its own limits, in any combination.
 
-        Spark's limits come one at a time; the reader applies its own, in any combination.
+        It must not be ReadAllAvailable, because Spark passes that only for Trigger.Once.
         """
         return ReadMaxRows(_NO_LIMIT)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Drain until the subscriptions are idle, or for ``maxDrainTime``."""
+        """From now on drain, until the subscriptions are idle for ``idleTimeout``, or to ``maxDrainTime``."""
         self._mode = Mode.DRAIN
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """What the query's progress shows as ``latestOffset``; no offset is made of it."""
+        """What the query's progress shows as ``latestOffset``. Spark makes no offset of it."""
         return None if self._runtime is None else self._runtime.progress()
 
     def _mode_of(self, limit: ReadLimit | None) -> Mode:

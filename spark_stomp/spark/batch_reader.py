@@ -16,7 +16,7 @@ from spark_stomp.spark.error_texts import plain_iterator
 
 
 class StompBatchReader(DataSourceReader):
-    """One task, which browses one destination after the other: ``maxMessages`` counts those of all."""
+    """Reads all queues in one task, one after the other, so that ``maxMessages`` counts all messages."""
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
         self._options = options

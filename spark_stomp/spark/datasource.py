@@ -1,4 +1,4 @@
-"""``format("stomp")``: wiring only. Which Spark class serves which version is decided here."""
+"""``format("stomp")``: makes the readers and writers, and chooses their classes for this release of Spark."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class StompDataSource(DataSource):
     """The STOMP source and sink of Spark.
 
-    Options are parsed when a reader or a writer is made, since only then is it known which of the two they
-    are for; OptionError lists every problem at once. ``load()`` without a schema already refuses what no read
-    can take.
+    Options are parsed when a reader or a writer is made, because only then it is known which of them they are
+    for. OptionError lists every problem at once. ``load()`` without a schema already refuses options that no
+    read can take.
     """
 
     @classmethod
@@ -41,7 +41,7 @@ class StompDataSource(DataSource):
 
     @plainly
     def schema(self) -> StructType:
-        """The default columns of the source."""
+        """The default columns of the source. Raises OptionError if no read can take the options."""
         check_read(self.options)
         return source_struct()
 

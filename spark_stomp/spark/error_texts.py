@@ -1,7 +1,7 @@
-"""What a user sees of an error: its sentence, as the last line and without the way that it took.
+"""What a user sees of an error: one sentence, without our part of the traceback.
 
-Spark hands the whole trace of Python to the user, with every error that caused another one. Of our errors
-only the sentence is for the user: what Spark calls is decorated with :func:`plainly` or
+Spark shows the user Python's whole traceback, with every error that caused another one. Of a StompError only
+the sentence helps the user. So the methods that Spark calls are decorated with :func:`plainly` or
 :func:`plain_iterator`.
 """
 
@@ -21,9 +21,9 @@ log = get_log(__name__)
 
 
 def plainly(call: Callable[P, T]) -> Callable[P, T]:
-    """``call``, whose StompErrors come without the frames and the causes behind them.
+    """``call``, with the traceback and the causes removed from its StompErrors.
 
-    These go to the log, with ``logLevel=debug``. Any other error is a bug, and comes with everything.
+    They go to the log with ``logLevel=debug``. Any other error is a bug, and keeps its traceback.
     """
 
     @functools.wraps(call)
@@ -38,7 +38,10 @@ def plainly(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def plain_iterator(call: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """As :func:`plainly`, for a function whose errors come while its iterator is read."""
+    """``call``, which returns an iterator, with the traceback and the causes removed from its StompErrors.
+
+    These errors may be raised while the iterator is read.
+    """
 
     @functools.wraps(call)
     def called_by_spark(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:

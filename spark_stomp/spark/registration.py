@@ -1,4 +1,4 @@
-"""``register(spark)``, and whether the Python that Spark starts has what it needs."""
+"""``register(spark)``, which also checks whether the Python that Spark starts has the packages it needs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ _PROBE: Final = (
     "missing = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]; "
     "print(json.dumps([sys.version_info[:2], missing]))"
 )
-# Seconds, for a cold disk on a busy machine.
+# Seconds for an interpreter to start, on a cold disk of a busy machine. A judgement, not measured.
 _TIMEOUT: Final = 60.0
 _PLATFORM: Final = "DATABRICKS_RUNTIME_VERSION"
 
 
 @plainly
 def register(spark: SparkSession) -> None:
-    """Make ``format("stomp")`` known to ``spark``. Needless where Spark finds the package by itself.
+    """Make ``format("stomp")`` known to ``spark``. Not needed if Spark finds the package automatically.
 
     Raises:
-        WrongPython: Spark runs Python code in an interpreter that lacks this package. Not looked at over
-            Spark Connect and on Databricks: there it is elsewhere, or arranged by others.
+        WrongPython: Spark runs Python code in an interpreter that lacks this package. This is not checked
+            over Spark Connect, where the interpreter is on another machine, nor on Databricks, which provides
+            it.
     """
     if _PLATFORM not in os.environ:
         _check_python(spark)
@@ -49,7 +50,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _check_python(spark: Any) -> None:
-    context = getattr(spark, "sparkContext", None)  # there is none over Connect
+    context = getattr(spark, "sparkContext", None)  # a session of Spark Connect has none
     name = getattr(context, "pythonExec", None)
     if not isinstance(name, str) or _is_this(name):
         return
@@ -63,7 +64,7 @@ def _check_python(spark: Any) -> None:
 
 
 def _is_this(name: str) -> bool:
-    """Whether Spark starts this interpreter. Links stay: those of two environments lead to one file."""
+    """Whether ``name`` is this interpreter. Links are not resolved: two environments may link to one file."""
     found = shutil.which(name)
     if found is None or not sys.executable:
         return not sys.executable
@@ -76,7 +77,7 @@ def _shown(name: str) -> str:
 
 
 def _problem_of(name: str) -> str:
-    """Why an interpreter cannot run tasks of ours; empty if it can, or if that cannot be found out."""
+    """Why the interpreter ``name`` cannot run our tasks; empty if it can, or if it did not say."""
     try:
         run = subprocess.run(
             [name, "-c", _PROBE, *_NEEDED], capture_output=True, text=True, timeout=_TIMEOUT, check=False

@@ -1,4 +1,4 @@
-"""Rows as Spark 4.0 hands them to a stream writer, to record batches."""
+"""Makes record batches of the rows that Spark 4.0 passes to a stream writer."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from spark_stomp.sink.cells import as_strings
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
+# Rows in a batch at most. A judgement, not measured.
 _MOST_ROWS = 1_000
-# A column of a batch has 32-bit offsets, and rows lie in memory twice while they become one.
+# Bytes in a batch at most, about. A column has 32-bit offsets: 800 rows of 3 MiB overflowed one (November
+# 2026). And rows are in memory twice while they become a batch. 8 MiB is a judgement.
 _MOST_BYTES = 8 << 20
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def row_batches(rows: Iterable[Row], columns: SinkColumns) -> Iterator[pa.RecordBatch]:
-    """Batches of at most 1,000 rows or about 8 MiB; one row always goes."""
+    """Yield record batches of at most 1,000 rows and about 8 MiB. A larger row is a batch alone."""
     chunk: list[Row] = []
     size = 0
     for row in rows:
@@ -56,33 +58,36 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:
-        return _not_text(values, kind)
+        return _with_surrogates(values, kind)
 
 
-def _not_text(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Strings, or maps of strings, with surrogates of which Python and the JVM make no UTF-8.
+def _with_surrogates(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """An array of strings, or of maps of strings, some with lone surrogates, which UTF-8 cannot express.
 
-    They become octets that are not UTF-8, as Spark has it from 4.1 on, and the encoder says of which row.
+    A surrogate becomes bytes that are not UTF-8, as in Spark 4.1 and later. The encoder then names the row.
     """
     if pa.types.is_map(kind):
         pairs = [pair for value in values for pair in value or ()]
         ends = accumulate((len(value or ()) for value in values), initial=0)
         offsets = [None if value is None else start for start, value in zip(ends, values, strict=False)]
-        names, texts = (_not_text([pair[part] for pair in pairs], pa.string()) for part in (0, 1))
+        names, texts = (_with_surrogates([pair[part] for pair in pairs], pa.string()) for part in (0, 1))
         return pa.MapArray.from_arrays(pa.array([*offsets, len(pairs)], pa.int32()), names, texts)
-    octets = [None if value is None else value.encode(errors="surrogatepass") for value in values]
-    return as_strings(pa.array(octets, pa.binary()))
+    raw = [None if value is None else value.encode(errors="surrogatepass") for value in values]
+    return as_strings(pa.array(raw, pa.binary()))
 
 
 def _arrow_value(value: Any) -> Any:
-    """A map as Arrow takes it, a list of pairs; a time, which is in the worker's zone, since the epoch."""
+    """The value as Arrow takes it: a map as a list of pairs, a time in microseconds since 1970."""
     if isinstance(value, datetime):
         return _microseconds(value)
     return list(value.items()) if isinstance(value, dict) else value
 
 
 def _microseconds(local: datetime) -> int:
-    """Since the epoch; also if it is in year 0 or 10000 of UTC, which datetime has not."""
+    """Microseconds since 1970 of a time in the worker's zone.
+
+    In UTC the time may be in year 0 or 10000, which datetime cannot express. So it is moved by a day then.
+    """
     for days in (0, 1, -1):
         try:
             near = (local + timedelta(days) if days else local).astimezone(timezone.utc)

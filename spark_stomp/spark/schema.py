@@ -1,7 +1,7 @@
-"""Spark's schemas: what one asks of the source, and what one holds for the sink.
+"""Spark's schemas: the columns that a user wants from the source, and those that the sink gets.
 
-Spark refuses record batches with any other type than its own conversion gives, even if only the nullability
-of a map's values differs, so :func:`projection` copies the schema's flags.
+Spark refuses record batches whose types differ from its own conversion, even if only the nullability of a
+map's values differs. So :func:`projection` copies the flags of the schema.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from spark_stomp.errors import SchemaError
 
 
 def source_struct() -> StructType:
-    """The schema of a source for which the user gave none: :data:`DEFAULT_COLUMNS`."""
+    """The schema of the source if the user gives none: :data:`DEFAULT_COLUMNS`."""
     return StructType([StructField(c.name, _spark_type(c.types[0]), c.nullable) for c in DEFAULT_COLUMNS])
 
 
 def projection(schema: StructType) -> Projection:
-    """What a user's ``.schema(...)`` asks for.
+    """The columns that a user's ``.schema(...)`` asks for.
 
     Raises:
-        SchemaError: lists every column that the source does not have (with the nearest known name), has in
-            another type or cannot promise to be never null, each column named twice, and an empty schema.
+        SchemaError: lists every column that the source does not have (with the nearest known name), that it
+            has in another type, or that is NOT NULL although a message may lack it. It also lists each column
+            that is named twice, and an empty schema.
     """
     problems = _problems(schema.fields, SOURCE_COLUMNS, "the source")
     if problems:
@@ -55,16 +56,16 @@ def projection(schema: StructType) -> Projection:
 def sink_columns(
     schema: StructType, headers: Collection[str] = (), keys: Collection[str] = ()
 ) -> SinkColumns:
-    """What a DataFrame that is written to the sink holds.
+    """The columns of a DataFrame that is written to the sink.
 
     Args:
-        headers: further columns that are to be headers (option ``headerColumns``).
+        headers: further columns that become headers (option ``headerColumns``).
         keys: columns that identify a row (option ``dedupKey``).
 
     Raises:
         SchemaError: lists every column that the sink does not take (with the nearest known name) or takes
-            only in another type, each column named twice, a missing ``body``, and what the options name
-            wrongly.
+            only in another type, each column that is named twice, a missing ``body``, and each column that
+            an option names wrongly.
     """
     own = {column.name for column in SINK_COLUMNS}
     given = {field.name: field.dataType.simpleString() for field in schema.fields}
@@ -135,7 +136,7 @@ def _spark_type(name: str) -> DataType:
 
 
 def _as_declared(data_type: Any) -> pa.DataType:
-    """The Arrow type of one of our column types, with the nullability of its children kept."""
+    """The Arrow type of a column, with the nullability that the schema declares for its children."""
     name = data_type.simpleString()
     if name == HEADER_MAP:
         return pa.map_(pa.string(), pa.field("value", pa.string(), data_type.valueContainsNull))
