@@ -1,8 +1,8 @@
-"""What Spark calls: the stream reader, a thin layer over :class:`~spark_stomp.source.query.QueryRuntime`.
+"""The stream reader that Spark calls, a thin layer over :class:`~spark_stomp.source.query.QueryRuntime`.
 
-Several copies of a reader exist. One lives in a process beside the driver and is asked for offsets; it starts
-the runtime at its first call. The others are unpickled in tasks and only read ranges. Constructing does
-no I/O; unpickling only sets an option of the socket to Spark.
+Several copies of a reader exist. One is in a process beside the driver. Spark asks it for offsets, and it
+starts the runtime at the first call. The others are unpickled in tasks, and only read ranges. Making a reader
+does no I/O. Unpickling one only sets an option of the socket to Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class StompStreamReader(DataSourceStreamReader):
-    """Spark 4.0 and 4.1, and the base for later ones."""
+    """The stream reader for Spark 4.0 and 4.1, and the base of the one for later releases."""
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
         self._rows = RowSettings.of(options, projection)
@@ -39,7 +39,7 @@ class StompStreamReader(DataSourceStreamReader):
         self._asked = False
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks get only what they need to make rows: no options with secrets, and no running parts.
+        # Tasks get only what they need to make rows: no options, which have secrets, and no running parts.
         return {"_rows": self._rows}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -47,16 +47,16 @@ class StompStreamReader(DataSourceStreamReader):
         expect_input()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Constant: a query begins with everything that the broker holds un-acked."""
+        """Always the same offset: a query begins with all messages that the broker holds un-acked."""
         return INITIAL.to_dict()
 
     @plainly
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """The end of the next batch; if nothing is new, the last end byte for byte.
+        """The end of the next batch. If nothing is new, the last end, byte for byte.
 
-        From Spark 4.2 on ``start`` is the end of the last committed batch; before, Spark passes nothing.
+        On Spark 4.2 and later, ``start`` is the end of the last committed batch. Before, it is None.
         """
         begun = None if start is None else Offset.from_dict(start)
         first, self._asked = not self._asked, True
@@ -64,11 +64,12 @@ class StompStreamReader(DataSourceStreamReader):
         runtime = self._running(begin)
         runtime.evidence_of_latest_offset(begun)
         if first:
-            # Only now: what an earlier run planned may have taken its time.
+            # Not earlier: a batch that an earlier run planned may have taken long.
             if self._mode is Mode.DRAIN or runtime.drains_first:
                 runtime.begin_drain()
             runtime.await_subscriptions()
-        # Before 4.2 any call may be the only one of its run (AvailableNow, Once), so the first one waits.
+        # Before 4.2 the first call may be the only one of its run (AvailableNow, Once), so it waits for
+        # messages.
         mode = Mode.ONCE if first and start is None else self._mode_of(limit)
         if first and runtime.drains_first:
             mode = Mode.WHOLE
@@ -78,14 +79,14 @@ class StompStreamReader(DataSourceStreamReader):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks that read the ranges between two offsets; a lost range has none."""
+        """The tasks that read the ranges between two offsets. A lost range has no task."""
         begin, self._last_end = Offset.from_dict(start), Offset.from_dict(end)
         tasks = self._running(begin, self._last_end).partitions(begin, self._last_end)
         return [InputPartition(ranges) for ranges in tasks]
 
     @plain_iterator
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task: fetch and decode."""
+        """In a task: fetch the frames of a partition, and yield them as record batches."""
         assert isinstance(partition.value, FrameRanges)
         yield from read_ranges(partition.value, self._rows)
         spare_the_next_task()
@@ -97,11 +98,11 @@ class StompStreamReader(DataSourceStreamReader):
         self._running(committed).commit(committed)
 
     def status(self) -> QueryStatus | None:
-        """What the running query is doing; None before it began. Not called by Spark."""
+        """What the running query is doing; None before it has started. Spark does not call this."""
         return None if self._runtime is None else self._runtime.status()
 
     def stop(self) -> None:
-        """The query ends. Spark may end the process without this call."""
+        """End the query. Spark may end the process without this call."""
         if self._runtime is not None:
             self._runtime.stop()
 
@@ -109,8 +110,10 @@ class StompStreamReader(DataSourceStreamReader):
         return self._mode
 
     def _running(self, begin: Offset, planned: Offset | None = None) -> QueryRuntime:
-        """The runtime, which starts at the first call. The run goes on from ``begin``, with the batch up to
-        ``planned`` if an earlier run planned one."""
+        """The runtime, which starts at the first call.
+
+        The run begins at ``begin``, with the batch up to ``planned`` if an earlier run planned one.
+        """
         if self._runtime is None:
             assert self._options is not None, "a task's copy of the reader was asked for offsets"
             collect_rarely()
@@ -125,10 +128,10 @@ class StompStreamReader(DataSourceStreamReader):
 
 
 class RefusingStreamReader(DataSourceStreamReader):
-    """For a query whose options or schema are wrong: answers every question with the error that there is.
+    """The reader of a query whose options or schema are wrong: each of its methods raises ``error``.
 
-    If ``streamReader()`` itself raises, Spark goes on to stop the reader that it did not get, and its error
-    about that comes after ours.
+    If ``streamReader()`` itself raised, Spark would try to stop the reader that it did not get, and show the
+    error of that after ours.
     """
 
     def __init__(self, error: StompError) -> None:

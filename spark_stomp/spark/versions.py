@@ -1,16 +1,15 @@
-"""What differs between the releases of Spark. Nothing else in this package asks which one it is.
+"""What differs between releases of Spark. Only this module asks which release it is.
 
-=======  ==========================================================================================
-before   ``latestOffset()`` is called without the committed end and without a limit, and Trigger.AvailableNow
-4.2      and Once make one batch: :data:`ADMISSION_CONTROL`
-before   a stream writer gets rows, not record batches: :data:`ARROW_STREAM_WRITER`
-4.1
-4.0      ``register`` refuses a name that Spark has found by itself: :func:`is_known_already`
-before   there is no Python data source at all: :func:`require_supported`
-4.0
-=======  ==========================================================================================
+==========  =======================================================================================
+before 4.2  ``latestOffset()`` is called without the committed end and without a limit, and
+            Trigger.AvailableNow and Once make one batch: :data:`ADMISSION_CONTROL`
+before 4.1  a stream writer gets rows, not record batches: :data:`ARROW_STREAM_WRITER`
+4.0         ``register`` refuses a name that Spark has found automatically: :func:`is_known_already`
+before 4.0  there is no Python data source at all: :func:`require_supported`
+==========  =======================================================================================
 
-Platforms have Sparks of their own, with other numbers: what a release has is looked for, if it can be seen.
+Platforms have their own builds of Spark with other version numbers. So this module looks for the class that a
+release has, rather than for its number, if there is such a class.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LEAST: Final = (4, 0)
 
 
 def release(version: str = pyspark.__version__) -> tuple[int, int]:
-    """The major and minor number of Spark."""
+    """The major and minor version of Spark, such as (4, 0)."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     return (int(numbers[1]), int(numbers[2])) if numbers else LEAST
 
@@ -45,12 +44,12 @@ def _has(module: str, name: str) -> bool:
 require_supported()
 
 ADMISSION_CONTROL: Final = _has("pyspark.sql.streaming.datasource", "SupportsTriggerAvailableNow")
-"""Whether a source learns of its trigger, and of what is committed."""
+"""Whether Spark tells a source its trigger, and what is committed."""
 
 ARROW_STREAM_WRITER: Final = _has("pyspark.sql.datasource", "DataSourceStreamArrowWriter")
 """Whether a stream writer can take record batches."""
 
 
 def is_known_already(error: Exception) -> bool:
-    """Whether Spark refuses to register what it has found by itself."""
+    """Whether Spark refuses to register the source because it has found it automatically."""
     return "DATA_SOURCE_ALREADY_EXISTS" in str(error)

@@ -1,4 +1,4 @@
-"""What Spark calls to write: a batch writer and stream writers over the same task and the same commit."""
+"""The writers that Spark calls: one for batches and several for streams, with the same task and commit."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _BATCH, _RUN = "streaming.sql.batchId", "spark.jobGroup.id"
 
 @dataclass
 class Confirmed(WriterCommitMessage):
-    """What one task tells the commit. ``run`` is the id of the query's run, which the commit is not told."""
+    """The result of one task, for the commit. ``run`` is the id of the query's run, which only tasks know."""
 
     result: TaskResult
     run: str | None = None
 
 
 class _Writer:
-    """What all writers share; can be pickled, does no I/O before a task runs."""
+    """The base of all writers. It can be pickled, and does no I/O before a task runs."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options
@@ -48,8 +48,11 @@ class _Writer:
         expect_input()
 
     def _send(self, batches: Iterable[pa.RecordBatch]) -> Confirmed:
-        """In a task. In a later batch of a stream the broker was there before, so it is waited for; a batch
-        write, and the first batch of a stream, fail at once without it."""
+        """In a task: send the rows.
+
+        If the broker cannot be reached, a batch write and the first batch of a stream fail at once. Later
+        batches of a stream wait for it.
+        """
         task = TaskContext.get()
         partition = None if task is None else task.partitionId()
         batch_id, run = (None if task is None else task.getLocalProperty(name) for name in (_BATCH, _RUN))
@@ -67,12 +70,12 @@ class _Writer:
 
 
 def _confirmed(messages: list[Any]) -> list[Confirmed]:
-    """The messages of the tasks that ended well; Spark has None for the others."""
+    """The results of the tasks that succeeded. Spark passes None for the others."""
     return [message for message in messages if isinstance(message, Confirmed)]
 
 
 class StompBatchWriter(_Writer, DataSourceArrowWriter):
-    """``df.write.format("stomp")``. A task that Spark retries sends its rows again."""
+    """The writer of ``df.write.format("stomp")``. A task that Spark retries sends its rows again."""
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Confirmed:
@@ -87,7 +90,7 @@ class StompBatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class StompStreamWriter(_Writer, DataSourceStreamWriter):
-    """``df.writeStream.format("stomp")``."""
+    """The writer of ``df.writeStream.format("stomp")``. A task that Spark retries sends its rows again."""
 
     @plainly
     def write(self, iterator: Iterator[Any]) -> Confirmed:
@@ -102,7 +105,7 @@ class StompStreamWriter(_Writer, DataSourceStreamWriter):
 
 
 class StompRowStreamWriter(StompStreamWriter):
-    """The stream writer for Spark 4.0, which hands over rows."""
+    """The stream writer for Spark 4.0, which passes rows."""
 
     @plainly
     def write(self, iterator: Iterator[Row]) -> Confirmed:
@@ -113,4 +116,4 @@ if ARROW_STREAM_WRITER:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
     class ArrowStreamWriter(StompStreamWriter, DataSourceStreamArrowWriter):
-        """The stream writer for Spark 4.1 and later, which can hand over Arrow batches."""
+        """The stream writer for Spark 4.1 and later, which can pass Arrow record batches."""
