@@ -1,6 +1,7 @@
-"""The frame server: raw frames from the receivers to the tasks, over Arrow Flight, behind a token of its run.
+"""The frame server: raw frames from the receivers to the tasks, over Arrow Flight, protected by a token.
 
-Off the loopback interface it speaks TLS, and both sides prove that they have the run's key.
+Each run has its own token. Off the loopback interface the connection uses TLS, and both sides prove that they
+have the run's key pair.
 """
 
 from spark_stomp.frameserver.client import fetch

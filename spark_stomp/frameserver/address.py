@@ -1,7 +1,7 @@
-"""Where the frame server listens, and whether that can be reached from another machine.
+"""Where the frame server listens: on loopback if the master is local, else on an address of the network.
 
-Spark tells a source nothing of its master. But it starts the reader's process as a child of its JVM, and on
-the command line of that is the master that ``spark-submit``, ``pyspark`` or a Python program asked for.
+Spark does not tell a source its master. But the reader process is a child of the JVM, and the JVM's command
+line names the master that ``spark-submit``, ``pyspark`` or a Python program asked for.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _LOOPBACK = "127.0.0.1"
-# An address for documentation only (RFC 5737): outside the machine, and no host has it.
+# An address for documentation only (RFC 5737): outside this machine, and no host has it.
 _ELSEWHERE = ("192.0.2.1", 9)
-# Seconds between two attempts to listen.
+# Seconds between two attempts to listen. A judgement, not measured.
 _LOOK = 0.1
 _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
-# The options of spark-submit that no value follows.
+# The options of spark-submit that take no value.
 _FLAGS = frozenset({"--help", "-h", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
-# A local cluster has its tasks in processes of their own, and is for Spark's own tests.
+# Not "local-cluster[...]", which is for Spark's own tests and runs tasks in other processes.
 _LOCAL = re.compile(r"local(\[.*\])?")
 
 
 def frame_server_host(option: str | None) -> str:
-    """The ``frameServerHost`` option, else ``SPARK_LOCAL_IP``, else loopback if the master is local,
-    else the machine's own address, else loopback.
+    """The address on which the frame server listens.
 
-    This follows what Spark does for its own services: the tasks that reach the driver's block manager reach
-    the frame server as well.
+    It is the first of these that exists: the option ``frameServerHost``, ``SPARK_LOCAL_IP``, loopback if the
+    master is local, the machine's own address, loopback. Spark chooses the addresses of its own services like
+    this. So tasks that reach the driver's block manager also reach the frame server.
     """
     chosen = option or os.environ.get("SPARK_LOCAL_IP")
     if chosen:
@@ -50,7 +50,7 @@ def _outward_address() -> str:
     """The source address of packets that leave this machine; loopback if none can leave."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            # Connecting a datagram socket chooses its source address and sends nothing.
+            # To connect a datagram socket chooses its source address and sends nothing.
             probe.connect(_ELSEWHERE)
             address: str = probe.getsockname()[0]
     except OSError:
@@ -59,16 +59,16 @@ def _outward_address() -> str:
 
 
 def await_free(host: str, port: int, timeout: float) -> None:
-    """Return once a server could listen there, after ``timeout`` seconds at the latest.
+    """Wait until a server can listen there. Port 0 means any free port.
 
-    Raises OSError with the reason if it cannot, which gRPC does not say. Port 0 means any free port.
+    Raises OSError with the reason if it cannot within ``timeout`` seconds. gRPC does not give the reason.
     """
     family, kind, protocol, _, at = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     deadline = time.monotonic() + timeout
     while True:
         try:
             with socket.socket(family, kind, protocol) as probe:
-                # As gRPC does: connections of a server that has ended do not count.
+                # gRPC sets it too: connections of a server that has ended do not block the port.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(at)
                 return
@@ -79,7 +79,7 @@ def await_free(host: str, port: int, timeout: float) -> None:
 
 
 def master_is_local() -> bool:
-    """True only if the process that started this one names a local master, and no other; Linux only."""
+    """Whether the process that started this one names a local master and no other. Always False off Linux."""
     try:
         raw = Path(f"/proc/{os.getppid()}/cmdline").read_bytes()
     except OSError:
@@ -89,7 +89,7 @@ def master_is_local() -> bool:
 
 
 def _masters(command: Sequence[str]) -> Iterator[str]:
-    """What a command line of spark-submit says of the master; what follows the program is the program's."""
+    """The masters that a command line of spark-submit names. It ignores the arguments of the program."""
     words = iter(command[command.index(_SUBMIT) + 1 :] if _SUBMIT in command else ())
     for word in words:
         if not word.startswith("-"):

@@ -1,6 +1,6 @@
-"""The Flight server beside the receivers. It serves raw frames and decides nothing.
+"""The frame server itself: an Arrow Flight server beside the receivers, which serves raw frames.
 
-:func:`open_frame_server` opens it as the options say: where it listens, and with TLS or without.
+:func:`open_frame_server` opens it according to the options: on which address, and with or without TLS.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from spark_stomp.options.endpoint import is_loopback
 
 log = get_log(__name__)
 
+# Seconds that close() waits. A judgement, not measured.
 _CLOSE = 0.5
-# Seconds. A query that starts again may find its last run still about to close.
+# Seconds to wait for a port that is in use: the last run of the query may be about to close. A judgement.
 _LAST_RUN = 10.0
 
 ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
 
 
 def open_frame_server(options: SourceOptions, read_range: ReadRange) -> FrameServer:
-    """The frame server of one run, with a token of its own. Raises OptionError if it cannot listen."""
+    """The frame server of one run, with a new token. Raises OptionError if it cannot listen."""
     host, port = frame_server_host(options.frame_server_host), options.frame_server_port or 0
     address = FrameServerAddress(host, port, new_token(), _pair(options, host))
     try:
@@ -58,7 +59,7 @@ def _pair(options: SourceOptions, host: str) -> Pair | None:
         return new_pair()
     if not is_loopback(host):
         log.warning(
-            "frameServerTls = false: messages pass the network from %s to the tasks in plain text", host
+            "frameServerTls = false: messages go over the network from %s to the tasks as plain text", host
         )
     return None
 
@@ -66,11 +67,11 @@ def _pair(options: SourceOptions, host: str) -> Pair | None:
 def _problem(host: str, port: int, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return (
-            f"frameServerPort = {port} is in use on {host}, by another program or stream; each stream that "
-            "is read at the same time needs a port of its own; without frameServerPort it takes a free one"
+            f"frameServerPort = {port} is in use on {host}, by another program or stream. Streams that are "
+            "read at the same time need different ports. Without frameServerPort each takes a free one"
         )
     return (
-        f"the frame server cannot listen on {host}, {f'port {port}' if port else 'any port'}: {error}; set "
+        f"the frame server cannot listen on {host}, {f'port {port}' if port else 'any port'}: {error}. Set "
         "frameServerHost to an address of the driver's machine that the executors can reach"
     )
 
@@ -78,9 +79,9 @@ def _problem(host: str, port: int, error: Exception) -> str:
 class FrameServer:
     """Serves ``do_get(range)`` to every client that presents the token.
 
-    Listens on ``address``, on any free port if that has port 0; :attr:`address` has the port. If ``address``
-    has a pair, a client must have it, too. ``read_range`` returns the frames of a ticket or raises a
-    StompError, whose text reaches the task.
+    It listens on ``address``. If that has port 0, it takes any free port, which :attr:`address` then has. If
+    ``address`` has a key pair, a client must present the same one. ``read_range`` returns the frames of a
+    ticket, or raises a StompError, whose text reaches the task.
     """
 
     def __init__(self, address: FrameServerAddress, read_range: ReadRange) -> None:
@@ -91,13 +92,13 @@ class FrameServer:
         self.address = replace(address, port=self._flight.port)
 
     def expect(self, tickets: Iterable[RangeTicket]) -> None:
-        """From now on :attr:`read_at` refers to these."""
+        """From now on :attr:`read_at` is about ``tickets``."""
         with self._lock:
             self._unread, self._read_at = set(tickets), None
 
     @property
     def read_at(self) -> float | None:
-        """When the last of the expected tickets was read to its end, monotonic; None if not all were."""
+        """The monotonic time at which all expected tickets had been read to their ends; None before that."""
         return self._read_at
 
     def _served(self, ticket: RangeTicket) -> None:
@@ -107,7 +108,7 @@ class FrameServer:
                 self._read_at = time.monotonic()
 
     def close(self) -> None:
-        """Stop serving. Does not wait for a task that holds a read open and takes nothing."""
+        """Stop serving, within half a second. Does not wait longer for a task that takes no frames."""
         closing = threading.Thread(target=self._flight.shutdown, name="stomp-frame-server-close", daemon=True)
         closing.start()
         closing.join(_CLOSE)
@@ -142,7 +143,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
 
 
 def _mutual_tls(pair: Pair) -> dict[str, Any]:
-    """A client whose certificate is another is refused in the handshake, before anything of it is read."""
+    """Arguments with which a client with another certificate is refused in the handshake."""
     return {
         "tls_certificates": [(pair.certificate, pair.key)],
         "root_certificates": pair.certificate,
@@ -163,6 +164,6 @@ class _TokenMiddlewareFactory(flight.ServerMiddlewareFactory):  # type: ignore[m
 
     def start_call(self, info: flight.CallInfo, headers: dict[str, list[str]]) -> None:
         presented = next((values[0] for key, values in headers.items() if key.lower() == AUTHORIZATION), "")
-        # Compared in constant time: only the token protects the messages.
+        # Compared in constant time, so that nobody can guess the token character by character.
         if not hmac.compare_digest(presented.encode(), self._expected.encode()):
             raise flight.FlightUnauthenticatedError("the frame server token is missing or wrong")
