@@ -100,11 +100,11 @@ if hasattr(os, "register_at_fork"):
 
 def _client(address: FrameServerAddress) -> flight.FlightClient:
     tls: dict[str, Any] = {}
-    if address.pair is not None:
+    if address.key_pair is not None:
         tls = {
-            "tls_root_certs": address.pair.certificate,
-            "cert_chain": address.pair.certificate,
-            "private_key": address.pair.key,
+            "tls_root_certs": address.key_pair.certificate,
+            "cert_chain": address.key_pair.certificate,
+            "private_key": address.key_pair.key,
             "override_hostname": NAME,
         }
     channel = [

@@ -23,9 +23,9 @@ from spark_stomp.frameserver.wire import (
     AUTHORIZATION,
     SCHEMA,
     FrameServerAddress,
-    Pair,
+    KeyPair,
     RangeTicket,
-    new_pair,
+    new_key_pair,
     new_token,
     to_record,
 )
@@ -46,7 +46,7 @@ ReadRange = Callable[[RangeTicket], Iterator[FrameBatch]]
 def open_frame_server(options: SourceOptions, read_range: ReadRange) -> FrameServer:
     """The frame server of one run, with a new token. Raises OptionError if it cannot listen."""
     host, port = frame_server_host(options.frame_server_host), options.frame_server_port or 0
-    address = FrameServerAddress(host, port, new_token(), _pair(options, host))
+    address = FrameServerAddress(host, port, new_token(), _key_pair(options, host))
     try:
         await_free(host, port, _LAST_RUN)
         return FrameServer(address, read_range)
@@ -54,9 +54,9 @@ def open_frame_server(options: SourceOptions, read_range: ReadRange) -> FrameSer
         raise OptionError(_problem(host, port, error)) from error
 
 
-def _pair(options: SourceOptions, host: str) -> Pair | None:
+def _key_pair(options: SourceOptions, host: str) -> KeyPair | None:
     if options.frame_server_tls == "true" or (options.frame_server_tls == "auto" and not is_loopback(host)):
-        return new_pair()
+        return new_key_pair()
     if not is_loopback(host):
         log.warning(
             "frameServerTls = false: messages go over the network from %s to the tasks as plain text", host
@@ -121,7 +121,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         read_range: ReadRange,
         on_served: Callable[[RangeTicket], None],
     ) -> None:
-        tls = {} if address.pair is None else _mutual_tls(address.pair)
+        tls = {} if address.key_pair is None else _mutual_tls(address.key_pair)
         super().__init__(
             address.location, middleware={"token": _TokenMiddlewareFactory(address.token)}, **tls
         )
@@ -142,11 +142,11 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         self._on_served(wanted)
 
 
-def _mutual_tls(pair: Pair) -> dict[str, Any]:
+def _mutual_tls(key_pair: KeyPair) -> dict[str, Any]:
     """Arguments with which a client with another certificate is refused in the handshake."""
     return {
-        "tls_certificates": [(pair.certificate, pair.key)],
-        "root_certificates": pair.certificate,
+        "tls_certificates": [(key_pair.certificate, key_pair.key)],
+        "root_certificates": key_pair.certificate,
         "verify_client": True,
     }
 

@@ -95,14 +95,14 @@ def new_token() -> str:
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """The key pair of one run: a certificate and its key, both PEM."""
 
     certificate: bytes = field(repr=False)
     key: bytes = field(repr=False)
 
 
-def new_pair() -> Pair:
+def new_key_pair() -> KeyPair:
     """A new key pair, on the curve P-256."""
     # Imported here: a task needs only the class, and this import takes 0.1 s (November 2026).
     from cryptography import x509
@@ -124,7 +124,7 @@ def new_pair() -> Pair:
     )
     pem = serialization.Encoding.PEM
     unencrypted = serialization.NoEncryption()
-    return Pair(
+    return KeyPair(
         certificate.public_bytes(pem),
         key.private_bytes(pem, serialization.PrivateFormat.PKCS8, unencrypted),
     )
@@ -140,13 +140,13 @@ class FrameServerAddress:
     host: str
     port: int
     token: str = field(repr=False)
-    pair: Pair | None = field(default=None, repr=False)
+    key_pair: KeyPair | None = field(default=None, repr=False)
 
     @property
     def location(self) -> str:
         """The address as a Flight location."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"grpc+{'tcp' if self.pair is None else 'tls'}://{host}:{self.port}"
+        return f"grpc+{'tcp' if self.key_pair is None else 'tls'}://{host}:{self.port}"
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def source_behind(proxy: int, secrets: Path) -> type[StompDataSource]:
                 def partitions(self, start: Any, end: Any) -> Sequence[Any]:
                     planned = [part.value for part in super().partitions(start, end)]
                     for part in planned:
-                        key = part.address.pair.key.decode() if part.address.pair else ""
+                        key = part.address.key_pair.key.decode() if part.address.key_pair else ""
                         secrets.write_text(json.dumps([part.address.token, key]))
                     return [
                         InputPartition(

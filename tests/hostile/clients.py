@@ -83,10 +83,10 @@ def asks_large(victim: Besieged) -> str:
     return "no token"
 
 
-def asks_large_without_the_pair(victim: Besieged) -> str:
+def asks_large_without_the_key_pair(victim: Besieged) -> str:
     address = victim.address
     options = flight.FlightCallOptions(timeout=10)
-    known = {"tls_root_certs": address.pair.certificate, "override_hostname": NAME}
+    known = {"tls_root_certs": address.key_pair.certificate, "override_hostname": NAME}
     with (
         flight.connect(address.location, **known) as client,
         pytest.raises((flight.FlightUnavailableError, pa.ArrowInvalid)),
@@ -137,7 +137,7 @@ CLIENTS: tuple[ClientCase, ...] = (
     ClientCase("frame server with TLS: ClientHello byte by byte", TLS, says(20, *BYTE_BY_BYTE), SERVED, 6),
     ClientCase("frame server with TLS: closes at every byte of ClientHello", TLS,
         cut_off(_HELLO), "ignored", 6),
-    ClientCase("frame server with TLS: tickets of 64 MiB without the pair", TLS,
-        asks_large_without_the_pair, "no connection", 6),
+    ClientCase("frame server with TLS: tickets of 64 MiB without the key pair", TLS,
+        asks_large_without_the_key_pair, "no connection", 6),
 )
 # fmt: on

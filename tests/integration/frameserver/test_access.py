@@ -13,7 +13,7 @@ import pytest
 
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import FrameServer, FrameServerAddress, RangeTicket, fetch
-from spark_stomp.frameserver.wire import NAME, Pair, new_pair, new_token
+from spark_stomp.frameserver.wire import NAME, KeyPair, new_key_pair, new_token
 
 FRAME = b"MESSAGE\nmessage-id:1\n\nvery secret\0"
 TICKET = RangeTicket("e", 0, 1)
@@ -25,9 +25,9 @@ Call = Callable[[flight.FlightClient, flight.FlightCallOptions], Any]
 class Serving:
     """Serves one frame, and notes what was asked of it."""
 
-    def __init__(self, pair: Pair | None) -> None:
+    def __init__(self, key_pair: KeyPair | None) -> None:
         self.asked: list[RangeTicket] = []
-        self.server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token(), pair), self.read)
+        self.server = FrameServer(FrameServerAddress("127.0.0.1", 0, new_token(), key_pair), self.read)
 
     @property
     def address(self) -> FrameServerAddress:
@@ -41,7 +41,7 @@ class Serving:
 @pytest.fixture(scope="module")
 def ended() -> FrameServerAddress:
     """What an earlier run of the query gave its tasks."""
-    earlier = Serving(new_pair())
+    earlier = Serving(new_key_pair())
     assert list(fetch(earlier.address, TICKET))
     earlier.server.close()
     return earlier.address
@@ -49,7 +49,7 @@ def ended() -> FrameServerAddress:
 
 @pytest.fixture
 def serving() -> Iterator[Serving]:
-    made = Serving(new_pair())
+    made = Serving(new_key_pair())
     yield made
     made.server.close()
 
@@ -83,7 +83,7 @@ def exchanged(client: flight.FlightClient, options: flight.FlightCallOptions) ->
 
 
 def bare(
-    address: FrameServerAddress, *, root: Pair | None, own: Pair | None, name: str = NAME
+    address: FrameServerAddress, *, root: KeyPair | None, own: KeyPair | None, name: str = NAME
 ) -> flight.FlightClient:
     """A client that trusts ``root`` and presents ``own``; without both it speaks plain text."""
     tls: dict[str, Any] = {}
@@ -101,27 +101,27 @@ def with_token(token: str | None) -> flight.FlightCallOptions:
 
 
 def test_who_has_the_pair_and_the_token_gets_the_frame(serving: Serving) -> None:
-    with bare(serving.address, root=serving.address.pair, own=serving.address.pair) as client:
+    with bare(serving.address, root=serving.address.key_pair, own=serving.address.key_pair) as client:
         options = with_token(serving.address.token)
         assert CALLS["do_get"](client, options).column("data")[0].as_py() == FRAME
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(
-    "client", ["plain text", "no certificate", "foreign pair", "stolen certificate", "ended run"]
+    "client", ["plain text", "no certificate", "foreign key pair", "stolen certificate", "ended run"]
 )
 def test_whoever_has_not_the_pair_gets_nothing_whatever_token_it_has(
     serving: Serving, ended: FrameServerAddress, client: str, call: Call
 ) -> None:
-    pair, foreign = serving.address.pair, new_pair()
-    assert pair is not None and ended.pair is not None
+    key_pair, foreign = serving.address.key_pair, new_key_pair()
+    assert key_pair is not None and ended.key_pair is not None
     trusted, presented = {
         "plain text": (None, None),
-        "no certificate": (pair, None),
-        "foreign pair": (pair, foreign),
+        "no certificate": (key_pair, None),
+        "foreign key pair": (key_pair, foreign),
         # As anybody sees it who shakes hands with TLS 1.2: without its key.
-        "stolen certificate": (pair, Pair(pair.certificate, foreign.key)),
-        "ended run": (pair, ended.pair),
+        "stolen certificate": (key_pair, KeyPair(key_pair.certificate, foreign.key)),
+        "ended run": (key_pair, ended.key_pair),
     }[client]
     for token in (serving.address.token, ended.token, None):
         with pytest.raises((flight.FlightUnavailableError, pa.ArrowInvalid)):  # noqa: SIM117 - it is the test
@@ -141,7 +141,7 @@ def test_whoever_has_not_the_token_gets_nothing(
         token
     ]
     with (
-        bare(asked.address, root=asked.address.pair, own=asked.address.pair) as client,
+        bare(asked.address, root=asked.address.key_pair, own=asked.address.key_pair) as client,
         pytest.raises(flight.FlightUnauthenticatedError, match="token is missing or wrong"),
     ):
         call(client, with_token(presented))
@@ -150,15 +150,18 @@ def test_whoever_has_not_the_token_gets_nothing(
 
 @pytest.mark.parametrize("call", ["do_action", "list_actions", "list_flights", "do_put", "do_exchange"])
 def test_what_it_does_not_offer_it_does_not_do(serving: Serving, call: str) -> None:
-    pair = serving.address.pair
-    with bare(serving.address, root=pair, own=pair) as client, pytest.raises(pa.ArrowNotImplementedError):
+    key_pair = serving.address.key_pair
+    with (
+        bare(serving.address, root=key_pair, own=key_pair) as client,
+        pytest.raises(pa.ArrowNotImplementedError),
+    ):
         CALLS[call](client, with_token(serving.address.token))
 
 
-def test_a_task_talks_to_nobody_who_has_not_the_pair(serving: Serving) -> None:
+def test_a_task_talks_to_nobody_without_the_key_pair(serving: Serving) -> None:
     # Who takes the port of a frame server that has ended gets neither a token nor a task that trusts it.
-    for impostor in (Serving(new_pair()), Serving(None)):
-        task = replace(impostor.address, pair=serving.address.pair)
+    for impostor in (Serving(new_key_pair()), Serving(None)):
+        task = replace(impostor.address, key_pair=serving.address.key_pair)
         with pytest.raises(Exception, match="STOMP_FRAME_SERVER_FAILED"):
             list(fetch(task, TICKET))
         assert impostor.asked == []

@@ -48,31 +48,31 @@ def test_not_surely_loopback(host: str) -> None:
 
 
 def test_loopback_is_plain_by_default(opened: Callable[..., FrameServer]) -> None:
-    assert opened().address.pair is None
+    assert opened().address.key_pair is None
 
 
 def test_spark_local_ip_counts_as_the_option_does(
     opened: Callable[..., FrameServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    assert opened(frameServerHost="").address.pair is None
+    assert opened(frameServerHost="").address.key_pair is None
     monkeypatch.setenv("SPARK_LOCAL_IP", "0.0.0.0")
-    assert opened(frameServerHost="").address.pair is not None
+    assert opened(frameServerHost="").address.key_pair is not None
 
 
 def test_anything_else_has_tls_by_default(opened: Callable[..., FrameServer]) -> None:
-    assert opened(frameServerHost="0.0.0.0").address.pair is not None
+    assert opened(frameServerHost="0.0.0.0").address.key_pair is not None
 
 
 def test_loopback_has_tls_on_demand(opened: Callable[..., FrameServer]) -> None:
-    assert opened(frameServerTls="true").address.pair is not None
+    assert opened(frameServerTls="true").address.key_pair is not None
 
 
 def test_plain_text_on_a_network_only_on_demand_and_the_log_says_so(
     opened: Callable[..., FrameServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        assert opened(frameServerHost="0.0.0.0", frameServerTls="false").address.pair is None
+        assert opened(frameServerHost="0.0.0.0", frameServerTls="false").address.key_pair is None
     assert "frameServerTls = false" in caplog.text
 
 
@@ -85,7 +85,7 @@ def test_loopback_without_tls_needs_no_warning(
 
 def test_each_run_has_its_own_key_pair_and_token(opened: Callable[..., FrameServer]) -> None:
     one, two = (opened(frameServerTls="true").address for _ in range(2))
-    assert one.pair != two.pair
+    assert one.key_pair != two.key_pair
     assert one.token != two.token
 
 

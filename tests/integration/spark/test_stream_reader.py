@@ -111,7 +111,7 @@ def test_tasks_take_the_pair_along_and_show_nothing_of_it(broker: DevBroker, run
     start = run.reader.initialOffset()
     end = run.reader.latestOffset(start, None)
     (task,) = run.reader.partitions(start, end)
-    assert task.value.address.pair is not None
+    assert task.value.address.key_pair is not None
     for secret in (task.value.address.token, "BEGIN", "PRIVATE"):
         assert secret not in f"{task} {task!r} {run.reader!r}"
     assert run.read(start, end) == BODIES
