@@ -1,4 +1,4 @@
-"""One figure of the status, and the parts that figures make up."""
+"""The figures of the status, and the parts of the document that they make up."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from typing import Any, ClassVar, Final, TypeAlias
 from spark_stomp.quoting import shown as short
 
 Status: TypeAlias = Mapping[str, Any]
-"""A status, or a part of it, as its file has it."""
+"""A status, or a part of it, as it is in its file."""
 
 VERSION: Final = 1
-"""Of the document, and of the sink's part. Further keys do not change it."""
+"""The version of the document, and of the sink's part. New keys do not change it."""
 
 LARGEST_NUMBER: Final = 1 << 63
-"""Numbers of a status are less: counts of bytes fit into 64 bits, and seconds do by far."""
+"""All numbers of a status are below this, and above its negative: counts of bytes fit into 64 bits."""
 
 
 @dataclass(eq=False)
 class Figure:
-    """What the status says under the name of a method, whose docstring is the meaning.
+    """One figure of the status. Decorates a method of a :class:`Part`.
 
-    It decorates that method of a :class:`Part`. ``metric`` is its name in Prometheus if that does not follow
-    from the key. ``label`` is what the table of ``spark-stomp status`` calls it, which leaves out those
-    without; ``trouble`` is shown there only if it is not 0, coloured. ``column`` makes it a column of the
-    receivers: where there is no room, the highest go first. ``summed``: the totals have its sum over the
-    receivers.
+    The method's name is the key, its docstring is the meaning, and what it returns is the value.
+
+    - ``metric``: the name in Prometheus, if it does not follow from the key.
+    - ``label``: the name in the table of ``spark-stomp status``. Without a label it is not in the table.
+    - ``trouble``: the table shows it only if it is not 0, and in colour.
+    - ``column``: its place among the columns of the receivers' table; 0 if it is no column. On a narrow
+      terminal the columns with the highest numbers are left out.
+    - ``summed``: the totals have its sum over all receivers.
     """
 
     metric: str = ""
@@ -47,7 +50,7 @@ class Figure:
         return self
 
     def of(self, part: Part) -> Any:
-        """The value, as the document has it."""
+        """The value of this figure of ``part``, as it is in the document."""
         return self._get(part)
 
     @property
@@ -55,14 +58,14 @@ class Figure:
         return self.metric or self.key
 
     def number(self, value: Any) -> float:
-        """A value of the document as Prometheus wants it; ValueError or OverflowError if it is none."""
+        """A value of the document as a number for Prometheus. ValueError or OverflowError if it is none."""
         if not isinstance(value, int | float) or not -LARGEST_NUMBER < value < LARGEST_NUMBER:
             raise ValueError("no figure")
         return int(value) if isinstance(value, bool) else value
 
 
 class Gauge(Figure):
-    """A number, or a truth."""
+    """A number that may grow and shrink, or a boolean."""
 
     kind = "gauge"
 
@@ -83,7 +86,7 @@ class Counter(Figure):
 
 
 class Time(Gauge):
-    """Seconds since 1970; in the document ISO 8601 in UTC."""
+    """A time: seconds since 1970 in Prometheus, ISO 8601 in UTC in the document."""
 
     @property
     def metric_name(self) -> str:
@@ -100,7 +103,10 @@ class Time(Gauge):
 
 
 class Part:
-    """Figures that stand together, and what they are taken from; metrics' names begin with ``prefix``."""
+    """A part of the status. A subclass holds the data, and declares the figures that are taken from it.
+
+    The names of their metrics begin with ``spark_stomp_`` and ``prefix``.
+    """
 
     prefix: ClassVar[str] = ""
 
@@ -109,7 +115,7 @@ class Part:
         return [figure for figure in vars(cls).values() if isinstance(figure, Figure)]
 
     def shown(self) -> dict[str, Any]:
-        """This part of the document."""
+        """This part as it is in the document: the values by their keys."""
         return {figure.key: figure.of(self) for figure in self.figures()}
 
     @classmethod
@@ -118,8 +124,10 @@ class Part:
 
     @classmethod
     def numbers(cls, shown: Status) -> Iterator[tuple[Figure, float]]:
-        """What is a metric and not null. ValueError if one is no number: whoever may write the file decides
-        what is in it."""
+        """Yield the figures of ``shown`` that are metrics and not null, as numbers.
+
+        Raises ValueError if one is no number. This is checked because others may have written the file.
+        """
         for figure in cls.figures():
             value = shown.get(figure.key)
             if figure.kind is None or value is None:
@@ -132,16 +140,16 @@ class Part:
 
     @classmethod
     def check(cls, shown: Status) -> None:
-        """ValueError if a figure is none."""
+        """Raise ValueError if a metric in ``shown`` is no number."""
         for _ in cls.numbers(shown):
             pass
 
 
 def iso(seconds: float) -> str:
-    """A time, given in seconds since 1970, as the status shows it."""
+    """A time in seconds since 1970 as the status shows it: ISO 8601 in UTC, with milliseconds."""
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
 
 
 def moment(time: str) -> float:
-    """A time of the status in seconds since 1970."""
+    """The inverse of :func:`iso`: seconds since 1970. Raises ValueError if ``time`` is not ISO 8601."""
     return datetime.fromisoformat(time).timestamp()

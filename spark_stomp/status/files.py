@@ -1,9 +1,8 @@
-"""The files that hold the status of a query: where they are, how they are replaced, and the writer of the
-source's.
+"""The files that hold the status of a query: where they are, how they are replaced, and the source's writer.
 
-Source and sink of a query run in different processes, so each has a file of its own. A reader takes both for
-one status (:func:`spark_stomp.status.read_status`). File systems may hang: nobody waits for them but a thread
-of its own.
+Source and sink of a query run in different processes, so each has its own file.
+:func:`spark_stomp.status.read_status` reads both as one status. A file system may hang, so separate threads
+use it, and the query never waits long for them.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ T = TypeVar("T")
 
 _BESIDE_CHECKPOINT: Final = "spark_stomp/status.json"
 
-# Bytes: a receiver takes about 2,000.
+# Bytes of a status file that are read at most: room for 30,000 receivers, which take 2,000 each. A judgement.
 _LARGEST: Final = 64 << 20
-# Seconds that a query's start waits to see whether there is a folder or a pipe, and for the file system of
-# its status: a store may look up credentials and the region of a bucket.
+# Seconds for which the start of a query waits: to see whether statusFile is a folder or a pipe, and to open
+# its file system. A store may look up credentials and the region of a bucket. Judgements, not measured.
 _CHECK: Final = 0.5
 _OPEN: Final = 10.0
 
 
 @dataclass(frozen=True)
 class StatusFile:
-    """The file at ``path`` of a file system. Readers see one document or the next, never a part.
+    """The file at ``path`` of a file system. Readers see the whole old document or the whole new one.
 
     HDFS is an exception: there the file is written in place.
     """
@@ -55,29 +54,35 @@ class StatusFile:
 
     @property
     def look_every(self) -> float:
-        """How often to look for news, in seconds. In a store each write is a request that costs money."""
+        """Seconds between two looks for news. In a store each write is a request that costs money.
+
+        Judgements, not measured.
+        """
         return 1.0 if self.location.takes_appends else 10.0
 
     @property
     def write_every(self) -> float:
-        """After how many seconds to write though there is no news: the file is a sign of life too."""
+        """Seconds after which the file is written even without news: it is a sign of life too.
+
+        Judgements, not measured.
+        """
         return 10.0 if self.location.takes_appends else 60.0
 
     @property
     def shown(self) -> str:
-        """Where it is, without credentials."""
+        """The location of the file, without credentials."""
         return self.path if self.location.is_local else self.location.shown
 
     @property
     def of_sink(self) -> StatusFile:
-        """The part of the sink: a file beside it, since two processes cannot write one."""
+        """The file with the sink's part, beside this one: two processes cannot write one file."""
         name = PurePosixPath(self.path)
         return replace(self, path=str(name.with_name(f"{name.stem}.sink{name.suffix}")))
 
     def read(self) -> bytes:
-        """What is there; raises one of FILE_ERRORS, FileNotFoundError if nothing is."""
+        """The content of the file. Raises one of FILE_ERRORS, FileNotFoundError if there is no file."""
         if self.location.is_local:
-            # Without O_NONBLOCK, to open a pipe could wait for ever.
+            # Without O_NONBLOCK, opening a pipe could wait without end.
             with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
                 if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                     raise OSError(errno.EINVAL, "this is no regular file", self.path)
@@ -86,11 +91,11 @@ class StatusFile:
             with self.location.files.open_input_stream(self.path) as file:
                 content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:
-            raise OSError(errno.EFBIG, f"it has more than {_LARGEST:,} bytes, and is no status", self.path)
+            raise OSError(errno.EFBIG, f"it has more than {_LARGEST:,} bytes, so it is no status", self.path)
         return content
 
     def write(self, content: bytes) -> None:
-        """Replace what is there; raises one of FILE_ERRORS."""
+        """Replace the content of the file. Raises one of FILE_ERRORS."""
         if self.location.is_local:
             self._replace(content)
             return
@@ -98,18 +103,21 @@ class StatusFile:
             file.write(content)
 
     def _replace(self, content: bytes) -> None:
-        # One level only: under a checkpoint that does not exist, nothing is made.
+        # One level only, so that nothing is made if the checkpoint does not exist.
         path = Path(self.path)
         path.parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        # What brokers say and the names of destinations are for the user alone.
+        # Only the user may read it: it has the broker's errors and the names of destinations.
         with os.fdopen(create_file(temporary), "wb") as file:
             file.write(content)
         replace_file(temporary, path)
 
 
 def status_file(options: SourceOptions | SinkOptions) -> StatusFile | None:
-    """Where the options want it: ``statusFile``, else beside the checkpoint, else nowhere."""
+    """The status file of a query: ``statusFile``, else a file in its checkpoint, else None.
+
+    Raises OptionError if ``statusFile`` names something that cannot be the file.
+    """
     if options.status_file is None and options.checkpoint_location is None:
         return None
     wanted = options.status_file or options.checkpoint_location or ""
@@ -122,7 +130,7 @@ def status_file(options: SourceOptions | SinkOptions) -> StatusFile | None:
 
 
 def status_at(place: str) -> StatusFile:
-    """The file at this path or URI, or under the checkpoint there; ValueError if it is none of either."""
+    """The status file at this path or URI, or in the checkpoint there. ValueError if no file system fits."""
     location = resolve(place)
     is_folder = location.files.get_file_info(location.root).type is FileType.Directory
     return _beside(location) if is_folder else StatusFile(location, location.root)
@@ -133,8 +141,10 @@ def _beside(checkpoint: Location) -> StatusFile:
 
 
 def query_name(options: SourceOptions | SinkOptions) -> str:
-    """What to call the query: the user's name for it, else the last part of its checkpoint's location, else
-    its destinations. Spark does not tell a source the name that the user gave the query."""
+    """What to call the query: the last part of its checkpoint's location, else its destinations.
+
+    In a sink, the name that the user gave the query has priority. Spark does not tell it to a source.
+    """
     checkpoint = without_credentials(options.checkpoint_location or "").rstrip("/").rpartition("/")[2]
     if isinstance(options, SourceOptions):
         return checkpoint or ",".join(options.destinations)
@@ -142,7 +152,7 @@ def query_name(options: SourceOptions | SinkOptions) -> str:
 
 
 def check_status_file(options: SourceOptions | SinkOptions) -> None:
-    """Raises OptionError if ``statusFile`` names what is no file. A mount that hangs is not waited for."""
+    """Raise OptionError if ``statusFile`` is a folder, a pipe or a device. Waits half a second at most."""
     within(_CHECK, lambda: _refuse_what_is_there(options), None)
 
 
@@ -161,9 +171,9 @@ def _refuse_what_is_there(options: SourceOptions | SinkOptions) -> None:
 
 
 def within(timeout: float, work: Callable[[], T], instead: T) -> T:
-    """What ``work`` returns or raises; ``instead`` if that takes more than ``timeout`` seconds.
+    """What ``work`` returns or raises; ``instead`` if it takes more than ``timeout`` seconds.
 
-    It is done in a thread of its own, and goes on there: a file system may hang for as long as it likes.
+    The work is done in another thread, and goes on there after the timeout: a file system may hang.
     """
     future: Future[T] = Future()
 
@@ -182,7 +192,7 @@ def as_json(status: Figures) -> bytes:
 
 
 def parsed(content: bytes) -> Figures:
-    """The JSON object in a status file; ValueError if it is none."""
+    """The JSON object in a status file. Raises ValueError if it is none."""
     try:
         status = json.loads(content)
     except RecursionError:
@@ -193,9 +203,9 @@ def parsed(content: bytes) -> Figures:
 
 
 def opened(options: SourceOptions) -> StatusFile | None:
-    """The status file of the options, if they want any; OptionError if they name what is none.
+    """The status file of a query; None if the options name none, or if its store does not answer in time.
 
-    If a store does not answer in time, the query goes on without one.
+    Raises OptionError if ``statusFile`` names something that cannot be the file.
     """
     missing = object()
     found = within(_OPEN, lambda: status_file(options), missing)
@@ -207,7 +217,7 @@ def opened(options: SourceOptions) -> StatusFile | None:
 
 
 class StatusWriter:
-    """Writes what ``snapshot(running)`` returns: if there is news, now and then anyway, and at the end."""
+    """Writes what ``snapshot(running)`` returns, in its own thread: on news, now and then, and at the end."""
 
     def __init__(self, file: StatusFile, snapshot: Callable[[bool], Figures]) -> None:
         self._file = file
@@ -222,7 +232,7 @@ class StatusWriter:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Write once more, and wait for it ``timeout`` seconds at the longest."""
+        """Write once more, then end. Waits for it for ``timeout`` seconds at most."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
@@ -241,7 +251,7 @@ class StatusWriter:
             self._failing = False
         except FILE_ERRORS as error:
             self._warn_once(self._file.location.words(error))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the query is not to suffer from it
+        except Exception as error:  # noqa: BLE001 - no error of the status may fail the query
             self._warn_once(repr(error))
 
     def _write(self, *, running: bool) -> None:

@@ -1,4 +1,4 @@
-"""The status of a query, read from its files, and as text for Prometheus."""
+"""Reads the status of a query from its files, and writes it as text for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from spark_stomp.status.source import JournalPart, QueryPart, ReceiverPart, Tota
 
 
 def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
-    """The status in this file, a path or a URI, or of the query with this checkpoint; its keys are those of
-    docs/status.md.
+    """The status of a query, with the keys of docs/status.md.
 
-    The part of the sink is in a file beside it. Of a query without a source of this package nothing else is
-    there: then the status has the keys ``version``, ``query``, ``run``, ``host``, ``sink`` and ``file`` only.
+    ``location`` is a path or URI of the status file or of the query's checkpoint. The sink's part is read
+    from the file beside it. A query with only a sink of this package has only that file. Then the status has
+    only the keys ``version``, ``query``, ``run``, ``host``, ``sink`` and ``file``.
 
     Raises OSError if neither file can be read, and ValueError if one holds no status of a known version.
     """
@@ -38,15 +38,17 @@ def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
-    """The metrics of one or more queries in the text format of Prometheus; raises as :func:`read_status`.
+    """The metrics of one or more queries in the text format of Prometheus.
 
-    Each is a status, or where its file is. Raises ValueError too if two of them cannot be told apart: they
-    come from the same file, or from none and have the same ``query``.
+    Each of ``statuses`` is a status, or a location as for :func:`read_status`.
+
+    Raises OSError if a file cannot be read. Raises ValueError if one holds no status of a known version, or
+    if two statuses have the same labels: the same file, or no file and the same ``query``.
     """
     metrics: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for one in statuses:
         status = one if isinstance(one, Mapping) else read_status(one)
-        # Checkpoints of several queries may have the same last part: the file tells them apart.
+        # Checkpoints of several queries may have the same last part. The file tells them apart.
         labels = {"query": status["query"], "file": status.get("file", "")}
         for part, figures, own in _parts(status):
             named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in (labels | own).items())
@@ -55,14 +57,14 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
                 meaning = figure.meaning.replace("\\", "\\\\")
                 series = metrics[f"# HELP {name} {meaning}\n# TYPE {name} {figure.kind}\n"]
                 if named in series:
-                    # Prometheus would drop everything.
+                    # Prometheus would refuse the whole text.
                     raise ValueError(f"two statuses have the same labels: {shown(named, 300)}")
                 series[named] = f"{name}{{{named}}} {number!r}\n"
     return "".join(head + "".join(series.values()) for head, series in metrics.items())
 
 
 def _parts(status: Status) -> Iterator[tuple[type[Part], Status, dict[str, object]]]:
-    """Each part: its figures as they are declared, as they are there, and the labels of its metrics."""
+    """Yield each part of ``status``: its class, its part of the document, and the labels of its metrics."""
     yield QueryPart, status, {}
     yield TotalsPart, _mapping(status, "totals"), {}
     receivers = _mapping(status, "receivers")
@@ -98,12 +100,12 @@ def _read(file: StatusFile, check: Callable[[Status], None]) -> dict[str, Any]:
 
 
 def _check(status: Status) -> None:
-    """ValueError if a figure of any part is none."""
+    """Raise ValueError if a metric of any part is no number."""
     for part, figures, _ in _parts(status):
         part.check(figures)
 
 
 def _escaped(text: str) -> str:
-    # Half a surrogate pair, which JSON can hold, is in no text.
+    # JSON can hold half a surrogate pair, which UTF-8 cannot express.
     text = text.encode(errors="backslashreplace").decode()
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
