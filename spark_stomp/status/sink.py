@@ -1,10 +1,10 @@
 """The sink's part of the status of a query, written when a batch is done or given up.
 
-Nothing of the sink lives as long as the query. So each commit reads what the one before it wrote, and counts
-on.
+No process of the sink lives as long as the query. So each commit reads the file that the commit before it
+wrote, and adds its own counts.
 
-A file system may hang. So a thread does all this, and Spark's commit goes on after a moment. What later
-commits report waits behind it, without another thread.
+A file system may hang. So a thread reads and writes the file, and Spark's commit waits for it only a moment.
+Reports of later commits wait for that thread; none starts a second one for the same file.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ log = get_log(__name__)
 
 Document = dict[str, Any]
 
-# Seconds that a commit waits, on a file system of this machine and on a store.
+# Seconds for which a commit waits, on a file system of this machine and on a store. Judgements, not measured.
 _TIMEOUT, _STORE_TIMEOUT = 0.5, 2.0
-# Reports to one file.
+# Reports that wait to be written to one file; then the oldest are dropped. A judgement, not measured.
 _MOST_WAITING = 1_000
 
-# Whose files could not be written, in this process, since they last could.
+# The options of queries whose last write failed, in this process.
 _failing: set[SinkOptions] = set()
 
 
 class _Reports:
-    """What is to be written to one file; ``turn`` is held by the thread that does it."""
+    """The reports that wait to be written to one file. The thread that writes them holds ``turn``."""
 
     def __init__(self) -> None:
         self.waiting: deque[Callable[[], None]] = deque(maxlen=_MOST_WAITING)
         self.turn = threading.Lock()
 
     def write_all(self) -> bool:
-        # If another thread is at it, it writes this too.
+        """Write all reports, or leave them to another thread that writes already. Returns True."""
         while self.waiting and self.turn.acquire(blocking=False):
             try:
                 while self.waiting:
@@ -58,11 +58,12 @@ class _Reports:
         return True
 
 
-# By the file, of all queries whose commits are in this process.
+# By location of the file, for all queries whose commits run in this process.
 _reports: dict[str, _Reports] = {}
 
 
-# Latencies are counted in steps of 2 ** (1 / 4), about a fifth, from 0.1 ms to several hours.
+# Latencies are counted in 112 steps from 0.1 ms. Each step is 2 ** (1 / 4) of the one before, so that a
+# quantile is exact to a fifth, and the last step is 7 hours. A judgement, not measured.
 _LEAST, _STEPS, _COUNT = 1e-4, 4, 112
 
 
@@ -74,13 +75,12 @@ def _no_latencies() -> npt.NDArray[np.int64]:
 class TaskFigures:
     """What became of the messages of one or more tasks.
 
-    Attributes
-    ----------
-    connections : connections that stood, the replaced ones too.
-    confirmed : messages that the broker confirmed.
-    resent : messages sent once more after a connection broke; the most that came twice because of it.
-    dropped, dead_lettered : rows that could not be sent: left out, or sent to the dead letter destination.
-    blocked_seconds : for how long the broker was blocked.
+    - ``connections``: connections that were made, with those that were lost later.
+    - ``confirmed``: messages that the broker has confirmed.
+    - ``resent``: messages sent again after a connection broke: at most this many arrived twice because of it.
+    - ``dropped``, ``dead_lettered``: rows that cannot be sent: left out, or sent to the dead letter
+    destination.
+    - ``blocked_seconds``: how long the broker was blocked.
     """
 
     connections: int = 0
@@ -92,17 +92,17 @@ class TaskFigures:
     _latencies: npt.NDArray[np.int64] = field(default_factory=_no_latencies, repr=False, compare=False)
 
     def count_latencies(self, seconds: npt.NDArray[np.float64]) -> None:
-        """Note how long messages waited for their receipts."""
+        """Count how long messages waited for their receipts, in seconds."""
         steps = np.log2(np.maximum(seconds, _LEAST) / _LEAST) * _STEPS
         self._latencies += np.bincount(np.minimum(steps.astype(np.int64), _COUNT - 1), minlength=_COUNT)
 
     def add(self, other: TaskFigures) -> None:
-        """Count the messages of ``other`` too."""
+        """Add the counts of ``other``."""
         for name in (one.name for one in fields(self)):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def latency(self, part: float) -> float | None:
-        """Within how many seconds this part of the messages had their receipts; None without any."""
+        """Seconds within which this fraction of the messages had their receipts; None without messages."""
         counted = np.cumsum(self._latencies)
         if not counted[-1]:
             return None
@@ -112,7 +112,10 @@ class TaskFigures:
 
 @dataclass(frozen=True)
 class SinkPart(Part):
-    """A batch that is done; ``before`` is what the last one of the same run showed."""
+    """The sink's part after a batch. ``before`` is this part after the batch before it in the same run.
+
+    ``spark_run`` is Spark's id of the run, ``number`` that of the batch; None for a batch write.
+    """
 
     prefix = "sink_"
 
@@ -125,12 +128,12 @@ class SinkPart(Part):
 
     @Figure()
     def version(self) -> int:
-        """Of this part: 1."""
+        """The version of this part: 1."""
         return VERSION
 
     @Figure()
     def query(self) -> str:
-        """The name that the user gave the query, else the last part of its checkpoint's location."""
+        """The name of the query: the user's name for it, else the last part of its checkpoint's location."""
         return query_name(self.options)
 
     @Figure()
@@ -155,27 +158,27 @@ class SinkPart(Part):
 
     @Figure()
     def failure(self) -> None:
-        """What became of a batch that was not finished; null again once a later one is done."""
+        """Which batch was not finished last, and why; null again once a later batch is done."""
         return
 
     @Time()
     def failed_at(self) -> None:
-        """When that was."""
+        """When `failure` happened; null without a failure."""
         return
 
     @Gauge(label="batch")
     def batch(self) -> int | None:
-        """The last batch that is done; null for a batch write."""
+        """The number of the last batch that is done; null for a batch write."""
         return self.number
 
     @Counter(label="confirmed")
     def confirmed(self) -> int:
-        """Messages that the broker confirmed."""
+        """Messages that the broker has confirmed."""
         return self.tasks.confirmed
 
     @Counter(label="resent", trouble=True)
     def resent(self) -> int:
-        """Messages that were sent once more after a connection broke: at most so many came twice."""
+        """Messages that were sent again after a connection broke; at most this many arrived twice."""
         return self.tasks.resent
 
     @Counter(label="dropped", trouble=True)
@@ -190,33 +193,33 @@ class SinkPart(Part):
 
     @Counter()
     def connections(self) -> int:
-        """Connections of tasks."""
+        """Connections that tasks have made."""
         return self.tasks.connections
 
     @Counter(label="blocked by the broker", trouble=True)
     def blocked_seconds(self) -> float:
-        """How long tasks waited for a blocked broker."""
+        """Seconds for which tasks waited for a blocked broker."""
         return self.tasks.blocked_seconds
 
     @Gauge(label="receipts p50")
     def receipt_p50_seconds(self) -> float | None:
-        """Within so many seconds half of the receipts came, in the last batch with messages."""
+        """Seconds within which half of the receipts came, in the last batch with messages."""
         return self.tasks.latency(0.5) or self.before.get("receipt_p50_seconds")
 
     @Gauge(label="p99")
     def receipt_p99_seconds(self) -> float | None:
-        """The same for 99 of 100."""
+        """Seconds within which 99 of 100 receipts came, in the last batch with messages."""
         return self.tasks.latency(0.99) or self.before.get("receipt_p99_seconds")
 
     def shown(self) -> Document:
-        """What is counted goes on from the batch before."""
+        """This part as it is in the document. Its counts are added to those of the batch before."""
         batch = super().shown()
         counted = (figure.key for figure in self.figures() if isinstance(figure, Counter))
         return batch | {key: round((self.before.get(key) or 0) + batch[key], 3) for key in counted}
 
 
 def report(options: SinkOptions, figures: TaskFigures, run: str | None, batch: int | None) -> None:
-    """Count a batch that is done in the status. The batch does not suffer if that fails."""
+    """Add a batch that is done to the status. Raises nothing: an error of the status never fails a batch."""
     _replace(
         options,
         lambda before: SinkPart(
@@ -226,7 +229,7 @@ def report(options: SinkOptions, figures: TaskFigures, run: str | None, batch: i
 
 
 def report_failure(options: SinkOptions, why: str) -> None:
-    """Show that a batch was not finished. What was counted before stays as it is."""
+    """Show in the status that a batch was not finished. The counts do not change."""
     nothing = SinkPart(options, TaskFigures(), None, None, {}).shown() | {
         "started_at": None,
         "written_at": None,
@@ -235,7 +238,7 @@ def report_failure(options: SinkOptions, why: str) -> None:
 
 
 def was_reported(options: SinkOptions, run: str | None) -> bool:
-    """Whether a batch of this run was counted; False if it is not known."""
+    """Whether a batch of this run is in the status; False if that cannot be found out in time."""
     where = _where(options)
     if run is None or where is None or (where in _reports and _reports[where].turn.locked()):
         return False
@@ -244,7 +247,7 @@ def was_reported(options: SinkOptions, run: str | None) -> bool:
         try:
             file = status_file(options)
             return file is not None and _read(file.of_sink).get("run") == run
-        except Exception:  # noqa: BLE001 - whatever it is, the batch is not to suffer from it
+        except Exception:  # noqa: BLE001 - no error of the status may fail a batch
             return False
 
     return within(_timeout_of(options), reported, False)
@@ -268,7 +271,7 @@ def _timeout_of(options: SinkOptions) -> float:
     return _STORE_TIMEOUT if local_path(_where(options) or "") is None else _TIMEOUT
 
 
-# In a thread of its own:
+# Everything below runs in a thread of the report.
 
 
 def _write(options: SinkOptions, following: Callable[[Document], Document]) -> None:
@@ -283,12 +286,12 @@ def _write(options: SinkOptions, following: Callable[[Document], Document]) -> N
             _warn_once(options, file.location.words(error))
     except OptionError as error:
         _warn_once(options, error.message)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the batch is not to suffer from it
+    except Exception as error:  # noqa: BLE001 - no error of the status may fail a batch
         _warn_once(options, repr(error))
 
 
 def _read(file: StatusFile) -> Document:
-    """What the last batch showed; nothing if that cannot be counted on, or shown again."""
+    """The sink's part after the last batch; empty if there is none, or none of this version."""
     try:
         before = parsed(file.read())
         SinkPart.check(before)

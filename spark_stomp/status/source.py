@@ -1,4 +1,4 @@
-"""The source's part of the status: shown in the status file, the query's progress and to tasks."""
+"""The source's part of the status, shown in the status file and in the query's progress."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunIdentity:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of this run: in committed batches, and those still to come from what was received."""
+    """Rows of this run: those in committed batches, and those that were received and wait for a batch."""
 
     committed: int
     waiting: int
@@ -38,34 +38,37 @@ class Rows:
 
 @dataclass(frozen=True)
 class ReceiverPart(Part):
-    """``since_unacked`` is when the oldest un-acked delivery came, in microseconds since 1970."""
+    """The figures of one receiver.
+
+    ``since_unacked`` is when the oldest un-acked delivery came, in microseconds since 1970; None without one.
+    """
 
     status: ReceiverStatus
     since_unacked: int | None
 
     @Figure()
     def destination(self) -> str:
-        """What it is subscribed to."""
+        """The destination of the receiver."""
         return self.status.name.rpartition("#")[0]
 
     @Gauge()
     def connected(self) -> bool:
-        """Whether it is subscribed."""
+        """Whether the receiver is subscribed."""
         return self.status.connection.connected
 
     @Time()
     def connected_since(self) -> float | None:
-        """When that began; null if it is not."""
+        """When the receiver was subscribed; null if it is not."""
         return self.status.connection.since if self.status.connection.connected else None
 
     @Time()
     def disconnected_since(self) -> float | None:
-        """When the connection was lost, or this run began; null if it is subscribed."""
+        """When the connection was lost, or when this run began; null if the receiver is subscribed."""
         return None if self.status.connection.connected else self.status.connection.since
 
     @Gauge()
     def attempts(self) -> int:
-        """How many attempts to connect have failed since then."""
+        """How many attempts to connect have failed since `disconnected_since`."""
         return self.status.connection.attempts
 
     @Counter(summed=True, label="reconnects", trouble=True)
@@ -75,71 +78,71 @@ class ReceiverPart(Part):
 
     @Figure()
     def last_error(self) -> str | None:
-        """Why a connection last ended or could not be had; null if that never happened."""
+        """Why the last connection was lost, or could not be made; null if neither has happened."""
         return self.status.connection.last_error
 
     @Time()
     def last_error_at(self) -> float | None:
-        """When that was."""
+        """When `last_error` happened; null without an error."""
         return self.status.connection.last_error_at
 
     @Counter(summed=True)
     def delivered(self) -> int:
-        """Messages that the broker has delivered; a redelivered one counts again."""
+        """Messages that the broker has delivered; a redelivered message counts again."""
         return self.status.counts.delivered
 
     @Counter(summed=True, metric="delivered_bytes")
     def bytes(self) -> int:
-        """Bytes of these messages, with their headers."""
+        """Bytes of the delivered messages, with their headers."""
         return self.status.counts.bytes
 
     @Gauge(summed=True, label="received", column=2)
     def received(self) -> int:
-        """Messages that were taken for a row of their own. Goes back if a lost connection takes messages
-        with it that Spark does not know of; they are redelivered."""
+        """Messages that were received and give a row. If a connection is lost, this falls by the messages
+        that Spark does not know yet; the broker redelivers them."""
         return self.status.received
 
     @Gauge(summed=True, label="committed", column=4)
     def committed(self) -> int:
-        """Those of them that may be acknowledged: their batch is committed, or with `ackAfter=journal` they
-        are in the journal."""
+        """Received messages that may be acknowledged: their batch is committed, or with `ackAfter=journal`
+        they are in the journal."""
         return self.status.committed
 
     @Gauge(summed=True, label="acked", column=3)
     def acked(self) -> int:
-        """Those of them that the broker has no claim to: it confirmed their ACK, or their connection is
-        gone."""
+        """Received messages that need no ACK any more: the broker has confirmed their ACK, or their
+        connection is gone."""
         return self.status.acked
 
     @Gauge(summed=True, label="un-acked", column=1)
     def unacked(self) -> int:
-        """Deliveries on the living connection whose ACK the broker has not confirmed."""
+        """Deliveries on the current connection whose ACK the broker has not confirmed."""
         return self.status.unacked
 
     @Gauge(label="oldest", column=5)
     def oldest_unacked_seconds(self) -> float:
-        """The age of the oldest of these; 0 if there is none."""
+        """Age of the oldest un-acked delivery, in seconds; 0 if there is none."""
         age = 0.0 if self.since_unacked is None else time.time() - self.since_unacked / 1e6
         return round(max(0.0, age), 3)
 
     @Gauge()
     def window_full(self) -> bool:
-        """Whether the broker sends no more until something is acknowledged."""
+        """Whether the un-acked window is full: the broker sends no more until something is acknowledged."""
         return self.status.window_full
 
     @Gauge()
     def paused(self) -> bool:
-        """Whether it reads nothing because it holds as much as `maxBufferedBytes` allows."""
+        """Whether the receiver reads nothing because it holds as many bytes as `maxBufferedBytes` allows."""
         return self.status.paused_since is not None
 
     @Time()
     def paused_since(self) -> float | None:
-        """When that began; null if it reads."""
+        """When the receiver was paused; null if it reads."""
         return self.status.paused_since
 
     @Gauge(label="held", column=6)
     def buffered_bytes(self) -> int:
-        """Bytes of messages that it holds in memory."""
+        """Bytes of messages that the receiver holds in memory."""
         return self.status.buffered
 
     @Counter(summed=True, label="redelivered", trouble=True, column=7)
@@ -149,22 +152,22 @@ class ReceiverPart(Part):
 
     @Counter(summed=True)
     def reattached(self) -> int:
-        """Deliveries of a message that was held already: no second row."""
+        """Deliveries of a message that was held already; they give no second row."""
         return self.status.counts.reattached
 
     @Counter(summed=True)
     def dropped(self) -> int:
-        """Deliveries of a message that was committed already: acknowledged again, no row."""
+        """Deliveries of a message that was committed already; they are acknowledged again and give no row."""
         return self.status.counts.dropped
 
     @Counter(summed=True, label="doubled", trouble=True)
     def doubled(self) -> int:
-        """Messages without a stable id that were redelivered: a second row."""
+        """Redelivered messages without a stable id; each gives a second row."""
         return self.status.counts.doubled
 
     @Counter(summed=True)
     def other_body(self) -> int:
-        """Messages with a known id and another body: a row of their own."""
+        """Messages with a known id and a different body; each gives a row."""
         return self.status.counts.other_body
 
     @Counter(summed=True, label="malformed", trouble=True)
@@ -178,7 +181,7 @@ SUMMED = [figure for figure in ReceiverPart.figures() if figure.summed]
 
 @dataclass(frozen=True)
 class TotalsPart(Part):
-    """``of_receivers`` are the parts of all receivers."""
+    """The figures of the whole query. ``of_receivers`` are the parts of all receivers."""
 
     counted: Rows
     leaves_more: bool
@@ -186,12 +189,12 @@ class TotalsPart(Part):
 
     @Counter(label="rows")
     def rows(self) -> int:
-        """Rows in batches of this run that Spark has committed, as far as is proved."""
+        """Rows in batches of this run that are proved to be committed by Spark."""
         return self.counted.committed
 
     @Gauge(label="waiting")
     def rows_waiting(self) -> int:
-        """Rows to come: received, and not in a committed batch yet."""
+        """Rows that were received and are not in a committed batch yet."""
         return self.counted.waiting
 
     @Gauge(label="more waiting")
@@ -201,17 +204,17 @@ class TotalsPart(Part):
 
     @Figure()
     def receivers(self) -> int:
-        """How many receivers there are."""
+        """How many receivers the query has."""
         return len(self.of_receivers)
 
     @Figure()
     def connected(self) -> int:
-        """How many of them are subscribed."""
+        """How many receivers are subscribed."""
         return sum(one["connected"] for one in self.of_receivers)
 
     @Figure()
     def window_full(self) -> bool:
-        """Whether the window of any receiver is full."""
+        """Whether the un-acked window of any receiver is full."""
         return any(one["window_full"] for one in self.of_receivers)
 
     @Figure()
@@ -221,7 +224,7 @@ class TotalsPart(Part):
 
     @Figure(label="oldest")
     def oldest_unacked_seconds(self) -> float:
-        """The largest of the receivers."""
+        """Age of the oldest un-acked delivery of all receivers, in seconds; 0 if there is none."""
         return max((one["oldest_unacked_seconds"] for one in self.of_receivers), default=0.0)
 
     def shown(self) -> Figures:
@@ -231,7 +234,7 @@ class TotalsPart(Part):
 
 @dataclass(frozen=True)
 class JournalPart(Part):
-    """``unwritten``: how many messages were received and are not durable yet."""
+    """The figures of the journal. ``unwritten``: how many messages were received and are not durable yet."""
 
     prefix = "journal_"
 
@@ -241,22 +244,22 @@ class JournalPart(Part):
 
     @Gauge(label="first")
     def first(self) -> int:
-        """The oldest position that it holds."""
+        """The oldest position that the journal holds."""
         return self.journal.first
 
     @Gauge(label="committed")
     def committed(self) -> int:
-        """Spark has committed everything below this position."""
+        """The position below which Spark has committed everything."""
         return self.journal.committed
 
     @Gauge(label="end")
     def end(self) -> int:
-        """Everything below this position is durable."""
+        """The position below which everything is durable."""
         return self.journal.end
 
     @Gauge(label="size")
     def bytes(self) -> int:
-        """What it takes up."""
+        """Bytes that the journal takes up."""
         return self.journal.size
 
     @Gauge(label="not durable yet")
@@ -266,23 +269,24 @@ class JournalPart(Part):
 
     @Gauge()
     def held(self) -> int:
-        """Messages in the dedup index."""
+        """Messages that are held and have their id in the dedup index."""
         return self.index.held
 
     @Gauge()
     def remembered(self) -> int:
-        """Committed messages that the dedup index remembers."""
+        """Committed messages whose keys the dedup index remembers."""
         return self.index.remembered
 
     @Counter()
     def evicted(self) -> int:
-        """Those that it had to forget."""
+        """Committed messages whose keys the dedup index had to forget; they give a second row if they are
+        redelivered."""
         return self.index.evicted
 
 
 @dataclass(frozen=True)
 class QueryPart(Part):
-    """All that the source shows; ``of_receivers``, ``of_totals`` and ``of_journal`` are parts of it."""
+    """The whole document of the source. ``of_receivers``, ``of_totals`` and ``of_journal`` are its parts."""
 
     identity: RunIdentity
     of_totals: Figures
@@ -294,17 +298,17 @@ class QueryPart(Part):
 
     @Figure()
     def version(self) -> int:
-        """Of this format: 1. New keys may come without a new version."""
+        """The version of this format: 1. New keys may come without a new version."""
         return VERSION
 
     @Figure()
     def query(self) -> str:
-        """The last part of `checkpointLocation`, else the destinations."""
+        """The name of the query: the last part of `checkpointLocation`, else the destinations."""
         return self.identity.query
 
     @Figure()
     def run(self) -> str:
-        """Random, another one for each start of the query."""
+        """A random id, new at each start of the query."""
         return self.identity.run
 
     @Figure()
@@ -314,23 +318,25 @@ class QueryPart(Part):
 
     @Figure()
     def pid(self) -> int:
-        """The reader process."""
+        """The process id of the reader process."""
         return os.getpid()
 
     @Gauge()
     def running(self) -> bool:
-        """False once the query has ended in order. See `written_at` too."""
+        """Whether the query runs; false once it has ended in order. A killed process cannot write that, so
+        see `written_at` too."""
         return self.is_running
 
     @Gauge()
     def unfinished(self) -> bool:
-        """Whether it ended within a batch: `checkpointLocation` does not show its last one as committed. It
-        failed, in its sink for example, or was stopped just then. False without `checkpointLocation`."""
+        """Whether the query ended within a batch: `checkpointLocation` does not show its last batch as
+        committed. It failed, in its sink for example, or was stopped during that batch. False without
+        `checkpointLocation`."""
         return self.ended_within_batch
 
     @Figure()
     def failure(self) -> str | None:
-        """The error that ended the source, or null."""
+        """The error that ended the source; null without one."""
         return None if self.error is None else str(self.error)
 
     @Time(label="began")
@@ -340,7 +346,7 @@ class QueryPart(Part):
 
     @Time(label="written")
     def written_at(self) -> float:
-        """When this was written."""
+        """When this status was written."""
         return time.time()
 
     @Figure()
@@ -355,12 +361,12 @@ class QueryPart(Part):
 
     @Figure()
     def journal(self) -> Figures | None:
-        """Figures of the journal; null without one."""
+        """Figures of the journal; null without a journal."""
         return self.of_journal
 
     @Figure()
     def sink(self) -> None:
-        """Figures of the sink; null without one. They are in a file beside that of the source."""
+        """Figures of the sink, from the file beside this one; null without a sink of this package."""
         return
 
 
@@ -368,7 +374,7 @@ _PASSING = ("written_at", "oldest_unacked_seconds")
 
 
 def lasting(shown: Any) -> Any:
-    """A document without what changes though nothing happens."""
+    """A document without the figures that change although nothing happens."""
     if not isinstance(shown, dict):
         return shown
     return {key: lasting(value) for key, value in shown.items() if key not in _PASSING}
