@@ -31,6 +31,7 @@ class Figure:
     - ``column``: its place among the columns of the receivers' table; 0 if it is no column. On a narrow
       terminal the columns with the highest numbers are left out.
     - ``summed``: the totals have its sum over all receivers.
+    - ``passing``: it changes with time alone. Then a change is no reason to write the file.
     """
 
     metric: str = ""
@@ -38,6 +39,7 @@ class Figure:
     trouble: bool = False
     column: int = 0
     summed: bool = False
+    passing: bool = False
     kind: ClassVar[str | None] = None
     key: str = field(init=False)
     meaning: str = field(init=False)

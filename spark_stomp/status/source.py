@@ -119,7 +119,7 @@ class ReceiverPart(Part):
         """Deliveries on the current connection whose ACK the broker has not confirmed."""
         return self.status.unacked
 
-    @Gauge(label="oldest", column=5)
+    @Gauge(label="oldest", column=5, passing=True)
     def oldest_unacked_seconds(self) -> float:
         """Age of the oldest un-acked delivery, in seconds; 0 if there is none."""
         age = 0.0 if self.since_unacked is None else time.time() - self.since_unacked / 1e6
@@ -222,7 +222,7 @@ class TotalsPart(Part):
         """Whether any receiver is paused."""
         return any(one["paused"] for one in self.of_receivers)
 
-    @Figure(label="oldest")
+    @Figure(label="oldest", passing=True)
     def oldest_unacked_seconds(self) -> float:
         """Age of the oldest un-acked delivery of all receivers, in seconds; 0 if there is none."""
         return max((one["oldest_unacked_seconds"] for one in self.of_receivers), default=0.0)
@@ -344,7 +344,7 @@ class QueryPart(Part):
         """When this run began."""
         return self.identity.started_at
 
-    @Time(label="written")
+    @Time(label="written", passing=True)
     def written_at(self) -> float:
         """When this status was written."""
         return time.time()
@@ -370,11 +370,16 @@ class QueryPart(Part):
         return
 
 
-_PASSING = ("written_at", "oldest_unacked_seconds")
+_PASSING = {
+    figure.key
+    for part in (QueryPart, TotalsPart, ReceiverPart, JournalPart)
+    for figure in part.figures()
+    if figure.passing
+}
 
 
 def lasting(shown: Any) -> Any:
-    """A document without the figures that change although nothing happens."""
+    """A document without the figures that change with time alone (``passing``)."""
     if not isinstance(shown, dict):
         return shown
     return {key: lasting(value) for key, value in shown.items() if key not in _PASSING}
