@@ -1,36 +1,36 @@
 """spark_stomp: the STOMP source and sink for PySpark.
 
-The way of a message, and the parts of the package from the ground up::
+The path of a message, and the parts of the package from the lowest to the highest::
 
     broker ──> transport ──> protocol ──> receiver ──> frameserver ──> arrow ──> source ──> rows
     broker <── transport <── protocol <── sink                                       <── rows
 
 ==================  ====================================================================================
-``quoting``        what a stranger said, as it may stand in an error or a log line; plurals, numbers
+``quoting``        foreign text made safe for errors and log lines; plurals, numbers
 ``errors``         the exception tree and its codes
-``logs``           log lines: what each is about, and how they come out of Spark's Python processes
+``logs``           log lines: which query each names, and how they leave Spark's Python processes
 ``frame_batch``    raw frames from the receiver to the task, and the keys of messages
 ``protocol``       bytes in, events and bytes out: codec and sessions, without socket, thread or clock
-``options``        every option, declared once on the field that it fills
+``options``        every option, declared once, on the field that it fills
 ``columns``        the columns of source and sink, declared once
 ``files``          paths and URIs on disks, mounts and object stores; private files, durable writes
 ``brokers``        what each broker adds to the protocol
-``transport``      sockets, TLS, WebSocket, and what moves bytes between them and a session
+``transport``      sockets, TLS and WebSocket, and the loop that moves bytes between them and a session
 ``arrow``          raw frames to record batches
 ``devbroker``      an in-memory broker for development and tests
 ``frameserver``    raw frames from the receivers to the tasks, over Arrow Flight
 ``journal``        raw frames made durable, in local files or in an object store
-``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered ids
-``status``         what a query shows of itself: each figure declared once, its file, its table, Prometheus
-``source``         offsets, planning, commit evidence: what a streaming query is while it runs
+``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered keys
+``status``         the status of a query: each figure declared once; its files, Prometheus
+``source``         a streaming query while it runs: offsets, planning, backlog, commits; batch reads
 ``sink``           record batches to SEND frames, the connection for them, the commit
-``spark``          what Spark calls, and all that knows Spark; besides the demo only it imports pyspark
+``spark``          what Spark calls, and all code that knows Spark; only it and the demo import pyspark
 ``commands``       the command ``spark-stomp``: probe, send, tail, status, devbroker
-``_autoload``      the package ``pyspark_stomp``, by which Spark finds the source
+``_autoload``      the package ``pyspark_stomp``, through which Spark finds the source
 ``demo``           the demonstration behind ``make demo``
 ==================  ====================================================================================
 
-Each part imports only parts above its own; tests/unit/test_architecture.py holds the layers.
+Each part imports only parts above it in this table; tests/unit/test_architecture.py checks that.
 """
 
 from __future__ import annotations

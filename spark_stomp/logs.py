@@ -1,8 +1,8 @@
-"""Log lines: what each is about, and how they come out of Spark's Python processes.
+"""Log lines: the query and receiver that each names, and how they reach stderr of Spark's Python processes.
 
-Nobody sets up logging in the processes that Spark starts: Python would show warnings without time and level.
-:func:`show` lets them come out with both, one line an event. If a process has handlers for our lines, those
-alone show them.
+Nobody sets up logging in the processes that Spark starts. Python would show only warnings there, without time
+and level. :func:`show` writes our lines with both, and each event as one line. If a process has its own
+handlers for our lines, only those show them.
 """
 
 from __future__ import annotations
@@ -30,18 +30,21 @@ _ABOUT: ContextVar[dict[str, str]] = ContextVar("about", default={})  # noqa: B0
 
 
 def get_log(name: str) -> Log:
-    """The log of a module; its lines begin with what they are :func:`about`."""
+    """The log of the module ``name``. Its lines begin with the names that :func:`about` sets."""
     return Log(logging.getLogger(name), {})
 
 
 def about(**names: str) -> None:
-    """From now on the lines of this thread are about this query, or this receiver of it."""
+    """Begin the lines of this thread with ``names`` from now on, such as ``query="flights"``."""
     _ABOUT.set({**_ABOUT.get(), **names})
 
 
 @contextmanager
 def lines_about(**names: object) -> Iterator[None]:
-    """The same until the end of a ``with``, in a process that serves many queries. None leaves a name out."""
+    """Begin the lines of this thread with ``names`` until the end of the ``with``. None leaves a name out.
+
+    For processes that serve many queries.
+    """
     before = _ABOUT.set(
         {**_ABOUT.get(), **{key: str(name) for key, name in names.items() if name is not None}}
     )
@@ -52,7 +55,7 @@ def lines_about(**names: object) -> Iterator[None]:
 
 
 def in_context(target: Callable[[], None]) -> Callable[[], None]:
-    """``target`` for another thread, whose lines are about what those of this thread are about now."""
+    """``target`` for another thread, whose lines begin with the names that this thread has now."""
     context = copy_context()
     return lambda: context.run(target)
 
@@ -68,14 +71,14 @@ def show(level: str) -> None:
 
 
 def set_level(level: str) -> None:
-    """Show lines of ``level`` and above, in a process that set up logging for ours itself."""
+    """Show lines of ``level`` and above, in a process that has set up its own handlers for our lines."""
     logging.getLogger(_PACKAGE).setLevel(level.upper())
 
 
 class Log(_Adapter):
-    """A logger whose lines begin with what the thread's lines are :func:`about`.
+    """A logger whose lines begin with the names that :func:`about` has set in the thread.
 
-    They are printable, and an event is one line, whoever shows them.
+    The lines are printable, and each event is one line, whichever handler shows them.
     """
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
@@ -85,7 +88,7 @@ class Log(_Adapter):
 
 
 class _Event:
-    """What a line says; made when it is shown, where logging looks after what goes wrong."""
+    """The text of a line. It is made when a handler formats it, because logging catches errors there."""
 
     def __init__(self, names: dict[str, str], text: str, args: tuple[object, ...]) -> None:
         self._names, self._text, self._args = names, text, args
@@ -101,7 +104,7 @@ def _is_set_up() -> bool:
 
 
 class _Stderr(logging.Handler):
-    """Writes to what is stderr at the time, and nothing once somebody has set up logging."""
+    """Writes to the current ``sys.stderr``. Writes nothing after somebody has set up logging."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,15 +114,15 @@ class _Stderr(logging.Handler):
         if _is_set_up():
             return
         try:
-            # In one piece: other processes write to the same place.
+            # In one write, because other processes write to the same stderr.
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
-        except Exception:  # noqa: BLE001 - as every handler does
+        except Exception:  # noqa: BLE001 - every handler of logging does this
             self.handleError(record)
 
 
 class _Lines(logging.Formatter):
-    """Time (UTC), level and message in one line; after it, for what should never happen, where it did."""
+    """Formats time (UTC), level and message as one line. The traceback of a bug follows, indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
