@@ -50,7 +50,7 @@ def _outward_address() -> str:
     """The source address of packets that leave this machine; loopback if none can leave."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            # To connect a datagram socket chooses its source address and sends nothing.
+            # Connecting a datagram socket chooses its source address and sends nothing.
             probe.connect(_ELSEWHERE)
             address: str = probe.getsockname()[0]
     except OSError:

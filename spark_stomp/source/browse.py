@@ -154,7 +154,7 @@ class _BatchRead:
     def _blocks(self, connection: Connection, destination: str, early: list[Event]) -> Iterator[MessageBlock]:
         """Yield blocks of messages, to ``maxDrainTime`` or until no byte of a frame came for ``idleTimeout``.
 
-        Raises the broker's ERROR, and with ``onMalformed=fail`` the first malformed message.
+        Raises the error of an ERROR frame, and with ``onMalformed=fail`` that of a malformed message.
         """
         events, begun = early, time.monotonic()
         while True:

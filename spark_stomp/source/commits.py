@@ -3,8 +3,8 @@
 Goals, the most important first:
 
 1. No ACK without proof: the broker would delete messages that no sink has.
-2. ACK soon after the commit, even if Spark calls nothing more. This happens after the only batch of
-   Trigger.Once, and between batches with a long trigger interval.
+2. ACK soon after the commit, even if Spark calls nothing more, as after the only batch of Trigger.Once, and
+   between batches with a long trigger interval.
 3. A slow file system delays only what needs its answer. A listing of an object store takes seconds, and
    without a network it never ends.
 

@@ -157,15 +157,15 @@ class JournalBacklog(Backlog):
         if self._journal.end == 0:
             self._raise_or_log(
                 JournalMissing(
-                    f"the checkpoint names the journal {wanted.epoch}, but where the option journal points "
-                    "there is an empty one: it was moved away or deleted"
+                    f"the checkpoint names the journal {wanted.epoch}, but the option journal points to an "
+                    "empty one: the journal was moved away or deleted"
                 )
             )
         else:
             self._raise_or_log(
                 JournalMismatch(
-                    f"the checkpoint names the journal {wanted.epoch}, but the one where the option journal "
-                    f"points is {self._journal.id}: it belongs to another query, or to another checkpoint"
+                    f"the checkpoint names the journal {wanted.epoch}, but the option journal points to "
+                    f"{self._journal.id}, which belongs to another query, or to another checkpoint"
                 )
             )
 

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 from spark_stomp.errors import OffsetError
 
-# Bytes of frames that a task reads, at least (if there are more tasks than one) and at most. A batch of
-# 50,000 messages with 20 MiB was one task, so that one of two cores was idle (November 2026). 8 MiB is a
-# judgement.
+# Bytes of frames that one task reads, the least and the most; a smaller batch is one task. With only the
+# most, 20 MiB in 50,000 messages were one task, and one of two cores was idle (November 2026). Both are
+# judgements.
 _LEAST_OF_A_TASK, _MOST_OF_A_TASK = 8 << 20, 32 << 20
 
 JOURNAL = "journal"

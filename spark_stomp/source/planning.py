@@ -161,8 +161,8 @@ def choose_end(
     """The end of a batch that starts at ``start`` and takes as much as the limits allow.
 
     Receivers share the limits evenly; what one does not use goes to the others. The first receiver that has
-    a message gives at least one, however large (contract 5). So each gets its turn if the caller passes them
-    :func:`rotated`. If nothing is new, the result equals ``start``.
+    a message gives at least one, however large (contract 5). So each gets its turn if they come in the
+    order of :func:`rotated`. If nothing is new, the result equals ``start``.
     """
     wanted = {receiver.name: _half_window(receiver, limits, sizes) for receiver in available}
     takes = _shares(wanted, limits.max_messages)

@@ -51,8 +51,8 @@ _LAST_LOOK = 2.0  # of these, for the last look into the checkpoint (contract 1.
 _RESERVE = 1.0  # of these, what is left when the receivers must have ended
 _STATUS_END = 0.5  # for the last write of the status file
 _CHECK_AGAIN = 0.05  # between two looks while a call waits for receivers
-# The cores of this machine. Spark does not tell a source how many tasks it runs at a time: in local mode as
-# many, in a cluster more.
+# The cores of this machine, because Spark does not tell a source how many tasks run at a time. In local mode
+# it is this number; a cluster runs more.
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -356,8 +356,8 @@ class QueryRuntime:
         self._committer.fence({part.epoch for part in lost})
         messages = sum(part.high - part.low for part in lost)
         log.warning(
-            "a batch of an earlier run is read again without %s, which were not kept and never ACKed: the "
-            "broker delivers them again in a later batch",
+            "a batch of an earlier run is read again without %s: messages that were not kept were never "
+            "ACKed, so the broker delivers them again in a later batch",
             counted(messages, "message"),
         )
 
