@@ -212,7 +212,7 @@ def opened(options: SourceOptions) -> StatusFile | None:
     if isinstance(found, StatusFile):
         return found
     if found is missing:
-        log.warning("no status is written: its file system did not answer within %.0f s", _OPEN)
+        log.warning("no status is written: the file system of its file did not answer within %.0f s", _OPEN)
     return None
 
 
@@ -232,7 +232,7 @@ class StatusWriter:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Write once more, then end. Waits for it for ``timeout`` seconds at most."""
+        """Write once more, then end. Waits at most ``timeout`` seconds for that."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
