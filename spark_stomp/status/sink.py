@@ -62,8 +62,8 @@ class _Reports:
 _reports: dict[str, _Reports] = {}
 
 
-# Latencies are counted in 112 steps from 0.1 ms to 7 hours. Each step is 2 ** (1 / 4) times the one before, so
-# that a quantile is exact to a fifth. A judgement, not measured.
+# Latencies are counted in 112 steps from 0.1 ms to 7 hours. Each step is 2 ** (1 / 4) times the one before,
+# so that a quantile is exact to a fifth. A judgement, not measured.
 _LEAST, _STEPS, _COUNT = 1e-4, 4, 112
 
 
