@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from spark_stomp.arrow import columns
 from spark_stomp.arrow.columns import HeaderLines, Ints, gather
-from spark_stomp.arrow.exact import ExactHeaders, MalformedRows, exact_frames
-from spark_stomp.arrow.heads import Area, area_of
+from spark_stomp.arrow.exact import Area, ExactHeaders, MalformedRows, area_of, exact_frames
 from spark_stomp.arrow.text import Bodies, BodyText, OnError, body_text
 from spark_stomp.arrow.uniform import read_layouts
 from spark_stomp.columns import MALFORMED, Projection

@@ -5,16 +5,64 @@ The scanner has accepted every frame, or said why it is malformed, so nothing is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from spark_stomp.arrow.columns import HeaderLines
-from spark_stomp.arrow.heads import Area
+from spark_stomp.arrow.columns import Bytes, HeaderLines, Ints
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import Frame, FrameDecoder, Limits, read_malformed
+
+_LAST_LEADING = 0x20
+_SKIP_ROUNDS = 32
+_LEADING = re.compile(rb"[\r\n\x00 ]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Stretches of a buffer: stretch i is ``octets[starts[i]:stops[i]]``. They ascend and do not overlap.
+
+    They are frames from the command up to the NUL, or the beginnings of such.
+    """
+
+    octets: Bytes
+    buffer: pa.Buffer
+    starts: Ints
+    stops: Ints
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def subset(self, rows: Ints) -> Area:
+        """The stretches with these ascending indices."""
+        return Area(self.octets, self.buffer, self.starts[rows], self.stops[rows])
+
+
+def area_of(batch: FrameBatch) -> Area:
+    """The frames of a batch, without the EOLs (in the lenient dialect also NULs, blanks) before them."""
+    octets = np.frombuffer(batch.data, np.uint8)
+    ends = np.asarray(batch.ends, np.int64)
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+    _skip_leading(octets, starts)
+    return Area(octets, pa.py_buffer(batch.data), starts, ends - 1)
+
+
+def _skip_leading(octets: Bytes, starts: Ints) -> None:
+    """Move the starts past the octets before the commands; no command begins with an octet up to 0x20."""
+    starts += octets[starts] <= _LAST_LEADING  # the usual EOL after each frame: no need to pick out rows
+    pending = np.flatnonzero(octets[starts] <= _LAST_LEADING)
+    for _ in range(_SKIP_ROUNDS):
+        if not pending.size:
+            return
+        starts[pending] += 1
+        pending = pending[octets[starts[pending]] <= _LAST_LEADING]
+    for row in pending.tolist():  # rare: many heart-beats in a row
+        found = _LEADING.match(octets.data, int(starts[row]))
+        starts[row] = found.end() if found else starts[row]
 
 
 def exact_frames(area: Area, version: str) -> list[Frame]:

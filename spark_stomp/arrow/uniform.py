@@ -8,6 +8,7 @@ another.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,19 +22,29 @@ from spark_stomp.arrow.columns import (
     HeaderLines,
     Ints,
     Positions,
+    gather,
     nulls,
     pick,
     string_array,
     text_of,
     unescape,
 )
-from spark_stomp.arrow.heads import Area, beginnings, first_feeds, line_feeds
+from spark_stomp.arrow.exact import Area
 
 _MOST_LAYOUTS = 64
 _WORTHWHILE = 16
 """One more layout is looked for per so many frames: to look in vain costs as much as five exact frames."""
 
+_SCANNED = 256 * 1024
+"""Bytes searched for LFs at a time: flags for so many stay in the processor's cache."""
+
+_LOOKED_AT = 16
+_LEAST = 1024
+"""Of each frame twice as many bytes as the longest of some heads, and these, are searched for LFs."""
+
+_LF = 0x0A
 _CR = 0x0D
+_EMPTY_LINE = re.compile(rb"\n\n")
 _NAME, _VALUE, _PARTS = 0, 1, 3  # a line's parts: the name with its colon, the value, the LF
 
 
@@ -232,3 +243,57 @@ def _repeated(names: list[str], rows: int) -> pa.Array:
     offsets = np.zeros(rows * len(names) + 1, np.int32)
     np.cumsum(np.frombuffer(lengths.tobytes() * rows, np.int32), out=offsets[1:])
     return string_array(pa.string(), offsets, pa.py_buffer(text))
+
+
+# --- where lines end
+
+
+def line_feeds(octets: Bytes) -> Positions:
+    """The positions of all LFs."""
+    found = [np.empty(0, np.int32)]
+    for begin in range(0, len(octets), _SCANNED):
+        here = np.flatnonzero(octets[begin : begin + _SCANNED] == _LF)
+        found.append(np.add(here, begin, dtype=np.int32, casting="unsafe"))
+    return np.concatenate(found)
+
+
+def first_feeds(area: Area, lf: Positions) -> Ints:
+    """For each stretch the index of its first LF among the positions of all LFs of the buffer."""
+    starts = area.starts.astype(lf.dtype)  # of one type, otherwise numpy converts all positions
+    guessed = _equally_far_apart(starts, lf)
+    return np.searchsorted(lf, starts) if guessed is None else guessed
+
+
+def _equally_far_apart(starts: Positions, lf: Positions) -> Ints | None:
+    """The same without a search, if all are as far apart as the first two; None if they are not."""
+    first, second = np.searchsorted(lf, starts[:2]).tolist() if len(starts) > 1 else (0, 0)
+    step = second - first
+    found = lf[first::step][: len(starts)] if step else lf[:0]
+    if len(found) < len(starts) or not (starts <= found).all():
+        return None
+    before = lf[second - 1 :: step][: len(starts) - 1]
+    return np.arange(first, first + step * len(starts), step) if (before < starts[1:]).all() else None
+
+
+def beginnings(area: Area) -> Area:
+    """The beginnings of the frames, side by side: long enough for most header areas, without long bodies.
+
+    Short frames stay where they are.
+    """
+    longest = int((area.stops - area.starts).max())
+    if longest <= _LEAST:
+        return area
+    some = np.linspace(0, len(area) - 1, min(len(area), _LOOKED_AT), dtype=np.int64)
+    heads = [_head_size(area, int(area.starts[row]), int(area.stops[row])) for row in some]
+    most = 2 * max(heads) + _LEAST
+    if longest <= most:
+        return area
+    stops = np.minimum(area.stops, area.starts + most)
+    text, offsets = text_of(gather(pa.binary(), area.buffer, area.starts, stops))
+    bounds = offsets.astype(np.int64)
+    return Area(text, pa.py_buffer(text), bounds[:-1], bounds[1:])
+
+
+def _head_size(area: Area, start: int, stop: int) -> int:
+    found = _EMPTY_LINE.search(area.octets.data, start, stop)
+    return found.end() - start if found else 0
