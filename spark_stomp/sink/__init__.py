@@ -1,1 +1,1 @@
-"""The sink: rows become SEND frames, and a task succeeds only if the broker confirmed every one of them."""
+"""The sink: rows become SEND frames, and a task succeeds only once the broker has confirmed every one."""

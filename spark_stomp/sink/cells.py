@@ -1,4 +1,4 @@
-"""What the columns of a slice say, as bytes: entries of maps, text for headers, ids."""
+"""The columns of a slice as bytes: entries of the column ``headers``, text for header values, ids of rows."""
 
 from __future__ import annotations
 
@@ -12,30 +12,35 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow.columns import Flags, Ints
 
-# 0001-01-01 and 10000-01-01, in days since the epoch. Arrow has no text for all years of Spark.
+# 0001-01-01 and 10000-01-01, in days since the epoch. Spark has years beyond these, which Arrow cannot write.
 _DAYS_WITH_TEXT = (-719_162, 2_932_897)
+# Bytes; at 128 bits no two rows share an id by chance. Part of the format of an id, which never changes.
 _DIGEST_BYTES = 16
-# In the key of a row: no value looks like it.
+# A null in the text from which an id is made. Every value begins with its length, so none looks like this.
 _NULL = b"-"
 
 
 def as_binary(strings: pa.Array) -> pa.Array:
-    """Strings or bytes as bytes, with 32-bit offsets."""
+    """A column of strings or bytes as bytes, with 32-bit offsets. Nulls stay nulls."""
     if pa.types.is_large_string(strings.type) or pa.types.is_large_binary(strings.type):
-        # A cast looks at the offsets, which may be large even if the slice is small; a copy begins at 0.
+        # The cast fails if an offset needs more than 32 bits, which the last rows of a large column do even
+        # in a small slice. The offsets of a copy begin at 0.
         strings = strings.take(pa.array(np.arange(len(strings))))
         strings = strings.cast(pa.binary())
     return pa.Array.from_buffers(pa.binary(), len(strings), strings.buffers(), offset=strings.offset)
 
 
 def as_strings(column: pa.Array) -> pa.Array:
-    """Strings or bytes as strings that may not be UTF-8."""
+    """A column of strings or bytes as strings, in place. It is not checked that they are UTF-8."""
     octets = as_binary(column)
     return pa.Array.from_buffers(pa.string(), len(octets), octets.buffers(), offset=octets.offset)
 
 
 class Entries(NamedTuple):
-    """Entries of maps that have a value: name, value and row of each; rows ascend."""
+    """The entries of a column of maps that have a value: the name, the value and the row of each.
+
+    ``rows`` ascend. An entry whose value is null is left out.
+    """
 
     names: pa.Array
     values: pa.Array
@@ -43,7 +48,7 @@ class Entries(NamedTuple):
 
     @classmethod
     def of(cls, maps: pa.Array) -> Entries:
-        """Those of a map a row, some of which may be null."""
+        """The entries of ``maps``, a column with one map for each row. A map may be null."""
         offsets = np.frombuffer(maps.buffers()[1], np.int32, len(maps) + 1, maps.offset * 4)
         first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
         names, values = (as_binary(part.slice(first, count)) for part in (maps.keys, maps.items))
@@ -56,6 +61,7 @@ class Entries(NamedTuple):
         return entries.where(keep)
 
     def where(self, keep: Flags) -> Entries:
+        """The entries whose flag in ``keep`` is set."""
         if keep.all():
             return self
         mask = pa.array(keep)
@@ -63,28 +69,33 @@ class Entries(NamedTuple):
 
 
 def is_string(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text, not bytes."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def header_text(column: pa.Array) -> pa.Array:
-    """A column of a simple type as it stands in a header, as bytes: times in UTC, whatever zone the session
-    has; null beyond the years 1 to 9999."""
+    """The values of a simple column as text for a header, in bytes.
+
+    Times are in UTC, whatever time zone the session has. A time outside the years 1 to 9999 gives null.
+    """
     kind = column.type
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp(kind.unit, "UTC"))
     if pa.types.is_temporal(kind):
         first, end = (pa.scalar(day, pa.date32()).cast(column.type) for day in _DAYS_WITH_TEXT)
-        told = pc.and_(pc.greater_equal(column, first), pc.less(column, end))
-        column = pc.if_else(told, column, None)
+        has_text = pc.and_(pc.greater_equal(column, first), pc.less(column, end))
+        column = pc.if_else(has_text, column, None)
     return _text(column)
 
 
 def row_ids(columns: Sequence[pa.Array]) -> list[str | None]:
-    """A digest per row, in hexadecimal digits; None if all columns are null.
+    """An id for each row: a digest of its values, in hexadecimal digits; None if all of them are null.
 
-    It is made of the text of each value after its length, so ``("ab", "c")`` and ``("a", "bc")`` differ; a
-    null differs from every text. The text of a number does not depend on its type. This must not
-    change: an upgrade would give rows that are sent again other ids.
+    The digest covers the length and the text of each value. So ``("ab", "c")`` and ``("a", "bc")`` have
+    different ids, and a null differs from every text. The type of a number does not matter.
+
+    This must never change: after an upgrade, a row that is sent again would have another id, and would not
+    be recognised as a duplicate.
     """
     keys = pc.binary_join_element_wise(*map(_marked, columns), b"").to_pylist()
     blake, without = hashlib.blake2b, _NULL * len(columns)
@@ -101,7 +112,7 @@ def _marked(column: pa.Array) -> pa.Array:
 
 
 def _text(column: pa.Array) -> pa.Array:
-    """A column of a simple type as bytes; strings and bytes stay what they are."""
+    """The values of a simple column as text, in bytes. Strings and bytes are not changed."""
     kind = column.type
     if not (is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         column = column.cast(pa.string())

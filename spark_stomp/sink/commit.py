@@ -1,4 +1,4 @@
-"""What the sink does when all tasks of a write have ended: it proves the login, and shows the figures."""
+"""The end of a write, once all its tasks have ended: prove the login, and write the figures of the status."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from spark_stomp.transport import open_connection
 
 log = get_log(__name__)
 
+# Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
 _DISCONNECT_TIMEOUT = 5.0
 
 
 def commit(
     options: SinkOptions, results: Iterable[TaskResult], batch_id: int | None, run: str | None
 ) -> None:
-    """Everything is confirmed: prove the login if no task did, and show the figures.
+    """End a write whose tasks have all succeeded: prove the login if no task did, and write the figures.
 
     Args:
-        batch_id: of a stream; None for a batch write.
+        batch_id: the number of the stream's batch; None for a batch write.
         run: the id of the stream's run, if a task knew it.
 
-    Raises SinkRowError if a task found a row that cannot be sent, and what the connection raises that proves
-    the login.
+    Raises:
+        SinkRowError: a task found a row that cannot be sent.
+        StompError: the login could not be proved.
     """
     with lines_about(query=query_name(options), batch=batch_id):
         figures, refused = _sum(options, results)
         if refused is not None:
             raise refused
         if not batch_id:
-            # Only a commit knows whether it is the query's first.
+            # Once for each query. No other part of the sink knows that this is the first batch.
             for note in options.notes:
                 log.warning("%s", note)
         _proved.prove(options, run, connected=figures.connections > 0)
@@ -45,7 +47,10 @@ def commit(
 
 
 def abort(options: SinkOptions, results: Iterable[TaskResult], batch_id: int | None) -> None:
-    """Spark tells nobody here why it did not succeed, nor whether the query was just stopped."""
+    """Report a write that failed.
+
+    Spark does not say why it failed, nor whether the query was only stopped.
+    """
     what = "the write" if batch_id is None else f"batch {batch_id}"
     with lines_about(query=query_name(options), batch=batch_id):
         figures, refused = _sum(options, results)
@@ -56,7 +61,7 @@ def abort(options: SinkOptions, results: Iterable[TaskResult], batch_id: int | N
 
 
 def _sum(options: SinkOptions, results: Iterable[TaskResult]) -> tuple[TaskFigures, SinkRowError | None]:
-    """What all tasks counted, in the process of the commit, and the first row that can never be sent."""
+    """The sum of what the tasks counted, and the error of the first row that can never be sent."""
     show(options.connection.log_level)
     figures, refused = TaskFigures(), None
     for result in results:
@@ -66,9 +71,9 @@ def _sum(options: SinkOptions, results: Iterable[TaskResult]) -> tuple[TaskFigur
 
 
 class ProvedRuns:
-    """The runs of queries whose URL, TLS, login and virtual host are proved, also if there are no rows.
+    """The runs of queries for which a connection has proved URL, TLS, login and virtual host.
 
-    Thread-safe.
+    A run without rows is proved too (contract S.8). Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -76,9 +81,12 @@ class ProvedRuns:
         self._known: set[tuple[str | None, str] | None] = set()
 
     def prove(self, options: SinkOptions, run: str | None, *, connected: bool) -> None:
-        """Connect, unless a task has ``connected``, or an earlier batch of the run was done; None: no stream.
+        """Connect once, unless a task has ``connected`` or an earlier batch of this run is done.
 
-        Raises what ``open_connection`` raises.
+        ``run`` is None for a batch write.
+
+        Raises:
+            StompError: as ``open_connection``.
         """
         key = None if run is None else (options.checkpoint_location, run)
         with self._lock:
@@ -96,5 +104,5 @@ def _connect(options: SinkOptions) -> None:
             log.info("the connection that proved the login did not end in order: %s", error)
 
 
-# Spark makes a new writer for each commit, in a process that serves many.
+# For the whole process: Spark makes a new writer for each commit, but runs many commits in one process.
 _proved = ProvedRuns()

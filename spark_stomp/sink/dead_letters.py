@@ -1,4 +1,4 @@
-"""A row that cannot be sent, as a message to the dead letter destination."""
+"""Rows that cannot be sent, as messages to the dead letter destination."""
 
 from __future__ import annotations
 
@@ -13,30 +13,35 @@ from spark_stomp.sink.rules import SendRules
 REASON = "dead-letter-reason"
 FROM = "dead-letter-from"
 
-# A dead letter is to be kept, whatever is said of how long its message, or its queue, lives.
+# Headers that make a message expire. A dead letter never expires, whatever options or the row say.
 _EXPIRY = frozenset({"expires", "expiration"})
-# What options may tell the broker of it all the same: these take nothing from it.
+# Headers that options may set on a dead letter, although they command the broker: they cannot lose it.
 _KEEPING = frozenset({"persistent", "x-queue-type"})
 _LASTING = frozenset({("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")})
-# What the row says is for the message that was meant, and only the connector says why it is here.
-_NOT_ITS_OWN = _EXPIRY | {"persistent", "priority", REASON, FROM}
-# Headers besides those of the row: those of every frame, the two above and the id.
+# Headers that are not taken from the row. Its priority and its like were meant for the message, not for the
+# dead letter; and only the connector says why a dead letter is here.
+_NOT_OF_THE_ROW = _EXPIRY | {"persistent", "priority", REASON, FROM}
+# How many headers a dead letter has besides the row's: those of every frame, the two above and the id.
 _OWN_HEADERS = OWN_HEADERS + 3
 
 
 class DeadLetters:
-    """Makes dead letters; ``frames`` says what a frame can carry."""
+    """Makes dead letters. ``frames`` decides which headers a frame can carry."""
 
     def __init__(self, rules: SendRules, frames: RowFrames) -> None:
         self._rules = rules
         self._frames = frames
 
     def frame(self, row: Row, problem: SinkRowError, receipt: str) -> bytes:
-        """The frame of a row, which has its body as far as it has one, and those headers that a frame can
-        carry.
+        """The dead letter of a row: its body, if it has one, and those of its headers that a frame can carry.
+
+        Args:
+            row: the row that cannot be sent.
+            problem: why it cannot be sent.
+            receipt: the receipt that the frame asks for.
 
         Raises:
-            SinkRowError: it is too large for a frame, too.
+            SinkRowError: it is too large for a dead letter, too.
         """
         rules, limits = self._rules, self._rules.limits
         body = row.body or b""
@@ -57,7 +62,7 @@ class DeadLetters:
         return encoded
 
     def _of_options(self) -> dict[str, str]:
-        """What ``sendHeaders`` says that does not take the dead letter away."""
+        """The headers of ``sendHeaders`` that cannot lose the dead letter."""
         rules = self._rules
         needed = rules.queue_headers if rules.is_queue(rules.dead_letter) else ()
         given = dict(needed) | dict(rules.headers)
@@ -69,18 +74,19 @@ class DeadLetters:
         }
 
     def _of_row(self, row: Row) -> Iterator[tuple[str, str]]:
+        """The row's headers that a dead letter may have. A later one replaces an earlier one of that name."""
         for name, value in reversed(row.entries):  # of repeated ones the first counts
             with suppress(SinkRowError):
                 entry = self._frames.entry(name, value)
-                if entry is not None and entry[0] not in _NOT_ITS_OWN:
+                if entry is not None and entry[0] not in _NOT_OF_THE_ROW:
                     yield entry
         for header, octets in row.columns.items():
-            if header not in _NOT_ITS_OWN and not self._rules.is_left_out(header):
+            if header not in _NOT_OF_THE_ROW and not self._rules.is_left_out(header):
                 with suppress(SinkRowError):
                     yield header, self._frames.column(header, octets)
 
     def _carried(self, name: str, value: str) -> bool:
-        """Whether a frame can carry this header, and the broker takes it."""
+        """Whether a frame can carry this header, and the broker accepts its value."""
         try:
             self._frames.check_value(name, value)
             self._frames.encoded([(name, value)], [], b"")

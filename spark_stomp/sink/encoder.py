@@ -1,4 +1,25 @@
-"""Rows of a DataFrame to slices of SEND frames: as a whole if all is plain, else row by row."""
+"""Rows of a DataFrame to slices of SEND frames: a whole slice at once if it is plain, else row by row.
+
+Goal: each row becomes one frame, or is refused with its place and the reason, and no frame of a slice is sent
+before all its rows were checked (contract S.9).
+
+Plan: a batch is cut into slices, by messages and bytes. Two encoders make the frames of a slice:
+
+- :class:`~spark_stomp.sink.rows.RowFrames` is the definition. It makes the frame of one row, or says why the
+  row cannot be sent.
+- :class:`~spark_stomp.sink.columnar.SliceFrames` is the fast path. It makes all frames of a slice, or it
+  declines the slice.
+
+The fast path is asked first. If it declines, the definition goes through the slice. If a row that cannot be
+sent does not fail the query (``onError``), a declined slice is halved first, until few rows are left: the
+halves without a bad row take the fast path.
+
+Invariants: rows are numbered over all batches of a task, for the error text. Receipts are numbered over all
+frames, without gaps: a dropped row has no receipt.
+
+Tried and left: the definition for the whole of a declined slice. With one bad row in a thousand, and ten
+headers, that took 55 us a row; with halves it takes 4.7, and without a bad row 1.6 (November 2026).
+"""
 
 from __future__ import annotations
 
@@ -25,25 +46,29 @@ from spark_stomp.sink.window import EncodedSlice, receipt_id
 
 log = get_log(__name__)
 
-# Destinations that were warned of in this process, so many at most; workers run many tasks.
+# Destinations for which this process has logged a warning. It logs at most _MOST_WARNED of them, because a
+# worker runs many tasks. A judgement, not measured.
 _MOST_WARNED = 20
 _warned: set[str] = set()
-# What a frame has besides the cells of its row, about.
+# Bytes of a frame besides the cells of its row, about: the command, names of headers, the receipt. It is an
+# estimate, which only decides where a slice is cut.
 _FRAME_OVERHEAD = 100
-# So many go one by one if one of them cannot be sent.
+# Rows. A declined slice is halved until it has at most this many, which then go one by one. At 55 us a row
+# that is at most 1.8 ms for each bad row (November 2026).
 _FEW_ROWS = 32
 
 
 class RowEncoder:
-    """Encodes the rows of one task, slice by slice; rows and receipts are numbered over all of its batches.
+    """Encodes the rows of one task, slice by slice. Rows and receipts are numbered over all its batches.
 
     Args:
-        columns: those of every batch.
-        clock: seconds since the epoch.
-        on_topics: called for each slice that is sent to topics of its rows, with these, once each.
+        columns: the columns of every batch.
+        rules: how rows become frames.
+        clock: returns seconds since the epoch.
+        on_topics: called for each slice whose rows name topics as destinations, with these topics.
 
     Raises:
-        FrameEncodeError: the version cannot carry what the options say.
+        FrameEncodeError: this version of STOMP cannot carry a header that the options set.
     """
 
     def __init__(
@@ -68,28 +93,29 @@ class RowEncoder:
         self._warned = False
 
     def slices(self, batch: pa.RecordBatch) -> Iterator[EncodedSlice]:
-        """The frames of a batch, at least one row a slice.
+        """The frames of a batch in slices of at least one row.
 
         Raises:
-            SinkRowError: a row that cannot be sent, and ``on_error`` is "fail"; or its dead letter cannot be
-                sent either. Of its slice nothing was returned.
+            SinkRowError: a row cannot be sent, and ``on_error`` is "fail"; or its dead letter cannot be sent
+                either. No frame of its slice was returned.
         """
         for part in self._parts(batch):
             yield from self._encoded(part)
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch in parts that keep the bounds of a slice, as far as one row does."""
         start = 0
         while start < batch.num_rows:
             part = batch.slice(start, self._rules.most_messages)
             while part.num_rows > 1 and (size := _size(part)) > self._rules.most_bytes:
-                # At least half: one large row says little of the others.
+                # At least half of the rows: one large row says little about the others.
                 fitting = part.num_rows * self._rules.most_bytes // size
                 part = part.slice(0, max(fitting, part.num_rows // 2))
             yield part
             start += part.num_rows
 
     def _encoded(self, part: pa.RecordBatch) -> Iterator[EncodedSlice]:
-        """The frames of a part, as a whole; else of its halves, so that few rows go one by one."""
+        """The frames of a part: by the fast path, else from its halves, else row by row."""
         cells = dict(zip(self._columns.columns, part.columns, strict=True))
         now = self._clock()
         frames = self._whole.frames(cells, self._receipts, now)
@@ -132,13 +158,13 @@ class RowEncoder:
         return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered)
 
     def _refuse(self, row: Row, number: int, problem: SinkRowError) -> None:
-        """Raise the error of a row that cannot be sent, or log the first one of the task."""
+        """Raise the error of a row that cannot be sent; if it does not fail the query, log the first one."""
         what = self._place(row, number, problem.message)
         if self._rules.on_error == "fail":
             raise type(problem)(what) from None
         if not self._warned:
             fate = "is dropped" if self._rules.on_error == "drop" else f"goes to {self._rules.dead_letter}"
-            log.warning("[%s] %s; it %s, and so do others like it", problem.code, what, fate)
+            log.warning("[%s] %s; the row %s (logged once for each task)", problem.code, what, fate)
             self._warned = True
 
     def _dead_letter(self, row: Row, number: int, problem: SinkRowError, receipt: str) -> bytes:
@@ -165,17 +191,21 @@ class RowEncoder:
 
 
 def _size(batch: pa.RecordBatch) -> int:
-    """About how many bytes the frames of a slice have."""
+    """How many bytes the frames of these rows have, about."""
     size: int = batch.nbytes + _FRAME_OVERHEAD * batch.num_rows
     return size
 
 
 def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialect: Dialect) -> RowEncoder:
-    """The encoder of one task; ``version`` is that of its connection.
+    """The encoder of one task.
+
+    Args:
+        version: the version of STOMP that its connection speaks.
+        dialect: the broker's.
 
     Raises:
         UnsupportedError: this broker cannot do what the options or columns ask for.
-        FrameEncodeError: this version cannot carry what the options say.
+        FrameEncodeError: this version of STOMP cannot carry a header that the options set.
     """
     rules = send_rules(options, columns, version, dialect)
     given = (rules.destination, rules.dead_letter)
@@ -184,7 +214,7 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
 
 
 def _warn_of_topics(destinations: Iterable[str], dialect: Dialect) -> None:
-    """Say of which destinations messages may be lost although they are confirmed."""
+    """Warn of destinations, such as topics, at which messages may be lost although they are confirmed."""
     for destination in destinations:
         if destination in _warned or len(_warned) == _MOST_WARNED:
             continue

@@ -1,7 +1,7 @@
-"""Rows of a DataFrame to SEND frames, one by one: what is right, and why a row cannot be sent.
+"""Rows of a DataFrame to SEND frames, one by one. This is the definition of a row's frame.
 
-:mod:`spark_stomp.sink.columnar` makes the same frames of whole slices in which nothing is wrong, many times
-as fast; a property test compares the two.
+It says which rows cannot be sent, and why. :mod:`spark_stomp.sink.columnar` makes the same frames of whole
+slices, many times as fast, and declines a slice with such a row. A property test compares the two.
 """
 
 from __future__ import annotations
@@ -24,24 +24,28 @@ from spark_stomp.quoting import quoted
 from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
 from spark_stomp.sink.rules import SendRules
 
-# In milliseconds; it can be added to any time without an overflow.
+# Milliseconds. Added to any time since the epoch, this does not overflow 64 bits.
 LONGEST_TTL = 1 << 62
-# Headers of every frame: destination, receipt and content-length.
+# How many headers every frame has: destination, receipt and content-length.
 OWN_HEADERS = 3
 
-# Some brokers cut them off.
+# Some brokers cut these off at both ends of a header's name.
 BLANKS = " \t"
 
 
 class Row(NamedTuple):
-    """The cells of a row. Text is bytes, which may not be UTF-8.
+    """The cells of a row. Text is in bytes, which may not be UTF-8.
 
     Attributes
     ----------
-    is_text : the body is a string, or goes out as a text message.
-    entries : of the column ``headers``; a null value leaves its header as it was, so it is no entry.
-    columns : by the header's name, what columns of their own say; None if that has no text.
-    key : the digest of ``dedupKey``; None if all of its columns are null, or there are none.
+    body : the body; None if it is null.
+    is_text : whether the body must be UTF-8: it is a string, or is sent as a text message.
+    destination : the column ``destination``; None if it is null or there is none.
+    entries : the column ``headers``, without entries whose value is null.
+    columns : the values of dedicated columns, by the name of their header. Nulls are left out. None is a
+        value that has no text.
+    ttl : milliseconds; None if it is null or there is no such column.
+    key : the digest of the columns that ``dedupKey`` names; None if all of them are null, or there are none.
     """
 
     body: bytes | None
@@ -54,7 +58,7 @@ class Row(NamedTuple):
 
 
 def rows_of(cells: Mapping[str, pa.Array], rules: SendRules) -> Iterator[Row]:
-    """The rows of a slice, of which these are the columns by name."""
+    """The rows of a slice; ``cells`` are its columns by name."""
     bodies = cells["body"]
     is_text = rules.text or is_string(bodies.type)
     absent = [None] * len(bodies)
@@ -77,7 +81,10 @@ def rows_of(cells: Mapping[str, pa.Array], rules: SendRules) -> Iterator[Row]:
 
 
 class RowFrames:
-    """Makes the frames of rows. Its methods raise SinkRowError, which says what is wrong with the row."""
+    """Makes the frames of rows, one at a time.
+
+    All methods raise SinkRowError if the row cannot be sent; it says what is wrong with the row.
+    """
 
     def __init__(self, rules: SendRules) -> None:
         self._rules = rules
@@ -88,7 +95,7 @@ class RowFrames:
         headers = [("destination", destination), *self._headers(row, destination, now)]
         count, most = len(headers) + OWN_HEADERS - 1, self._rules.limits.max_headers
         if count > most:
-            raise RowTooLarge(f"it has {count} headers; maxHeaders lets {most} through")
+            raise RowTooLarge(f"it has {count} headers; maxHeaders allows {most}")
         own = [("receipt", receipt)]
         if not self._rules.text:
             own.append(("content-length", str(len(body))))
@@ -97,7 +104,7 @@ class RowFrames:
         return frame
 
     def encoded(self, headers: list[tuple[str, str]], own: list[tuple[str, str]], body: bytes) -> bytes:
-        """A frame of a row's headers and those of the connector, of which only the row's are checked."""
+        """A SEND frame with ``headers`` of the row, which are checked, and ``own`` ones of the connector."""
         rules, most = self._rules, self._rules.limits.max_header_line
         try:
             frame = encode_frame(Frame("SEND", (*headers, *own), body), rules.version)
@@ -107,18 +114,18 @@ class RowFrames:
         for (name, _), line in zip(headers, lines, strict=True):
             if rules.unescaped and b"\\" in line:
                 raise RowUnencodable(
-                    f"the header {quoted(name, 40)} holds a backslash, which this version of STOMP cannot "
+                    f"the header {quoted(name, 40)} has a backslash, which this version of STOMP cannot "
                     "carry to this broker"
                 )
             if len(line) > most:
                 raise RowTooLarge(
                     f"the header {quoted(name, 40)} has {len(line)} bytes; maxHeaderLineBytes, or this "
-                    f"broker, lets {most} through"
+                    f"broker, allows {most}"
                 )
         return frame
 
     def entry(self, name: bytes, value: bytes, given: Container[str] = frozenset()) -> tuple[str, str] | None:
-        """An entry of the column ``headers``; None if it is left out, or a column has ``given`` it."""
+        """An entry of the column ``headers`` as text; None if it is left out, or its name is in ``given``."""
         text = name.decode(errors="surrogateescape")
         if self._rules.is_left_out(text):
             return None
@@ -134,13 +141,13 @@ class RowFrames:
         return text, _text(f"the header {quoted(text, 40)}", value)
 
     def column(self, name: str, octets: bytes | None) -> str:
-        """What a column of its own says of the header ``name``."""
+        """The value of a dedicated column as text; ``name`` is its header."""
         if octets is None:
             raise SinkRowError(f"its {name} is not within the years 1 to 9999")
         return _text(f"the header {quoted(name, 40)}", octets)
 
     def check_value(self, name: str, value: str) -> None:
-        """Refuse what the broker would not take in this header."""
+        """Raise SinkRowError if the broker does not accept this value of the header."""
         for rule in self._rules.values:
             if rule.header == name and not rule.allows(value.encode()):
                 raise SinkRowError(f"its {name} is {quoted(value, 40)}, and must {rule.says}")
@@ -163,7 +170,11 @@ class RowFrames:
         return _text("its destination", row.destination)
 
     def _headers(self, row: Row, destination: str, now: float) -> list[tuple[str, str]]:
-        """What the options say and the row does not; the columns of their own; the entries that are left."""
+        """All headers that options or the row set, in the order of the frame.
+
+        First those of the options that the row does not set, then those of dedicated columns, then the
+        entries of the column ``headers`` that no dedicated column sets.
+        """
         own = self._own_values(row, now)
         entries = [entry for pair in row.entries if (entry := self.entry(*pair, own)) is not None]
         for header in (*own.items(), *entries):
@@ -174,7 +185,7 @@ class RowFrames:
         return [*defaults.items(), *own.items(), *entries]
 
     def _own_values(self, row: Row, now: float) -> dict[str, str]:
-        """What columns of their own say, by header."""
+        """The headers that dedicated columns and ``dedupKey`` set, by name."""
         rules = self._rules
         values = {name: self.column(name, octets) for name, octets in row.columns.items()}
         if rules.ttl is not None and row.ttl is not None:
@@ -191,6 +202,7 @@ class RowFrames:
 
 
 def _text(what: str, octets: bytes) -> str:
+    """Text from UTF-8. Raises RowNotText, which names ``what`` this is."""
     try:
         return octets.decode()
     except UnicodeDecodeError:
@@ -199,6 +211,4 @@ def _text(what: str, octets: bytes) -> str:
 
 def _check_size(what: str, octets: bytes, most: int) -> None:
     if len(octets) > most:
-        raise RowTooLarge(
-            f"its {what} has {len(octets)} bytes; max{what.capitalize()}Bytes lets {most} through"
-        )
+        raise RowTooLarge(f"its {what} has {len(octets)} bytes; max{what.capitalize()}Bytes allows {most}")

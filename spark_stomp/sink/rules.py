@@ -1,4 +1,4 @@
-"""How the rows of a task become SEND frames: what options say, and what the broker and its version allow."""
+"""The rules by which a task's rows become frames: from the options, the broker and the version of STOMP."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule
 Headers = tuple[tuple[str, str], ...]
 OnRowError = Literal["fail", "drop", "deadletter"]
 
-# So that the slice that waits for room adds little to what the window holds.
+# A slice has at most a fourth of receiptWindowBytes. The slice that waits for room is held besides the
+# window, and adds a fourth to its memory. A judgement, not measured.
 _SLICES_IN_WINDOW = 4
-# The frames of a slice are one column, and its offsets have 32 bits; escapes make a header twice as long.
+# Bytes. The frames of a slice are one column, whose offsets have 32 bits, and escaping can double a header.
+# An eighth of 2 GiB leaves room for both.
 _LARGEST_SLICE = 256 << 20
-# Columns that are headers, and how all brokers spell these.
+# Dedicated columns and their headers. All brokers spell these alike.
 _COLUMNS = {
     "content_type": "content-type",
     "persistent": "persistent",
@@ -37,8 +39,8 @@ class TimeToLive(NamedTuple):
     Attributes
     ----------
     header : its name.
-    absolute : it counts from the epoch, else from now; in milliseconds.
-    milliseconds : of every message; None if only the rows say it.
+    absolute : whether its value is a time since the epoch; else it is a time from now. Both in milliseconds.
+    milliseconds : the time to live of every message; None if only rows can set it.
     """
 
     header: str
@@ -46,7 +48,7 @@ class TimeToLive(NamedTuple):
     milliseconds: int | None
 
     def after(self, now: float) -> int:
-        """What is added to a time to live, at ``now`` in seconds since the epoch."""
+        """What to add to a time to live, in milliseconds. ``now`` is in seconds since the epoch."""
         return round(now * 1000) if self.absolute else 0
 
 
@@ -54,26 +56,27 @@ class TimeToLive(NamedTuple):
 class SendRules:
     """How rows become frames.
 
-    If several of them give one header a value, a column of its own wins over the column ``headers``, that
-    over ``headers`` here, and these over what a queue needs.
+    Several sources can set one header. A dedicated column wins over the column ``headers``, which wins over
+    ``headers`` here, which wins over ``queue_headers``.
 
     Attributes
     ----------
-    version : of STOMP, as the connection negotiated it.
-    destination : wins over the rows' own; None leaves the choice to them.
-    headers : of every message.
-    topic_prefixes : destinations of rows that begin with one of these are reported.
+    version : the version of STOMP that the connection speaks.
+    destination : where all rows go; None leaves the choice to the column ``destination``.
+    headers : headers of every message.
+    topic_prefixes : a destination in a row that begins with one of these is reported as a topic.
     queue_prefixes, queue_headers : a destination that begins with one of the prefixes needs the headers.
-    columns : columns whose values are headers, each with the name of its header.
-    ttl : the header for the column ``ttl``; None if this broker has none, and nobody asks for it.
-    dedup_key, dedup_header : a digest of these columns goes into this header; none without columns.
-    left_out : names in the column ``headers`` that do not travel on.
-    values : what rows may say in some headers, by columns or entries.
-    text : bodies go out without content-length, by which some brokers know a text message.
-    on_error, dead_letter : what becomes of a row that cannot be sent, and where it goes.
-    limits : of the frames.
-    unescaped : the broker unescapes headers of a version that has no escapes: none may have a backslash.
-    most_messages, most_bytes : of a slice, about. One message always goes.
+    columns : dedicated columns, each with the header that it sets.
+    ttl : the header that the column ``ttl`` sets; None if this broker has none, and nothing asks for it.
+    dedup_key, dedup_header : a digest of these columns goes into this header. Without columns there is none.
+    left_out : names of entries in the column ``headers`` that are not sent.
+    values : which values some headers may have.
+    text : whether bodies are sent without content-length, by which some brokers know a text message.
+    on_error, dead_letter : what becomes of a row that cannot be sent, and where dead letters go.
+    limits : the largest sizes of a frame and its parts.
+    unescaped : whether the broker unescapes headers although this version of STOMP has no escapes. Then no
+        header may have a backslash.
+    most_messages, most_bytes : the bounds of a slice, about. A slice always has at least one message.
     """
 
     version: str
@@ -93,12 +96,13 @@ class SendRules:
     dead_letter: str = ""
     limits: Limits = field(default_factory=Limits)
     unescaped: bool = False
+    # Of these two, send_rules takes the values from options; the defaults are for tests.
     most_messages: int = 1_000
     most_bytes: int = 8 << 20
 
     @cached_property
     def fields(self) -> frozenset[str]:
-        """The headers that options, columns of their own or brokers have something to say of."""
+        """The names of all headers that options or dedicated columns set, or whose values are checked."""
         columns = (header for _, header in self.columns)
         ttl = () if self.ttl is None else (self.ttl.header,)
         dedup = (self.dedup_header,) if self.dedup_key else ()
@@ -106,23 +110,30 @@ class SendRules:
         return frozenset((*dict(self.queue_headers), *dict(self.headers), *columns, *ttl, *dedup, *checked))
 
     def defaults(self, now: float, *, to_queue: bool) -> dict[str, str]:
-        """The headers of a message whose row says nothing; ``now`` in seconds since the epoch."""
+        """The headers of a message whose row sets none; ``now`` is in seconds since the epoch."""
         headers = (dict(self.queue_headers) if to_queue else {}) | dict(self.headers)
         if self.ttl is not None and self.ttl.milliseconds is not None:
             headers.setdefault(self.ttl.header, str(self.ttl.after(now) + self.ttl.milliseconds))
         return headers
 
     def is_queue(self, destination: str) -> bool:
-        """Whether it needs ``queue_headers``."""
+        """Whether this destination needs ``queue_headers``."""
         return destination.startswith(self.queue_prefixes)
 
     def is_left_out(self, name: str) -> bool:
-        """Whether an entry of this name says nothing about a new message."""
+        """Whether an entry of this name is not sent.
+
+        It describes the message that was read, commands the broker, or is set by the connector.
+        """
         return name in self.left_out or name.lower() in SEND_OWNS
 
 
 def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect: Dialect) -> SendRules:
-    """Those of one task; ``version`` is that of its connection.
+    """The rules of one task.
+
+    Args:
+        version: the version of STOMP that its connection speaks.
+        dialect: the broker's.
 
     Raises:
         UnsupportedError: this broker cannot do what the options or columns ask for.
@@ -169,8 +180,8 @@ def _time_to_live(message: MessageOptions, columns: SinkColumns, dialect: Dialec
     if milliseconds is None and "ttl" not in columns.columns:
         return None
     raise UnsupportedError(
-        f"ttl is given, but how a message expires on this broker ({dialect.name}) is not known. Say which "
-        "broker it is with the option broker, or give its own header in sendHeaders"
+        f"ttl is given, but it is not known how a message expires on this broker ({dialect.name}). Say which "
+        "broker it is with the option broker, or set the broker's header in sendHeaders"
     )
 
 

@@ -1,4 +1,4 @@
-"""Sends encoded frames, over one connection at a time, until the broker has confirmed every one."""
+"""Sends encoded frames over one connection at a time, until the broker has confirmed every message."""
 
 from __future__ import annotations
 
@@ -21,16 +21,22 @@ from spark_stomp.transport.retry import Retry, may_recover
 
 log = get_log(__name__)
 
+# Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
 _DISCONNECT_TIMEOUT = 5.0
-# Read at once: thousands of receipts. What a broker sends instead of them takes little memory then.
+# Bytes of one read, enough for thousands of receipts. If a broker sends other things instead, they take
+# little memory. A judgement, not measured.
 _READ = 256 << 10
 
 
 class Progress:
-    """Since when nothing has moved, and for how long the broker was blocked in all.
+    """Tells how long ago the last progress was, and for how long the broker was blocked in all.
 
-    Progress is a receipt, or bytes of a message that the connection took. Heart-beats are none: a broker
-    sends them while RabbitMQ's memory alarm or ActiveMQ's producer flow control keeps it from taking any.
+    Progress is a receipt, or bytes of a message that the broker took. Heart-beats are not: a broker sends
+    them while RabbitMQ's memory alarm or ActiveMQ's producer flow control stops it from taking messages.
+
+    Args:
+        receipt_timeout: seconds without progress after which the broker counts as blocked.
+        blocked_timeout: seconds to wait for a blocked broker.
     """
 
     def __init__(self, receipt_timeout: float, blocked_timeout: float) -> None:
@@ -48,14 +54,22 @@ class Progress:
 
     @property
     def blocked_seconds(self) -> float:
+        """For how many seconds the broker was blocked in all, up to now."""
         return self._blocked_before + (self.silence if self.blocked else 0.0)
 
     def due_in(self) -> float:
-        """Seconds until the broker counts as blocked, or is waited for no longer; negative if it is late."""
+        """Seconds until the broker counts as blocked or, once it does, until the task gives up.
+
+        Negative if that moment is over.
+        """
         return (self._longest if self.blocked else self._receipt_timeout) - self.silence
 
     def made(self) -> float:
-        """There was progress, or nothing is waited for. Returns how long the broker was blocked; 0 if not."""
+        """Note progress, or that there was nothing to wait for.
+
+        Returns:
+            The seconds for which the broker was blocked until now; 0 if it was not.
+        """
         blocked = self.silence if self.blocked else 0.0
         self._blocked_before += blocked
         self.blocked = False
@@ -64,9 +78,15 @@ class Progress:
 
 
 class _Outage:
-    """From the end of a connection, or a first one that cannot be had, to the first receipt on another.
+    """The time from the end of a connection to the first receipt on the next one.
 
-    ``before`` is how many messages had been sent again before; ``lost``: there was a connection.
+    It also begins if the first connection fails.
+
+    Args:
+        timeout: ``reconnectTimeout`` in seconds.
+        now: monotonic seconds.
+        before: how many messages had been sent again before this outage.
+        lost: whether there was a connection before.
     """
 
     def __init__(self, timeout: float, now: float, before: int, *, lost: bool) -> None:
@@ -76,10 +96,11 @@ class _Outage:
         self._lost = lost
 
     def connected(self, now: float) -> None:
+        """A new connection is open."""
         self._ended = now
 
-    def told(self, resent: int) -> str:
-        """What to say of it once it is over."""
+    def summary(self, resent: int) -> str:
+        """The log line at the end of the outage; ``resent`` counts all messages that were sent again."""
         words = "connected again" if self._lost else "connected"
         sent_again = counted(resent - self._before, "message")
         return f"{words} after {self._ended - self._began:.1f} s, {sent_again} sent again"
@@ -88,17 +109,27 @@ class _Outage:
 class Sender:
     """Sends the frames of one task.
 
-    One receipt for many SENDs would be cheaper, but only says that the earlier frames were *received*
-    (STOMP 1.2, "RECEIPT"): RabbitMQ confirms each SEND by itself and in any order. So each SEND has its own.
+    Each SEND asks for its own receipt. One receipt for many SENDs would be cheaper, but it only says that the
+    earlier frames were *received* (STOMP 1.2, "RECEIPT"): RabbitMQ confirms each SEND separately, in any
+    order.
 
-    A connection that breaks is replaced, and what was not confirmed is sent again. Only the thread that calls
-    the methods does so; between two calls the thread of a Pump sends, receives and beats.
+    If the connection breaks, the sender connects again, and sends again what was not confirmed. Only the
+    thread that calls the methods does so. Between two calls, the thread of a Pump sends what is queued, sends
+    heart-beats and receives.
 
-    Errors of :meth:`open`, :meth:`send` and :meth:`finish` say how many messages were confirmed:
-    ReceiptTimeout (the broker was blocked for too long), BrokerError, DestinationRefused if the broker says
-    which message it refused, LoginRefused, TlsRefused, or ConnectionLost if ``reconnectTimeout`` was not
-    enough. Unless ``patient``, a first connection that cannot be had is an error at once. They end with what
-    becomes of the others ``afterwards``.
+    The errors of :meth:`open`, :meth:`send` and :meth:`finish` say how many messages were confirmed, and end
+    with ``afterwards``. They are:
+
+    - ReceiptTimeout: the broker was blocked for too long.
+    - DestinationRefused: the broker refused a message, and says which one.
+    - BrokerError: it sent an ERROR that does not say which one.
+    - LoginRefused, TlsRefused.
+    - ConnectionLost: no new connection within ``reconnectTimeout``.
+
+    Args:
+        options: the options of the write.
+        patient: wait for a first connection up to ``reconnectTimeout``; else its failure is an error at once.
+        afterwards: what becomes of the messages that are not confirmed, for these errors.
     """
 
     def __init__(
@@ -135,20 +166,20 @@ class Sender:
 
     @property
     def figures(self) -> TaskFigures:
-        """What became of the messages so far."""
+        """The counts of the messages so far."""
         self._figures.confirmed = self._window.confirmed
         self._figures.blocked_seconds = self._progress.blocked_seconds
         return self._figures
 
     def open(self) -> tuple[str, Dialect]:
-        """Connect unless that was done; the STOMP version and the dialect that frames must be made for."""
+        """Connect, unless that was done. Returns the STOMP version and the dialect to make frames for."""
         if self._speaks is None:
             self._persist(lambda _: None)
         assert self._speaks is not None
         return self._speaks
 
     def send(self, part: EncodedSlice) -> None:
-        """Send a slice; waits while the window is full."""
+        """Send a slice. Waits while the window is full."""
         self._figures.dropped += part.dropped
         self._figures.dead_lettered += part.dead_lettered
         if not len(part):
@@ -174,7 +205,7 @@ class Sender:
                 self._wait(connection)
                 continue
             if self._window.unconfirmed == len(piece.receipts):
-                # Nothing was waited for until now.
+                # No receipt was due before this piece: the wait for progress begins now.
                 self._progress.made()
             connection.require_open()
             connection.session.send_raw(*piece)
@@ -186,9 +217,12 @@ class Sender:
             self._wait(connection)
 
     def _wait(self, connection: Connection) -> None:
-        """Wait until something moves, as long as the broker is waited for.
+        """Wait for progress.
 
-        What has come is read first: this process may have been suspended, so time alone proves nothing.
+        What has come is read before a timeout counts: this process may have been suspended meanwhile.
+
+        Raises:
+            ReceiptTimeout: there was none for ``receiptTimeout`` and ``blockedTimeout``.
         """
         progress, options = self._progress, self._options
         due = progress.due_in()
@@ -202,8 +236,8 @@ class Sender:
             )
         progress.blocked = True
         log.warning(
-            "%s has confirmed nothing for %.0f s and takes no more bytes: it counts as blocked, and is "
-            "waited for up to blockedTimeout (%gs); without a receipt yet: %s",
+            "%s has confirmed nothing for %.0f s and takes no more bytes: it counts as blocked. The task "
+            "waits for it up to blockedTimeout (%gs); without a receipt yet: %s",
             connection.peer,
             progress.silence,
             options.blocked_timeout,
@@ -211,7 +245,7 @@ class Sender:
         )
 
     def _poll(self, connection: Connection, timeout: float) -> None:
-        """Write and read; wait up to ``timeout`` seconds if there is nothing."""
+        """Write and read. Wait up to ``timeout`` seconds if there is nothing to read or write."""
         events = connection.poll(timeout, _READ)
         if self._unflushed and connection.written > self._written:
             self._made_progress(connection)
@@ -233,16 +267,16 @@ class Sender:
     def _made_progress(self, connection: Connection) -> None:
         blocked = self._progress.made()
         if blocked:
-            log.warning("%s goes on; it was blocked for %.0f s", connection.peer, blocked)
+            log.warning("%s takes messages again; it was blocked for %.0f s", connection.peer, blocked)
 
     def _end_outage(self) -> None:
-        """The connection serves: say so, once, if it replaced another one."""
+        """Log the end of an outage, once: the new connection works."""
         if self._outage is not None:
-            log.warning("%s", self._outage.told(self._figures.resent))
+            log.warning("%s", self._outage.summary(self._figures.resent))
             self._outage = None
 
     def _keep_alive(self) -> None:
-        """What the pump does: send what is queued, send heart-beats, and read what the broker sends."""
+        """One step of the pump: send what is queued, send heart-beats, and read what the broker sends."""
         assert self._connection is not None
         self._poll(self._connection, 0)
 
@@ -270,7 +304,11 @@ class Sender:
         return self._connection
 
     def _begin(self, connection: Connection) -> None:
-        """Send again what an earlier connection left unconfirmed; the pump does not run yet."""
+        """Use a new connection: send again what an earlier one left unconfirmed. The pump does not run yet.
+
+        Raises:
+            ConnectionLost: the frames of this task were made for another version or another kind of broker.
+        """
         speaks = (
             str(connection.session.version),
             dialect_for(connection.session.server, self._options.connection.broker),
@@ -291,12 +329,13 @@ class Sender:
             self._outage.connected(time.monotonic())
 
     def _recover(self, error: StompError) -> None:
-        """Wait until it is time for the next connection; raises ``error`` if there is to be none."""
+        """Wait until it is time for the next attempt to connect. Raises ``error`` if there is none left."""
         self._close()
         if not self._may_recover(error):
             raise self._failure(error) from error
         now, timeout, lost = time.monotonic(), self._options.reconnect_timeout, self._speaks is not None
-        # Until the broker confirms something, all is one outage. But somebody has to mend a login.
+        # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
+        # a warning each time, because somebody has to do something about it.
         is_news = self._outage is None or isinstance(error, LoginRefused)
         self._outage = self._outage or _Outage(timeout, now, self._figures.resent, lost=lost)
         retry = self._outage.retry
@@ -317,8 +356,8 @@ class Sender:
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed.
 
-        An ERROR frame may be a refusal that names no message, as RabbitMQ's are. It would come again for
-        ever. So it may come once, but not on two connections in a row on which nothing was confirmed.
+        An ERROR may refuse a message without naming it, as RabbitMQ's do. Then every connection would end so.
+        One such ERROR is tolerated, but not two on connections in a row without a confirmed message.
         """
         if self._speaks is None and not self._patient:
             return False
@@ -326,12 +365,12 @@ class Sender:
             if self._refused:
                 return False
             self._refused = True
-        # Blocked for too long: it would be so on the next connection.
+        # A broker that was blocked for too long would also be blocked on the next connection.
         let_in = self._speaks is not None
         return may_recover(error, let_in=let_in) and not isinstance(error, ReceiptTimeout)
 
     def _failure(self, error: StompError) -> StompError:
-        """``error``, and how far the task has come; as it is if nothing was sent."""
+        """``error`` with how far the task has come; ``error`` itself if nothing was sent."""
         waiting = self._window.unconfirmed
         if not waiting and not self._window.confirmed:
             return error
@@ -348,7 +387,7 @@ class Sender:
         try:
             self._connection.disconnect(_DISCONNECT_TIMEOUT)
         except StompError as error:
-            # Every message is confirmed. To fail here would only make Spark send all of them again.
+            # Every message is confirmed. If the task failed here, Spark would only send all of them again.
             log.info("the sink did not end with an orderly DISCONNECT: %s", error)
         self._close()
 

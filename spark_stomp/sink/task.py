@@ -1,4 +1,4 @@
-"""What one task of the sink does: its rows are sent, and the broker confirms every message."""
+"""One task of the sink: it sends its rows, and ends once the broker has confirmed every message."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from spark_stomp.status.sink import TaskFigures
 
 @dataclass
 class TaskResult:
-    """What became of the rows of one task: the broker confirmed every message.
+    """What became of the rows of one task. The broker has confirmed every message.
 
-    ``refused`` is the row at which the task stopped, because it can never be sent: the commit fails with it.
-    A task that failed would be tried again, and each time the rows before that one would be sent again.
+    ``refused`` says why the task stopped at a row that can never be sent; the commit then fails with it. If
+    the task itself failed, Spark would try it again, and send the rows before that one again each time.
     """
 
     figures: TaskFigures
@@ -30,9 +30,13 @@ class TaskResult:
 def send_batches(
     batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions, *, patient: bool = False
 ) -> TaskResult:
-    """Send every row, and return once the broker confirmed every one. Without rows nothing is opened.
+    """Send every row, and return once the broker has confirmed every message. No rows, no connection.
 
-    If ``patient``, a broker that cannot be reached is waited for.
+    If ``patient``, the task waits for a broker that cannot be reached at first, up to ``reconnectTimeout``.
+
+    Raises:
+        StompError: as :class:`~spark_stomp.sink.sender.Sender`.
+        UnsupportedError: this broker cannot do what the options or columns ask for.
     """
     refused: SinkRowError | None = None
     encoder: RowEncoder | None = None

@@ -1,4 +1,4 @@
-"""Encoded messages, and which of those that a task has sent the broker has not confirmed."""
+"""Encoded messages, and the window: the messages that were sent and that the broker has not confirmed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import numpy.typing as npt
 from spark_stomp.arrow.columns import Ints
 from spark_stomp.quoting import shown, whole_number
 
-# Receipts are numbers after this letter, all of one length.
+# A receipt is this letter and a number of twelve digits: that of the frame plus RECEIPT_BASE. All have the
+# same length up to 9 * 10**11 frames in a task.
 RECEIPT_PREFIX: Final = "s"
 RECEIPT_BASE: Final = 10**11
 _DESTINATION: Final = b"SEND\ndestination:"
 
-# A slice is not cut into smaller pieces than this part of the window: many small writes cost more than
-# waiting for a few more receipts.
+# A slice is not cut into pieces of less than a fourth of the window: many small writes cost more than waiting
+# for a few more receipts. A judgement, not measured.
 _SMALLEST_PART = 4
-# Bytes that are written together; a WebSocket and TLS make copies of them.
+# Bytes of one write. A WebSocket and TLS copy them: more takes more memory. A judgement, not measured.
 _LARGEST_PIECE = 1 << 20
 
 
 def receipt_id(number: int) -> str:
-    """The receipt that the frame with this number asks for; all ids of a task have one length."""
+    """The receipt that the frame with this number asks for. All receipts have the same length."""
     return f"{RECEIPT_PREFIX}{RECEIPT_BASE + number}"
 
 
 def receipt_number(receipt: str) -> int | None:
-    """The number of a receipt that a frame asked for; None for any other receipt."""
+    """The number of the frame that asked for this receipt; None if it is no receipt of a frame."""
     number = whole_number(receipt[1:])
     if number is None or receipt[:1] != RECEIPT_PREFIX or len(receipt) != len(receipt_id(0)):
         return None
@@ -41,15 +42,16 @@ def receipt_number(receipt: str) -> int | None:
 class EncodedSlice:
     """The SEND frames of consecutive rows.
 
-    Every frame asks for a receipt of its own: frame i for ``receipt_id(first_receipt + i)``. So one of them
-    can be sent again as it is, on any connection of the same version and dialect.
+    Every frame asks for its own receipt: frame i for ``receipt_id(first_receipt + i)``. So each frame can be
+    sent again unchanged, on any connection of the same version and dialect.
 
     Attributes
     ----------
-    data : whole frames, one after the other.
-    ends : the end of each frame in ``data``, exclusive.
-    first_receipt : the number of the first frame's receipt; the next slice goes on after the last one's.
-    dropped, dead_lettered : rows that could not be sent: left out, or sent to the dead letter destination.
+    data : whole frames, one after another.
+    ends : the end of each frame in ``data``, in bytes, exclusive.
+    first_receipt : the number of the first frame's receipt. The next slice continues after the last frame's.
+    dropped, dead_lettered : how many rows could not be sent: those left out, and those that became dead
+        letters.
     """
 
     data: memoryview
@@ -63,25 +65,25 @@ class EncodedSlice:
         return len(self.ends)
 
     def frames(self, start: int, stop: int) -> memoryview:
-        """The frames from ``start`` up to ``stop``, in place."""
+        """The bytes of the frames from ``start`` up to ``stop``, exclusive; not copied."""
         first = int(self.ends[start - 1]) if start else 0
         return self.data[first : int(self.ends[stop - 1]) if stop else 0]
 
     def destination(self, frame: int) -> str:
-        """Where frame number ``frame`` of this slice goes, as it stands on the wire; for error texts."""
+        """The destination of this frame of the slice, escaped as on the wire; for error texts."""
         head = bytes(self.frames(frame, frame + 1)[:2048]).partition(b"\n\n")[0] + b"\n"
         return head[len(_DESTINATION) :].partition(b"\n")[0].decode(errors="replace")
 
 
 class Piece(NamedTuple):
-    """Frames to be written together, and the numbers of their receipts."""
+    """Frames to write together, and the numbers of their receipts, with RECEIPT_BASE."""
 
     frames: memoryview
     receipts: Sequence[int]
 
 
 class _Held:
-    """A slice of which not every message is confirmed."""
+    """A slice with messages that are not confirmed."""
 
     def __init__(self, part: EncodedSlice) -> None:
         self.part = part
@@ -92,22 +94,22 @@ class _Held:
         self.left = len(part)
 
     def end_within(self, start: int, room: int) -> int:
-        """Up to which frame those from ``start`` on have ``room`` bytes in all, or fewer."""
+        """The last frame, exclusive, up to which the frames from ``start`` on have at most ``room`` bytes."""
         begin = int(self.part.ends[start - 1]) if start else 0
         return int(np.searchsorted(self.part.ends, begin + room, side="right"))
 
     def piece(self, start: int, stop: int) -> Piece:
-        """Frames from ``start``, up to ``stop`` or as many as may be written together."""
+        """The frames from ``start`` up to ``stop``, or fewer: as many as one write takes."""
         stop = min(stop, max(self.end_within(start, _LARGEST_PIECE), start + 1))
         first = RECEIPT_BASE + self.part.first_receipt
         return Piece(self.part.frames(start, stop), range(first + start, first + stop))
 
 
 class Window:
-    """Which messages were sent and not confirmed.
+    """The messages that were sent and are not confirmed.
 
-    At most ``most_messages`` and ``most_bytes`` at a time, but always one. Besides these it holds the rest of
-    the slice that is being sent. It is not thread-safe.
+    They are at most ``most_messages`` with at most ``most_bytes``; one larger message may be sent alone.
+    Besides these the window holds the rest of the slice that is being sent. It is not thread-safe.
     """
 
     def __init__(self, most_messages: int, most_bytes: int) -> None:
@@ -119,16 +121,19 @@ class Window:
         self.confirmed = 0
 
     def add(self, part: EncodedSlice) -> None:
-        """Take a slice; all frames of earlier ones were sent."""
+        """Take the next slice. All frames of earlier slices must have been sent."""
         self._held.append(_Held(part))
 
     @property
     def unsent(self) -> bool:
-        """Whether the last slice has frames that were not sent."""
+        """Whether the last slice has frames that were not sent yet."""
         return bool(self._held) and self._held[-1].sent < len(self._held[-1].part)
 
     def take(self, now: float) -> Piece | None:
-        """The next frames to send at ``now``; None if there are none, or the window is too full for them."""
+        """The next frames to send at ``now`` (monotonic seconds).
+
+        None if there are none, or if the window has too little room for them.
+        """
         if not self.unsent:
             return None
         held = self._held[-1]
@@ -143,7 +148,7 @@ class Window:
         return piece
 
     def _end(self, held: _Held) -> int:
-        """Up to which of its frames ``held`` may be sent now."""
+        """The last frame of ``held``, exclusive, that may be sent now."""
         start, count = held.sent, len(held.part)
         by_bytes = held.end_within(start, self._most_bytes - self.unconfirmed_bytes)
         stop = min(count, start + self._most_messages - self.unconfirmed, by_bytes)
@@ -154,7 +159,14 @@ class Window:
         return start if stop < count and few and little else stop
 
     def confirm(self, receipts: list[int], now: float) -> npt.NDArray[np.float64]:
-        """The broker confirmed these at ``now``; returns how many seconds each was under way."""
+        """Note receipts that came at ``now`` (monotonic seconds).
+
+        Args:
+            receipts: their numbers, with RECEIPT_BASE.
+
+        Returns:
+            The seconds from sending each message to its receipt.
+        """
         numbers = np.array(receipts, np.int64) - RECEIPT_BASE
         times = []
         for held in self._held:
@@ -171,7 +183,10 @@ class Window:
         return np.concatenate(times)
 
     def send_again(self, now: float) -> Iterator[Piece]:
-        """What was sent before ``now``, on a connection that is gone, and was not confirmed."""
+        """The messages that were sent on a connection that is gone, and were not confirmed.
+
+        They count as sent again at ``now`` (monotonic seconds).
+        """
         for held in self._held:
             waiting = ~held.confirmed[: held.sent]
             held.sent_at[: held.sent][waiting] = now
@@ -183,13 +198,13 @@ class Window:
                     start += len(piece.receipts)
 
     def first_destination(self) -> str:
-        """Where the oldest unconfirmed message goes, to be shown."""
+        """The destination of the oldest message that is not confirmed, printable; for error texts."""
         for held in self._held:
             return shown(held.part.destination(int(np.argmin(held.confirmed))))
         return "(none)"
 
     def destination(self, receipt: str | None) -> str | None:
-        """Where the unconfirmed message with this receipt goes, to be shown; None if there is none."""
+        """The destination of the message that waits for this receipt, printable; None if there is none."""
         number = receipt_number(receipt or "")
         for held in self._held:
             place = -1 if number is None else number - held.part.first_receipt

@@ -417,7 +417,7 @@ class TestABlockedBroker:
         assert (figures.confirmed, figures.resent, figures.connections) == (100, 0, 1)
         assert 0.2 <= figures.blocked_seconds < 30
         assert "counts as blocked" in caplog.text
-        assert "goes on; it was blocked" in caplog.text
+        assert "takes messages again; it was blocked" in caplog.text
 
     @pytest.mark.rule("S.4", "S.6")
     def test_is_given_up_in_time_with_the_counts(self, devbroker: DevBroker) -> None:

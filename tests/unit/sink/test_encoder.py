@@ -237,7 +237,7 @@ BAD_ROWS: list[tuple[dict[str, Any], type[SinkRowError], str]] = [
     ({"ttl": None, "headers": [("t", "-1")]}, SinkRowError, "its t is '-1', and must be a number"),
     ({"headers": [("kept", "a\nb")]}, SinkRowError, r"its kept is 'a\\nb', and must be one line"),
     ({"ttl": 0}, SinkRowError, "its ttl is 0 ms, and must be more than 0"),
-    ({"body": b"x" * 51}, RowTooLarge, "its body has 51 bytes; maxBodyBytes lets 50 through"),
+    ({"body": b"x" * 51}, RowTooLarge, "its body has 51 bytes; maxBodyBytes allows 50"),
     ({"headers": [("abc", "x" * 27)]}, RowTooLarge, "the header 'abc' has 31 bytes; maxHeaderLineBytes"),
     ({"content_type": "x" * 20}, RowTooLarge, "the header 'content-type' has 33 bytes"),
     ({"headers": [(f"h{n}", "") for n in range(5)]}, RowTooLarge, "it has 10 headers; maxHeaders"),
