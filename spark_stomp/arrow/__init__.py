@@ -1,4 +1,4 @@
-"""Raw frames to record batches; pyarrow and numpy, no pyspark."""
+"""Raw MESSAGE frames to Arrow record batches. Needs pyarrow and numpy, not pyspark."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Arrow strings as numpy sees them, header lines, and the columns made of them: times, flags, map and list.
+"""Arrow strings as numpy arrays, header lines, and the columns made of them: times, flags, map and list.
 
 An Arrow string array is a buffer of bytes and n + 1 rising offsets into it. So scattered pieces of text can
 be selected without copying: with the offsets ``start0, stop0, start1, stop1, ...`` every other element is a
 wanted piece, and the others are the gaps. One ``take`` then copies the wanted pieces side by side, at about
-10 ns each, many times as fast as a loop in Python or a gather by numpy.
+10 ns each (November 2026). A loop in Python, or indexing by numpy, is many times slower.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Positions: TypeAlias = npt.NDArray[np.int32]  # a frame batch has less than 2 Gi
 
 _BACKSLASH = 0x5C
 
-# What the octet after a backslash stands for (STOMP 1.2, "Value Encoding"; in 1.1 the scanner refuses \r).
+# The meaning of the byte after a backslash (STOMP 1.2, "Value Encoding"; in 1.1 the scanner refuses \r).
 _MEANING = np.arange(256, dtype=np.uint8)
 _MEANING[[ord("c"), ord("n"), ord("r")]] = [ord(":"), ord("\n"), ord("\r")]
 
@@ -41,7 +41,10 @@ def pick(array: pa.Array, first: int, step: int) -> pa.Array:
 
 
 def pieces(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
-    """The pieces ``text[starts[i]:stops[i]]`` in place, as every other element: gaps lie between them."""
+    """The pieces ``text[starts[i]:stops[i]]``, not copied: every other element; the others are the gaps.
+
+    The result has 2 n - 1 elements for n pieces.
+    """
     offsets = np.empty((len(starts), 2), np.int32)
     offsets[:, 0] = starts
     offsets[:, 1] = stops
@@ -58,7 +61,8 @@ def gather(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.
         return pieces(kind, text, starts, stops)
     apart = pieces(kind, text, np.append(starts, stops[-1]), np.append(stops, stops[-1]))
     # ``take`` allocates the mean length of pieces and gaps for each index. If that is too little, it copies
-    # everything again. So indices of an empty piece are added until it is enough.
+    # everything again: 1.1 instead of 0.6 ms for 10,000 bodies of 235 bytes (November 2026). So indices of an
+    # empty piece are added until it is enough.
     mean = int(stops[-1] - starts[0]) // len(apart) or 1
     fillers = max(0, int((stops - starts).sum()) // mean + 1 - count)
     wanted = np.full(count + fillers, len(apart) - 1, np.int32)
@@ -67,7 +71,7 @@ def gather(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.
 
 
 def text_of(array: pa.Array) -> tuple[Bytes, Positions]:
-    """The bytes of a string or binary array and the n + 1 offsets of its elements within them."""
+    """The bytes of a string or binary array, and the n + 1 offsets of its elements in them."""
     _, offsets_buffer, text_buffer = array.buffers()
     count = len(array)
     if not count or text_buffer is None:
@@ -86,7 +90,8 @@ def lengths(array: pa.Array) -> Ints:
 def unescape(strings: pa.Array) -> pa.Array:
     r"""The strings with ``\c``, ``\n``, ``\r`` and ``\\`` resolved (STOMP 1.1 and 1.2, "Value Encoding").
 
-    None of them may be null. The scanner accepts only complete and defined escapes: none spans two strings.
+    The strings must not be null. The scanner accepts only complete and defined escapes, so that no escape
+    spans two strings.
     """
     text, offsets = text_of(strings)
     dropped = text == _BACKSLASH
@@ -106,8 +111,8 @@ def unescape(strings: pa.Array) -> pa.Array:
 def _counts_before(flags: Flags, positions: Positions) -> Positions:
     """How many flags are set before each position.
 
-    Eight flags are counted at a time, as one 64-bit word: multiplied by 0x0101010101010101, each octet of it
-    becomes the sum of the octets up to it. This is several times as fast as a running sum, or a search.
+    Eight flags are counted at a time, as the bytes of one 64-bit word: multiplied by 0x0101010101010101, each
+    byte becomes the sum of the bytes up to it. This is several times as fast as a running sum, or a search.
     """
     octets = np.zeros(len(flags) // 8 * 8 + 8, np.uint8)
     octets[: len(flags)] = flags
@@ -119,7 +124,7 @@ def _counts_before(flags: Flags, positions: Positions) -> Positions:
 
 
 def _escape_starts(marks: Ints) -> Ints:
-    """Those backslashes that begin an escape: in a run of adjacent ones the first, the third and so on."""
+    """The backslashes that begin an escape: of adjacent ones the first, the third and so on."""
     adjacent = np.diff(marks) == 1
     if not adjacent.any():
         return marks
@@ -133,14 +138,14 @@ def _escape_starts(marks: Ints) -> Ints:
 
 _MICROSECONDS = {"ms": 1_000, "s": 1_000_000}
 _DIGITS = 18
-"""A number of so many decimal digits never overflows 64 bits."""
+"""A number with at most this many decimal digits fits into 64 bits."""
 
 _LAST_MICROSECOND = 253_402_300_799_999_999
-"""The end of the year 9999: the last time that Python's datetime, and so a Spark row, can hold."""
+"""The end of the year 9999, in microseconds: the last time of Python's datetime, and so of a Spark row."""
 
 
 class HeaderLines(NamedTuple):
-    """Header lines of many messages; those of message i are the elements [offsets[i]:offsets[i + 1]]."""
+    """Header lines of many messages. Those of message i are ``[offsets[i]:offsets[i + 1]]``."""
 
     offsets: Positions
     names: pa.Array
@@ -156,8 +161,8 @@ def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) ->
     """Times from the digits of a ``timestamp`` header; null if it is absent, malformed or after 9999.
 
     Args:
-        values: the header's values.
-        unit: what they count since the epoch.
+        values: the header's values, as text.
+        unit: the unit in which they count from the epoch.
         kind: the Arrow type of the column, in microseconds.
     """
     scale = _MICROSECONDS[unit]
@@ -169,7 +174,7 @@ def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) ->
 
 
 def _counts(values: pa.Array) -> pa.Array:
-    """The numbers written in ASCII digits; null for anything else, and for what may not fit into 64 bits."""
+    """The numbers written in ASCII digits; null for anything else, and for numbers that overflow 64 bits."""
     digits = pc.ascii_is_decimal(values)
     if not _all_true(digits):  # besides digits, the cast would read signs and hexadecimal numbers
         values = _null_unless(digits, values)
@@ -197,13 +202,13 @@ def after_last(values: pa.Array, separator: str | None) -> pa.Array:
 
 
 def timed(ids: pa.Array, times: pa.Array) -> pa.Array:
-    """The ids, each completed by its time, as the receiver has them; null if one of both is not there."""
+    """The ids, each completed by its time, as in the receiver; null if the id or its time is missing."""
     there = pc.and_(pc.not_equal(ids, ""), pc.invert(pc.is_in(times, pa.array(map(bytes.decode, NO_TIME)))))
     return _null_unless(there, pc.binary_join_element_wise(ids, times, ID_TIME.decode()))
 
 
 def _all_true(flags: pa.Array) -> bool:
-    # Not by flags.true_count: on computed arrays pyarrow 15 crashes there.
+    # Not flags.true_count: pyarrow 15 crashes in it if the array was computed.
     return pc.all(flags, skip_nulls=False, min_count=0).as_py() is True
 
 

@@ -1,8 +1,9 @@
 """Raw MESSAGE frames to Arrow record batches.
 
-Frames of one layout are read together (:mod:`spark_stomp.arrow.uniform`), for several layouts. What this fast
-path does not read takes the exact path, the frame decoder (:mod:`spark_stomp.arrow.exact`), which also reads
-malformed frames: they lie in batches of their own. Both paths give the same rows.
+The exact path (:mod:`spark_stomp.arrow.exact`) is the definition: the frame decoder reads one frame after
+another. The fast path (:mod:`spark_stomp.arrow.uniform`) reads all frames of one layout together, then those
+of the next layout, and leaves the rest to the exact path. Both give the same rows; a property test compares
+them. Malformed frames are in batches without other frames, and take the exact path.
 :mod:`spark_stomp.arrow.columns` makes the columns.
 """
 
@@ -27,16 +28,16 @@ from spark_stomp.frame_batch import FrameBatch
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """How headers become columns: what the broker's dialect and the query's options say about it.
+    """How headers become columns, from the broker's dialect and the query's options.
 
     Attributes:
-        id_header: the header whose value is the ``stable_id``, its name unescaped; None if the broker has
-            none.
+        id_header: the unescaped name of the header with the ``stable_id``; None if the broker has none.
         timestamp_unit: the unit of the ``timestamp`` header.
-        body_decode_errors: what an undecodable body gives if ``body`` is a string: an error, null, or
-            null with the reason in the column ``malformed``.
-        id_separator: the ``stable_id`` is the part of the header after the last one; None means all of it.
-        id_time_header: the header with the time that completes it; None if it is complete.
+        body_decode_errors: what a body that cannot be decoded gives if ``body`` is a string: an error, null,
+            or null with the reason in the column ``malformed``.
+        id_separator: the ``stable_id`` is the part of its header after the last separator; None means that it
+            is the whole value.
+        id_time_header: the header with the time that completes the ``stable_id``; None if none is needed.
     """
 
     id_header: str | None
@@ -49,19 +50,19 @@ class RowRules:
 def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) -> pa.RecordBatch:
     """The rows of ``batch`` in the schema of the projection, in the order of the frames.
 
-    Takes what :class:`spark_stomp.protocol.FrameScanner` accepts, and computes only the columns of the
-    projection. Besides the result it needs memory of up to about ten times the header areas.
+    The frames must be such as :class:`spark_stomp.protocol.FrameScanner` accepts. Only the columns of the
+    projection are computed. Besides the result, this needs up to about ten times the memory of the headers.
 
     Raises:
-        BodyDecodeError: ``body`` is a string, and one body cannot be decoded (unless the rules say null).
-        MalformedMessageError: the frames are malformed, and the projection has no column to say so.
+        BodyDecodeError: ``body`` is a string, a body cannot be decoded, and the rules make that an error.
+        MalformedMessageError: the frames are malformed, and the projection lacks the column ``malformed``.
     """
     schema = projection.arrow_schema
     if not len(batch.ends):
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
     if batch.malformed is not None and MALFORMED not in projection.columns:
         raise MalformedMessageError(
-            f"the batch holds a message that is malformed: {batch.malformed}. It was received with "
+            f"the batch has a malformed message: {batch.malformed}. It was received with "
             f"onMalformed=column: set that again, and name the column `{MALFORMED}` in the schema"
         )
     rows = read_rows(batch) if batch.malformed is None else MalformedRows(batch)
@@ -74,7 +75,7 @@ def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) ->
 
 
 def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyText | None:
-    """The bodies as strings; None if they are not asked for as such."""
+    """The bodies as strings; None if the projection does not ask for them as strings."""
     if not (projection.body_as_string and "body" in projection.columns):
         return None
     if isinstance(rows, MalformedRows):
@@ -85,7 +86,7 @@ def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyText | 
 
 
 def _constant(field: pa.Field, batch: FrameBatch, body: BodyText | None) -> pa.Array | None:
-    """A column that is there already, or does not depend on the frames' bytes; None if ``field`` is none."""
+    """A column that needs no header: decoded bodies, or what the batch says; None if ``field`` needs one."""
     rows = len(batch.ends)
     match field.name:
         case "received_at":
@@ -148,7 +149,7 @@ class Headers(Protocol):
 
 @dataclass(frozen=True)
 class _Part:
-    """Some frames of a batch, read in one way."""
+    """The frames of a batch that one path has read."""
 
     rows: Ints
     headers: Headers
@@ -156,9 +157,9 @@ class _Part:
 
 @dataclass(frozen=True)
 class Rows:
-    """The headers and bodies of all frames of a batch, in their order; the methods of :class:`Headers`.
+    """The headers and bodies of all frames of a batch, in order, with the methods of :class:`Headers`.
 
-    ``_ends`` is where their header areas end in the batch.
+    ``_ends`` are the positions in the batch at which the header areas end.
     """
 
     _area: Area
@@ -177,7 +178,7 @@ class Rows:
         return self._in_order(lambda part: part.headers.all_lines())
 
     def bodies(self) -> pa.Array:
-        """The bodies' bytes."""
+        """The bodies as bytes."""
         return gather(pa.binary(), self._area.buffer, self._ends, self._area.stops)
 
     def _in_order(self, lines_of: Callable[[_Part], HeaderLines]) -> HeaderLines:
@@ -189,7 +190,7 @@ AnyRows: TypeAlias = Rows | MalformedRows
 
 
 def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
-    """The lines of all messages: message i is number ``order[i]`` of the messages of all parts."""
+    """The lines of all messages in order: message i is number ``order[i]`` of the messages in all parts."""
     counts = np.concatenate([np.diff(part.offsets) for part in parts])
     starts = np.cumsum(counts) - counts
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[order])))
@@ -200,7 +201,7 @@ def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
 
 
 def _order(parts: Sequence[_Part]) -> Ints | None:
-    """For each frame its index in the concatenated parts; None if there is only one part."""
+    """The index of each frame in the concatenated parts; None if there is only one part."""
     if len(parts) == 1:
         return None
     rows = np.concatenate([part.rows for part in parts])
@@ -210,7 +211,7 @@ def _order(parts: Sequence[_Part]) -> Ints | None:
 
 
 def read_rows(batch: FrameBatch) -> Rows:
-    """Read the headers of a batch of at least one frame."""
+    """Read a batch of at least one frame: by the fast path, and what it leaves out by the exact path."""
     area = area_of(batch)
     ends = area.starts.copy()
     parts: list[_Part] = []

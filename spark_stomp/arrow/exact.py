@@ -1,6 +1,7 @@
-"""The exact path: frames decoded one by one, for what the fast path does not read, and malformed messages.
+"""The exact path: frames decoded one by one. It is the definition of what a frame's headers and body are.
 
-The scanner has accepted every frame, or said why it is malformed, so nothing is refused here.
+It reads the frames that the fast path (:mod:`spark_stomp.arrow.uniform`) leaves out, and malformed ones. The
+scanner has accepted each frame, or has said why it is malformed, so nothing is refused here.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import Frame, FrameDecoder, Limits, read_malformed
 
+# No command begins with a byte up to this one.
 _LAST_LEADING = 0x20
+# Bytes before a command that are skipped by numpy, one in all frames at a time; a regular expression skips
+# more. Usually there is one EOL. A judgement, not measured.
 _SKIP_ROUNDS = 32
 _LEADING = re.compile(rb"[\r\n\x00 ]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Stretches of a buffer: stretch i is ``octets[starts[i]:stops[i]]``. They ascend and do not overlap.
+    """Frames in a buffer, or their beginnings: frame i is ``octets[starts[i]:stops[i]]``.
 
-    They are frames from the command up to the NUL, or the beginnings of such.
+    A frame goes from its command to its NUL, exclusive. Frames ascend and do not overlap. ``octets`` and
+    ``buffer`` are the same memory.
     """
 
     octets: Bytes
@@ -38,12 +43,12 @@ class Area:
         return len(self.starts)
 
     def subset(self, rows: Ints) -> Area:
-        """The stretches with these ascending indices."""
+        """The frames with these ascending indices."""
         return Area(self.octets, self.buffer, self.starts[rows], self.stops[rows])
 
 
 def area_of(batch: FrameBatch) -> Area:
-    """The frames of a batch, without the EOLs (in the lenient dialect also NULs, blanks) before them."""
+    """The frames of a batch, without the EOLs before them, or NULs and blanks in the lenient dialect."""
     octets = np.frombuffer(batch.data, np.uint8)
     ends = np.asarray(batch.ends, np.int64)
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
@@ -52,8 +57,8 @@ def area_of(batch: FrameBatch) -> Area:
 
 
 def _skip_leading(octets: Bytes, starts: Ints) -> None:
-    """Move the starts past the octets before the commands; no command begins with an octet up to 0x20."""
-    starts += octets[starts] <= _LAST_LEADING  # the usual EOL after each frame: no need to pick out rows
+    """Move ``starts`` past the bytes before the commands."""
+    starts += octets[starts] <= _LAST_LEADING  # the usual EOL after each frame, for all rows at once
     pending = np.flatnonzero(octets[starts] <= _LAST_LEADING)
     for _ in range(_SKIP_ROUNDS):
         if not pending.size:
@@ -100,7 +105,7 @@ class ExactHeaders:
 
 
 class MalformedRows(ExactHeaders):
-    """A batch of malformed frames: the headers that are readable, and the whole frame as body."""
+    """The rows of malformed frames: the headers that can be read, and the whole frame as body."""
 
     def __init__(self, batch: FrameBatch) -> None:
         data = bytes(batch.data)
@@ -109,11 +114,11 @@ class MalformedRows(ExactHeaders):
         super().__init__([Frame("MESSAGE", read_malformed(one, batch.version).headers, one) for one in raw])
 
     def bodies(self) -> pa.Array:
-        """The frames from their commands to their NULs."""
+        """The frames as bytes, from the command to the NUL, inclusive."""
         return pa.array([frame.body for frame in self._frames], pa.binary())
 
     def texts(self) -> pa.Array:
-        """The same as text; what is not UTF-8 is replaced by U+FFFD."""
+        """The frames as text, from the command to the NUL. Bytes that are not UTF-8 become U+FFFD."""
         return pa.array([frame.body.decode(errors="replace") for frame in self._frames], pa.string())
 
 

@@ -1,4 +1,4 @@
-"""Bodies as text: decoded by the charset of the content type, UTF-8 if it names none."""
+"""Bodies as text, decoded by the charset of the content type; by UTF-8 if it names none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_stomp.quoting import quoted, shown
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]*))""", re.IGNORECASE)
 
-# Codecs that Python has for its own use; no content type means them.
+# Python's codecs that are not charsets of a content type.
 _NOT_CHARSETS = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "mbcs", "oem"}
 )
@@ -25,7 +25,7 @@ _NOT_CHARSETS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """The bodies of some messages, and what is needed to read them and to name them in an error."""
+    """The bodies of some messages, with the headers that are needed to decode them and to name a message."""
 
     octets: pa.Array
     content_types: pa.Array
@@ -40,12 +40,12 @@ def charset_of(content_type: str | None) -> str:
 
 
 OnError = Literal["error", "null", "column"]
-"""What becomes of a body that cannot be decoded: an error, null, or null and a reason."""
+"""What a body that cannot be decoded gives: an error, null, or null and a reason in ``malformed``."""
 
 
 @dataclass(frozen=True, slots=True)
 class BodyText:
-    """The bodies as strings, and by their index the reasons for nulls if they were asked for."""
+    """The bodies as strings, and the reasons for nulls by their index, if these were asked for."""
 
     text: pa.Array
     reasons: Mapping[int, str]
@@ -55,8 +55,8 @@ def body_text(bodies: Bodies, on_error: OnError) -> BodyText:
     """Decode the bodies. An empty body is an empty string in any charset.
 
     Raises:
-        BodyDecodeError: a body is not valid in its charset, or its charset is unknown; names the message.
-            Unless ``on_error`` is "error", such a body gives null instead.
+        BodyDecodeError: a body is not valid in its charset, or its charset is unknown, and ``on_error`` is
+            "error". It names the message.
     """
     types = bodies.content_types.dictionary_encode()
     charsets = [charset_of(name) for name in types.dictionary.to_pylist()]
@@ -70,7 +70,7 @@ def body_text(bodies: Bodies, on_error: OnError) -> BodyText:
 
 
 def _as_utf8(octets: pa.Array) -> pa.Array | None:
-    """The bodies as they are, in place, if all of them are valid UTF-8."""
+    """The bodies as strings, not copied; None unless all of them are valid UTF-8."""
     text = pa.Array.from_buffers(pa.string(), len(octets), octets.buffers(), offset=octets.offset)
     try:
         text.validate(full=True)
@@ -80,7 +80,7 @@ def _as_utf8(octets: pa.Array) -> pa.Array | None:
 
 
 def _one_by_one(bodies: Bodies, rows: Ints | None, text: pa.Array | None, on_error: OnError) -> BodyText:
-    """The bodies as strings, decoded singly: these ``rows``, or all of them if ``text`` is None."""
+    """The bodies as strings. Only ``rows`` are decoded, one by one; all of them if ``text`` is None."""
     reasons: dict[int, str] = {}
     values: list[str | bytes | None] = (text if text is not None else bodies.octets).to_pylist()
     for row in range(len(values)) if rows is None else rows.tolist():
@@ -126,7 +126,7 @@ def _codec_name(charset: str) -> str | None:
 def _gives_text(codec: str) -> bool:
     try:
         b" ".decode(codec)
-    except UnicodeError:  # a charset in which one octet is not enough
+    except UnicodeError:  # a charset in which one byte is not enough
         return True
     except LookupError:  # such as "hex"
         return False
