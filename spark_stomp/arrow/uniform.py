@@ -4,9 +4,9 @@ A layout is the names of a frame's headers in their order. One producer behind o
 of one layout.
 
 Goal: decode many times as fast as a broker delivers. The fast path reads 1,900,000 frames a second on one
-    core, with
-ten headers and bodies of 235 bytes, and 1,100,000 if two layouts alternate. The frame decoder, by which the
-exact path works, reads 480,000 a second and makes no columns (tests/benchmarks/RESULTS.md, November 2026).
+core, with ten headers and bodies of 235 bytes, and 1,100,000 if two layouts alternate. The frame decoder, by
+which the exact path works, reads 480,000 a second and makes no columns (tests/benchmarks/RESULTS.md, November
+2026).
 
 Plan: find all LFs. The first frame gives the names. The frames with as many lines are candidates; their names
 are compared with the first frame's as one piece of memory. Then header k of all frames is every n-th value.
