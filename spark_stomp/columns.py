@@ -1,11 +1,11 @@
 """The columns of the source and of the sink, declared once.
 
-A source's schema is a *projection*: any of :data:`SOURCE_COLUMNS`, by name, in any order. ``body`` may be
-asked for as ``string`` instead of ``binary``. Columns have the Arrow types that Spark's own conversion gives
-them (32-bit string and binary offsets, ``timestamp[us, tz=UTC]``).
+The schema of a read is a *projection*: any of :data:`SOURCE_COLUMNS`, by name, in any order. ``body`` may be
+a ``string`` instead of ``binary``. Columns have the Arrow types that Spark's own conversion gives them
+(32-bit string and binary offsets, ``timestamp[us, tz=UTC]``).
 
-Types are named as Spark names them, in plain text: nothing here needs Spark.
-:mod:`spark_stomp.spark.schema` makes a :class:`Projection` or :class:`SinkColumns` of a schema of Spark's.
+Types are written as Spark writes them, as text, so that nothing here needs Spark.
+:mod:`spark_stomp.spark.schema` makes a :class:`Projection` or :class:`SinkColumns` from a schema of Spark.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ HEADER_LIST = "array<struct<name:string,value:string>>"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, the Spark types it may have (the first is the default), and what it means.
+    """One column.
 
-    ``nullable`` says whether the column can hold nulls; if it can, asking for it as ``NOT NULL`` is an error.
+    Attributes:
+        name: its name.
+        types: the Spark types it may have; the first is the default.
+        nullable: whether it may have nulls. If so, a schema that makes it ``NOT NULL`` is an error.
+        meaning: a phrase for docs/columns.md.
     """
 
     name: str
@@ -48,29 +52,32 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "stable_id",
         (STRING,),
         True,
-        "an id that survives redelivery (the broker's own, on Artemis with its time, or the header that "
-        "`idHeader` names); null where there is none",
+        "an id that survives redelivery (the broker's, on Artemis with its time, or the header that "
+        "`idHeader` names); null if there is none",
     ),
-    Column("content_type", (STRING,), True, "the `content-type` header as sent; null when absent"),
-    Column("redelivered", (BOOLEAN,), True, "the `redelivered` header; null where the broker says nothing"),
+    Column("content_type", (STRING,), True, "the `content-type` header as sent; null if absent"),
+    Column("redelivered", (BOOLEAN,), True, "the `redelivered` header; null if it is neither true nor false"),
     Column(
         "timestamp",
         (TIMESTAMP,),
         True,
-        "the `timestamp` header in the broker's unit; null when absent or malformed",
+        "the `timestamp` header, read in the broker's unit; null if absent or malformed",
     ),
     Column("received_at", (TIMESTAMP,), False, "when the receiver read the frame; never null"),
     Column(
         "headers",
         (HEADER_MAP,),
         False,
-        "every header, unescaped; of repeated headers the first wins; never null",
+        "all headers, unescaped; of repeated headers the first counts; never null",
     ),
     Column(
-        "body", (BINARY, STRING), True, "the bytes of the body, or its text where `body string` is asked for"
+        "body",
+        (BINARY, STRING),
+        True,
+        "the bytes of the body, or its text if the schema asks for `body string`",
     ),
 )
-"""What a source without a user's schema yields, in this order."""
+"""The columns of a read without a schema, in this order."""
 
 MALFORMED = "malformed"
 
@@ -79,14 +86,13 @@ ON_DEMAND_COLUMNS: tuple[Column, ...] = (
         MALFORMED,
         (STRING,),
         True,
-        "why the message could not be read (`onMalformed=column`, `bodyDecodeErrors=column`); null for good "
-        "ones",
+        "why the message could not be read (`onMalformed=column`, `bodyDecodeErrors=column`), or null",
     ),
-    Column("header_history", (HEADER_LIST,), False, "every header line in order, repeats kept; never null"),
+    Column("header_history", (HEADER_LIST,), False, "all header lines in order, with repeats; never null"),
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
     Column("sequence", (BIGINT,), False, "the order of delivery within one receiver's life; never null"),
 )
-"""What a user's schema may also name."""
+"""The columns that a read has only if its schema names them."""
 
 SOURCE_COLUMNS: tuple[Column, ...] = DEFAULT_COLUMNS + ON_DEMAND_COLUMNS
 
@@ -100,17 +106,17 @@ SINK_COLUMNS: tuple[Column, ...] = (
         "headers",
         (HEADER_MAP,),
         True,
-        "further headers; a null value leaves its header out. Those that a broker sets on what it delivers, "
-        "such as `message-id` and `destination`, do not travel on, nor those that [command the "
+        "more headers; a null value leaves its header out. Headers that a broker sets on delivery, such as "
+        "`message-id` and `destination`, are not sent, nor are those that [command the "
         "broker](sink.md#writing-what-the-source-read)",
     ),
-    Column("persistent", (BOOLEAN,), True, "whether the broker keeps the message over its own restart"),
-    Column("priority", ("int", BIGINT), True, "from 0 to 9"),
-    Column("ttl", (BIGINT, "int"), True, "how long the message is worth delivering, in milliseconds"),
+    Column("persistent", (BOOLEAN,), True, "whether the broker keeps the message when it restarts"),
+    Column("priority", ("int", BIGINT), True, "the `priority` header, from 0 to 9"),
+    Column("ttl", (BIGINT, "int"), True, "how long the message lives, in milliseconds"),
     Column("correlation_id", (STRING,), True, "the `correlation-id` header"),
     Column("reply_to", (STRING,), True, "the `reply-to` header"),
 )
-"""What a sink takes; only ``body`` is required. If a value is null, the option of the same meaning counts."""
+"""The columns of a write; only ``body`` is required. If a value is null, the option for it counts."""
 
 _ARROW: dict[str, pa.DataType] = {
     STRING: pa.string(),
@@ -133,12 +139,12 @@ _ARROW: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True)
 class Projection:
-    """What a query asks the source for. Picklable; hashable.
+    """The columns that a query asks for. Picklable and hashable.
 
     Attributes:
         columns: the names, in the order of the query's schema.
-        body_as_string: whether ``body`` is to be decoded to text.
-        arrow_schema: exactly what Spark makes of the query's schema in Arrow (time zone "UTC").
+        body_as_string: whether ``body`` is decoded to text.
+        arrow_schema: the Arrow schema that Spark makes from the query's schema (time zone "UTC").
     """
 
     columns: tuple[str, ...]
@@ -147,10 +153,10 @@ class Projection:
 
     @classmethod
     def of(cls, *names: str, body_as_string: bool = False) -> Projection:
-        """The projection of columns by name, without pyspark; all default columns when none is named.
+        """The projection of these columns; of all default columns if none is named. Needs no pyspark.
 
         Raises:
-            SchemaError: a name that the source does not have.
+            SchemaError: the source has no column of this name.
         """
         chosen = [_known(name, SOURCE_COLUMNS) for name in names] if names else list(DEFAULT_COLUMNS)
         fields = [pa.field(c.name, _ARROW[_chosen_type(c, body_as_string)], c.nullable) for c in chosen]
@@ -159,9 +165,12 @@ class Projection:
 
 @dataclass(frozen=True)
 class SinkColumns:
-    """Which of the sink's columns a DataFrame has, in its own order. Picklable; hashable.
+    """The columns of a DataFrame that is written. Picklable and hashable.
 
-    ``further`` are the Spark types of those that options name, by name.
+    Attributes:
+        columns: the names, in the order of the DataFrame.
+        body_as_string: whether ``body`` is a string.
+        further: the columns that only options name, with their Spark types.
     """
 
     columns: tuple[str, ...]
@@ -170,24 +179,26 @@ class SinkColumns:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns in Arrow, all nullable: forbidden nulls are refused row by row."""
+        """The columns in Arrow. All are nullable: a null that is forbidden is refused with its row."""
         types = {column.name: _chosen_type(column, self.body_as_string) for column in SINK_COLUMNS}
         types |= dict(self.further)
         return pa.schema([pa.field(name, arrow_type(types[name])) for name in self.columns])
 
 
 def unknown_column(name: str, columns: Sequence[Column], owner: str) -> str:
+    """The sentence for a column that ``owner``, the source or the sink, does not have."""
     near = difflib.get_close_matches(name.lower(), [column.name for column in columns], n=1)
     hint = f" (did you mean `{near[0]}`?)" if near else ""
     return f"{owner} has no column `{name}`{hint}; it has {column_names(columns)}"
 
 
 def column_names(columns: Sequence[Column]) -> str:
+    """The names of the columns for a sentence."""
     return ", ".join(column.name for column in columns)
 
 
 def arrow_type(kind: str) -> pa.DataType | None:
-    """The Arrow type of a Spark type that a sink's column may have; None if there is none."""
+    """The Arrow type of a Spark type, if a column of the sink may have it; else None."""
     decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
     return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW.get(kind)
 

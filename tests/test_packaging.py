@@ -127,4 +127,4 @@ def test_spark_finds_the_source_without_registration(python: Path, tmp_path: Pat
     variables = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), str(python))
     schema, error = run(python, script, **variables).splitlines()
     assert schema == "struct<body:string>"
-    assert "nonsense is no option" in error
+    assert "nonsense is not an option" in error

@@ -1,4 +1,4 @@
-"""Options: every one declared once, parsed to frozen dataclasses, all problems reported together.
+"""Options: each is declared once and parsed into a frozen dataclass; all problems are reported together.
 
 ::
 
@@ -7,14 +7,19 @@
     fields        how a dataclass field carries the option that fills it
     connection_options, source_options, sink_options
                   the dataclasses: each option with key, who takes it, kind of value, default, meaning
-    other_names   what options are called elsewhere
-    rules         options that make no sense together
+    other_names   names that other systems give to these options
+    rules         options that contradict each other
     parsing       check_read, parse_source_options, parse_batch_options, parse_sink_options
 
-To Python the fields of these classes have no defaults, and only the parser makes them: a default is declared
-once, as a user would write it. To vary one, use :func:`dataclasses.replace`.
+To add an option, declare one field in ``connection_options``, ``source_options`` or ``sink_options``. That is
+the only place: the parser, the error texts, the secrets of the command line and docs/options.md are all made
+from this declaration. Code that uses the option reads the field. If the option contradicts another one,
+``rules`` says so.
 
-Keys are camelCase in documents and matched without regard to case, as Spark hands them over in lower case.
+For Python the fields have no defaults, because only the parser makes these classes: a default is declared
+once, as a user would write it. To change a value, use :func:`dataclasses.replace`.
+
+Keys are camelCase in documents. Upper and lower case do not matter, because Spark passes keys in lower case.
 """
 
 from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions

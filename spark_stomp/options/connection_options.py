@@ -1,4 +1,4 @@
-"""Options of a connection, the same for every read and write."""
+"""Options of a connection. Every read and write takes them."""
 
 from __future__ import annotations
 
@@ -29,49 +29,53 @@ from spark_stomp.protocol.frames import HeaderPairs, Limits
 class TlsOptions:
     """How a ``stomp+ssl`` or ``wss`` address is secured.
 
-    A file is the path of a PEM file or, if :func:`~spark_stomp.options.kinds.is_pem`, its text; ``ca_file``
-    None means the system's own authorities.
+    ``ca_file`` and ``cert_file`` are the path of a PEM file, or its text
+    (:func:`~spark_stomp.options.kinds.is_pem` tells which). ``ca_file`` None means the system's authorities.
     """
 
     ca_file: str | None = EVERYWHERE.optional(
-        "tlsCaFile", PEM, "PEM file of the authorities to trust, or its text.", note="the system's"
+        "tlsCaFile",
+        PEM,
+        "PEM file with the certificates of the authorities to trust, or its text.",
+        note="the system's",
     )
     cert_file: str | None = EVERYWHERE.optional(
-        "tlsCertFile", PEM, "PEM file of the client's certificate, or its text."
+        "tlsCertFile", PEM, "PEM file with the client's certificate, or its text."
     )
     key_file: str | None = EVERYWHERE.optional(
-        "tlsKeyFile", KEY_FILE, "PEM file of its private key.", note="that of `tlsCertFile`"
+        "tlsKeyFile", KEY_FILE, "PEM file with the client's private key.", note="that of `tlsCertFile`"
     )
     key_secret: str | None = EVERYWHERE.optional(
         "tlsKeySecret",
         PEM_TEXT,
-        "The text of that file, instead of it: from a secret store. Spark redacts it in plans and logs.",
+        "PEM text of the client's private key, from a secret store, in place of `tlsKeyFile`. Spark redacts "
+        "it in plans and logs.",
         secret=True,
     )
     key_password: str | None = EVERYWHERE.optional(
-        "tlsKeyPassword", TEXT, "Password of that key.", secret=True
+        "tlsKeyPassword", TEXT, "Password of the client's private key.", secret=True
     )
     verify: bool = EVERYWHERE.option(
         "tlsVerify", BOOLEAN, "true", "Whether the broker's certificate and host name must be valid."
     )
     min_version: Literal["1.2", "1.3"] = EVERYWHERE.option(
-        "tlsMinVersion", choice("1.2", "1.3"), "1.2", "Oldest version of TLS to speak."
+        "tlsMinVersion", choice("1.2", "1.3"), "1.2", "Oldest version of TLS to accept."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
-    """How to reach a broker and how to introduce oneself.
+    """How to reach a broker, and what to say in CONNECT.
 
-    ``endpoints`` are tried in order. ``heartbeat`` is (outgoing, incoming) in milliseconds, 0 for none;
-    ``connect_timeout`` is in seconds and covers one attempt at one endpoint. ``log_level`` is for the process
-    that holds the connection.
+    ``endpoints`` are tried in order. ``heartbeat`` is (outgoing, incoming) in milliseconds, 0 for none.
+    ``connect_timeout`` is in seconds, for one attempt at one endpoint. ``log_level`` is for the process that
+    holds the connection.
     """
 
     endpoints: tuple[Endpoint, ...] = EVERYWHERE.required(
         "url",
         ENDPOINTS,
-        "Address of the broker.",
+        "Address of the broker, or several for failover.",
         missing='give the address of the broker, as in .option("url", "stomp://broker.example:61613")',
     )
     login: str | None = EVERYWHERE.optional("login", NAME, "User name.")
@@ -83,20 +87,25 @@ class ConnectionOptions:
         "acceptVersions",
         choices("1.2", "1.1", "1.0", "lenient"),
         "1.2,1.1,1.0",
-        "STOMP versions offered. `lenient` also takes peers that bend the rules.",
+        "STOMP versions to offer. `lenient` also accepts brokers that break the rules.",
     )
+    # A judgement, not measured.
     heartbeat: tuple[int, int] = EVERYWHERE.option(
         "heartbeat",
         heartbeat_pair,
         "10s,10s",
-        "Heart-beats offered and asked for. If the broker sends none, TCP notices after two minutes that it "
-        "is gone.",
+        "Heart-beats to offer and to ask for. If the broker sends none, only TCP notices that it is gone, "
+        "within two minutes.",
     )
+    # A judgement, not measured.
     connect_timeout: float = EVERYWHERE.option(
-        "connectTimeout", TIMEOUT, "10s", "Time for the connection, TLS and CONNECTED, per address."
+        "connectTimeout", TIMEOUT, "10s", "Time limit for the connection, TLS and CONNECTED, per address."
     )
     connect_headers: HeaderPairs = EVERYWHERE.option(
-        "connectHeaders", HEADERS, "{}", "More headers of CONNECT. Shown in plans: put no secrets here."
+        "connectHeaders",
+        HEADERS,
+        "{}",
+        "More headers of CONNECT. Spark shows them in plans, so put no secrets here.",
     )
     secret_connect_headers: HeaderPairs = EVERYWHERE.option(
         "secretConnectHeaders",
@@ -106,33 +115,34 @@ class ConnectionOptions:
         secret=True,
     )
     client_id: str | None = EVERYWHERE.optional(
-        "clientId", NAME, "The `client-id` header of CONNECT (durable topic subscriptions)."
+        "clientId", NAME, "The `client-id` header of CONNECT, for durable topic subscriptions."
     )
     broker: str = EVERYWHERE.option(
         "broker",
         choice("auto", "rabbitmq", "activemq", "artemis", "devbroker", "generic"),
         "auto",
-        "The broker's dialect. `auto` goes by the `server` header of CONNECTED.",
+        "The kind of broker. `auto` takes it from the `server` header of CONNECTED.",
     )
     tls: TlsOptions = group(TlsOptions)
+    # These sizes and counts are judgements, not measured.
     max_frame_bytes: int = EVERYWHERE.option(
-        "maxFrameBytes", SIZE, "256m", "Largest frame taken from the broker, or sent to it."
+        "maxFrameBytes", SIZE, "256m", "Largest frame to receive or to send."
     )
     max_body_bytes: int | None = EVERYWHERE.optional(
-        "maxBodyBytes", SIZE, "Largest body.", note="`128m`, or `maxFrameBytes` where that is less"
+        "maxBodyBytes", SIZE, "Largest body.", note="`128m`, or `maxFrameBytes` if that is less"
     )
     max_header_line_bytes: int = EVERYWHERE.option("maxHeaderLineBytes", SIZE, "64k", "Longest header line.")
-    max_headers: int = EVERYWHERE.option("maxHeaders", integer(1), "1000", "Most headers of one frame.")
+    max_headers: int = EVERYWHERE.option("maxHeaders", integer(1), "1000", "Most headers of a frame.")
     log_level: str = EVERYWHERE.option(
         "logLevel",
         choice("debug", "info", "warning", "error"),
         "warning",
-        "Least level of the lines on stderr of Spark's Python processes.",
+        "Lowest level of the log lines that Spark's Python processes write to stderr.",
     )
 
     @property
     def limits(self) -> Limits:
-        """What the protocol lets through; by default a body is bounded by the protocol and by the frame."""
+        """What the protocol accepts. Without ``maxBodyBytes``, ``maxFrameBytes`` bounds a body too."""
         body = self.max_body_bytes
         return Limits(
             max_header_line=self.max_header_line_bytes,

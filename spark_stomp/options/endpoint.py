@@ -1,4 +1,4 @@
-"""Where a broker listens: the ``url`` option, one address or a comma list for failover."""
+"""The addresses of a broker: the option ``url``, one address or a comma list for failover."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from spark_stomp.options.kinds import Kind
 
 DEFAULT_PORTS: Final = {"stomp": 61613, "stomp+ssl": 61614, "ws": 15674, "wss": 15673}
-"""Port by scheme, if the URL gives none: what the brokers ship with (WebSocket: RabbitMQ's)."""
+"""The port of each scheme if the URL has none: the brokers' defaults, and RabbitMQ's for WebSocket."""
 
 _WEBSOCKET_PATH: Final = "/ws"
 _SCHEME: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
-# A comma may also be part of a password.
+# A comma that is not followed by a scheme may be part of a password.
 _BETWEEN_ADDRESSES: Final = re.compile(rf",(?={_SCHEME.pattern})")
 _QUERY: Final = re.compile(r"[?#]")
 _WEBSOCKET: Final = re.compile(r"wss?://[^/?#]*", re.IGNORECASE)
@@ -24,9 +24,9 @@ _HIDDEN: Final = "***"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One address of a broker. ``path`` is the WebSocket resource, and empty for plain STOMP.
+    """One address of a broker. ``path`` is the WebSocket resource; it is empty for plain STOMP.
 
-    Its query may hold a token: only :attr:`uri` has it.
+    The query of the path may contain a token. Only :attr:`uri` shows it.
     """
 
     scheme: str
@@ -36,7 +36,7 @@ class Endpoint:
 
     @property
     def tls(self) -> bool:
-        """Whether the stream is encrypted."""
+        """Whether the connection is encrypted."""
         return self.scheme in ("stomp+ssl", "wss")
 
     @property
@@ -46,18 +46,18 @@ class Endpoint:
 
     @property
     def loopback(self) -> bool:
-        """Whether it is on this machine, by its name or address."""
+        """Whether the host is this machine, by its name or address."""
         return is_loopback(self.host)
 
     @property
     def uri(self) -> str:
-        """The whole address, for the connection alone."""
+        """The whole address, secrets included. It is for opening the connection, not for texts."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no error may show: the query, and each value in it, as written and decoded."""
+        """The texts that no error may show: the query and each value in it, as written and decoded."""
         query = self.path.partition("?")[2]
         values = (part.partition("=")[2] for part in query.split("&"))
         return query, *(form for value in values for form in (value, unquote(value)))
@@ -68,9 +68,9 @@ class Endpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is surely this machine alone: a loopback address, or ``localhost`` (RFC 6761).
+    """Whether ``host`` is certainly this machine: a loopback address, or ``localhost`` (RFC 6761).
 
-    Another name may mean loopback here and for this machine's address elsewhere.
+    Any other name may mean loopback on this machine, and another address on others.
     """
     try:
         return ip_address(host).is_loopback
@@ -79,9 +79,9 @@ def is_loopback(host: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """``text`` for an error: in each address, everything that may be a secret is replaced.
+    """``text`` for an error: whatever may be a secret in its addresses is replaced.
 
-    That is everything before an ``@`` or after a ``?`` or ``#``, even if the rest is no address.
+    That is everything before an ``@``, and after a ``?`` or ``#``, even if the rest is not an address.
     """
     return ",".join(_shown(part) for part in _BETWEEN_ADDRESSES.split(text))
 
@@ -91,7 +91,7 @@ def _shown(address: str) -> str:
     rest = address[scheme.end() :] if scheme else address
     userinfo, at, host = rest.rpartition("@")
     if _QUERY.search(userinfo):
-        # It is unclear which sign belongs to which part.
+        # It is unclear which @, ? or # belongs to which part: hide the whole address.
         at, host = "", _HIDDEN
     elif query := _QUERY.search(host):
         host = host[: query.end()] + _HIDDEN
@@ -108,10 +108,11 @@ def _endpoints(raw: str) -> tuple[Endpoint, ...]:
 
 
 def _endpoint(raw: str) -> Endpoint:
-    # This is checked first. An @ is allowed only after the host of a WebSocket address.
+    # Checked first, because later errors quote the address. An @ is allowed after the host of a WebSocket
+    # URL.
     websocket = _WEBSOCKET.match(raw)
     if "@" in (websocket[0] if websocket else raw):
-        raise ValueError("must hold no credentials; use the options login and password")
+        raise ValueError("must not contain credentials; use the options login and password")
     parts = _split(raw)
     if parts.scheme not in DEFAULT_PORTS or not raw[len(parts.scheme) :].startswith("://"):
         raise ValueError(
@@ -126,8 +127,8 @@ def _split(raw: str) -> SplitResult:
     try:
         return urlsplit(raw)
     except ValueError:
-        # The reason of urlsplit quotes the address.
-        raise ValueError("holds an address that is no URL") from None
+        # The error of urlsplit quotes the address, which may have secrets.
+        raise ValueError("has an address that is not a URL") from None
 
 
 def _port(parts: SplitResult) -> int:
@@ -142,7 +143,7 @@ def _port(parts: SplitResult) -> int:
 
 def _path(parts: SplitResult) -> str:
     if parts.fragment:
-        raise ValueError("must not hold a fragment (#...)")
+        raise ValueError("must not contain a fragment (#...)")
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     if parts.scheme in ("ws", "wss"):
         return target or _WEBSOCKET_PATH

@@ -1,4 +1,4 @@
-"""Declares an option on the dataclass field that it fills, and fills such classes.
+"""Options as fields of dataclasses: how to declare one on the field that it fills, and how to fill a class.
 
 ::
 
@@ -6,7 +6,7 @@
     class SinkOptions:
         receipt_timeout: float = SINK.option("receiptTimeout", TIMEOUT, "30s", "Longest wait for a receipt.")
 
-To Python the field has no default: code that makes a ``SinkOptions`` must give it a value.
+For Python the field has no default: code that makes a ``SinkOptions`` must give it a value.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ class Option:
     """One option.
 
     Attributes:
+        key: its name, in camelCase.
         scopes: who takes it: ``source`` (``readStream``), ``batch`` (``read``), ``sink`` (``write`` and
             ``writeStream``).
+        kind: what values it has, and how its text is parsed.
         default: text as a user would write it, or None.
-        note: replaces the default in the documentation if it depends on other options.
-        missing: what to do if it is absent and must be given; empty if it need not.
-        secret: its value appears in no error and no ``repr``.
+        meaning: one or two sentences for docs/options.md.
+        note: the default in docs/options.md, if it depends on other options.
+        missing: what to do if a required option is not given; empty if the option is not required.
+        secret: whether its value is kept out of errors and of the ``repr``.
         in_repr: False keeps the value out of the ``repr`` only.
     """
 
@@ -47,7 +50,7 @@ class Option:
 
     @property
     def default_value(self) -> Any:
-        """The parsed default, or None; an empty tuple if it must be given, as all such are lists."""
+        """The parsed default, or None. A required option has an empty tuple: all of these are lists."""
         if self.missing:
             return ()
         return None if self.default is None else self.kind.parse(self.default)
@@ -55,12 +58,12 @@ class Option:
 
 @dataclass(frozen=True)
 class Takers:
-    """Who takes an option; the methods declare the field that it fills. ``more`` as in :class:`Option`."""
+    """Who takes an option. The methods declare the field that it fills; ``more`` is for :class:`Option`."""
 
     scopes: frozenset[Scope]
 
     def required(self, key: str, kind: Kind[T], meaning: str, missing: str) -> T:
-        """A field whose option must be given."""
+        """A field whose option must be given; ``missing`` tells the user what to do."""
         return cast("T", self._field(key, kind, None, meaning, note="required", missing=missing))
 
     def option(self, key: str, kind: Kind[T], default: str, meaning: str, **more: Any) -> T:
@@ -89,7 +92,7 @@ def group(cls: type[T]) -> T:
 
 
 def options_of(cls: type[Any]) -> Iterator[Option]:
-    """The options that ``cls`` and the groups in it hold, in order."""
+    """The options of ``cls`` and of the groups in it, in order."""
     for part in fields(cls):
         if "group" in part.metadata:
             yield from options_of(part.metadata["group"])
@@ -98,7 +101,7 @@ def options_of(cls: type[Any]) -> Iterator[Option]:
 
 
 def filled(cls: type[T], value_of: Callable[[Option], object], **others: object) -> T:
-    """A ``cls`` whose options have the values that ``value_of`` gives; ``others`` are its other fields."""
+    """A new ``cls``. ``value_of`` returns the value of each option; ``others`` are its other fields."""
     values: dict[str, object] = {}
     for part in fields(cast("Any", cls)):
         if "group" in part.metadata:

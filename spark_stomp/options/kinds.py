@@ -1,7 +1,8 @@
 """How the text of an option becomes a value: one :class:`Kind` for each kind of value.
 
-Spark hands every option over as text. A kind parses that text, states in ``allowed`` what it takes (for the
-documentation) and raises :class:`ValueError` with the reason alone; the caller adds the key and the value.
+Spark passes every option as text. A kind parses the text. Its ``allowed`` says for the documentation what it
+takes. If the text is wrong, it raises :class:`ValueError` with the reason; the caller adds the key and the
+value.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _UNITS = {
 }
 _SECONDS = {unit: seconds for seconds, units in _UNITS.items() for unit in units.split()}
 _DURATIONS = "500ms, 10s, 2m or 5 seconds"
-# Seconds. The clocks of Python and of its sockets end at about three times as much.
+# Seconds. Timeouts of Python's locks and sockets overflow at about three times this.
 _LONGEST = 100 * 365 * 86400.0
 _PART = r"(\d+(?:\.\d+)?)\s*([a-z]*)"
 _DURATION = re.compile(rf"(?:interval\s+)?{_PART}(?:\s+{_PART})*", re.ASCII)
@@ -39,9 +40,9 @@ _UNPRINTABLE = re.compile(r"[\x00\r\n]")
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """A kind of value: how to parse it and, in words for the documentation, what it takes.
+    """A kind of value: how to parse it, and for the documentation what it takes.
 
-    ``shown`` is False if the text can hold a secret; such text appears in no error.
+    ``shown`` is False if the text can contain a secret. No error quotes such text.
     """
 
     parse: Callable[[str], T]
@@ -64,11 +65,11 @@ def _name(raw: str) -> str:
 
 
 def _file(raw: str) -> str:
-    """The path or URI of a file. That it has a name is all that can be seen without looking there."""
+    """The path or URI of a file. It is only checked that it ends with a file name."""
     scheme, colon, rest = _name(raw).partition(":")
     path = raw
     if colon and "/" not in scheme:
-        # Behind the authority of a URI, such as a bucket, and before its parameters.
+        # The part of a URI after its authority, such as a bucket, and before its parameters.
         path = rest.partition("?")[0]
         path = path[2:].partition("/")[2] if path.startswith("//") else path
     if path.rpartition("/")[2] in ("", ".", ".."):
@@ -90,7 +91,7 @@ def _pem(raw: str) -> str:
 
 
 def has_private_key(raw: str) -> bool:
-    """Whether a text holds a private key in PEM."""
+    """Whether a text contains a private key in PEM."""
     return "PRIVATE KEY-----" in raw
 
 
@@ -116,10 +117,10 @@ def _boolean(raw: str) -> bool:
 
 
 def _duration(raw: str) -> float:
-    """Seconds; also of Spark's way to write them, ``5 seconds`` or ``interval 1 minute 30 seconds``."""
+    """The seconds of ``500ms`` or ``10s``, or as Spark writes them: ``5 seconds``, ``interval 1 minute``."""
     text = raw.strip().lower()
     if _DURATION.fullmatch(text) is None:
-        raise ValueError(f"is no duration; write a number with a unit, such as {_DURATIONS}")
+        raise ValueError(f"is not a duration; write a number with a unit, such as {_DURATIONS}")
     parts = re.findall(_PART, text, re.ASCII)
     if len(parts) == 1 and not parts[0][1] and not float(parts[0][0]):
         return 0.0
@@ -143,7 +144,9 @@ def _timeout(raw: str) -> float:
 def _size(raw: str) -> int:
     match = _SIZE.fullmatch(raw.strip())
     if match is None:
-        raise ValueError("is no size; write bytes, or a whole number with k, m, g or t, such as 64k or 256m")
+        raise ValueError(
+            "is not a size; write bytes, or a whole number with k, m, g or t, such as 64k or 256m"
+        )
     size = int(match[1]) * _BYTES[match[2][:1].lower()]
     if size == 0:
         raise ValueError("must be more than 0")
@@ -151,7 +154,7 @@ def _size(raw: str) -> int:
 
 
 def integer(least: int, most: int | None = None) -> Kind[int]:
-    """Whole numbers from ``least`` to ``most``; None for no bound above."""
+    """Whole numbers from ``least`` to ``most``; None means no upper bound."""
 
     def parse(raw: str) -> int:
         if not re.fullmatch(r"[+-]?\d+", raw.strip(), re.ASCII):
@@ -166,7 +169,7 @@ def integer(least: int, most: int | None = None) -> Kind[int]:
 
 
 def choice(*words: W) -> Kind[W]:
-    """One of ``words``; case does not matter."""
+    """One of ``words``, in upper or lower case."""
 
     def parse(raw: str) -> W:
         for word in words:
@@ -228,7 +231,7 @@ def _load_json(raw: str, number: Callable[[str], object] = float) -> object:
 
 
 class _Pairs(list[tuple[str, object]]):
-    """The members of a JSON object in order, repeats kept, so that a repeat can be refused."""
+    """The members of a JSON object in order. Repeats are kept, so that they can be refused."""
 
 
 def _headers(raw: str) -> HeaderPairs:
@@ -257,13 +260,13 @@ def _header_value(name: str, value: object) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """``seconds`` as an option would be written: ``90s``, ``500ms``."""
+    """``seconds`` as a user would write them in an option: ``90s``, ``500ms``."""
     milliseconds = round(seconds * 1000)
     return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
 
 
 def format_size(size: int) -> str:
-    """``size`` in bytes as an option would be written: ``64k``, ``256m``, ``1000``."""
+    """``size`` in bytes as a user would write it in an option: ``64k``, ``256m``, ``1000``."""
     for unit in "tgmk":
         if size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}"
@@ -272,7 +275,7 @@ def format_size(size: int) -> str:
 
 TEXT = Kind(_text, "text")
 NAME = Kind(_name, "text")
-# A URI may hold credentials, also among its parameters.
+# A URI may contain credentials, also in its parameters.
 FILE = Kind(_file, "path or URI of a file", shown=False)
 PEM = Kind(_pem, "path, or PEM text", shown=False)
 KEY_FILE = Kind(_key_file, "path", shown=False)

@@ -1,7 +1,7 @@
-"""What options are called elsewhere: by Spark's Kafka source, JMS, clients of STOMP, and earlier releases.
+"""Names that others give to these options: Spark's Kafka source, JMS, STOMP clients, and earlier releases.
 
-The likeliest names only. Each leads to the option of this connector that does the same, or to a sentence that
-says why there is none. For names that are only misspelled there is :func:`nearest`.
+Only the likeliest names are here. Each leads to this connector's option with the same purpose, or to a
+sentence that says why there is none. :func:`nearest` is for misspelled names.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _EVERYWHERE: Final = {
     "it is a part of url, as in stomp://broker.example:61613": "host hosts hostAndPorts port",
     "use a url that begins with stomp+ssl:// or wss://": "ssl tls useSsl useTls securityProtocol",
     "use login": "user userName",
-    "use password (which Spark redacts in plans and logs; passcode it would print)": "passcode",
+    "use password, which Spark redacts in plans and logs; it would show passcode": "passcode",
     "use password, which Spark redacts in plans and logs": "pass pwd",
     "use password, or secretConnectHeaders if the broker wants a header": "token accessToken",
     "use virtualHost": "vhost vpn",
     "use heartbeat, as in 10s,10s": "heartbeats keepAlive",
     "use connectTimeout": "connectionTimeout",
-    "there are several, for what is waited for: connectTimeout, reconnectTimeout and others": "timeout",
-    "use reconnectTimeout: it bounds how long a lost connection is tried again": (
+    "there is one for each kind of wait: connectTimeout, reconnectTimeout and others": "timeout",
+    "use reconnectTimeout: it bounds how long the connector tries to reconnect": (
         "retries maxRetries reconnectAttempts reconnectAttemptsMax failover"
     ),
     "use acceptVersions": "version protocolVersion",
@@ -39,9 +39,7 @@ _READS: Final = {
     "use destination, as in /queue/orders or /topic/prices": (
         "queue queueName topic topicName topics subscribe"
     ),
-    "a name with wildcards is the broker's: write it as destination, if your broker has any": (
-        "subscribePattern"
-    ),
+    "use destination, with the broker's own wildcards if it has any": ("subscribePattern"),
     "it names partitions, and a queue has none. Use destination": "assign",
     "a broker has no positions to start or end at. A query begins with what is not acknowledged yet": (
         "startingOffsets startingTimestamp startingOffsetsByTimestamp endingOffsets endingTimestamp "
@@ -50,7 +48,7 @@ _READS: Final = {
     "there are no partitions. Use receivers for more connections, and repartition() after load()": (
         "minPartitions numPartitions partitions"
     ),
-    "there are no consumer groups: all who read a queue share its messages. For a topic see durableName": (
+    "there are no consumer groups: all readers of a queue share its messages. For a topic see durableName": (
         "groupId consumerGroup"
     ),
     "there is nothing to set: the columns headers and header_history have them. Use .schema(...) to choose": (
@@ -70,15 +68,17 @@ _READS: Final = {
     "use frameServerTls": "exchangeTls",
     "use durableName": "durable subscriptionName durableSubscriptionName",
     "use idleTimeout": "receiveTimeout pollTimeout",
-    "it is of .trigger(processingTime=...) on the query": "trigger triggerInterval processingTime",
+    "use .trigger(processingTime=...) on the query": "trigger triggerInterval processingTime",
     "messages are acknowledged once Spark has committed their batch, see ackAfter": (
         "ack acks ackMode acknowledge acknowledgeMode autoAck autoCommit transacted"
     ),
     "receivers pause at maxBufferedBytes, and there are no temporary files": "maxSpillBytes",
-    "who sends decides on it. To keep messages of a topic while no query runs, use durableName": (
+    "the sender decides. To keep messages of a topic while no query runs, use durableName": (
         "persistent deliveryMode"
     ),
-    "what is too old is the broker's to discard": "ttl expiration timeToLive",
+    "the sender decides how long a message lives, and the broker discards it then": (
+        "ttl expiration timeToLive"
+    ),
 }
 _WRITES: Final = {
     "use destination, as in /queue/orders, or the column destination": "queue queueName topic topicName",
@@ -87,11 +87,11 @@ _WRITES: Final = {
     'use sendHeaders, as in {"reply-to": "..."}, or the column reply_to': "replyTo",
     "use persistent": "deliveryMode durable",
     "use ttl": "expiration expires timeToLive",
-    "use dedupKey, which makes an id of columns": "id messageId key",
+    "use dedupKey, which makes an id from columns": "id messageId key",
     "every message is confirmed by the broker's receipt, see receiptWindow and receiptTimeout": (
         "acks ack receipt confirm mandatory"
     ),
-    "there are no transactions: a batch has succeeded when every receipt has come": (
+    "there are no transactions: a batch has succeeded once every receipt has come": (
         "transacted transaction transactional"
     ),
     "use receiptWindow": "batchSize bufferSize maxInFlight",
@@ -100,20 +100,20 @@ _WRITES: Final = {
     "use messageType for bytes or text, and to_json(...) or cast(...) for the column body": "format encoding",
     "use deadLetterDestination with onError = deadletter": "deadLetterQueue dlq",
 }
-# What is behind these is looked up first.
+# Names with a prefix. What follows the prefix is looked up first.
 _PREFIXES: Final = {
-    "kafka.": "it is of Kafka's client, and this is none. The address of the broker is url",
-    "solace.": "it is of Solace's own client. STOMP's headers of CONNECT are connectHeaders",
-    "activemq.": "it is a header of ActiveMQ's: use subscribeHeaders of a read, sendHeaders of a write",
-    "jms.": "it is of JMS, and STOMP has only headers: subscribeHeaders of a read, sendHeaders of a write",
-    "spark.": "it is of Spark's own configuration: set it with SparkSession.builder.config(...)",
+    "kafka.": "it belongs to Kafka's client. The address of the broker is url",
+    "solace.": "it belongs to Solace's own client. STOMP's headers of CONNECT are connectHeaders",
+    "activemq.": "it is a header of ActiveMQ: use subscribeHeaders of a read, sendHeaders of a write",
+    "jms.": "it belongs to JMS. STOMP has only headers: subscribeHeaders of a read, sendHeaders of a write",
+    "spark.": "it belongs to Spark's configuration: set it with SparkSession.builder.config(...)",
 }
-# A letter or two wrong, not another word.
+# Likeness from 0 to 1, as difflib counts it: a letter or two may be wrong. A judgement, not measured.
 _ALIKE: Final = 0.8
 
 
 def plain(key: str) -> str:
-    """A name without regard to case, and to how its words are joined."""
+    """A name in lower case, without what joins its words."""
     return re.sub(r"[^a-z0-9]", "", key.lower())
 
 
@@ -129,18 +129,18 @@ REMEDIES: Final[dict[Scope, dict[str, str]]] = {
     "batch": _FOR_READS,
     "sink": _by_name(_EVERYWHERE, _WRITES),
 }
-"""What to do about each name of another system, by :func:`plain` name."""
+"""What to do instead, by the :func:`plain` name of another system."""
 
 
 def remedy(key: str, scope: Scope) -> str | None:
-    """What to do about an option that is called so elsewhere; None if nothing here is known by that name."""
+    """What to do instead of an option that another system calls so; None if no such name is known here."""
     prefix, dot, rest = key.lower().partition(".")
     of_prefix = _PREFIXES.get(prefix + dot)
     return REMEDIES[scope].get(plain(rest if of_prefix else key), of_prefix)
 
 
 def nearest(key: str, keys: Iterable[str]) -> str | None:
-    """That of ``keys`` which ``key`` is most likely a slip of; None if none is near enough to be meant."""
+    """The one of ``keys`` that ``key`` is most likely meant to be; None if it is like none of them."""
     spelt = {plain(known): known for known in keys}
     found = difflib.get_close_matches(plain(key.removeprefix("stomp.")), spelt, n=1, cutoff=_ALIKE)
     return spelt[found[0]] if found else None

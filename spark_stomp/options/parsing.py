@@ -1,4 +1,4 @@
-"""From Spark's mapping of texts to the frozen dataclasses, with every problem reported together."""
+"""Spark's mapping of texts becomes the frozen dataclasses. All problems are reported in one error."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of a stream read.
 
     Raises:
-        OptionError: with all problems: unknown, malformed, missing, contradictory.
+        OptionError: lists all problems: options that are unknown, malformed, missing or contradictory.
     """
     return _source_options(options, "source")
 
 
 def parse_batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """The options of a batch read; options that only streams have are at their defaults.
+    """The options of a batch read. Options that only streams take have their defaults.
 
     Raises:
         OptionError: as :func:`parse_source_options`.
@@ -76,21 +76,22 @@ def _checked(texts: _Texts, parsed: Parsed) -> Parsed:
 
 
 def _default_prefetch(options: SourceOptions) -> int:
-    """Room for two batches, one being processed and one arriving.
+    """Messages for two batches: one that Spark processes, and one that arrives meanwhile.
 
-    A minimum without a maximum counts like a maximum: with a smaller prefetch it could never be met.
+    A minimum without a maximum counts as the size of a batch: a smaller prefetch could never reach it.
     """
     most, least = options.max_messages_per_trigger, options.min_messages_per_trigger
     return 2 * most if most is not None else max(options.prefetch, 2 * (least or 0))
 
 
 def check_read(options: Mapping[str, str]) -> None:
-    """Refuse, at ``load()``, what no read can take: Spark does not tell there whether it is a stream.
+    """Check the options at ``load()``, where Spark does not say whether the read is a stream or a batch.
 
-    Spark calls it for a temporary view too, whose options may be those of a write (INSERT INTO).
+    Options that suit a stream read or a batch read pass. So do those of a write, because Spark also calls
+    this for a temporary view, into which INSERT INTO may write.
 
     Raises:
-        OptionError: with the problems of the kind of read that the options are for.
+        OptionError: lists the problems as a stream or as a batch read, whichever the options suit better.
     """
     if "provider" in (keys := {key.lower() for key in options}):  # CREATE TABLE without columns
         if any(key.startswith("option.") for key in keys):
@@ -119,22 +120,22 @@ def _problems(parse: Callable[[Mapping[str, str]], object], options: Mapping[str
 
 
 def _misplaced(options: Mapping[str, str], scope: Scope) -> set[str]:
-    """The keys, in lower case, that are options of other scopes only."""
+    """The keys, in lower case, that are options of other scopes but not of this one."""
     elsewhere = {option.key.lower() for option in OPTIONS} - _keys(scope).keys()
     return elsewhere.intersection(key.lower() for key in options)
 
 
 def _keys(scope: Scope) -> dict[str, Option]:
-    """The options of a scope by their keys in lower case, as Spark hands them over."""
+    """The options of a scope, by their keys in lower case, as Spark passes them."""
     return {option.key.lower(): option for option in OPTIONS if scope in option.scopes}
 
 
 class _Texts:
-    """What Spark gave for one scope.
+    """The texts that Spark passed, parsed for one scope.
 
     Attributes:
         given: the keys of the options of this scope that were given, well-formed or not.
-        problems: what is wrong with each option alone.
+        problems: what is wrong with single options.
     """
 
     def __init__(self, options: Mapping[str, str], scope: Scope) -> None:
@@ -149,11 +150,11 @@ class _Texts:
             self.problems.append(_TABLE)
 
     def value_of(self, option: Option) -> object:
-        """The parsed value, or the default if it is absent, malformed or of another scope."""
+        """The parsed value, or the default if the option is absent, malformed or of another scope."""
         return self._values.get(option.key, option.default_value)
 
     def _with_path(self, raw: dict[str, str]) -> dict[str, str]:
-        """Move ``path`` (from ``load(x)`` and ``save(x)``) and ``paths`` (from ``load([x, y])``) over."""
+        """Rename ``path`` (from ``load(x)``, ``save(x)``) and ``paths`` (``load([x, y])``) to destination."""
         for alias in ("path", "paths"):
             path = raw.pop(alias, None)
             if path is not None and raw.setdefault("destination", path) != path:
@@ -182,13 +183,13 @@ class _Texts:
             return f"{elsewhere[0].key} is an option of {where}{f': {known}' if known else ''}"
         # The value is not shown: it may be a secret.
         if known:
-            return f"{key} is no option: {known}"
+            return f"{key} is not an option: {known}"
         meant = nearest(key, (option.key for option in self._known.values()))
-        return f"{key} is no option{f'; did you mean {meant}?' if meant else ''}"
+        return f"{key} is not an option{f'; did you mean {meant}?' if meant else ''}"
 
 
 def _shown(option: Option, raw: str) -> str:
-    """The option with its value, or without it if the value may be a secret."""
+    """The option with its value, or its key alone if the value may be a secret."""
     if option.secret or not option.kind.shown or has_private_key(raw):
         return option.key
     shown = redacted(raw) if option.kind is ENDPOINTS else _safe(raw)
@@ -196,7 +197,7 @@ def _shown(option: Option, raw: str) -> str:
 
 
 def _safe(raw: str) -> str:
-    """``raw`` without credentials, if it may be an address in the wrong place."""
+    """``raw``, without credentials if it may be an address given to the wrong option."""
     return redacted(raw) if "@" in raw or "://" in raw else raw
 
 

@@ -1,8 +1,8 @@
-"""Options that are fine alone but not together.
+"""Options that are right alone but not together.
 
 :func:`contradictions` lists what is refused. :func:`notes` lists what is allowed but worth a line in the log,
-such as a limit that the prefetch makes unreachable: a batch is then as large as the prefetch, and does not
-wait for more (contract 5).
+such as a batch size that the prefetch makes unreachable: a batch is then as large as the prefetch, and does
+not wait for more (contract 5.2).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from spark_stomp.options.source_options import SourceOptions
 from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
 from spark_stomp.protocol.handshake import CONNECT_OWNS
 
-# Headers that the connector sets, and the option that decides on each. The connector alone decides on headers
-# that are not here.
+# Headers that the connector sets, and the option for each. No option sets the connector's other headers.
 _OPTION_OF_HEADER: Final = {
     "accept-version": "acceptVersions",
     "host": "virtualHost",
@@ -33,15 +32,16 @@ _OPTION_OF_HEADER: Final = {
     "selector": "selector",
 }
 
-# What proves who we are.
+# Options with which a client proves who it is.
 _CREDENTIALS: Final = ("login", "password", "secretConnectHeaders", "tlsCertFile")
 
 
 def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iterator[str]:
-    """All contradictions between options.
+    """A sentence for each contradiction between options.
 
-    ``given`` are the keys of those that were given; ``parsed`` holds defaults for malformed ones, and for
-    those of another scope.
+    Args:
+        given: the keys of the options that were given.
+        parsed: the values, with defaults for malformed options and for those of another scope.
     """
     connection = parsed.connection
     if "password" in given and "login" not in given:
@@ -73,13 +73,16 @@ def _tls(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
     if "tlsKeyFile" in given and "tlsKeySecret" in given:
         yield "tlsKeyFile and tlsKeySecret are both given; give only one of them"
     elif is_pem(connection.tls.cert_file or "") and "tlsKeyFile" not in given and "tlsKeySecret" not in given:
-        yield "tlsCertFile is PEM text, which must hold no key, so tlsKeySecret (or tlsKeyFile) is needed"
+        yield "tlsCertFile is PEM text, which must not contain a key: give tlsKeySecret or tlsKeyFile too"
     if "tlsCaFile" in given and not connection.tls.verify:
-        yield "tlsCaFile has no use with tlsVerify = false, which trusts anybody"
+        yield "tlsCaFile has no effect with tlsVerify = false, which trusts any broker"
 
 
 def _mixed(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
-    """Whoever makes the encrypted addresses fail would be sent the credentials in clear."""
+    """Credentials need encryption at all addresses or at none.
+
+    Otherwise an attacker who makes the encrypted addresses fail would get the credentials as plain text.
+    """
     plain = [str(endpoint) for endpoint in connection.endpoints if not endpoint.tls]
     credentials = [key for key in _CREDENTIALS if key in given]
     if credentials and plain and len(plain) < len(connection.endpoints):
@@ -94,7 +97,7 @@ def _limits(connection: ConnectionOptions) -> Iterator[str]:
     if body is not None and body > frame:
         yield (
             f"maxBodyBytes ({format_size(body)}) is more than maxFrameBytes ({format_size(frame)}), "
-            "which holds the body too; raise maxFrameBytes"
+            "which includes the body; raise maxFrameBytes"
         )
 
 
@@ -114,7 +117,7 @@ def _owned(key: str, headers: Iterable[tuple[str, str]], owned: frozenset[str]) 
         if name.lower() in owned:
             option = _OPTION_OF_HEADER.get(name.lower())
             remedy = f"use the option {option}" if option else "the connector sets it"
-            yield f"{key} must not hold the header {name}: {remedy}"
+            yield f"{key} must not contain the header {name}: {remedy}"
 
 
 def _messages(given: Set[str], options: MessageOptions) -> Iterator[str]:
@@ -122,9 +125,9 @@ def _messages(given: Set[str], options: MessageOptions) -> Iterator[str]:
     yield from _owned("headerColumns", [(name, "") for name in names], SEND_OWNS)
     yield from _owned("dedupHeader", [(options.dedup_header or "", "")], SEND_OWNS)
     if "dedupHeader" in given and "dedupKey" not in given:
-        yield "dedupHeader is given without dedupKey, which says what the header is made from"
+        yield "dedupHeader is given without dedupKey, which names the columns for this header"
     if options.on_error == "deadletter" and "deadLetterDestination" not in given:
-        yield "onError = deadletter needs deadLetterDestination, which says where"
+        yield "onError = deadletter needs deadLetterDestination, to which such rows go"
     if options.on_error != "deadletter" and "deadLetterDestination" in given:
         yield "deadLetterDestination is given without onError = deadletter"
 
@@ -133,7 +136,7 @@ def _addresses(destinations: Iterable[str]) -> Iterator[str]:
     for destination in destinations:
         if "://" in destination.partition("?")[0] and not destination.startswith("/"):
             shown = redacted(destination)
-            yield f"destination = {shown!r} is an address, for url; a destination is like /queue/orders"
+            yield f"destination = {shown!r} is an address: use url. A destination is like /queue/orders"
 
 
 def _reads(given: Set[str], options: SourceOptions) -> Iterator[str]:
@@ -143,13 +146,13 @@ def _reads(given: Set[str], options: SourceOptions) -> Iterator[str]:
     if limit < idle:
         yield (
             f"maxDrainTime ({format_duration(limit)}) is less than idleTimeout ({format_duration(idle)}), "
-            "so that no read could ever end by silence"
+            "so that silence could never end a read"
         )
     least, most = options.min_messages_per_trigger, options.max_messages_per_trigger
     if least is not None and most is not None and least > most:
         yield f"minMessagesPerTrigger ({least}) is more than maxMessagesPerTrigger ({most})"
     if "maxTriggerDelay" in given and "minMessagesPerTrigger" not in given:
-        yield "maxTriggerDelay is given without minMessagesPerTrigger, the only thing it limits the wait for"
+        yield "maxTriggerDelay is given without minMessagesPerTrigger: it bounds the wait for that minimum"
 
 
 def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
@@ -161,16 +164,16 @@ def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
     if "journal" in given:
         return
     if options.ack_after == "journal":
-        yield "ackAfter = journal needs journal, which says where"
+        yield "ackAfter = journal needs journal, which says where the journal is"
     if "journalMaxBytes" in given:
         yield "journalMaxBytes is given without journal"
 
 
 def notes(options: SourceOptions | SinkOptions) -> Iterator[str]:
-    """What is worth a line in the log of a query."""
+    """Sentences for the log of a query, about options that are allowed but risky or without effect."""
     yield from _in_clear(options.connection)
     if not options.connection.tls.verify:
-        yield "tlsVerify = false: anybody between here and the broker can read and change every message"
+        yield "tlsVerify = false: anyone between this machine and the broker can read and change all messages"
     if isinstance(options, SourceOptions):
         yield from _unreachable(options)
 
@@ -185,8 +188,8 @@ def _in_clear(connection: ConnectionOptions) -> Iterator[str]:
     given = [key for key, value in secrets.items() if value]
     if plain and given:
         yield (
-            f"{', '.join(given)} and all messages go to {', '.join(plain)} as plain text, which anybody on "
-            "the network between can read; use stomp+ssl:// or wss://"
+            f"{', '.join(given)} and all messages go to {', '.join(plain)} as plain text, which anyone on "
+            "the network can read; use stomp+ssl:// or wss://"
         )
 
 
@@ -199,6 +202,6 @@ def _unreachable(options: SourceOptions) -> Iterator[str]:
     for key, limit in limits:
         if limit is not None and limit > window:
             yield (
-                f"{key} ({limit}) cannot be reached: prefetch lets at most {window} messages be "
-                f"un-acked; raise prefetch ({2 * limit} lets the next batch arrive meanwhile)"
+                f"{key} ({limit}) cannot be reached: prefetch allows at most {window} un-acked messages; "
+                f"raise prefetch ({2 * limit} lets the next batch arrive meanwhile)"
             )

@@ -26,10 +26,10 @@ from spark_stomp.protocol.frames import HeaderPairs
 class SourceOptions:
     """Options of a stream reader or a batch reader; durations in seconds, sizes in bytes.
 
-    ``receivers`` holds per destination, ``prefetch`` per receiver. ``max_messages`` is for batch reads only,
-    everything per trigger for streams only. ``id_header`` None leaves the choice to the dialect. ``capped``
-    is whether ``maxMessages`` was given. ``notes`` are sentences about settings that limit each other or
-    are risky, to be logged once.
+    ``receivers`` counts per destination, ``prefetch`` per receiver. ``max_messages`` is for batch reads only;
+    what ends in ``per_trigger`` is for streams only. ``id_header`` None leaves the choice to the dialect.
+    ``capped`` says whether ``maxMessages`` was given. ``notes`` are sentences to log once, about settings
+    that are risky or limit each other.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)
@@ -43,18 +43,21 @@ class SourceOptions:
         "receivers",
         integer(1),
         "1",
-        "Connections per destination. More than one only for a queue, or where a durable subscription can be "
-        "shared.",
+        "Connections per destination. More than one needs a queue, or a broker that lets connections share a "
+        "durable subscription.",
     )
+    # Messages; a batch is half of them. November 2026, rows a second by those of a bare socket: RabbitMQ
+    # 0.94, ActiveMQ 1.03, Artemis 0.49; with 100,000 it was 0.76, 0.81 and 0.57
+    # (tests/benchmarks/RESULTS.md).
     prefetch: int = SOURCE.option(
         "prefetch",
         integer(1),
         "40000",
-        "Most messages that a receiver holds un-acked, as the broker is told.",
+        "How many un-acked messages the broker may send to each receiver.",
         note="2 × `maxMessagesPerTrigger`, else `40000`",
     )
     selector: str | None = READS.optional(
-        "selector", TEXT, "Filter that the broker applies, where it has any."
+        "selector", TEXT, "Filter that the broker applies, if it supports selectors."
     )
     subscribe_headers: HeaderPairs = READS.option(
         "subscribeHeaders", HEADERS, "{}", "More headers of SUBSCRIBE."
@@ -62,16 +65,16 @@ class SourceOptions:
     durable_name: str | None = SOURCE.optional(
         "durableName",
         NAME,
-        "Name of a durable topic subscription: the broker keeps messages while no receiver is there. Needs "
-        "`clientId` on ActiveMQ and Artemis.",
+        "Name of a durable topic subscription: the broker keeps messages while no receiver is connected. "
+        "Needs `clientId` on ActiveMQ and Artemis.",
     )
     max_messages_per_trigger: int | None = SOURCE.optional(
         "maxMessagesPerTrigger", integer(1), "Most messages of a batch.", note="all there are"
     )
     min_messages_per_trigger: int | None = SOURCE.optional(
-        "minMessagesPerTrigger", integer(1), "Messages that a batch waits for."
+        "minMessagesPerTrigger", integer(1), "How many messages a batch waits for."
     )
-    # The default is that of Spark's Kafka source.
+    # The default of Spark's Kafka source.
     max_trigger_delay: float = SOURCE.option(
         "maxTriggerDelay",
         TIMEOUT,
@@ -80,30 +83,39 @@ class SourceOptions:
         note="`15m` with `minMessagesPerTrigger`",
     )
     max_bytes_per_trigger: int | None = SOURCE.optional(
-        "maxBytesPerTrigger", SIZE, "Most bytes of a batch; one message always goes.", note="all there are"
+        "maxBytesPerTrigger",
+        SIZE,
+        "Most bytes of a batch. A larger message is a batch alone.",
+        note="all there are",
     )
+    # A judgement: ActiveMQ may take a second to page in a queue (seen in November 2026).
     idle_timeout: float = READS.option(
         "idleTimeout",
         TIMEOUT,
         "2s",
-        "Silence after which AvailableNow, Once and batch reads have everything.",
+        "After this silence, AvailableNow, Once and batch reads have everything.",
     )
+    # A judgement, not measured.
     max_drain_time: float = READS.option(
-        "maxDrainTime", TIMEOUT, "1h", "When those end at the latest, even while producers go on."
+        "maxDrainTime",
+        TIMEOUT,
+        "1h",
+        "When AvailableNow, Once and batch reads end at the latest, even if producers go on.",
     )
     drain: bool = SOURCE.option(
         "drain",
         BOOLEAN,
         "false",
-        "Whether the first batch of a run takes all there is, up to these limits or `maxMessagesPerTrigger`. "
-        "Needs `journal` and `ackAfter=journal`.",
+        "Whether the first batch of a run takes everything there is, up to `idleTimeout`, `maxDrainTime` or "
+        "`maxMessagesPerTrigger`. Needs `journal` and `ackAfter=journal`.",
     )
+    # A judgement, not measured: a batch read is for a look at a queue.
     max_messages: int = BATCH.option(
         "maxMessages",
         integer(1),
         "1000",
-        "Most messages that a batch read shows, over all destinations, which it reads in their order. If "
-        "there are more, the rows end there if you set this option; else the read fails.",
+        "Most messages of a batch read, over all destinations, which it reads in order. If there are more, "
+        "the read returns the first ones if you set this option, and fails if you do not.",
     )
     ack_after: Literal["commit", "journal"] = SOURCE.option(
         "ackAfter",
@@ -111,33 +123,36 @@ class SourceOptions:
         "commit",
         "When a message is acknowledged: once Spark has committed its batch, or once it is in the journal.",
     )
+    # A judgement, not measured.
     ack_receipt_timeout: float = SOURCE.option(
         "ackReceiptTimeout",
         TIMEOUT,
         "30s",
         "Longest wait for the broker's receipt of ACKs; then the connection counts as dead.",
     )
+    # A judgement, not measured: longer than a broker takes to restart.
     reconnect_timeout: float = SOURCE.option(
-        "reconnectTimeout", TIMEOUT, "5m", "How long a lost connection is tried again before the query fails."
+        "reconnectTimeout", TIMEOUT, "5m", "How long a receiver tries to reconnect before the query fails."
     )
     journal: str | None = SOURCE.optional(
         "journal",
         NAME,
-        "Where messages are made durable before Spark sees them: a directory of this query's own, or a URI "
-        "of one in an object store.",
+        "Where messages are made durable before Spark sees them: a directory for this query alone, or the "
+        "URI of one in an object store.",
         in_repr=False,
     )
+    # A judgement, not measured.
     journal_max_bytes: int = SOURCE.option(
         "journalMaxBytes",
         SIZE,
         "4g",
-        "What the journal may take up. At the bound messages wait, un-acked, for Spark's commits.",
+        "Largest size of the journal. When it is reached, messages wait un-acked for Spark's commits.",
     )
     checkpoint_location: str | None = SOURCE.optional(
         "checkpointLocation",
         NAME,
-        "The query's checkpoint, as evidence of commits: the last batch is acknowledged without waiting for "
-        "the next trigger.",
+        "The query's checkpoint. The source sees Spark's commits there, and acknowledges a batch without "
+        "waiting for the next trigger.",
         in_repr=False,
     )
     status_file: str | None = SOURCE.optional(
@@ -154,50 +169,56 @@ class SourceOptions:
         "failOnDataLoss",
         BOOLEAN,
         "true",
-        "Whether a journal that is missing, damaged or trimmed fails the query; `false` logs what is gone.",
+        "Whether the query fails if its journal is missing, damaged or trimmed; `false` logs what is lost "
+        "and goes on.",
     )
     allow_loss: bool = READS.option(
-        "allowLoss", BOOLEAN, "false", "Go on where nothing could protect the messages (plain topics)."
+        "allowLoss",
+        BOOLEAN,
+        "false",
+        "Whether to read from a plain topic, or by another subscription that can lose messages.",
     )
+    # A judgement. November 2026: with 2,000 messages of 4 MiB behind a slow sink, the reader process had 540
+    # MiB.
     max_buffered_bytes: int = SOURCE.option(
         "maxBufferedBytes",
         SIZE,
         "256m",
-        "Messages that the receivers keep in memory, all together. At the bound they read no more until "
-        "Spark commits, or until the journal has taken what waits for it.",
+        "How much the messages of all receivers together take in memory. At this limit the receivers pause "
+        "until Spark commits, or until the journal has taken what waits for it.",
     )
     body_decode_errors: Literal["error", "null", "column"] = READS.option(
         "bodyDecodeErrors",
         choice("error", "null", "column"),
         "error",
-        "What a body that is invalid in its charset becomes when the schema asks for `body string`: an "
-        "error, null, or null with the reason in the column `malformed`.",
+        "What a body that is invalid in its charset gives if the schema asks for `body string`: an error, "
+        "null, or null with the reason in the column `malformed`.",
     )
     on_malformed: Literal["fail", "column"] = READS.option(
         "onMalformed",
         choice("fail", "column"),
         "fail",
-        "What a message that breaks the protocol or a limit does: fail the query after everything that came "
-        "before it, or become a row with the reason in the column `malformed`.",
+        "What happens to a message that breaks the protocol or a limit: it fails the query once everything "
+        "before it is committed, or becomes a row with the reason in the column `malformed`.",
     )
     frame_server_host: str | None = SOURCE.optional(
         "frameServerHost",
         NAME,
-        "Address of the driver at which tasks fetch messages.",
-        note="`SPARK_LOCAL_IP`, else loopback if the master is seen to be local, else the machine's own",
+        "The driver's address, from which tasks fetch messages.",
+        note="`SPARK_LOCAL_IP`, else loopback if the master is local, else the machine's own",
     )
     frame_server_port: int | None = SOURCE.optional(
         "frameServerPort",
         integer(1, 65535),
-        "Port of that address, for a firewall between driver and executors. Each stream that is read at the "
-        "same time needs its own.",
+        "Port at that address, to open in a firewall between driver and executors. Streams that run at the "
+        "same time need different ports.",
         note="any free one",
     )
     frame_server_tls: Literal["auto", "true", "false"] = SOURCE.option(
         "frameServerTls",
         choice("auto", "true", "false"),
         "auto",
-        "Whether tasks fetch messages over TLS, where both sides prove who they are. `auto`: unless "
+        "Whether tasks fetch messages over TLS, and both sides prove who they are. `auto` means yes, unless "
         "`frameServerHost` is a loopback address.",
     )
     capped: bool

@@ -189,7 +189,7 @@ ONE_PROBLEM: list[tuple[Callable[..., object], Options, str]] = [
     (source, {"idleTimeout": "0"}, "more than 0"),
     *[(source, {"heartbeat": text}, "^heartbeat = ") for text in ("10,10", "1s,2s,3s", ",", "")],
     *[
-        (source, {"maxBufferedBytes": text}, "is no size")
+        (source, {"maxBufferedBytes": text}, "is not a size")
         for text in ("", "k", "1.5m", "-1", "1x", "1kk", "1?2")
     ],
     (source, {"maxBytesPerTrigger": "0k"}, "more than 0"),
@@ -265,8 +265,8 @@ ONE_PROBLEM: list[tuple[Callable[..., object], Options, str]] = [
     (sink, {"onError": "deadletter"}, "onError = deadletter needs deadLetterDestination"),
     (sink, {"deadLetterDestination": "/queue/d"}, "deadLetterDestination is given without onError"),
     (sink, {"dedupHeader": "id"}, "dedupHeader is given without dedupKey"),
-    (sink, {"headerColumns": "receipt"}, "headerColumns must not hold the header receipt"),
-    (sink, {"dedupKey": "a", "dedupHeader": "Destination"}, "dedupHeader must not hold .* Destination"),
+    (sink, {"headerColumns": "receipt"}, "headerColumns must not contain the header receipt"),
+    (sink, {"dedupKey": "a", "dedupHeader": "Destination"}, "dedupHeader must not contain .* Destination"),
     # Options of another place say where they belong.
     (source, {"queryname": "q"}, "^queryName is an option of writes"),
     (source, {"maxMessages": "5"}, "batch reads"),
@@ -294,7 +294,7 @@ def test_all_problems_are_reported_together() -> None:
     assert len(problems(source, **wrong)) == 4
     with pytest.raises(OptionError) as caught:
         source(receivers="0", nonsense="1")
-    assert "\n  - receivers = '0' must be at least 1\n  - nonsense is no option" in str(caught.value)
+    assert "\n  - receivers = '0' must be at least 1\n  - nonsense is not an option" in str(caught.value)
 
 
 @given(st.integers(min_value=1, max_value=10**9))
@@ -336,7 +336,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("unknown", ["zzzz", "interval_of_mine", "max", "bytes", "idle", "sender"])
     def test_unknown_without_anything_near(self, unknown: str) -> None:
-        assert the_problem(source, **{unknown: "1"}) == f"{unknown} is no option"
+        assert the_problem(source, **{unknown: "1"}) == f"{unknown} is not an option"
 
     @pytest.mark.parametrize(
         ("name", "words"),
@@ -359,7 +359,7 @@ class TestKeys:
             ("solace.apiProperties.x", "Solace's own client"),
             ("activemq.prefetchSize", "use prefetch"),
             ("activemq.exclusive", "subscribeHeaders"),
-            ("persistent", "writes, not of stream reads (readStream): who sends decides"),
+            ("persistent", "writes, not of stream reads (readStream): the sender decides"),
             ("receiverPlacement", "they run in the driver"),
             ("exchangeHost", "use frameServerHost"),
         ],
@@ -419,7 +419,10 @@ class TestAtLoad:
             ({"prefetch": "x"}, "prefetch = 'x' must be a whole number"),
             ({"maxMessages": "x"}, "maxMessages = 'x' must be a whole number"),
             ({"drain": "true"}, "drain = true needs journal"),
-            ({"limit": "5"}, "limit is no option: use maxMessagesPerTrigger, or maxMessages in a batch read"),
+            (
+                {"limit": "5"},
+                "limit is not an option: use maxMessagesPerTrigger, or maxMessages in a batch read",
+            ),
             ({"maxMesagesPerTrigger": "5"}, "did you mean maxMessagesPerTrigger?"),
             ({"maxMessages": "5", "maxMesages": "5"}, "did you mean maxMessages?"),
             ({"prefetch": "5", "maxMessages": "5"}, "maxMessages is an option of batch reads (read), not of"),

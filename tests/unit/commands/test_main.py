@@ -86,7 +86,7 @@ def test_no_command_needs_spark(tmp_path: Path) -> None:
         (["probe", "stomp://broker", "-o", "password=s3cret"], 2, "list of processes"),
         (["probe", "stomp://broker", "-o", "passcode=s3cret"], 2, "--password-file"),
         (["probe", "stomp://broker", "-o", "tlsKeyPassword=s3cret"], 2, "tlskeypassword=@FILE"),
-        (["probe", "stomp://broker", "-o", "colour=s3cret"], 2, "colour is no option"),
+        (["probe", "stomp://broker", "-o", "colour=s3cret"], 2, "colour is not an option"),
         (["probe", "stomp://broker", "-o", "broker=x", "-o", "Broker=y"], 2, "given twice"),
         (["probe", "stomp://broker", "--login", "a", "--password-file", "/no/such"], 2, "/no/such cannot be"),
         (["tail", "stomp://broker", "/queue/a", "-n", "0"], 2, "a number from 1 on"),
