@@ -1,15 +1,15 @@
-"""What ``spark-stomp`` can do, a module for each command, and the exit codes of them all.
+"""The command ``spark-stomp``: one module for each of its commands, and the exit codes of all.
 
 ::
 
     main          the command line: finds the command, turns errors into exit codes
-    connecting    the arguments that say which broker, and who asks
-    probe         who the broker is, and what the connector will do with it
-    send          a message a line, each confirmed
-    tail          the messages in a queue, without consuming them
-    status        the status file of a query as a table (``status_table``)
-    devbroker     the dev broker
-    terminal      what is drawn in a terminal
+    connecting    the arguments for the broker, the login and the options
+    probe         what the broker is, and what the connector will do with it
+    send          sends one message for each line, and waits until each is confirmed
+    tail          shows the messages in a queue, without consuming them
+    status        shows the status file of a query as a table (``status_table``)
+    devbroker     runs the dev broker
+    terminal      colours, sizes and screens of a terminal
 
 A command is a module with ``ABOUT``, ``MORE``, ``add_arguments`` and ``run``. None of them needs Spark.
 docs/command-line.md lists the exit codes too.
@@ -41,8 +41,8 @@ CLOSED_PIPE: Final = 141
 
 EXIT_CODES: Final = f"""\
 exit codes:
-  {FINE}    it is done
-  {FAILED}    it is not; the last line on stderr says why
+  {FINE}    done
+  {FAILED}    failed; the last line on stderr says why
   {USAGE}    the arguments are wrong
   {UNREACHABLE}    no STOMP broker answers there
   {TLS}    TLS failed: a certificate, or a file
@@ -51,11 +51,11 @@ exit codes:
 
 
 class UsageError(Exception):
-    """The arguments are wrong; the text says how to write them."""
+    """The arguments are wrong. The text says what to write instead."""
 
 
 def exit_code(error: StompError) -> int:
-    """The exit code of a command that this error ended."""
+    """The exit code of a command that ends with this error."""
     if isinstance(error, OptionError):
         return USAGE
     if isinstance(error, TlsRefused):

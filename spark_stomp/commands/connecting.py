@@ -1,4 +1,4 @@
-"""The arguments that say which broker, and who asks: options, and passwords that nobody sees."""
+"""The arguments for the broker, the login and the options. None shows a password in the list of processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARGUMENTS: Final = frozenset({"url", "destination", "path", "paths"})
 
 
 def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
-    """URL, login, password and any other option."""
+    """Add the arguments for the URL, the login, the password and any other option."""
     parser.add_argument(
         "url",
         metavar="URL",
@@ -30,9 +30,9 @@ def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--password-file",
         metavar="FILE",
-        help="file whose first line is the password, - for standard input (default: the environment variable "
-        f"{PASSWORD_VARIABLE}, or a question in the terminal). No argument takes the password itself: "
-        "everybody on the machine can read the list of processes",
+        help="file whose first line is the password, or - for standard input (default: the environment "
+        f"variable {PASSWORD_VARIABLE}, or a question in the terminal). No argument takes the password "
+        "itself, because everyone on the machine can read the list of processes",
     )
     parser.add_argument(
         "-o",
@@ -41,21 +41,27 @@ def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY=VALUE",
         help="any option of the connector, such as tlsCaFile=ca.pem or virtualHost=/prod; may be repeated. A "
-        "secret one (tlsKeyPassword) takes KEY=@FILE: its value is in the file",
+        "secret one, such as tlsKeyPassword, takes KEY=@FILE: the file contains its value",
     )
 
 
 def option_texts(
     arguments: argparse.Namespace, refused: Mapping[str, str] | None = None, **more: str
 ) -> dict[str, str]:
-    """The options that the arguments give, as Spark would hand them over, and ``more`` by default.
+    """The options from the arguments, as Spark would pass them.
 
-    Raises UsageError, also for an option that this command would not use: ``refused`` says why, by its key.
+    Args:
+        arguments: what ``add_broker_arguments`` has parsed.
+        refused: options that this command does not use; the reason, by key.
+        more: defaults of the command.
+
+    Raises:
+        UsageError: the arguments are wrong, or an option is refused.
     """
     texts = {"url": arguments.url, **_given(arguments.option)}
     for key, why in (refused or {}).items():
         if key.lower() in texts:
-            raise UsageError(f"-o {key} has no use here: {why}")
+            raise UsageError(f"-o {key} has no effect here: {why}")
     login = arguments.login or os.environ.get(LOGIN_VARIABLE)
     if login and "login" not in texts:
         texts["login"] = login
@@ -67,7 +73,7 @@ def option_texts(
 
 
 def first_line(file: str) -> str:
-    """The first line of a file without its end, - for standard input. Raises UsageError."""
+    """The first line of a file, or of standard input for ``-``, without its end. Raises UsageError."""
     return _content(file).partition("\n")[0].removesuffix("\r")
 
 
@@ -77,17 +83,17 @@ def _given(pairs: Iterable[str]) -> dict[str, str]:
         key, equals, text = pair.partition("=")
         key = key.strip().lower()
         if not equals or not key:
-            # Not repeated: it may be a secret.
+            # The error does not quote it: it may be a secret.
             raise UsageError("-o takes KEY=VALUE")
         if key in _ARGUMENTS:
-            raise UsageError(f"-o {key}: URL and DESTINATION are arguments of their own")
+            raise UsageError(f"-o {key}: URL and DESTINATION are arguments, not options")
         if key in texts:
             raise UsageError(f"-o {key} is given twice")
         if key in _SECRETS:
             if not text.startswith("@"):
                 raise UsageError(
-                    f"-o {key} is secret, and everybody on the machine can read the list of processes: write "
-                    f"it into a file and give -o {key}=@FILE"
+                    f"-o {key} is secret, and everyone on the machine can read the list of processes: write "
+                    f"it to a file and give -o {key}=@FILE"
                     + (f", --password-file or {PASSWORD_VARIABLE}" if key.startswith("pass") else "")
                 )
             text = first_line(text[1:]) if key.startswith("pass") else _content(text[1:])
@@ -97,7 +103,7 @@ def _given(pairs: Iterable[str]) -> dict[str, str]:
 
 def _content(file: str) -> str:
     try:
-        # Not by the text layer, which would read on: what follows the line may be messages.
+        # Not through the text layer, which reads ahead: what follows the line may be messages.
         content = sys.stdin.buffer.readline() if file == "-" else Path(file).read_bytes()
         return content.decode().rstrip("\r\n")
     except (OSError, UnicodeError) as error:

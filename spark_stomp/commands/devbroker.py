@@ -1,4 +1,4 @@
-"""``spark-stomp devbroker``: the dev broker, until Ctrl-C."""
+"""``spark-stomp devbroker``: runs the dev broker until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from spark_stomp.logs import set_level
 from spark_stomp.quoting import shown, whole_number
 
 ABOUT: Final = """\
-Run an in-memory STOMP broker, for development only: nothing is kept when it
-ends. It has queues (any destination) and topics (/topic/...), browsing,
-transactions, and durable subscriptions."""
+Run an in-memory STOMP broker, for development only: when it ends, all
+messages are lost. It has queues (any destination) and topics (/topic/...),
+browsing, transactions, and durable subscriptions."""
 
 MORE: Final = """\
 examples:
@@ -29,27 +29,27 @@ examples:
   SPARK_STOMP_DEVBROKER_PASSWORD=... spark-stomp devbroker --login ada
 
 exit codes:
-  0    it was ended: Ctrl-C, SIGTERM
+  0    ended by Ctrl-C or SIGTERM
   1    the port is in use, or the address is not one of this machine
   2    the arguments are wrong"""
 
 _PASSWORD_VARIABLE = "SPARK_STOMP_DEVBROKER_PASSWORD"
-_NOTICE = "In-memory and for development only: nothing is kept when it ends. Ctrl-C ends it."
+_NOTICE = "In memory and for development only: when it ends, all messages are lost. Ctrl-C ends it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=_port, default=61613, help="port, 0 for any free one (%(default)s)")
+    parser.add_argument("--port", type=_port, default=61613, help="port; 0 takes a free one (%(default)s)")
     parser.add_argument(
         "--login",
-        help="let in only who has this login, and the password in the environment variable "
-        f"{_PASSWORD_VARIABLE} (default: let everyone in). No argument takes the password itself: everybody "
-        "on the machine can read the list of processes",
+        help="accept only clients with this login, and with the password in the environment variable "
+        f"{_PASSWORD_VARIABLE} (default: accept everyone). No argument takes the password itself, because "
+        "everyone on the machine can read the list of processes",
     )
     parser.add_argument(
         "--verbose",
         action="store_true",
-        help="say who connects and subscribes; and each second, what became of each queue that moved",
+        help="log who connects and subscribes, and each second the queues that changed",
     )
 
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         broker.start()
     except OSError as error:
-        raise OSError(_unheard(error, arguments.host, arguments.port)) from error
+        raise OSError(_cannot_listen(error, arguments.host, arguments.port)) from error
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
     try:
@@ -75,7 +75,7 @@ def _serve(broker: DevBroker, ended: threading.Event, *, verbose: bool) -> None:
     sys.stdout.write(f"STOMP broker at {broker.url}\n{_NOTICE}\n")
     sys.stdout.flush()
     before: Mapping[str, QueueView] = {}
-    # In slices: a wait without end would not let Ctrl-C through on every platform.
+    # One second at a time: on some platforms Ctrl-C does not interrupt a wait without a timeout.
     while not ended.wait(1.0):
         if verbose:
             now = broker.queues()
@@ -85,7 +85,7 @@ def _serve(broker: DevBroker, ended: threading.Event, *, verbose: bool) -> None:
 
 
 def moved(before: Mapping[str, QueueView], now: Mapping[str, QueueView]) -> Iterator[str]:
-    """A line for each queue that is not as it was: what came, what went, and what is there."""
+    """A line for each queue that has changed: its depth, and what has been added to its counts."""
     for name, view in now.items():
         past = before.get(name, QueueView(0, 0, 0, 0, 0, 0))
         if view == past:
@@ -97,7 +97,8 @@ def moved(before: Mapping[str, QueueView], now: Mapping[str, QueueView]) -> Iter
         yield f"{shown(name)}: {', '.join(parts)}"
 
 
-def _unheard(error: OSError, host: str, port: int) -> str:
+def _cannot_listen(error: OSError, host: str, port: int) -> str:
+    """The sentence for an address at which the broker cannot listen."""
     if error.errno == errno.EADDRINUSE:
         return f"port {port} of {host} is in use, maybe by another dev broker; --port 0 takes a free one"
     return f"cannot listen on port {port} of {host}: {error.strerror or error}"
@@ -111,11 +112,11 @@ def _port(text: str) -> int:
 
 
 def _users(login: str | None) -> dict[str, str] | None:
-    """Login -> passcode; None = everybody. Raises UsageError if there is no password."""
+    """The password by login; None lets everyone in. Raises UsageError if there is no password."""
     if login is None:
         return None
     if ":" in login:
-        # Not repeated: what is behind the colon may be a password.
+        # The error does not quote it: what follows the colon may be a password.
         raise UsageError(f"--login takes a login alone; the password comes from {_PASSWORD_VARIABLE}")
     password = os.environ.get(_PASSWORD_VARIABLE)
     if not login or not password:

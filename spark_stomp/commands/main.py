@@ -1,4 +1,4 @@
-"""``spark-stomp``: finds the command, and makes a sentence and an exit code of what goes wrong."""
+"""``spark-stomp``: finds the command and runs it. Every failure becomes a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from spark_stomp.errors import StompError
 from spark_stomp.quoting import counted, line
 
 _COMMANDS: Final = {
-    "probe": "who the broker is, and what the connector will do with it",
-    "send": "send a message a line, each confirmed by the broker",
+    "probe": "say what the broker is, and what the connector will do with it",
+    "send": "send one message for each line, each confirmed by the broker",
     "tail": "show the messages in a queue without consuming them",
     "status": "show what a query is doing, from its status file",
     "devbroker": "run an in-memory STOMP broker, for development only",
@@ -38,16 +38,16 @@ class _Command(Protocol):
 
     @staticmethod
     def run(arguments: argparse.Namespace) -> int:
-        """Do it; returns the exit code. Raises UsageError, StompError, OSError."""
+        """Run the command; returns its exit code. Raises UsageError, StompError or OSError."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with ``argv`` (the process's own by default); returns the exit code."""
+    """Run the command that ``argv`` names, by default the arguments of the process; returns the exit code."""
     _prepare_streams()
     try:
         with _lines_on_stderr():
             code = _run(sys.argv[1:] if argv is None else argv)
-            # Here, not at the end of the process: whoever reads may have gone.
+            # Here, not at the end of the process: the reader may have closed the pipe.
             sys.stdout.flush()
             return code
     except StompError as error:
@@ -64,14 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     name, rest = _command(argv)
-    # Only the command that is asked for: the others need pyarrow, which takes a while to load.
+    # Only this command is imported: others need pyarrow, which takes a while to load.
     command = cast(_Command, import_module(f"spark_stomp.commands.{name}"))
     parser = argparse.ArgumentParser(
         prog=f"spark-stomp {name}",
         description=command.ABOUT,
         epilog=command.MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        # --password would be taken for --password-file, and the password for a file whose name may be shown.
+        # Otherwise --password would mean --password-file, and an error would show the password as its file.
         allow_abbrev=False,
     )
     command.add_arguments(parser)
@@ -80,14 +80,14 @@ def _run(argv: Sequence[str]) -> int:
         _refuse(unknown)
         return command.run(arguments)
     except UsageError as error:
-        # Without the usage, which would hide it.
+        # Without the usage, so that the sentence is seen.
         parser.exit(USAGE, line(f"{parser.prog}: {error}") + "\n")
 
 
 def _refuse(unknown: Sequence[str]) -> None:
-    """Raises UsageError if there is an argument that the command does not know.
+    """Raise UsageError if there are arguments that the command does not know.
 
-    Only its name is shown: what follows it may be a secret.
+    The error shows only the name of the first one: what follows it may be a secret.
     """
     if not unknown:
         return
@@ -97,12 +97,12 @@ def _refuse(unknown: Sequence[str]) -> None:
     name = name.partition("=")[0] if name.startswith("--") else name[:2]
     reason = f"there is no argument {name}; --help lists all"
     if name.startswith(("-p", "--pass")):
-        reason += ". None takes a password: everybody on the machine can read the list of processes"
+        reason += ". None takes a password, because everyone on the machine can read the list of processes"
     raise UsageError(reason)
 
 
 def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """The name of the command, and its own arguments."""
+    """The name of the command, and its arguments."""
     width = max(map(len, _COMMANDS)) + 2
     parser = argparse.ArgumentParser(
         prog="spark-stomp",
@@ -113,8 +113,8 @@ def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND", help="one of those below")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="of the command")
+    parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND", help="one of the commands below")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the command")
     if not argv:
         parser.print_help(sys.stderr)
         parser.exit(USAGE)
@@ -123,7 +123,7 @@ def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _prepare_streams() -> None:
-    """A stream that the caller has closed is empty; what the encoding of the terminal lacks is escaped."""
+    """Replace streams that the caller has closed by empty ones; escape what the terminal cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
@@ -133,7 +133,7 @@ def _prepare_streams() -> None:
 
 @contextlib.contextmanager
 def _lines_on_stderr() -> Iterator[None]:
-    """Log lines as a person at a terminal wants them: the text alone."""
+    """Write log lines to stderr for a person at a terminal: the text without time and level."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("spark-stomp: %(message)s"))
     ours = logging.getLogger("spark_stomp")
@@ -147,6 +147,6 @@ def _lines_on_stderr() -> Iterator[None]:
 
 
 def _failed(reason: str, code: int) -> int:
-    # The problems of an OptionError are on lines of their own.
+    # An OptionError has one problem on each line.
     sys.stderr.write("".join(f"{line(part)}\n" for part in f"spark-stomp: {reason}".split("\n")))
     return code

@@ -1,4 +1,4 @@
-"""``spark-stomp probe``: who the broker is, and what the connector will do with it."""
+"""``spark-stomp probe``: says what the broker is, and what the connector will do with it."""
 
 from __future__ import annotations
 
@@ -31,28 +31,31 @@ from spark_stomp.transport import Connection, open_connection
 Facts = Iterator[tuple[str, str]]
 
 ABOUT: Final = """\
-Connect to a broker, and say who it is and what the connector will do with it.
-Each address of URL is tried. With a DESTINATION: what would be asked for
-there, and what could be lost. Nothing is subscribed to, sent or consumed."""
+Connect to a broker, and say what it is and what the connector will do with it.
+Each address of URL is tried. With a DESTINATION, also say how a stream read
+would subscribe to it, and what could be lost. Nothing is subscribed to, sent
+or consumed."""
 
 MORE: Final = f"""\
 examples:
   spark-stomp probe stomp://localhost:61613
   spark-stomp probe stomp+ssl://broker:61614 --login ada --password-file secret -o tlsCaFile=ca.pem
   spark-stomp probe stomp://a:61613,stomp://b:61613 /topic/prices -o durableName=prices -o clientId=etl
-  spark-stomp probe stomp://broker:61613 --quiet || echo "the broker is away"
+  spark-stomp probe stomp://broker:61613 --quiet || echo "the broker is down"
 
 {EXIT_CODES}
 
 If one address of several fails, the exit code is that of the first one that does."""
 
+# Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
 _DISCONNECT_TIMEOUT = 5.0
+# Columns for the label of a line.
 _LABEL = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker_arguments(parser)
-    parser.add_argument("destination", nargs="?", metavar="DESTINATION", help="as for load(...)")
+    parser.add_argument("destination", nargs="?", metavar="DESTINATION", help="as in load(...)")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -93,12 +96,12 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
 def _broker(connection: Connection, options: ConnectionOptions, dialect: Dialect, took: float) -> Facts:
     session = connection.session
     yield "broker", "(it does not say)" if session.server is None else shown(session.server)
-    how = "" if options.broker == "auto" else ", because the option broker says so"
+    how = "" if options.broker == "auto" else ", from the option broker"
     if dialect.name == "generic" and not how:
         how = ": the connector does not know this broker; the option broker can name its kind"
     yield "dialect", dialect.name + how
     yield "STOMP", str(session.version)
-    yield "login", f"accepted as {options.login}" if options.login else "none was asked for"
+    yield "login", f"accepted as {options.login}" if options.login else "none was given"
     yield "heart-beats", _heartbeats(session.heartbeat, options.heartbeat)
     yield "TLS", _tls(connection, options)
     yield "connected in", f"{took * 1000:.0f} ms"
@@ -108,14 +111,16 @@ def _heartbeats(agreed: tuple[int, int], offered: tuple[int, int]) -> str:
     ours, theirs = (f"every {one / 1000:g} s" if one else "none" for one in agreed)
     text = f"ours {ours}, the broker's {theirs}"
     if offered[1] and not agreed[1]:
-        text += "; so only TCP notices, within two minutes, that it is gone"
+        text += "; if the broker is gone, only TCP notices it, within two minutes"
     return text
 
 
 def _tls(connection: Connection, options: ConnectionOptions) -> str:
     tls = connection.tls
     if tls is None:
-        return "none: what is sent can be read on the way" + (", the password too" if options.login else "")
+        return "none: anyone on the network can read all messages" + (
+            ", and the password" if options.login else ""
+        )
     if tls.expires is None:
         return f"{tls.version}, {tls.cipher}; the certificate was not checked (tlsVerify = false)"
     days = (tls.expires - datetime.now(timezone.utc)).days
@@ -123,36 +128,36 @@ def _tls(connection: Connection, options: ConnectionOptions) -> str:
 
 
 def _treatment(dialect: Dialect) -> Facts:
-    """What follows from the dialect for a query."""
+    """What the dialect means for a query."""
     window = dialect.window_header or dialect.prefetch_header
-    yield "window", f"asked for by {window}" if window else "unlimited: no header for prefetch is known"
+    yield "window", f"set by {window}" if window else "unlimited: no header for prefetch is known"
     if dialect.id_header is None:
-        yield "stable ids", "none: a redelivered message is a row again, unless idHeader names an id of yours"
+        yield "stable ids", "none: a redelivered message is a second row, unless idHeader names your own id"
     else:
         yield "stable ids", f"from {dialect.id_header}: a redelivered message is recognised"
     if dialect.browse_headers is not None:
         yield "batch reads", "browse the queue, at no cost"
     else:
-        cost = "" if dialect.unsubscribe_returns else ": one delivery for each"
+        cost = "" if dialect.unsubscribe_returns else ": one delivery of each"
         yield "batch reads", f"take the messages and give them back{cost}"
     yield "selectors", "work" if dialect.selectors else "are refused: this broker ignores them"
     durable = dialect.durable_topics
     if durable is None:
-        yield "durable topics", "are not known of this broker"
+        yield "durable topics", "it is not known whether this broker has them"
     else:
         yield "durable topics", "by durableName" + (" and clientId" if durable.needs_client_id else "")
     if dialect.redelivery_limit is not None:
         limit = dialect.redelivery_limit
-        yield "redelivery", f"a message is gone or dead-lettered after {limit} deliveries, unless configured"
+        yield "redelivery", f"by default a message is dropped or dead-lettered after {limit} deliveries"
 
 
 def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
-    """What a stream read of its destinations would ask for; UnsupportedError if it would be refused."""
+    """How a stream read would subscribe. Raises UnsupportedError if the read would be refused."""
     for settings in ReceiverSettings.of(source):
         chosen = choose_subscription(dialect, settings)
         own = dialect.subscribe_headers(settings.destination, source.prefetch)
         headers = dict(chosen.headers + own)
         yield settings.name, f"{dialect.kind(settings.destination, source.subscribe_headers)}, id {chosen.id}"
-        yield "  SUBSCRIBE", json.dumps(headers) if headers else "no headers of its own"
+        yield "  SUBSCRIBE", json.dumps(headers) if headers else "no more headers"
         for risk in risks(dialect, settings):
             yield "  note", risk

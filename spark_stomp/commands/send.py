@@ -1,4 +1,4 @@
-"""``spark-stomp send``: a message a line, each confirmed by the broker."""
+"""``spark-stomp send``: sends one message for each line, each confirmed by the broker."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from spark_stomp.status.sink import TaskFigures
 
 ABOUT: Final = """\
 Send messages: one for each line of FILE, or of standard input. Each asks for
-a receipt, and the command has succeeded once every receipt has come. A
-connection that breaks is replaced, and what was not confirmed is sent again,
-so a message may come twice."""
+a receipt, and the command has succeeded once every receipt has come. If the
+connection breaks, the command connects again and sends again what was not
+confirmed, so that a message may arrive twice."""
 
 MORE: Final = f"""\
 examples:
@@ -37,15 +37,16 @@ examples:
   tail -f app.log | spark-stomp send stomp+ssl://broker:61614 /topic/log -o persistent=false --login ada
 
 {EXIT_CODES}
-If it fails or is ended, it says how many messages were confirmed."""
+If it fails or is interrupted, it says how many messages were confirmed."""
 
+# Bytes of one read from a file or a pipe. A judgement, not measured.
 _READ = 1 << 20
 _NO_COLUMNS: Final = "a message is a line or a file, and has no columns"
 _NO_QUERY: Final = "it belongs to a query"
 _REFUSED: Final = {
     "headerColumns": f"{_NO_COLUMNS}; give headers with --header",
-    "dedupKey": f"{_NO_COLUMNS}; give an id of your own with --header",
-    "dedupHeader": f"{_NO_COLUMNS}; give an id of your own with --header",
+    "dedupKey": f"{_NO_COLUMNS}; give your own id with --header",
+    "dedupHeader": f"{_NO_COLUMNS}; give your own id with --header",
     "checkpointLocation": _NO_QUERY,
     "queryName": _NO_QUERY,
     "statusFile": _NO_QUERY,
@@ -55,18 +56,18 @@ _REFUSED: Final = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker_arguments(parser)
     parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders")
-    # With a default: argparse would ask for it where DESTINATION is missing.
+    # Without a default, argparse would also ask for FILE if only DESTINATION is missing.
     parser.add_argument(
-        "files", nargs="*", default=["-"], metavar="FILE", help="standard input by default, or as -"
+        "files", nargs="*", default=["-"], metavar="FILE", help="file to send; - is standard input (default)"
     )
     parser.add_argument(
         "--header",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of every message; may be repeated",
+        help="header of every message; may be repeated",
     )
-    parser.add_argument("--whole", action="store_true", help="each FILE is one message, as it is")
+    parser.add_argument("--whole", action="store_true", help="send each FILE as one message")
     parser.add_argument("--quiet", action="store_true", help="do not say how many messages were confirmed")
 
 
@@ -79,10 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             _send(bodies, sender, options)
             if not arguments.quiet:
-                sys.stderr.write(line(_told(sender.figures, options)) + "\n")
+                sys.stderr.write(line(_summary(sender.figures, options)) + "\n")
         except KeyboardInterrupt:
             sent = counted(sender.figures.confirmed, "message")
-            sys.stderr.write(f"\nconfirmed before the end: {sent}; more may arrive\n")
+            sys.stderr.write(f"\nconfirmed until now: {sent}; more may arrive\n")
             raise
     return FINE
 
@@ -98,33 +99,33 @@ def _options(arguments: argparse.Namespace) -> SinkOptions:
     return options
 
 
-def _told(figures: TaskFigures, options: SinkOptions) -> str:
-    """What became of the messages; with ``onError`` some may be no messages to this destination."""
+def _summary(figures: TaskFigures, options: SinkOptions) -> str:
+    """How many messages were confirmed. With ``onError`` some lines may be dead letters or left out."""
     dead, dropped = figures.dead_lettered, figures.dropped
-    told = f"{counted(figures.confirmed - dead, 'message')} to {options.destination}, confirmed by the broker"
+    text = f"{counted(figures.confirmed - dead, 'message')} to {options.destination}, confirmed by the broker"
     if dead:
-        told += f"; {dead:,} that cannot be sent to {options.message.dead_letter_destination}"
-    return f"{told}; {dropped:,} left out that cannot be sent" if dropped else told
+        text += f"; {dead:,} that cannot be sent, to {options.message.dead_letter_destination}"
+    return f"{text}; {dropped:,} left out that cannot be sent" if dropped else text
 
 
 def _header(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        # Not repeated: it may be a secret.
+        # The error does not quote it: it may be a secret.
         raise UsageError("--header takes NAME=VALUE")
     return name, value
 
 
 def _check(files: Sequence[str]) -> None:
-    """Before anything is sent: raises UsageError if a file cannot be read."""
+    """Raise UsageError if a file cannot be read, before anything is sent."""
     for file in files:
         if file != "-" and not (os.access(file, os.R_OK) and not Path(file).is_dir()):
-            raise UsageError(f"{file} is no file that can be read")
+            raise UsageError(f"{file} is not a file that can be read")
 
 
 def _send(bodies: Iterator[list[bytes]], sender: Sender, options: SinkOptions) -> None:
     columns = SinkColumns(("body",), True)
-    # Also without messages: whoever sends none wants to know that he could.
+    # Connect even if there are no messages: a wrong URL or login is an error then, too.
     encoder = row_encoder(options, columns, *sender.open())
     for chunk in bodies:
         for part in encoder.slices(pa.record_batch({"body": pa.array(chunk, pa.binary())})):
@@ -138,7 +139,7 @@ def _whole(files: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 def _lines(files: Sequence[str]) -> Iterator[list[bytes]]:
-    """The lines without their ends, as they come: some at a time."""
+    """The lines without their ends, in chunks, as soon as they arrive."""
     for file in files:
         if file == "-":
             yield from _lines_of(cast(BufferedReader, sys.stdin.buffer))
@@ -149,7 +150,7 @@ def _lines(files: Sequence[str]) -> Iterator[list[bytes]]:
 
 def _lines_of(file: BufferedReader) -> Iterator[list[bytes]]:
     begun: list[bytes] = []
-    # What comes through a pipe is to go on at once.
+    # read1 returns what a pipe has, so that a line is sent as soon as it arrives.
     while data := file.read1(_READ):
         *whole, rest = data.split(b"\n")
         if whole:

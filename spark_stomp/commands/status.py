@@ -1,4 +1,4 @@
-"""``spark-stomp status``: the status file of a query as a table, drawn again and again."""
+"""``spark-stomp status``: shows the status file of a query as a table, which it keeps up to date."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from spark_stomp.status.files import StatusFile
 ABOUT: Final = """\
 Show what a query is doing, from the status file that it writes: rows,
 receivers and their connections, the journal, the sink. In a terminal the
-table is drawn again and again until Ctrl-C; anywhere else, or with --once, it
-is printed once. docs/status.md has all figures, and where the file is."""
+table is updated until Ctrl-C; anywhere else, or with --once, it is printed
+once. docs/status.md explains the figures, and says where the file is."""
 
 MORE: Final = """\
 examples:
@@ -30,20 +30,20 @@ examples:
   spark-stomp status /data/checkpoints/orders --once --quiet || echo "look at orders"
 
 exit codes:
-  0    the query runs, and every receiver is connected; or it has ended in order
-  1    it or its sink failed, or it ended within a batch, or it writes no status any more, or a receiver is
-       not connected; or there is no status
+  0    the query runs, and every receiver is connected; or it has ended normally
+  1    the query or its sink failed, or it ended within a batch, or it stopped writing its status, or a
+       receiver is not connected, or there is no status
   2    the arguments are wrong
   130  Ctrl-C"""
 
-# After how many missed writes a query counts as gone.
+# A query counts as gone after this many missed writes of its status. A judgement, not measured.
 _MISSED = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="status file, or the folder of the query's checkpoint")
-    parser.add_argument("--once", action="store_true", help="print it once, also in a terminal")
-    parser.add_argument("--quiet", action="store_true", help="print no table: only the exit code tells")
+    parser.add_argument("--once", action="store_true", help="print the table once, also in a terminal")
+    parser.add_argument("--quiet", action="store_true", help="print no table; the exit code says how it is")
     parser.add_argument(
         "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="how often to look (%(default)s)"
     )
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
                 terminal.draw([*view.lines(columns, rows - 1), [("Ctrl-C ends", "dim")]])
                 time.sleep(arguments.interval)
     finally:
-        # The last one stays, where the shell goes on.
+        # The last table stays above the prompt of the shell.
         terminal.write(view.lines(terminal.size[0]))
 
 
@@ -85,9 +85,11 @@ def _seconds(text: str) -> float:
 
 
 class _View:
-    """One status file, and what was in it when it was last read.
+    """A status file, and what it said when it was last read.
 
-    ``trouble`` is why it could not be read; None if it could. ``fine`` is whether all is well with the query.
+    Attributes:
+        trouble: why it could not be read; None if it could.
+        fine: whether the query runs normally, or has ended normally.
     """
 
     def __init__(self, name: str, location: Location) -> None:
@@ -99,7 +101,7 @@ class _View:
         self.fine = False
 
     def lines(self, columns: int, rows: int | None = None) -> list[Line]:
-        """The table as it is now, or why there is none."""
+        """The lines of the table now, or the reason why there is none."""
         try:
             status = read_status(self._name)
         except FileNotFoundError:
@@ -113,18 +115,18 @@ class _View:
             lines = table(status, self._silence, self._rate(status), columns, rows)
             self.fine = health(status, self._silence)[0] != "bad"
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-            return self._unread(f"what it holds is no status of a query: {shown(str(error), 200)}")
+            return self._unread(f"its content is not the status of a query: {shown(str(error), 200)}")
         self.trouble = None
         return lines
 
     def _rate(self, status: Mapping[str, Any]) -> float | None:
-        """Rows a second of this run; None if that cannot be known yet."""
+        """Rows a second of this run; None if it is too early to say."""
         rows = (status.get("totals") or {}).get("rows")
         rate = self._rates.setdefault(str(status.get("run")), Rate())
         return None if rows is None else rate.of(rows, time.monotonic())
 
     def _unread(self, why: str) -> list[Line]:
         place = self._location.shown
-        # Most reasons begin with the name of the file.
+        # Most reasons already begin with the name of the file.
         self.trouble, self.fine = why if why.startswith(place) else f"{place}: {why}", False
         return [[(place, "strong")], [(why, "bad")]]

@@ -13,11 +13,14 @@ from spark_stomp.status.figure import Figure, Part, Status, Time, moment
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
 
+# Widths in characters: a receiver's name at least, and at most if the table has room.
 _LEAST_WIDTH: Final = 16
 _NAME_WIDTH: Final = 44
-# Wide enough for most, so that the columns behind it stay where they are.
+# Wide enough for most states, so that the next columns do not move.
 _STATE_WIDTH: Final = len("up 59 min 59 s")
+# A figure at least.
 _CELL: Final = 9
+# Lines of a failure at most.
 _FAILURE_LINES: Final = 5
 _UNFINISHED: Final = (
     "its last batch is not committed: the query failed, in its sink for example, or was stopped just then; "
@@ -26,13 +29,13 @@ _UNFINISHED: Final = (
 
 
 def health(status: Status, silence: float) -> tuple[str, str]:
-    """How the query is, as a colour (``good``, ``warn`` once it has ended, ``bad``) and in words.
+    """How the query is: a colour (``good``, ``warn`` if it has ended, ``bad``), and words.
 
-    One that has written nothing for ``silence`` seconds is gone.
+    A query that has written nothing for ``silence`` seconds counts as gone.
     """
     failed = _sink_failure(status) is not None
     if "written_at" not in status:
-        # Of the sink alone: it writes when a batch is done, however long that takes.
+        # Only a sink writes here. It writes after each batch, so that its silence says nothing.
         return ("bad", "sink only, which failed") if failed else ("good", "sink only")
     if status.get("failure"):
         return "bad", "failed"
@@ -50,9 +53,9 @@ def health(status: Status, silence: float) -> tuple[str, str]:
 def table(
     status: Status, silence: float, rate: float | None, columns: int, rows: int | None = None
 ) -> list[Line]:
-    """All lines, for a terminal of so many columns; ``rate`` is rows a second.
+    """All lines of the table, for a terminal of ``columns`` and ``rows``; ``rate`` is rows a second.
 
-    Receivers that do not fit into ``rows`` lines are only counted.
+    Receivers for which there is no room are only counted. Without ``rows`` all are shown.
     """
     head = [*_head(status, silence, columns), *_totals(status, rate, columns)]
     tail = [*_part("journal", JournalPart, status, columns), *_sink(status, columns)]
@@ -119,7 +122,7 @@ def _table(receivers: Mapping[str, Status], width: int, *, lives: bool) -> Itera
 
 
 def _state(one: Status, *, lives: bool) -> tuple[str, str]:
-    """How the connection is; once the query is over, since when says nothing any more."""
+    """The state of the connection, and its colour. If the query has ended, it has no duration."""
     if not lives:
         return "was up" if one.get("connected") else "was away", "dim"
     if not one.get("connected"):
@@ -150,7 +153,7 @@ def _sink(status: Status, width: int) -> Iterator[Line]:
 
 
 def _sink_failure(status: Status) -> str | None:
-    """What became of the sink's last batch in this run, if it was not finished."""
+    """Why the sink's last batch in this run was not finished; None if it was."""
     sink, began = status.get("sink") or {}, status.get("started_at")
     if began is not None and sink.get("failed_at") and moment(sink["failed_at"]) < moment(began):
         return None
@@ -167,7 +170,7 @@ def _part(name: str, declared: type[Part], status: Status, width: int) -> Iterat
 
 
 def _labelled(declared: list[Figure], part: Status, *, trouble: bool = False) -> list[str]:
-    """What is declared for the table: of troubles, those that there are."""
+    """The figures that are declared for the table, as texts; of troubles only those that are not 0."""
     return [
         figure.label if part[figure.key] is True else f"{figure.label} {_value(figure, part)}"
         for figure in declared
@@ -190,7 +193,7 @@ def _width(figure: Figure) -> int:
 
 
 def _facts(title: str, facts: list[str], colour: str, width: int) -> Iterator[Line]:
-    """The facts beside each other, in as many lines as they need; indented if there is a title."""
+    """The facts side by side, in as many lines as they need; indented if there is a title."""
     if not facts:
         return
     indent = 9 if title else 0
@@ -202,17 +205,17 @@ def _facts(title: str, facts: list[str], colour: str, width: int) -> Iterator[Li
 
 
 def _wrapped(text: str, colour: str, width: int, most: int) -> Iterator[Line]:
-    """A sentence in ``most`` lines at the most: a screen cuts off what does not fit into a line."""
+    """A sentence in at most ``most`` lines, because a screen cuts off long lines."""
     wrapper = textwrap.TextWrapper(max(width, _LEAST_WIDTH), "  ", "    ", max_lines=most, placeholder=CUT)
     for part in wrapper.wrap(shown(text, 1000)):
         yield [(part, colour)]
 
 
 def _ending(text: str, width: int) -> str:
-    """The end of a name tells more than its beginning."""
+    """A name cut to ``width``. Its end is kept, because it says more than its beginning."""
     return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
 
 
 def _age(since: str | None) -> float:
-    """Seconds since a time of the status; clocks of two machines may differ a little."""
+    """Seconds since a time in the status; at least 0, because clocks of two machines may differ."""
     return 0.0 if since is None else max(0.0, time.time() - moment(since))

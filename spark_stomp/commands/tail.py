@@ -1,4 +1,4 @@
-"""``spark-stomp tail``: the messages in a queue, without consuming them; those of a topic as they come."""
+"""``spark-stomp tail``: shows the messages in a queue without consuming them, or follows a topic."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from spark_stomp.quoting import shown, whole_number
 from spark_stomp.source.browse import browse
 
 ABOUT: Final = """\
-Show messages of a queue, the oldest first, and leave them there. ActiveMQ and
+Show the messages of a queue, oldest first, and leave them there. ActiveMQ and
 the dev broker show a queue at no cost. RabbitMQ, Artemis and unknown brokers
 cannot: the messages are taken and given back, which --yes allows. Meanwhile
-no other consumer gets them. Except on Artemis they are marked as redelivered
-then, and it counts as one delivery of each (a queue with a delivery limit
-drops or dead-letters a message at its limit)."""
+no other consumer gets them. Except on Artemis, they are then marked as
+redelivered, and each counts as delivered once more (a queue with a delivery
+limit drops or dead-letters a message at its limit)."""
 
 MORE: Final = f"""\
 examples:
@@ -41,10 +41,12 @@ examples:
 
 _REFUSED: Final = {
     "maxMessages": "-n says how many are shown",
-    "bodyDecodeErrors": "what is no text is shown escaped, and with --bodies or --json as it is",
+    "bodyDecodeErrors": "bytes that are not text are shown escaped; --bodies and --json keep them",
     "idHeader": "every delivery is shown",
 }
-_FOR_EVER = "10000d"
+# A duration for an option: 27 years.
+_ENDLESS = "10000d"
+# Characters of a body or a reason that are shown.
 _MOST_SHOWN = 500
 
 
@@ -53,22 +55,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders")
     parser.add_argument("-n", type=_count, default=10, metavar="COUNT", help="most messages (%(default)s)")
     parser.add_argument(
-        "--follow", action="store_true", help="of a topic: what is published from now on, until Ctrl-C or -n"
+        "--follow", action="store_true", help="show what is published to a topic, until Ctrl-C or -n"
     )
-    parser.add_argument("--yes", action="store_true", help="take messages and give them back if need be")
+    parser.add_argument(
+        "--yes", action="store_true", help="take messages and give them back, if the broker cannot browse"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
-        "--bodies", action="store_true", help="the bodies alone, a line each, as send takes them"
+        "--bodies", action="store_true", help="print only the bodies, one a line, as send reads them"
     )
     form.add_argument(
-        "--json", action="store_true", help="a JSON object a line: destination, headers, body or body_base64"
+        "--json", action="store_true", help="print JSON objects: destination, headers, body or body_base64"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     more = {"destination": arguments.destination, "maxMessages": str(arguments.n), "onMalformed": "column"}
     if arguments.follow:
-        more |= {"allowLoss": "true", "idleTimeout": _FOR_EVER, "maxDrainTime": _FOR_EVER}
+        more |= {"allowLoss": "true", "idleTimeout": _ENDLESS, "maxDrainTime": _ENDLESS}
     options = parse_batch_options(option_texts(arguments, _REFUSED, **more))
     set_level(options.connection.log_level)
     show = _json if arguments.json else _bodies if arguments.bodies else _Shown()
@@ -93,7 +97,7 @@ def _check(arguments: argparse.Namespace) -> Callable[[Dialect, str], None]:
             raise UsageError(f"{destination} is a topic, which keeps no messages; --follow shows what comes")
         if arguments.follow and dialect.is_queue(destination):
             raise UsageError(
-                f"--follow is for topics: to follow {destination}, a queue, would keep its messages"
+                f"--follow is for topics: {destination} is a queue, whose other consumers would get nothing"
             )
         if not topic and not dialect.browses(destination) and not arguments.yes:
             raise UsageError(_cost(dialect, destination))
@@ -107,13 +111,13 @@ def _cost(dialect: Dialect, destination: str) -> str:
     else:
         cost = "they are marked as redelivered, which counts as a delivery of each"
     return (
-        f"this broker ({dialect.name}) cannot show {destination} without taking messages from it and giving "
-        f"them back. No other consumer gets them meanwhile, and {cost}. Say --yes if that is fine"
+        f"this broker ({dialect.name}) cannot show {destination} without taking its messages and giving them "
+        f"back. No other consumer gets them meanwhile, and {cost}. Add --yes if that is fine"
     )
 
 
 def _frames(batch: FrameBatch, options: SourceOptions) -> Iterator[Frame]:
-    """The frames of a batch; of malformed ones only the bytes, as a body."""
+    """The frames of a batch. The body of a malformed one is all its bytes, and it has no headers."""
     if batch.malformed is not None:
         begin = 0
         for end in batch.ends:
@@ -139,17 +143,17 @@ def _json(frame: Frame, dialect: Dialect, malformed: str | None) -> None:
         row["body_base64"] = base64.b64encode(frame.body).decode()
     if malformed is not None:
         row["malformed"] = malformed
-    # ASCII: what could drive a terminal is escaped; DEL is the one control character that JSON leaves.
+    # ASCII, so that nothing can control the terminal. DEL is the only control character that JSON leaves.
     sys.stdout.write(json.dumps(row).replace("\x7f", "\\u007f") + "\n")
 
 
 def _first(frame: Frame) -> dict[str, str]:
-    """Of repeated headers the first counts (STOMP 1.2, "Repeated Header Entries")."""
+    """The headers; of repeated ones the first counts (STOMP 1.2, "Repeated Header Entries")."""
     return dict(reversed(frame.headers))
 
 
 class _Shown:
-    """Prints messages for people: no control character of theirs reaches the terminal."""
+    """Prints messages for people. None of their control characters reaches the terminal."""
 
     def __init__(self) -> None:
         self._terminal = Terminal(sys.stdout)

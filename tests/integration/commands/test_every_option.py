@@ -65,7 +65,7 @@ def test_one_that_has_no_use_is_refused(
         main([COMMANDS[scope], devbroker.url, QUEUE, *more, "-o", f"{key.upper()}={value}"])
     err = capsys.readouterr().err
     assert left.value.code == 2
-    assert f"-o {key} has no use here: " in err and err.count("\n") == 1
+    assert f"-o {key} has no effect here: " in err and err.count("\n") == 1
     assert devbroker.connects == 0
 
 

@@ -27,8 +27,8 @@ def test_who_the_broker_is(devbroker: DevBroker, capsys: pytest.CaptureFixture[s
     told = facts(out)
     assert out.startswith(devbroker.url + "\n") and err == ""
     assert told["broker"].startswith("spark-stomp-devbroker/")
-    assert (told["dialect"], told["STOMP"], told["login"]) == ("devbroker", "1.2", "none was asked for")
-    assert told["TLS"] == "none: what is sent can be read on the way"
+    assert (told["dialect"], told["STOMP"], told["login"]) == ("devbroker", "1.2", "none was given")
+    assert told["TLS"] == "none: anyone on the network can read all messages"
     assert told["batch reads"] == "browse the queue, at no cost"
     # It left in order, and did nothing.
     assert (devbroker.disconnects, devbroker.queues()) == (1, {})

@@ -99,7 +99,7 @@ def test_ctrl_c_says_how_many_were_confirmed(devbroker: DevBroker) -> None:
         _, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     # A receipt may have been on its way.
-    assert re.fullmatch(r"\nconfirmed before the end: [0-3] messages?; more may arrive\n", told)
+    assert re.fullmatch(r"\nconfirmed until now: [0-3] messages?; more may arrive\n", told)
 
 
 def test_a_message_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def test_no_command_needs_spark(tmp_path: Path) -> None:
         (["probe", "stomp://broker", "-o", "broker=x", "-o", "Broker=y"], 2, "given twice"),
         (["probe", "stomp://broker", "--login", "a", "--password-file", "/no/such"], 2, "/no/such cannot be"),
         (["tail", "stomp://broker", "/queue/a", "-n", "0"], 2, "a number from 1 on"),
-        (["send", "stomp://broker", "/queue/a", "/no/such"], 2, "/no/such is no file"),
+        (["send", "stomp://broker", "/queue/a", "/no/such"], 2, "/no/such is not a file"),
         (["send", "stomp://broker", "/queue/a", "--header", "Authorization: s3cret"], 2, "NAME=VALUE"),
         (["probe", "stomp://broker", "--login", "ada", "--password", "s3cret"], 2, "no argument --password;"),
         (["probe", "stomp://broker", "--pass=s3cret"], 2, "None takes a password"),

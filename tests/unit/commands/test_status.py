@@ -28,7 +28,7 @@ def test_the_part_of_the_sink_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
         ('{"version": 1, "query": "q", "running": true, "written_at": "now"}', "its written_at is 'now'"),
         ('{"version": 1, "query": "q", "written_at": 5}', "its written_at is 5"),
         ('{"version": 1, "query": "q", "totals": {"rows": "many"}}', "its rows is 'many'"),
-        ('{"version": 1, "query": "q", "totals": {"unacked": "many"}}', "is no status of a query"),
+        ('{"version": 1, "query": "q", "totals": {"unacked": "many"}}', "is not the status of a query"),
     ],
 )
 def test_a_file_that_is_no_status(
