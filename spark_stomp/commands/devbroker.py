@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose",
         action="store_true",
-        help="log who connects and subscribes, and each second the queues that changed",
+        help="show who connects and subscribes, and each second the queues that changed",
     )
 
 

@@ -1,7 +1,7 @@
-"""The broker without its sockets: queues, topics, subscriptions, transactions.
+"""The broker without sockets: queues, topics, subscriptions, transactions.
 
-Not thread-safe; its owner (``server``) holds a lock. Requests that are not allowed raise :class:`Refused`,
-whose text goes back to the client in an ERROR frame.
+It is not thread-safe; ``server`` holds a lock. A request that is not allowed raises :class:`Refused`, whose
+text goes to the client in an ERROR frame.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ _TOPIC = "/topic/"
 
 
 class Refused(Exception):
-    """The broker will not do what the client asked."""
+    """The broker refuses a request of a client. The text says why."""
 
 
 class Member:
-    """One connected client: its subscriptions and its open transactions, each with what it will do."""
+    """One connected client: its subscriptions, and its open transactions with their steps.
+
+    A step is what a SEND, ACK or NACK does once its transaction commits.
+    """
 
     def __init__(self, outlet: Outlet) -> None:
         self.outlet = outlet
@@ -38,21 +41,21 @@ class Member:
         self._transactions: dict[str, list[Callable[[], None]]] = {}
 
     def subscription(self, name: str) -> Subscription:
-        """The subscription of this id (or, in 1.0, destination)."""
+        """The subscription with this id; in STOMP 1.0 it may be a destination. Raises Refused."""
         found = self.subscriptions.get(name)
         if found is None:
             raise Refused(f"there is no subscription {name!r}")
         return found
 
     def holding(self, handle: str) -> Subscription:
-        """The subscription that delivered the message of this handle."""
+        """The subscription that delivered the message with this ack handle. Raises Refused."""
         for subscription in self.subscriptions.values():
             if handle in subscription.unacked:
                 return subscription
-        raise Refused(f"no un-acknowledged message is called {handle!r} on this connection")
+        raise Refused(f"no un-acked message has the handle {handle!r} on this connection")
 
     def do(self, step: Callable[[], None], transaction: str | None) -> None:
-        """What a SEND, ACK or NACK asks for: at once, or with its transaction's COMMIT."""
+        """Do the step of a SEND, ACK or NACK: at once, or when its transaction commits. Raises Refused."""
         if transaction is None:
             step()
         elif transaction in self._transactions:
@@ -61,18 +64,18 @@ class Member:
             raise Refused(f"there is no open transaction {transaction!r}")
 
     def begin(self, transaction: str) -> None:
-        """Open a transaction."""
+        """Open a transaction. Raises Refused if it is open already."""
         if transaction in self._transactions:
             raise Refused(f"the transaction {transaction!r} is open already")
         self._transactions[transaction] = []
 
     def commit(self, transaction: str) -> None:
-        """Do what the transaction holds, in order."""
+        """Do the steps of a transaction, in order, and end it."""
         for step in self.abort(transaction):
             step()
 
     def abort(self, transaction: str) -> list[Callable[[], None]]:
-        """End a transaction; returns what it held. Messages that it was to acknowledge stay un-acked."""
+        """End a transaction; returns its steps, which were not done. Its messages stay un-acked."""
         steps = self._transactions.pop(transaction, None)
         if steps is None:
             raise Refused(f"there is no open transaction {transaction!r}")
@@ -83,15 +86,15 @@ class Broker:
     """All queues and topics of one dev broker.
 
     Args:
-        clock: seconds since the epoch, for the ``timestamp`` header.
+        clock: returns seconds since the epoch, for the ``timestamp`` header.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._name = uuid.uuid4().hex[:12]
         self._queues: dict[str, Queue] = {}
-        # The queues that collect a topic's messages: one for each subscription; subscribers of one durable
-        # subscription share it.
+        # The queues that collect the messages of each topic, one for each subscription. The subscribers of
+        # one durable subscription share its queue.
         self._topics: dict[str, dict[int, Queue]] = {}
         self._durable: dict[tuple[str, str], Queue] = {}
         self._sequence = 0
@@ -100,7 +103,7 @@ class Broker:
     # --- figures
 
     def view(self, destination: str) -> QueueView:
-        """The figures of a queue; all 0 if it was never used."""
+        """The figures of a queue. All are 0 if it was never used."""
         return self._queues.get(destination, Queue()).view()
 
     def views(self) -> dict[str, QueueView]:
@@ -112,14 +115,17 @@ class Broker:
         return {name: queue.view() for (of, name), queue in self._durable.items() if of == topic}
 
     def bodies(self, destination: str) -> list[bytes]:
-        """The bodies in a queue, in order, including delivered but un-acked ones."""
+        """The bodies in a queue, in order. Messages that were delivered and are un-acked are included."""
         queue = self._queues.get(destination)
-        return [] if queue is None else [message.body for message in queue.standing()]
+        return [] if queue is None else [message.body for message in queue.all_messages()]
 
     # --- messages
 
     def publish(self, destination: str, body: bytes, headers: Headers = (), raw: bytes = b"") -> None:
-        """Put a message into a queue, or give it to each subscriber of a topic; ``raw`` as in Message."""
+        """Put a message into a queue, or into the queue of each subscription of a topic.
+
+        ``raw`` are header lines that are delivered unchanged, see :class:`Message`. Raises Refused.
+        """
         if not destination:
             raise Refused("a message needs a destination")
         kept = passed_on(headers)
@@ -138,7 +144,7 @@ class Broker:
             self._put(self._queue(destination), message)
 
     def acknowledge(self, subscription: Subscription, handle: str) -> None:
-        """A client's ACK: the message is gone (with ``ack:client`` all delivered before it, too)."""
+        """Obey an ACK: delete the message, with ``ack:client`` also those delivered before it."""
         acked = len(subscription.pop_unacked(subscription.covered(handle)))
         queue = subscription.queue
         queue.unacked -= acked
@@ -146,7 +152,7 @@ class Broker:
         self._touch(queue)
 
     def reject(self, subscription: Subscription, handle: str) -> None:
-        """A client's NACK: back to the head of the queue, to be delivered again."""
+        """Obey a NACK: put the message back to the head of the queue, to be redelivered."""
         subscription.queue.put_back(subscription.pop_unacked(subscription.covered(handle)))
         self._touch(subscription.queue)
 
@@ -164,9 +170,17 @@ class Broker:
         browse: bool = False,
         durable: str | None = None,
     ) -> None:
-        """Give a client the messages from now on; with ``browse``, copies of those in the queue.
+        """Subscribe a client. With ``browse`` it gets copies of the messages in the queue.
 
-        ``durable`` names a durable subscription of a topic; all clients that name it share its messages.
+        Args:
+            name: the key of the subscription within the client.
+            ack: "auto", "client" or "client-individual".
+            window: how many un-acked messages it takes; None means unlimited.
+            named: whether deliveries have a ``subscription`` header.
+            durable: the name of a durable subscription of a topic. Clients that name it share its messages.
+
+        Raises:
+            Refused: the name is in use, or this cannot be browsed or have a durable subscription.
         """
         if name in member.subscriptions:
             raise Refused(f"the subscription {name!r} exists already")
@@ -190,9 +204,9 @@ class Broker:
         self._touch(queue)
 
     def unsubscribe(self, member: Member, name: str, durable: str | None = None) -> None:
-        """End a subscription; its un-acked messages go back.
+        """End a subscription; its un-acked messages go back to the queue.
 
-        With ``durable``, the durable subscription of this name ends, and its messages are gone.
+        With ``durable``, the durable subscription of this name ends, and its messages are deleted.
         """
         subscription = member.subscription(name)
         if durable is not None:
@@ -201,7 +215,7 @@ class Broker:
         self._drop(subscription)
 
     def leave(self, member: Member) -> None:
-        """The client is gone, in whatever way, with its transactions: un-acked messages go back."""
+        """A client has gone: its un-acked messages go back, and its transactions end without their steps."""
         for subscription in member.subscriptions.values():
             self._drop(subscription)
         member.subscriptions.clear()
@@ -209,12 +223,12 @@ class Broker:
     # --- delivery
 
     def ready(self, member: Member) -> None:
-        """The client has room again."""
+        """A client takes messages again."""
         for subscription in member.subscriptions.values():
             self._touch(subscription.queue)
 
     def dispatch(self) -> None:
-        """Deliver from all queues that changed since the last time."""
+        """Deliver from all queues that have changed since the last call."""
         while self._dirty:
             _, queue = self._dirty.popitem()
             queue.dispatch()
@@ -263,8 +277,8 @@ class Broker:
             self._dirty[id(queue)] = queue
 
     def _fill_browser(self, queue: Queue, destination: str) -> None:
-        """Copies of all messages there, then the end marker that browsers of ActiveMQ know."""
-        for message in self._queue(destination).standing():
+        """Fill ``queue`` with copies of all messages of the destination, then ActiveMQ's end marker."""
+        for message in self._queue(destination).all_messages():
             queue.put(message.copy())
         self._sequence += 1
         end = (("browser", "end"),)

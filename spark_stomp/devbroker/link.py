@@ -1,4 +1,4 @@
-"""A client's socket and its peer: bytes in, bytes out, water marks, a close that waits."""
+"""One client's socket: moves bytes between it and its peer, with high and low water marks."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections import deque
 
 from spark_stomp.devbroker.peer import HIGH_WATER, Peer
 
+# Bytes of one read. A judgement, not measured.
 _READ_SIZE = 1 << 18
-# Deliveries begin again when no more than this is waiting.
+# Bytes. Deliveries begin again when no more than this waits for the client. A judgement, not measured.
 _LOW_WATER = HIGH_WATER // 2
-# How long a client may take to read its ERROR or last RECEIPT and close, in seconds.
+# Seconds for a client to read its ERROR or last RECEIPT, and to close. A judgement, not measured.
 _LINGER = 2.0
 
 
 class Link:
     """Moves bytes between one non-blocking socket and its peer.
 
-    A close waits until the client has read what was sent: closing a socket that still has unread input resets
-    the connection, and the client would lose its ERROR frame.
+    At the end of a session the socket stays open until the client has closed its side, or for 2 seconds. If
+    it were closed with unread input, the connection would be reset, and the client would lose its ERROR
+    frame.
     """
 
     def __init__(self, connected: socket.socket, peer: Peer, selector: selectors.BaseSelector) -> None:
@@ -36,7 +38,7 @@ class Link:
         selector.register(connected, selectors.EVENT_READ, self)
 
     def read(self, now: float) -> None:
-        """Take what has arrived."""
+        """Read once, and pass the bytes to the peer; ``now`` is in monotonic seconds."""
         try:
             data = self.socket.recv(_READ_SIZE)
         except BlockingIOError:
@@ -50,7 +52,7 @@ class Link:
         self.close()
 
     def write(self, now: float) -> None:
-        """Send what is queued, as far as the socket takes it; close if the session is over."""
+        """Send as much of the queued bytes as the socket takes. Close if the session is over."""
         if self.closed:
             return
         if self.peer.dropped:
@@ -65,14 +67,14 @@ class Link:
         self._set_interest()
 
     def tick(self, now: float) -> None:
-        """Send heart-beats; close if the client does not close in time."""
+        """Send heart-beats. Close the socket if the client does not close its side in time."""
         if self._linger_until is not None and now >= self._linger_until:
             self.close()
         elif not self.peer.finished:
             self.peer.tick(now)
 
     def deadline(self, now: float) -> float | None:
-        """When :meth:`tick` has something to do."""
+        """When :meth:`tick` has something to do, in monotonic seconds; None for never."""
         if self.peer.finished:
             return self._linger_until
         return None if self.peer.faults.answer_nothing else self.peer.connection.deadline(now)

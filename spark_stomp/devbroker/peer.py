@@ -1,4 +1,4 @@
-"""One client of the dev broker: its session, and what its frames make the broker do. No socket."""
+"""One client of the dev broker, without its socket: its session, and how its frames are obeyed."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from spark_stomp.quoting import quoted, shown, whole_number
 log = get_log(__name__)
 
 HIGH_WATER = 1 << 20
-"""No more messages are delivered to a client while so many bytes wait for it."""
+"""Bytes. No message is delivered to a client while this much waits for it. A judgement, not measured."""
 
 _UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
 _DURABLE = "durable-subscription-name"
 _Fields = Mapping[str, str]
-# Characters of a log line that come from a client.
+# Characters of a log line that come from a client, at most.
 _MOST_SAID = 200
 
 
 @dataclass
 class Faults:
-    """What the dev broker does wrong on purpose, to test a client.
+    """Faults that the dev broker makes on purpose, to test a client.
 
-    Set the fields at any time; they hold from the next frame on.
+    The fields can be set at any time; they apply from the next frame on.
 
     Args:
-        refuse: destinations whose SUBSCRIBE and SEND are answered with ERROR.
-        withhold_receipts: commands ("SEND", "ACK", ...) that are obeyed, but get no receipt.
-        answer_nothing: read everything, obey nothing, send nothing, no heart-beats either.
-        drop_after_frames: close a connection without a word once it sent this many frames after CONNECT.
+        refuse: destinations whose SUBSCRIBE and SEND are answered by an ERROR.
+        withhold_receipts: commands ("SEND", "ACK", ...) that are obeyed without a receipt.
+        answer_nothing: read everything, but obey nothing and send nothing, not even heart-beats.
+        drop_after_frames: close a connection without an ERROR after this many frames, CONNECT not counted.
     """
 
     refuse: Container[str] = ()
@@ -54,7 +54,7 @@ class Faults:
 
 @dataclass
 class Counters:
-    """What happened since the start. ``disconnects``: orderly ones only."""
+    """How many clients have connected, and how many have ended with DISCONNECT, since the start."""
 
     connects: int = 0
     disconnects: int = 0
@@ -64,7 +64,8 @@ class Counters:
 class Peer:
     """Obeys one client.
 
-    ``finished``: send what is left and close. ``dropped``: close at once, without sending.
+    ``room`` is how many more bytes of messages the client takes. ``finished`` means: send what is left, then
+    close. ``dropped`` means: close at once, without sending.
     """
 
     broker: Broker
@@ -87,34 +88,34 @@ class Peer:
 
     @property
     def connected(self) -> bool:
-        """Whether CONNECT was accepted and the session is not over."""
+        """Whether CONNECT was accepted, and the session is not over."""
         return self._member is not None
 
     def deliver(self, data: bytes) -> None:
-        """Queue one encoded MESSAGE frame (called by the broker)."""
+        """Queue one encoded MESSAGE frame. The broker calls this."""
         self.connection.message_raw(data)
         self.room -= len(data)
 
     def has_room(self) -> None:
-        """Output went out: deliver more if deliveries waited for that."""
+        """There is room for more messages: continue to deliver."""
         if self._member is not None:
             self.broker.ready(self._member)
 
     def receive(self, data: bytes, now: float) -> None:
-        """Obey the frames in these bytes; never raises."""
+        """Obey the frames in these bytes. Never raises."""
         if self.faults.answer_nothing or self.finished:
             return
         self.connection.receive_data(data, now)
         self._obey(now)
 
     def receive_eof(self, now: float) -> None:
-        """The client closed."""
+        """The client has closed its side of the connection."""
         self.connection.receive_eof(now)
         self._obey(now)
         self._leave()
 
     def tick(self, now: float) -> None:
-        """Send a heart-beat if one is due; drop a client that has gone silent."""
+        """Send a heart-beat if one is due. Drop the client if its heart-beats are missing."""
         if self.faults.answer_nothing:
             return
         try:
@@ -123,7 +124,7 @@ class Peer:
             self.drop()
 
     def drop(self) -> None:
-        """Close at once, without a word."""
+        """Close at once, without an ERROR."""
         self.dropped = True
         self._leave()
 
@@ -131,7 +132,7 @@ class Peer:
         self.finished = True
         member, self._member = self._member, None
         if member is not None:
-            log.info("%s: is gone", self.session)
+            log.info("%s: disconnected", self.session)
             self.broker.leave(member)
 
     def _obey(self, now: float) -> None:
@@ -184,7 +185,7 @@ class Peer:
             self._leave()
         self._frames += 1
         if self.faults.drop_after_frames is not None and self._frames >= self.faults.drop_after_frames:
-            # Not at once: the frames that came with this one are obeyed, but nothing is delivered any more.
+            # Not at once: the frames that came with this one are still obeyed, but nothing is delivered.
             self.dropped = True
             self.room = 0
 
@@ -223,7 +224,7 @@ class Peer:
         self.broker.unsubscribe(member, name, self._durable_name(fields))
 
     def _durable_name(self, fields: _Fields) -> str | None:
-        """The name of the durable subscription; it begins with the ``client-id`` if the client has one."""
+        """The name of the durable subscription, after the ``client-id`` if the client has one; else None."""
         name = fields.get(_DURABLE)
         return name if name is None or self._client_id is None else f"{self._client_id}.{name}"
 
@@ -236,7 +237,10 @@ class Peer:
         member.do(reject, fields.get("transaction"))
 
     def _named(self, member: Member, fields: _Fields) -> tuple[Subscription, str]:
-        """What an ACK or NACK names: by id in 1.2, else by message-id and, if given, subscription."""
+        """The subscription and the ack handle that an ACK or NACK names. Raises Refused.
+
+        STOMP 1.2 names them by ``id``, older versions by ``message-id`` and, if given, ``subscription``.
+        """
         if self.version == "1.2":
             return member.holding(fields["id"]), fields["id"]
         handle = fields["message-id"]
@@ -244,7 +248,7 @@ class Peer:
             return member.holding(handle), handle
         subscription = member.subscription(fields["subscription"])
         if handle not in subscription.unacked:
-            raise Refused(f"subscription {subscription.name!r} has no un-acknowledged message {handle!r}")
+            raise Refused(f"subscription {subscription.name!r} has no un-acked message {handle!r}")
         return subscription, handle
 
     def _begin(self, member: Member, fields: _Fields, frame: Frame) -> None:
@@ -279,11 +283,11 @@ _HANDLERS: Mapping[str, Callable[[Peer, Member, _Fields, Frame], None]] = {
 
 
 def _window(fields: _Fields) -> int | None:
-    """The un-acked window that SUBSCRIBE asks for, in messages; None = unlimited."""
+    """The un-acked window that SUBSCRIBE asks for, in messages; None means unlimited. Raises Refused."""
     value = fields.get("prefetch-count") or fields.get("activemq.prefetchSize")
     if value is None:
         return None
     number = whole_number(value)
     if not number:
-        raise Refused(f"a prefetch of {value[:20]!r} messages makes no sense; it is a number from 1 on")
+        raise Refused(f"the prefetch {value[:20]!r} must be a whole number of at least 1")
     return number

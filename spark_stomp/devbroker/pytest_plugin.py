@@ -13,6 +13,6 @@ __all__ = ["stomp_devbroker"]
 
 @pytest.fixture
 def stomp_devbroker() -> Iterator[DevBroker]:
-    """A running in-memory STOMP broker; ``stomp_devbroker.url`` is what the option ``url`` wants."""
+    """A running in-memory STOMP broker; ``stomp_devbroker.url`` is the value for the option ``url``."""
     with DevBroker() as broker:
         yield broker

@@ -1,7 +1,7 @@
-"""Messages as the dev broker keeps them, queues, and the subscriptions that drain them.
+"""Messages of the dev broker, its queues, and the subscriptions that take messages from them.
 
-A queue holds mostly headers, so they are kept as bytes of STOMP 1.2, not as many strings: this takes a third
-of the memory, and a delivery in 1.2 is only a join.
+The headers of a message are kept as the bytes of a STOMP 1.2 frame. This takes a third of the memory of
+strings, and a delivery by STOMP 1.2 is only a join of bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from spark_stomp.errors import FrameEncodeError
 from spark_stomp.protocol import Frame, FrameDecoder, encode_frame, escape
 
-# A SEND's headers that steer the broker, and those that only the broker may set on a MESSAGE.
+# Headers of a SEND that are not delivered: they command the broker, or only the broker may set them.
 _NOT_PASSED_ON = frozenset(
     {
         "ack",
@@ -41,15 +41,15 @@ class Message:
     """One message in one queue.
 
     Args:
-        sequence: orders a queue.
-        message_id: stays the same over redeliveries.
-        destination: where it was sent to.
-        headers: the producer's (see :func:`passed_on`).
-        body: as sent.
-        raw: header lines that go out first, as they are, to send what no client can.
+        sequence: its place in the queue.
+        message_id: its id, also when it is redelivered.
+        destination: where it was sent.
+        headers: the producer's headers (see :func:`passed_on`).
+        body: its body, as sent.
+        raw: header lines that are delivered first and unchanged, to make messages that no client can send.
 
     Raises:
-        FrameEncodeError: a header that STOMP 1.2 cannot carry (an empty name, which 1.0 knows; NUL).
+        FrameEncodeError: STOMP 1.2 cannot carry a header, such as an empty name or a NUL.
     """
 
     __slots__ = ("body", "deliveries", "head", "message_id", "raw", "sequence")
@@ -72,19 +72,19 @@ class Message:
         self.deliveries = 0
 
     def copy(self) -> Message:
-        """The same message for another subscriber, not delivered yet."""
+        """A copy for another subscriber, not delivered yet."""
         other = copy(self)
         other.deliveries = 0
         return other
 
 
 def passed_on(headers: Headers) -> Headers:
-    """The headers of a SEND that go out with its message, repeats and order kept."""
+    """The headers of a SEND that are delivered with its message, in order and with repeats."""
     return tuple([pair for pair in headers if pair[0] not in _NOT_PASSED_ON])
 
 
 def delivered(message: Message, first: bytes, version: str) -> bytes:
-    """The MESSAGE frame in ``version``; ``first``: this delivery's own header lines, encoded."""
+    """The MESSAGE frame in ``version``; ``first`` are the encoded header lines of this delivery alone."""
     head = message.head if version == "1.2" or b"\\" not in message.head else _translated(message, version)
     message_id = f"message-id:{escape(message.message_id, version)}\n".encode()
     return b"".join((_COMMAND, first, message_id, message.raw, head, message.body, b"\0"))
@@ -97,13 +97,13 @@ def _head(headers: Headers, body: bytes, version: str) -> bytes:
 
 
 def _translated(message: Message, version: str) -> bytes:
-    """The head in a version with fewer escapes.
+    """The header lines in a version with fewer escapes.
 
-    A header that this version cannot carry (a line feed in 1.0) stays behind.
+    A header that this version cannot carry, such as a line feed in 1.0, is left out.
     """
     decoder = FrameDecoder("1.2")
     decoder.receive_data(b"".join((_COMMAND, message.head, message.body, b"\0")))
-    # What was encoded here is one whole frame.
+    # The decoder has one whole frame, so that it returns it.
     frame = cast(Frame, decoder.next_event())
     kept = tuple(pair for pair in frame.headers if _encodable(pair, version))
     return _head(kept, message.body, version)
@@ -127,7 +127,7 @@ class Outlet(Protocol):
 
     version: str
     room: int
-    """How many more bytes it takes; one message may bring it below 0."""
+    """How many more bytes it takes. One message may make it negative."""
 
     def deliver(self, data: bytes) -> None:
         """Take one encoded MESSAGE frame."""
@@ -135,10 +135,11 @@ class Outlet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A queue's figures at one moment.
+    """The figures of a queue at one moment.
 
-    ``depth`` = ready + ``unacked``; the others count since the queue was made. ``delivered`` counts
-    deliveries (one message may have several), ``redelivered`` those after a message's first.
+    ``depth`` counts all its messages, ``unacked`` those of them that are delivered and un-acked. The others
+    count from the start: ``delivered`` counts deliveries, ``redelivered`` those that are not a message's
+    first.
     """
 
     depth: int
@@ -166,18 +167,18 @@ class Queue:
         depth = len(self.ready) + self.unacked
         return QueueView(depth, self.unacked, self.enqueued, self.delivered, self.redelivered, self.acked)
 
-    def standing(self) -> list[Message]:
-        """All messages that are neither acknowledged nor gone, in order."""
+    def all_messages(self) -> list[Message]:
+        """All messages in order: those to be delivered, and those that are un-acked."""
         held = [message for consumer in self.consumers for message in consumer.unacked.values()]
         return sorted([*held, *self.ready], key=_by_sequence)
 
     def put(self, message: Message) -> None:
-        """A new message, at the end."""
+        """Add a new message at the end."""
         self.enqueued += 1
         self.ready.append(message)
 
     def put_back(self, messages: Iterable[Message]) -> None:
-        """Put un-acked messages back to the head; everything keeps its old order."""
+        """Put un-acked messages back. All messages keep their order."""
         back = sorted(messages, key=_by_sequence)
         if not back:
             return
@@ -189,7 +190,7 @@ class Queue:
         self.ready.extendleft(back)
 
     def dispatch(self) -> None:
-        """Hand out as much as the subscriptions take, in turn."""
+        """Deliver as many messages as the subscriptions take, in turn."""
         ready, consumers = self.ready, self.consumers
         refused = 0
         while ready and refused < len(consumers):
@@ -206,12 +207,14 @@ class Subscription:
     """One client's subscription to one queue.
 
     Args:
-        name: the key within the client: its ``id``, in 1.0 possibly the destination.
-        number: unique within the client; part of the ack handles of 1.2.
-        named: deliveries carry a ``subscription`` header (not if a 1.0 client gave no id).
+        name: its key within the client: the ``id``; in STOMP 1.0 it may be the destination.
+        number: unique within the client; a part of the ack handles of STOMP 1.2.
+        queue: the queue that it takes messages from.
+        outlet: where its messages go.
         ack: "auto", "client" or "client-individual".
-        window: how many un-acked messages it takes; None = unlimited.
-        topic: the topic whose messages this subscription's own queue collects.
+        window: how many un-acked messages it takes; None means unlimited.
+        named: whether deliveries have a ``subscription`` header; False if a 1.0 client gave no id.
+        topic: the topic whose messages its queue collects, if the queue is for this subscription alone.
     """
 
     def __init__(
@@ -256,18 +259,18 @@ class Subscription:
         outlet.deliver(delivered(message, first, outlet.version))
 
     def covered(self, handle: str) -> list[str]:
-        """The handles that an ACK or NACK of this one names: with ``ack:client`` all before it too."""
+        """The handles that an ACK or NACK of this handle covers; with ``ack:client`` also all before it."""
         if self.ack != "client" or handle not in self.unacked:
             return [handle]
         return [*takewhile(lambda held: held != handle, self.unacked), handle]
 
     def pop_unacked(self, handles: Iterable[str]) -> list[Message]:
-        """Remove these from the un-acked ones; returns those that are there, in order."""
+        """Remove these handles from the un-acked messages; returns the messages that were there, in order."""
         unacked = self.unacked
         return [unacked.pop(handle) for handle in handles if handle in unacked]
 
     def _hold(self, message: Message) -> bytes:
-        """Keep it until it is acknowledged; returns its ``ack`` header line, which only 1.2 has."""
+        """Keep a message until its ACK; returns its ``ack`` header line, which only STOMP 1.2 has."""
         if self.outlet.version != "1.2":
             self.unacked[message.message_id] = message
             return b""

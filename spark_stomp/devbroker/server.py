@@ -1,7 +1,7 @@
 """The dev broker: an in-memory STOMP broker for development and tests.
 
-It is **not for production**: one thread, nothing is written to disk, everything is lost when it stops, there
-is no TLS. With it, demos and tests need no installed broker, and tests can cause a broker's faults.
+It is **not for production**: it has one thread and no TLS, and writes nothing to disk, so that everything is
+lost when it stops. With it, demos and tests need no installed broker, and tests can make a broker fail.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ from spark_stomp.protocol import Limits, ServerConfig
 log = get_log(__name__)
 
 _VERSIONS = ("1.2", "1.1", "1.0", "lenient")
+# Messages that publish_many adds before clients are served again. A judgement, not measured.
 _PUBLISH_CHUNK = 500
+# Seconds between two checks of wait_until if nothing happens at the broker. A judgement, not measured.
 _POLL_SECONDS = 0.05
 
 
 class DevBroker:
-    """An in-memory broker on its own thread; a context manager.
+    """An in-memory broker with its own thread; a context manager.
 
     Thread-safe: every public method may be called from any thread.
 
     Args:
-        host: address to listen on; the default takes connections from this machine only.
-        port: 0 = any free port (see ``port`` after :meth:`start`).
-        users: login -> passcode; None = anybody.
-        limits: for frames after CONNECT.
-        heartbeat: (what it can send, what it would like to receive) in ms; 0 = none.
-        refuse: destinations answered with ERROR.
-        versions: protocol versions to speak.
+        host: address to listen on; the default accepts connections from this machine only.
+        port: port to listen on; 0 takes a free one (see :attr:`port` after :meth:`start`).
+        users: the passcode of each login; None accepts everyone.
+        limits: largest sizes of frames after CONNECT.
+        heartbeat: heart-beats that it offers and asks for, in ms; 0 for none.
+        refuse: destinations whose SUBSCRIBE and SEND are answered by an ERROR.
+        versions: STOMP versions to speak.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class DevBroker:
     # --- life
 
     def start(self) -> DevBroker:
-        """Listen and serve. Raises OSError when the address is taken."""
+        """Listen and serve. Raises OSError if the address is in use or not of this machine."""
         if self._thread is not None:
             raise RuntimeError("this broker was started before")
         self._listener = socket.create_server((self._host, self._port), backlog=128)
@@ -91,7 +93,7 @@ class DevBroker:
         return self
 
     def stop(self) -> None:
-        """Close everything; messages are gone. Stopping twice is fine."""
+        """Close all connections; all messages are lost. Stopping twice is fine."""
         if self._thread is None or self._stopping:
             return
         self._stopping = True
@@ -109,12 +111,12 @@ class DevBroker:
 
     @property
     def port(self) -> int:
-        """The port it listens on, once started."""
+        """The port that it listens on, once it is started."""
         return self._port
 
     @property
     def url(self) -> str:
-        """``stomp://host:port``, as the option ``url`` wants it."""
+        """``stomp://host:port``, the value for the option ``url``."""
         return f"stomp://{self._host}:{self._port}"
 
     # --- messages and figures
@@ -124,7 +126,8 @@ class DevBroker:
     ) -> None:
         """Put one message into a queue or topic, as a client's SEND would.
 
-        ``raw``: whole header lines that clients get as they are, so that a test can send a malformed message.
+        ``raw`` are whole header lines that are delivered unchanged, so that a test can send malformed
+        messages.
         """
         with self._changing():
             self._broker.publish(destination, body, tuple(headers), raw)
@@ -132,7 +135,7 @@ class DevBroker:
     def publish_many(
         self, destination: str, bodies: Iterable[bytes], headers: Iterable[tuple[str, str]] = ()
     ) -> None:
-        """Put many messages with the same headers into a queue or topic; clients are served in between."""
+        """Put many messages with the same headers into a queue or topic. Clients are served meanwhile."""
         shared, rest = tuple(headers), iter(bodies)
         while chunk := list(islice(rest, _PUBLISH_CHUNK)):
             with self._changing():
@@ -145,7 +148,7 @@ class DevBroker:
             return self._broker.view(destination)
 
     def queues(self) -> dict[str, QueueView]:
-        """The figures of every queue that was used, by its name; topics are none."""
+        """The figures of every queue that was used, by its name. Topics are not included."""
         with self._changed:
             return self._broker.views()
 
@@ -158,7 +161,7 @@ class DevBroker:
             return self._broker.durable_views(topic)
 
     def bodies(self, destination: str) -> list[bytes]:
-        """The bodies in a queue now, in order, including delivered but un-acked ones."""
+        """The bodies in a queue now, in order. Messages that are delivered and un-acked are included."""
         with self._changed:
             return self._broker.bodies(destination)
 
@@ -170,28 +173,28 @@ class DevBroker:
 
     @property
     def connects(self) -> int:
-        """How many sessions there were in all."""
+        """How many sessions there have been in all."""
         return self._counters.connects
 
     @property
     def disconnects(self) -> int:
-        """How many sessions ended with an orderly DISCONNECT."""
+        """How many sessions have ended with DISCONNECT."""
         return self._counters.disconnects
 
     def drop_connections(self) -> None:
-        """Close every connection without a word; their un-acked messages go back to their queues."""
+        """Close every connection without an ERROR. Un-acked messages go back to their queues."""
         with self._changing():
             for link in self._links.values():
                 link.peer.drop()
 
     def wait_until(self, predicate: Callable[[], bool], timeout: float = 10.0, what: str = "it") -> None:
-        """Wait until ``predicate()`` holds.
+        """Wait until ``predicate()`` is true.
 
-        It is checked whenever something happened at the broker, and at least every 50 ms. No lock is held
-        then, so it may call the broker.
+        It is called whenever something has happened at the broker, and at least every 50 ms. No lock is held
+        meanwhile, so that it may call the broker.
 
         Raises:
-            TimeoutError: it did not hold within ``timeout`` seconds; the text has ``what``.
+            TimeoutError: it was not true within ``timeout`` seconds. The text names ``what``.
         """
         deadline = time.monotonic() + timeout
         while not predicate():
@@ -204,7 +207,7 @@ class DevBroker:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """Change something from another thread, then wake the broker's thread."""
+        """Hold the lock to change something from another thread, then wake the broker's thread."""
         with self._changed:
             yield
         if self._thread is not None:
@@ -214,7 +217,7 @@ class DevBroker:
         try:
             self._waker.send(b"\0")
         except OSError:
-            # Full: it wakes up anyway. Closed: it was stopped.
+            # If the pipe is full, the thread wakes up anyway. If it is closed, the broker was stopped.
             return
 
     def _serve(self) -> None:
@@ -229,7 +232,7 @@ class DevBroker:
             self._close_all()
 
     def _round(self, ready: list[tuple[selectors.SelectorKey, int]], now: float) -> float | None:
-        """Read, obey, deliver, write; returns the longest wait for the next round (seconds)."""
+        """Read, obey, deliver and write; returns the seconds until the next round, None if nothing is due."""
         for key, events in ready:
             if key.fileobj is self._listener:
                 self._accept()
@@ -258,7 +261,7 @@ class DevBroker:
             peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
             self._links[accepted] = Link(accepted, peer, self._selector)
         except OSError:
-            # It was gone before it was accepted, or there is no file descriptor for it.
+            # The client has gone already, or there is no file descriptor left.
             return
 
     def _close_all(self) -> None:

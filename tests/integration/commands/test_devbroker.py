@@ -123,7 +123,7 @@ def test_verbose_says_who_comes_and_what_moves() -> None:
     assert "a connection from 127.0.0.1:" in told and "login 'ada'" in told
     assert "subscribes to '/queue/in', ack:client" in told
     assert "/queue/a: depth 2 (0 un-acked), +2 enqueued" in told
-    assert "is gone" in told
+    assert "disconnected" in told
     assert "s3cret" not in told and "\x1b" not in told
 
 

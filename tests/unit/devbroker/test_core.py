@@ -198,7 +198,7 @@ class TestTransactions:
         (lambda b, m: m.abort("none"), "no open transaction"),
         (lambda b, m: m.do(partial(b.publish, "/queue/a", b""), "none"), "no open transaction"),
         (lambda b, m: b.subscribe(m, "0", "/queue/a"), "'0' exists already"),
-        (lambda b, m: m.holding("x"), "no un-acknowledged message is called 'x'"),
+        (lambda b, m: m.holding("x"), "no un-acked message has the handle 'x'"),
         (lambda b, m: m.subscription("9"), "no subscription '9'"),
     ],
 )
