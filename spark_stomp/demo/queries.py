@@ -1,4 +1,4 @@
-"""The two streaming queries: flights to statistics and alerts, alerts to the archive."""
+"""The two streaming queries. The first makes statistics and alerts of flights, the second archives alerts."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class BatchResult:
 
 @dataclass
 class Statistics:
-    """What the first query found, by batch id: a batch that Spark repeats replaces its first try.
+    """The results of the first query, by batch id: a batch that Spark repeats replaces its earlier result.
 
-    The query's thread replaces ``batches`` as a whole, so that others may read it at any time.
+    The query's thread replaces ``batches`` as a whole, so that other threads may read it at any time.
     """
 
     batches: Mapping[int, BatchResult] = field(default_factory=dict)
@@ -49,11 +49,11 @@ class Statistics:
 
     @property
     def rows(self) -> int:
-        """How many rows there were."""
+        """The number of rows in all batches."""
         return sum(len(result.ids) for result in self.batches.values())
 
     def distinct_ids(self) -> int:
-        """How many different flights there were."""
+        """The number of different flights in all batches."""
         return len({number for result in self.batches.values() for number in result.ids})
 
     def totals(self) -> Totals:
@@ -66,17 +66,17 @@ class Statistics:
 
 
 def start_session() -> SparkSession:
-    """A Spark session on two cores; the rest is as the folder named by SPARK_CONF_DIR says."""
+    """A Spark session on two cores. Its other settings come from the folder that SPARK_CONF_DIR names."""
     return SparkSession.builder.master("local[2]").appName("spark-stomp demo").getOrCreate()
 
 
 def start_statistics(spark: SparkSession, url: str, checkpoint: Path, results: Statistics) -> StreamingQuery:
-    """The first query: adds up delays per carrier and airport, and sends an alert for each bad one."""
+    """The first query: adds up delays by carrier and airport, and sends an alert for each long delay."""
     flights = (
         spark.readStream.format("stomp")
         .schema("body string")
         .option("url", url)
-        .option("maxMessagesPerTrigger", 40_000)
+        .option("maxMessagesPerTrigger", 40_000)  # about nine batches, so that there is progress to see
         .option("checkpointLocation", str(checkpoint))
         .load(FLIGHTS)
         .select(f.from_json("body", _FLIGHT).alias("flight"))
@@ -84,7 +84,7 @@ def start_statistics(spark: SparkSession, url: str, checkpoint: Path, results: S
     )
 
     def update(batch: DataFrame, batch_id: int) -> None:
-        # A batch can be read as often as one likes; parsing the JSON once is merely cheaper.
+        # Two jobs use the batch. It could be read twice, but then the JSON would be parsed twice.
         batch.persist()
         try:
             _alerts(batch).write.format("stomp").mode("append").option("url", url).option(
@@ -122,7 +122,7 @@ def start_archive(spark: SparkSession, url: str, checkpoint: Path) -> StreamingQ
 
 
 def _alerts(flights: DataFrame) -> DataFrame:
-    """One message for each badly delayed flight, the flight in its body."""
+    """A message for each badly delayed flight, with the flight as its body."""
     urgent = f.when(f.col("dep_delay") >= 2 * BADLY_DELAYED, "9").otherwise("4")
     return flights.where(f.col("dep_delay") >= BADLY_DELAYED).select(
         f.to_json(f.struct(*flights.columns)).alias("body"),

@@ -1,4 +1,4 @@
-"""What the demonstration shows: progress lines, the result, the proof, the plot."""
+"""The output of the demonstration: progress lines, the result, the proof, the plot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLOURS: Final = ("#1b6ca8", "#e07a1f", "#3d8b53")
 
 @dataclass(frozen=True)
 class Sample:
-    """How far everything was ``seconds`` after the start."""
+    """The state of the queries and queues, ``seconds`` after the start."""
 
     seconds: float
     rows: int
@@ -35,11 +35,11 @@ class Sample:
     archived: int
 
     def same_state(self, other: Sample) -> bool:
-        """Whether nothing has moved between the two."""
+        """Whether nothing has changed between the two samples."""
         return replace(self, seconds=0.0) == replace(other, seconds=0.0)
 
     def complete(self, expected: Expected) -> bool:
-        """Whether everything has arrived everywhere and was acknowledged."""
+        """Whether all flights and alerts have arrived and are acknowledged."""
         due = len(expected.alerts)
         return (
             self.flights.acked == self.rows == expected.flights and self.alerts.acked == self.archived == due
@@ -58,7 +58,7 @@ class Check:
 
 
 def progress_line(sample: Sample, before: Sample, rows: int) -> str:
-    """One line about a running demonstration; the rate is that since the line ``before``."""
+    """One line about the running demonstration. The rate is measured since the sample ``before``."""
     elapsed = sample.seconds - before.seconds
     rate = (sample.rows - before.rows) / elapsed if elapsed > 0 else 0.0
     return (
@@ -69,7 +69,7 @@ def progress_line(sample: Sample, before: Sample, rows: int) -> str:
 
 
 def checks(end: Sample, results: Statistics, expected: Expected, archive: Iterable[bytes]) -> list[Check]:
-    """The proof: what was sent, seen and acknowledged, compared with what the file says."""
+    """The proof: the messages sent, read and acknowledged, compared with the file."""
     flights, alerts = end.flights, end.alerts
     archived = [json.loads(body)["id"] for body in archive]
     distinct = results.distinct_ids()
@@ -79,7 +79,7 @@ def checks(end: Sample, results: Statistics, expected: Expected, archive: Iterab
             expected.flights == flights.enqueued == results.rows == flights.acked,
         ),
         Check(f"nothing lost, nothing doubled: {distinct:,} different flights", distinct == expected.flights),
-        Check("the statistics are those of the file", results.totals() == expected.totals),
+        Check("the statistics agree with the file", results.totals() == expected.totals),
         Check(
             f"{ALERTS}: due {len(expected.alerts):,} = sent {alerts.enqueued:,} = ACKed {alerts.acked:,}",
             len(expected.alerts) == alerts.enqueued == alerts.acked,
@@ -96,7 +96,7 @@ def checks(end: Sample, results: Statistics, expected: Expected, archive: Iterab
 
 
 def result_table(totals: Totals, names: Mapping[str, str]) -> str:
-    """Flights, mean delay per airport and share of late departures of each airline, the busiest first."""
+    """The result as a table: for each airline its flights, mean delays and late departures, busiest first."""
     head = f"{'airline':<30}{'flights':>9}" + "".join(f"{one:>8}" for one in AIRPORTS) + f"{'late':>10}"
     note = f"{'':<39}{'mean delay in minutes':>24}{f'> {LATE} min':>10}"
     whole: dict[str, Counter[str]] = {}
@@ -115,7 +115,7 @@ def _mean(counts: Mapping[str, int]) -> str:
 
 
 def save_plot(path: Path, totals: Totals, samples: Sequence[Sample]) -> None:
-    """Write the PNG; its folder is made if it is missing."""
+    """Write the plot as PNG. Its folder is made if it does not exist."""
     figure = Figure(figsize=(13, 5.5), layout="constrained")
     FigureCanvasAgg(figure)  # draws without a display, whatever backend is configured
     delays, progress = figure.subplots(1, 2)
@@ -126,7 +126,7 @@ def save_plot(path: Path, totals: Totals, samples: Sequence[Sample]) -> None:
 
 
 def _draw_delays(axes: Axes, totals: Totals) -> None:
-    """Mean departure delay per carrier, one bar for each airport."""
+    """Draw the mean departure delay of each carrier, a bar for each airport."""
     carriers = sorted({carrier for carrier, _ in totals})
     for place, (airport, colour) in enumerate(zip(AIRPORTS, _COLOURS, strict=True)):
         bars = [
@@ -143,7 +143,7 @@ def _draw_delays(axes: Axes, totals: Totals) -> None:
 
 
 def _draw_progress(axes: Axes, samples: Sequence[Sample]) -> None:
-    """Messages sent, seen and acknowledged over time: the ACKs follow the commits."""
+    """Draw the messages sent, read and acknowledged over time. The ACKs follow the commits."""
     seconds = [sample.seconds for sample in samples]
     lines = {
         "sent": [sample.flights.enqueued for sample in samples],

@@ -68,7 +68,7 @@ class TestProof:
     def test_other_statistics_than_those_of_the_file(self) -> None:
         other = Expected(flights=3, alerts={2}, totals={})
         failed = [check.text for check in checks(END, results(0, 1, 2), other, ARCHIVE) if not check.holds]
-        assert failed == ["the statistics are those of the file"]
+        assert failed == ["the statistics agree with the file"]
 
 
 class TestSample:
