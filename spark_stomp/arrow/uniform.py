@@ -54,7 +54,7 @@ from spark_stomp.arrow.columns import (
 )
 from spark_stomp.arrow.exact import Area
 
-# Layouts read in one batch at most. With more, the exact path is not much slower. A judgement, not measured.
+# Layouts read in one batch at most; frames of other layouts take the exact path. A judgement, not measured.
 _MOST_LAYOUTS = 64
 # Frames. One more layout is looked for in every 16 frames of a batch. Looking in vain costs as much as five
 # frames on the exact path (November 2026).

@@ -13,14 +13,14 @@ from spark_stomp.status.figure import Figure, Part, Status, Time, moment
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
 
-# Widths in characters: a receiver's name at least, and at most if the table has room.
+# Widths in characters: the least and the largest of a receiver's name.
 _LEAST_WIDTH: Final = 16
 _NAME_WIDTH: Final = 44
 # Wide enough for most states, so that the next columns do not move.
 _STATE_WIDTH: Final = len("up 59 min 59 s")
-# A figure at least.
+# The least width of a figure.
 _CELL: Final = 9
-# Lines of a failure at most.
+# Most lines of a failure.
 _FAILURE_LINES: Final = 5
 _UNFINISHED: Final = (
     "its last batch is not committed: the query failed, in its sink for example, or was stopped just then; "

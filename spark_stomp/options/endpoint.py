@@ -108,8 +108,7 @@ def _endpoints(raw: str) -> tuple[Endpoint, ...]:
 
 
 def _endpoint(raw: str) -> Endpoint:
-    # Checked first, because later errors quote the address. An @ is allowed after the host of a WebSocket
-    # URL.
+    # Checked first, because later errors quote the address. After the host of a WebSocket URL, @ is allowed.
     websocket = _WEBSOCKET.match(raw)
     if "@" in (websocket[0] if websocket else raw):
         raise ValueError("must not contain credentials; use the options login and password")

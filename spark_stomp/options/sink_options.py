@@ -113,8 +113,7 @@ class SinkOptions:
         "Most bytes of messages that a task has sent and the broker has not confirmed. The task keeps them "
         "in memory, to send them again. A larger message is sent alone.",
     )
-    # These timeouts are judgements, not measured. A broker may be blocked for minutes by a memory or disk
-    # alarm.
+    # These timeouts are judgements, not measured. A memory or disk alarm may block a broker for minutes.
     receipt_timeout: float = SINK.option(
         "receiptTimeout",
         TIMEOUT,

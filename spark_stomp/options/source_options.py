@@ -46,9 +46,8 @@ class SourceOptions:
         "Connections per destination. More than one needs a queue, or a broker that lets connections share a "
         "durable subscription.",
     )
-    # Messages; a batch is half of them. November 2026, rows a second by those of a bare socket: RabbitMQ
-    # 0.94, ActiveMQ 1.03, Artemis 0.49; with 100,000 it was 0.76, 0.81 and 0.57
-    # (tests/benchmarks/RESULTS.md).
+    # Messages; a batch is half of them. With 40,000 the rate was 0.94 of a bare socket's on RabbitMQ, 1.03 on
+    # ActiveMQ and 0.49 on Artemis; with 100,000 it was 0.76, 0.81 and 0.57 (RESULTS.md, November 2026).
     prefetch: int = SOURCE.option(
         "prefetch",
         integer(1),
@@ -178,8 +177,8 @@ class SourceOptions:
         "false",
         "Whether to read from a plain topic, or by another subscription that can lose messages.",
     )
-    # A judgement. November 2026: with 2,000 messages of 4 MiB behind a slow sink, the reader process had 540
-    # MiB.
+    # A judgement. With 2,000 messages of 4 MiB behind a slow sink, the reader process had 540 MiB in all
+    # (RESULTS.md, November 2026).
     max_buffered_bytes: int = SOURCE.option(
         "maxBufferedBytes",
         SIZE,

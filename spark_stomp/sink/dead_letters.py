@@ -18,10 +18,10 @@ _EXPIRY = frozenset({"expires", "expiration"})
 # Headers that options may set on a dead letter, although they command the broker: they cannot lose it.
 _KEEPING = frozenset({"persistent", "x-queue-type"})
 _LASTING = frozenset({("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")})
-# Headers that are not taken from the row. Its priority and its like were meant for the message, not for the
-# dead letter; and only the connector says why a dead letter is here.
+# Headers that are not taken from the row. Expiry, persistence and priority were meant for the message, not
+# for the dead letter. Only the connector says why a dead letter is here, and from where.
 _NOT_OF_THE_ROW = _EXPIRY | {"persistent", "priority", REASON, FROM}
-# How many headers a dead letter has besides the row's: those of every frame, the two above and the id.
+# How many headers a dead letter has besides the row's: OWN_HEADERS, REASON, FROM and the id.
 _OWN_HEADERS = OWN_HEADERS + 3
 
 

@@ -60,7 +60,7 @@ class Progress:
     def due_in(self) -> float:
         """Seconds until the broker counts as blocked or, once it does, until the task gives up.
 
-        Negative if that moment is over.
+        Negative if that moment has passed.
         """
         return (self._longest if self.blocked else self._receipt_timeout) - self.silence
 
@@ -335,7 +335,7 @@ class Sender:
             raise self._failure(error) from error
         now, timeout, lost = time.monotonic(), self._options.reconnect_timeout, self._speaks is not None
         # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
-        # a warning each time, because somebody has to do something about it.
+        # a warning each time, because a person has to correct it.
         is_news = self._outage is None or isinstance(error, LoginRefused)
         self._outage = self._outage or _Outage(timeout, now, self._figures.resent, lost=lost)
         retry = self._outage.retry
