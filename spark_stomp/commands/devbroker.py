@@ -93,7 +93,8 @@ def moved(before: Mapping[str, QueueView], now: Mapping[str, QueueView]) -> Iter
         parts = [f"depth {view.depth:,} ({view.unacked:,} un-acked)"]
         for what in ("enqueued", "delivered", "redelivered", "acked"):
             count = getattr(view, what) - getattr(past, what)
-            parts += [f"+{count:,} {what}"] if count else []
+            if count:
+                parts.append(f"+{count:,} {what}")
         yield f"{shown(name)}: {', '.join(parts)}"
 
 

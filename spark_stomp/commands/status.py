@@ -128,5 +128,6 @@ class _View:
     def _unread(self, why: str) -> list[Line]:
         place = self._location.shown
         # Most reasons already begin with the name of the file.
-        self.trouble, self.fine = why if why.startswith(place) else f"{place}: {why}", False
+        self.trouble = why if why.startswith(place) else f"{place}: {why}"
+        self.fine = False
         return [[(place, "strong")], [(why, "bad")]]

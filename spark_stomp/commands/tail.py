@@ -164,8 +164,10 @@ class _Shown:
         headers = _first(frame)
         facts = [f"{len(frame.body)} bytes"]
         sent = _time(headers.pop("timestamp", ""), dialect)
-        facts += [sent] if sent else []
-        facts += ["redelivered"] if headers.pop("redelivered", "") == "true" else []
+        if sent:
+            facts.append(sent)
+        if headers.pop("redelivered", "") == "true":
+            facts.append("redelivered")
         where = shown(headers.pop("destination", ""))
         self._terminal.write([[(f"#{self._number} {where}", "strong"), (f"  {', '.join(facts)}", "dim")]])
         for name in ("subscription", "ack", "content-length"):

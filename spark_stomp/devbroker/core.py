@@ -186,7 +186,8 @@ class Broker:
             raise Refused(f"the subscription {name!r} exists already")
         topic = destination if destination.startswith(_TOPIC) else None
         if durable is not None:
-            queue, topic = self._durable_queue(topic, durable, browse), None
+            queue = self._durable_queue(topic, durable, browse)
+            topic = None
         elif browse and topic:
             raise Refused("only a queue can be browsed; a topic keeps no messages")
         else:

@@ -44,7 +44,7 @@ def parse_batch_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of a batch read. Options that only streams take have their defaults.
 
     Raises:
-        OptionError: as :func:`parse_source_options`.
+        OptionError: lists all problems: options that are unknown, malformed, missing or contradictory.
     """
     return _source_options(options, "batch")
 
@@ -53,7 +53,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a stream or batch write.
 
     Raises:
-        OptionError: as :func:`parse_source_options`.
+        OptionError: lists all problems: options that are unknown, malformed, missing or contradictory.
     """
     texts = _Texts(options, "sink")
     return _checked(texts, filled(SinkOptions, texts.value_of, notes=()))

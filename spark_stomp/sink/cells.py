@@ -98,8 +98,9 @@ def row_ids(columns: Sequence[pa.Array]) -> list[str | None]:
     be recognised as a duplicate.
     """
     keys = pc.binary_join_element_wise(*map(_marked, columns), b"").to_pylist()
-    blake, without = hashlib.blake2b, _NULL * len(columns)
-    return [None if key == without else blake(key, digest_size=_DIGEST_BYTES).hexdigest() for key in keys]
+    all_null = _NULL * len(columns)
+    blake = hashlib.blake2b
+    return [None if key == all_null else blake(key, digest_size=_DIGEST_BYTES).hexdigest() for key in keys]
 
 
 def _marked(column: pa.Array) -> pa.Array:

@@ -86,7 +86,7 @@ class ProvedRuns:
         ``run`` is None for a batch write.
 
         Raises:
-            StompError: as ``open_connection``.
+            StompError: the broker cannot be reached, or refuses TLS, login or virtual host.
         """
         key = None if run is None else (options.checkpoint_location, run)
         with self._lock:

@@ -321,7 +321,8 @@ class Sender:
         self._speaks = speaks
         self._figures.connections += 1
         self._progress.made()
-        self._unflushed, self._written = self._window.unconfirmed > 0, connection.written
+        self._unflushed = self._window.unconfirmed > 0
+        self._written = connection.written
         for piece in self._window.send_again(time.monotonic()):
             connection.session.send_raw(*piece)
             self._figures.resent += len(piece.receipts)
@@ -333,7 +334,9 @@ class Sender:
         self._close()
         if not self._may_recover(error):
             raise self._failure(error) from error
-        now, timeout, lost = time.monotonic(), self._options.reconnect_timeout, self._speaks is not None
+        now = time.monotonic()
+        timeout = self._options.reconnect_timeout
+        lost = self._speaks is not None
         # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
         # a warning each time, because a person has to correct it.
         is_news = self._outage is None or isinstance(error, LoginRefused)

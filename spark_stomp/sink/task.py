@@ -35,7 +35,7 @@ def send_batches(
     If ``patient``, the task waits for a broker that cannot be reached at first, up to ``reconnectTimeout``.
 
     Raises:
-        StompError: as :class:`~spark_stomp.sink.sender.Sender`.
+        StompError: not every message could be confirmed; the text says how many were.
         UnsupportedError: this broker cannot do what the options or columns ask for.
     """
     refused: SinkRowError | None = None
