@@ -563,7 +563,7 @@ class TestEndpoints:
                 (url, "use the options login and password")
                 for url in ("stomp://me@h", "me:pw@h", "stomp://me:p/w@h", "wss://me:pw@h/ws")
             ],
-            ("stomp://[h", "no URL"),
+            ("stomp://[h", "not a URL"),
         ],
     )
     def test_refused(self, url: str, reason: str) -> None:
@@ -620,9 +620,9 @@ class TestNotes:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (WINDOW, r"maxMessagesPerTrigger \(400\) .*at most 100 messages"),
-            ({**WINDOW, "receivers": "2"}, "at most 200 messages"),
-            ({"url": "wss://b", "tlsVerify": "false"}, "anybody"),
+            (WINDOW, r"maxMessagesPerTrigger \(400\) .*at most 100 un-acked messages"),
+            ({**WINDOW, "receivers": "2"}, "at most 200 un-acked messages"),
+            ({"url": "wss://b", "tlsVerify": "false"}, "anyone"),
             (
                 {**LOGIN, "url": "stomp://127.0.0.1,stomp://b:1"},
                 r"^login, password and all messages go to stomp://b:1 as plain text",

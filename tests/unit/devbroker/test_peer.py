@@ -154,10 +154,10 @@ def test_what_is_refused_with_an_error_and_the_receipt(
 @pytest.mark.parametrize(
     ("version", "frame", "why"),
     [
-        ("1.2", b"ACK\nid:9\n", "called '9'"),
+        ("1.2", b"ACK\nid:9\n", "the handle '9'"),
         ("1.1", b"ACK\nsubscription:s\nmessage-id:9\n", "no subscription 's'"),
         ("1.1", b"NACK\nsubscription:0\nmessage-id:9\n", "'0' has no un-acked message '9'"),
-        ("1.0", b"ACK\nmessage-id:9\n", "called '9'"),
+        ("1.0", b"ACK\nmessage-id:9\n", "the handle '9'"),
         ("1.0", b"UNSUBSCRIBE\n", "needs an id or a destination"),
         ("1.0", b"SUBSCRIBE\ndestination:/q\nack:client-individual\n", "ack:client-individual is not one of"),
         ("1.2", b"COMMIT\ntransaction:t\n", "no open transaction 't'"),
