@@ -244,7 +244,7 @@ BAD_ROWS: list[tuple[dict[str, Any], type[SinkRowError], str]] = [
     (
         {"body": b"x" * 50, "headers": [(f"h{n}", "x" * 26) for n in range(3)]},
         RowTooLarge,
-        r"its frame has \d+ bytes; maxFrameBytes lets 150",
+        r"its frame has \d+ bytes; maxFrameBytes allows 150",
     ),
 ]  # fmt: skip
 GOOD = {"body": b"good", "destination": "/x", "headers": None, "content_type": None, "priority": 4, "ttl": 1}
