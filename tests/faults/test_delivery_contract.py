@@ -64,9 +64,10 @@ def test_sections_and_points_are_numbered_in_order() -> None:
     sections, points = sections_and_points()
     assert sections == SECTIONS
     assert [section for section, _ in groupby(points, lambda point: point[0])] == SECTIONS
-    for section, numbered in groupby(points, lambda point: point[0]):
-        found = list(numbered)
-        assert found == [f"{section}.{number}" for number in range(1, len(found) + 1)]
+    for _, numbered in groupby(points, lambda point: point[0]):
+        # The numbers of points that went are not used again, since comments and tests name them.
+        found = [int(point.partition(".")[2]) for point in numbered]
+        assert found == sorted(set(found))
 
 
 def test_every_point_is_broken_once_or_twice_in_their_order() -> None:

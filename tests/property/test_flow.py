@@ -139,7 +139,6 @@ def test_a_steady_trickle_is_not_waited_for(rate: float) -> None:
     assert all(waited <= 1 / rate + STEP for waited, _ in query.waits[3:])
 
 
-@pytest.mark.rule("5.10")
 @pytest.mark.parametrize("rate", [15_000.0, 30_000.0, 60_000.0])
 def test_the_broker_never_stands_still_by_default(rate: float) -> None:
     """Its rate is what comes through as long as Spark could do more."""

@@ -94,7 +94,7 @@ def test_a_message_larger_than_the_bound_is_read_to_its_end(devbroker: DevBroker
     assert devbroker.queue(QUEUE).acked == 5
 
 
-@pytest.mark.rule("5.12")
+@pytest.mark.rule("5.2")
 def test_a_paused_receiver_counts_as_full(full: DevBroker) -> None:
     with receiving(full.url, prefetch=100_000) as receiver:
         paused(receiver)
@@ -103,7 +103,7 @@ def test_a_paused_receiver_counts_as_full(full: DevBroker) -> None:
         wait_until(lambda: not receiver.status().window_full, what="room")
 
 
-@pytest.mark.rule("5.12")
+@pytest.mark.rule("5.2")
 def test_after_a_commit_it_counts_as_full_no_more_before_it_has_looked(full: DevBroker) -> None:
     with receiving(full.url, prefetch=100_000) as receiver:
         paused(receiver)

@@ -71,7 +71,6 @@ def test_exactly_what_is_committed_is_acked(devbroker: DevBroker, version: str) 
     assert devbroker.bodies(QUEUE) == [b"m%d" % number for number in range(37, 100)]
 
 
-@pytest.mark.rule("5.11")
 def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 10)
     monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUPS", 2)
@@ -112,7 +111,6 @@ def test_acks_go_out_in_groups_while_messages_come(monkeypatch: pytest.MonkeyPat
     assert receipts[0] == 20
 
 
-@pytest.mark.rule("5.11")
 def test_the_end_sends_all_groups(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_stomp.receiver.receiver._ACK_GROUP", 3)
     devbroker.publish_many(QUEUE, [b"m"] * 100)

@@ -60,7 +60,7 @@ def taken(run: Run, count: int) -> tuple[list[bytes], int]:
     return bodies, most
 
 
-@pytest.mark.rule("5.6", "5.12")
+@pytest.mark.rule("5.6")
 def test_the_end_of_a_drain_does_not_wait_for_receipts_behind_what_is_not_read(
     options: dict[str, str],
 ) -> None:

@@ -92,7 +92,6 @@ class TestChooseEnd:
             assert total == min(sum(new), max_messages if max_messages is not None else sum(new))
 
 
-@pytest.mark.rule("5.10")
 class TestHalfWindow:
     """Without a limit a streaming batch leaves room for the next one."""
 
