@@ -19,25 +19,30 @@ _API_PAGE = ROOT / "docs" / "api.md"
 _OPTIONS_PAGE = """\
 # Options
 
-Keys are matched without regard to case. Header names and values are JSON, so that their case survives Spark.
-An unknown, malformed or contradictory option is an error that lists all problems and the nearest known names.
+For everybody who writes a query: every option, with its values and its default.
+
+The case of a key does not matter. Options that hold headers are JSON, because Spark does not keep the case of keys.
+An option that is unknown, malformed or contradicts another one is an error. The error lists all problems, and names the
+option that was probably meant.
 
 {options}"""
 
 _COLUMNS_PAGE = """\
 # Columns
 
+For everybody who writes a query: the columns that a read gives and a write takes.
+
 ## The source
 
-Without a schema a read has these columns:
+Without a schema, a read has these columns:
 
 {default}
-Further columns come when `.schema(...)` names them. A schema is a choice of all these, in any order.
+`.schema(...)` chooses any of these and of the following columns, in any order:
 
 {on_demand}
 ## The sink
 
-The sink takes these, and refuses any other by name:
+The sink takes these columns, and those that `headerColumns` and `dedupKey` name. Any other column is an error.
 
 {sink}"""
 
@@ -63,8 +68,8 @@ Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query.
 
 
 _ERRORS = """\
-Errors of a query reach your program as exceptions of Spark with the text of these: look for the code in it.
-The classes are for who calls Python code of the package. What each code means is in [errors.md](errors.md).
+Code that calls this package's Python functions can catch these classes. An error of a query reaches your program as an
+exception of Spark: look for the code in its text. [errors.md](errors.md) says what each code means.
 
 {errors}
 """
