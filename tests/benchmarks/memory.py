@@ -1,8 +1,7 @@
 """Resident memory of the Spark processes, from a broker at wire speed, on ``local[2]``.
 
 ``plain`` and ``journal``: over ten million messages, without and with a journal on the local disk. ``large``:
-2,000 messages of 4 MiB behind a slow sink, all of which the broker would send at once; what is on disk counts
-too.
+2,000 messages of 4 MiB before a slow sink, which the broker would send all at once.
 
     python -m benchmarks.memory [--parts plain,journal,large] [--messages 10000000] [--large 2000]
 """
