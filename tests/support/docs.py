@@ -21,9 +21,9 @@ _OPTIONS_PAGE = """\
 
 For everybody who writes a query: every option, with its values and its default.
 
-The case of a key does not matter. Options that hold headers are JSON, because Spark does not keep the case of keys.
-An option that is unknown, malformed or contradicts another one is an error. The error lists all problems, and names the
-option that was probably meant.
+The case of a key does not matter. Options that hold headers are JSON, because Spark does not keep the case
+of keys. An option that is unknown, malformed or contradicts another one is an error. The error lists all
+problems, and names the option that was probably meant.
 
 {options}"""
 
@@ -42,7 +42,7 @@ Without a schema, a read has these columns:
 {on_demand}
 ## The sink
 
-The sink takes these columns, and those that `headerColumns` and `dedupKey` name. Any other column is an error.
+The sink takes these columns, and those that `headerColumns` and `dedupKey` name. Any other one is an error.
 
 {sink}"""
 
@@ -68,8 +68,9 @@ Times are ISO 8601 in UTC. Counts begin at 0 with each start of the query.
 
 
 _ERRORS = """\
-Code that calls this package's Python functions can catch these classes. An error of a query reaches your program as an
-exception of Spark: look for the code in its text. [errors.md](errors.md) says what each code means.
+Code that calls this package's Python functions can catch these classes. An error of a query reaches your
+program as an exception of Spark: look for the code in its text. [errors.md](errors.md) says what each code
+means.
 
 {errors}
 """
