@@ -19,7 +19,7 @@ _API_PAGE = ROOT / "docs" / "api.md"
 _OPTIONS_PAGE = """\
 # Options
 
-For everybody who writes a query: every option, with its values and its default.
+For people who write a query: every option, with its values and its default.
 
 The case of a key does not matter. Options that hold headers are JSON, because Spark does not keep the case
 of keys. An option that is unknown, malformed or contradicts another one is an error. The error lists all
@@ -30,7 +30,7 @@ problems, and names the option that was probably meant.
 _COLUMNS_PAGE = """\
 # Columns
 
-For everybody who writes a query: the columns that a read gives and a write takes.
+For people who write a query: the columns that a read gives and a write takes.
 
 ## The source
 
