@@ -91,12 +91,12 @@ def scanned_frames(version: str, scanned: Scanned, limits: Limits | None = None)
     """What a decoder makes of everything the scanner let through; malformed messages stay bytes."""
     frames: list[Any] = []
     for event in scanned.events:
-        if isinstance(event, tuple):
+        if isinstance(event, Frame | bytes):
+            frames.append(event)
+        else:
             outcome = decode(version, [event[0]], limits)
             assert outcome.error is None and [frame.command for frame in outcome.frames] == ["MESSAGE"]
             frames += outcome.frames
-        else:
-            frames.append(event)
     return Outcome(frames, 0, scanned.error)
 
 
