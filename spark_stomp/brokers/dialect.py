@@ -35,11 +35,9 @@ class Dialect:
 
     Attributes:
         name: the value of the option ``broker``.
-        server_prefix: the beginning of CONNECTED's ``server`` header, in lower case; None if no server has
-            it.
+        server_prefix: the beginning of CONNECTED's ``server`` header, in lower case; None matches no server.
         prefetch_header: SUBSCRIBE header that limits the number of un-acked messages; None: no such header.
-        window_header: SUBSCRIBE header that limits the bytes of un-acked MESSAGE frames; None: no such
-            header.
+        window_header: SUBSCRIBE header that limits the bytes of un-acked frames; None: no such header.
         page_size: un-acked messages at which the broker may stop by default, whatever the prefetch; None: no
             such limit.
         id_header: MESSAGE header that identifies a message, and stays the same if it is redelivered; None: no
@@ -56,8 +54,7 @@ class Dialect:
             names and values; the value None means any value.
         timestamp_unit: the unit of the ``timestamp`` header of a MESSAGE.
         selectors: False if the broker ignores the ``selector`` header.
-        browse_headers: SUBSCRIBE headers that show a queue without consuming it; None if it cannot be
-            browsed.
+        browse_headers: SUBSCRIBE headers that browse a queue, and do not consume it; None: no browsing.
         browse_limit: messages after which a browse ends by default, as if there were no more; None if it
             shows all messages.
         queue_prefixes: beginnings of destinations that are queues: several consumers share the messages.
@@ -68,8 +65,7 @@ class Dialect:
         queue_infix: every destination that contains this text is a queue; None: no such text.
         kind_header: SUBSCRIBE header that says what any other destination is: ANYCAST for a queue, MULTICAST
             for a topic; None: no such header.
-        durable_topics: how the broker keeps a topic's messages for an absent consumer; None if that is not
-            known.
+        durable_topics: how the broker keeps a topic's messages for an absent consumer; None: not known.
         one_connection_per_client: True if only one connection at a time may have a ``client-id``.
         redelivery_limit: deliveries after which the broker drops or dead-letters a message by default; None:
             no such limit.
@@ -298,10 +294,10 @@ class Dialect:
             )
 
     def check_batch_read(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError if a batch read could not show the messages of ``destination``.
+        """Raise UnsupportedError for a topic, a stream, or a selector that the broker ignores.
 
-        That is so for a topic, which keeps none, for a stream, and if headers of SUBSCRIBE are ignored or
-        make the broker delete the queue.
+        Also for ``headers`` of SUBSCRIBE by which the broker would delete the queue. With ``allow_loss`` such
+        headers, and topics, are accepted.
         """
         self._check_queue(destination, headers, allow_loss=allow_loss)
         if self.is_topic(destination, headers) and not allow_loss:
@@ -384,10 +380,7 @@ class Dialect:
             )
 
     def end_of_browse(self, browser: str | None, message_id: str | None) -> bool:
-        """Whether a MESSAGE with these headers ends a browse.
-
-        Both headers are compared, because a producer may set ``browser``.
-        """
+        """Whether these headers of a MESSAGE end a browse: both, because a producer may set ``browser``."""
         return self.browse_headers is not None and (browser, message_id) == ("end", "0")
 
 

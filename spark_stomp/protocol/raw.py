@@ -166,7 +166,7 @@ class MalformedMessage:
             remedy = ". It cannot be a row either, because it has no handle that an ACK could name"
         return MalformedMessageError(
             f"message {name} from {destination} is malformed: {self.error}. It is not "
-            f"acknowledged, so the broker keeps it and delivers it again. Remove it there{remedy}"
+            f"acknowledged, so the broker keeps it and redelivers it. Remove it there{remedy}"
         )
 
 

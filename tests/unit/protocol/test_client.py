@@ -140,7 +140,7 @@ class TestSending:
         with pytest.raises(LocalProtocolError, match="destination"):
             connection.subscribe("0", "")
         connection.subscribe("0", "/q")
-        with pytest.raises(LocalProtocolError, match="'0' was used"):
+        with pytest.raises(LocalProtocolError, match="'0' was already used"):
             connection.subscribe("0", "/other")
 
     def test_a_frame_that_cannot_be_encoded_changes_nothing(self) -> None:

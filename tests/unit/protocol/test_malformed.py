@@ -195,8 +195,8 @@ class TestTheError:
         error = bad_one(NUL).as_error("/queue/subscribed")
         assert str(error) == (
             "[STOMP_MESSAGE_MALFORMED] message 'm' from /q is malformed: [STOMP_FRAME_MALFORMED] a NUL "
-            "stands before the blank line that ends the headers. It is not acknowledged, so the broker keeps "
-            "it and delivers it again. Remove it there, or get it as a row with onMalformed=column"
+            "comes before the blank line that ends the headers. It is not acknowledged, so the broker keeps "
+            "it and redelivers it. Remove it there, or get it as a row with onMalformed=column"
         )
 
     def test_quotes_what_the_message_says_in_short(self) -> None:
