@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -90,6 +91,7 @@ def test_the_name_that_artemis_is_to_delete() -> None:
 
 def test_the_docstring_of_a_dialect_has_every_fact() -> None:
     # The page sends those who add a broker there.
-    entries = re.findall(r"^ *((?:\w+, )*\w+) : ", Dialect.__doc__ or "", re.MULTILINE)
+    attributes = inspect.cleandoc(Dialect.__doc__ or "").partition("Attributes:\n")[2]
+    entries = re.findall(r"^    ((?:\w+, )*\w+): ", attributes, re.MULTILINE)
     named = [name for entry in entries for name in entry.split(", ")]
     assert sorted(named) == sorted(field.name for field in fields(Dialect))
