@@ -147,7 +147,7 @@ def test_a_broker_that_died_meanwhile_is_missed_soon_after(devbroker: DevBroker)
         pause(1.0)
         assert receiver.status().connection.connected
         commit_all(receiver)
-        wait_until(lambda: "nothing received" in (receiver.status().connection.last_error or ""))
+        wait_until(lambda: "nothing was received" in (receiver.status().connection.last_error or ""))
 
 
 @contextmanager
