@@ -114,12 +114,12 @@ def _counts_before(flags: Flags, positions: Positions) -> Positions:
     Eight flags are counted at a time, as the bytes of one 64-bit word: multiplied by 0x0101010101010101, each
     byte becomes the sum of the bytes up to it. This is several times as fast as a running sum, or a search.
     """
-    octets = np.zeros(len(flags) // 8 * 8 + 8, np.uint8)
-    octets[: len(flags)] = flags
-    up_to = (octets.view("<u8") * np.uint64(0x0101010101010101)).view(np.uint8)
+    flag_bytes = np.zeros(len(flags) // 8 * 8 + 8, np.uint8)
+    flag_bytes[: len(flags)] = flags
+    up_to = (flag_bytes.view("<u8") * np.uint64(0x0101010101010101)).view(np.uint8)
     in_word = up_to[7::8]
     before_word = np.cumsum(in_word, dtype=np.int32) - in_word
-    counts: Positions = before_word[positions >> 3] + (up_to - octets)[positions]
+    counts: Positions = before_word[positions >> 3] + (up_to - flag_bytes)[positions]
     return counts
 
 

@@ -28,13 +28,13 @@ _LEADING = re.compile(rb"[\r\n\x00 ]*")
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Frames in a buffer, or their beginnings: frame i is ``octets[starts[i]:stops[i]]``.
+    """Frames in a buffer, or their beginnings: frame i is ``array[starts[i]:stops[i]]``.
 
-    A frame goes from its command to its NUL, exclusive. Frames ascend and do not overlap. ``octets`` and
+    A frame goes from its command to its NUL, exclusive. Frames ascend and do not overlap. ``array`` and
     ``buffer`` are the same memory.
     """
 
-    octets: Bytes
+    array: Bytes
     buffer: pa.Buffer
     starts: Ints
     stops: Ints
@@ -44,29 +44,29 @@ class Area:
 
     def subset(self, rows: Ints) -> Area:
         """The frames with these ascending indices."""
-        return Area(self.octets, self.buffer, self.starts[rows], self.stops[rows])
+        return Area(self.array, self.buffer, self.starts[rows], self.stops[rows])
 
 
 def area_of(batch: FrameBatch) -> Area:
     """The frames of a batch, without the EOLs before them, or NULs and blanks in the lenient dialect."""
-    octets = np.frombuffer(batch.data, np.uint8)
+    array = np.frombuffer(batch.data, np.uint8)
     ends = np.asarray(batch.ends, np.int64)
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-    _skip_leading(octets, starts)
-    return Area(octets, pa.py_buffer(batch.data), starts, ends - 1)
+    _skip_leading(array, starts)
+    return Area(array, pa.py_buffer(batch.data), starts, ends - 1)
 
 
-def _skip_leading(octets: Bytes, starts: Ints) -> None:
+def _skip_leading(array: Bytes, starts: Ints) -> None:
     """Move ``starts`` past the bytes before the commands."""
-    starts += octets[starts] <= _LAST_LEADING  # the usual EOL after each frame, for all rows at once
-    pending = np.flatnonzero(octets[starts] <= _LAST_LEADING)
+    starts += array[starts] <= _LAST_LEADING  # the usual EOL after each frame, for all rows at once
+    pending = np.flatnonzero(array[starts] <= _LAST_LEADING)
     for _ in range(_SKIP_ROUNDS):
         if not pending.size:
             return
         starts[pending] += 1
-        pending = pending[octets[starts[pending]] <= _LAST_LEADING]
+        pending = pending[array[starts[pending]] <= _LAST_LEADING]
     for row in pending.tolist():  # rare: many heart-beats in a row
-        found = _LEADING.match(octets.data, int(starts[row]))
+        found = _LEADING.match(array.data, int(starts[row]))
         starts[row] = found.end() if found else starts[row]
 
 
@@ -77,7 +77,7 @@ def exact_frames(area: Area, version: str) -> list[Frame]:
         ProtocolError: a frame is malformed or incomplete, which the scanner excludes.
     """
     decoder = FrameDecoder(version, Limits.none())
-    view = area.octets.data
+    view = area.array.data
     frames: list[Frame] = []
     for start, stop in zip(area.starts.tolist(), area.stops.tolist(), strict=True):
         decoder.receive_data(bytes(view[start : stop + 1]))

@@ -27,7 +27,7 @@ _NOT_CHARSETS = frozenset(
 class Bodies:
     """The bodies of some messages, with the headers that are needed to decode them and to name a message."""
 
-    octets: pa.Array
+    values: pa.Array
     content_types: pa.Array
     message_ids: pa.Array
     destinations: pa.Array
@@ -63,15 +63,15 @@ def body_text(bodies: Bodies, on_error: OnError) -> BodyText:
     foreign = [code for code, name in enumerate(charsets) if _codec_name(name) != "utf-8"]
     codes = types.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(np.isin(codes, foreign))
-    text = _as_utf8(bodies.octets)
+    text = _as_utf8(bodies.values)
     if not rows.size and text is not None:
         return BodyText(text, {})
     return _one_by_one(bodies, rows if text is not None else None, text, on_error)
 
 
-def _as_utf8(octets: pa.Array) -> pa.Array | None:
+def _as_utf8(values: pa.Array) -> pa.Array | None:
     """The bodies as strings, not copied; None unless all of them are valid UTF-8."""
-    text = pa.Array.from_buffers(pa.string(), len(octets), octets.buffers(), offset=octets.offset)
+    text = pa.Array.from_buffers(pa.string(), len(values), values.buffers(), offset=values.offset)
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
@@ -82,10 +82,10 @@ def _as_utf8(octets: pa.Array) -> pa.Array | None:
 def _one_by_one(bodies: Bodies, rows: Ints | None, text: pa.Array | None, on_error: OnError) -> BodyText:
     """The bodies as strings. Only ``rows`` are decoded, one by one; all of them if ``text`` is None."""
     reasons: dict[int, str] = {}
-    values: list[str | bytes | None] = (text if text is not None else bodies.octets).to_pylist()
+    values: list[str | bytes | None] = (text if text is not None else bodies.values).to_pylist()
     for row in range(len(values)) if rows is None else rows.tolist():
         try:
-            values[row] = _decode(bodies.octets[row].as_py(), bodies.content_types[row].as_py())
+            values[row] = _decode(bodies.values[row].as_py(), bodies.content_types[row].as_py())
         except _Undecodable as problem:
             if on_error == "error":
                 raise _error(bodies, row, problem) from problem.__cause__
@@ -99,15 +99,15 @@ class _Undecodable(Exception):
     """Why a body has no text."""
 
 
-def _decode(octets: bytes, content_type: str | None) -> str:
-    if not octets:
+def _decode(data: bytes, content_type: str | None) -> str:
+    if not data:
         return ""
     charset = charset_of(content_type)
     codec = _codec_name(charset)
     if codec is None:
         raise _Undecodable(f"its charset {quoted(charset)} is unknown")
     try:
-        text = octets.decode(codec)
+        text = data.decode(codec)
         text.encode()  # some codecs accept lone surrogates, which no string in Spark can hold
     except UnicodeError as error:
         raise _Undecodable(f"it is not valid {shown(charset)}: {error}") from error

@@ -135,7 +135,7 @@ def read_layouts(frames: Area, version: str) -> Iterator[Uniform]:
     if version == "lenient":
         return  # there, names are folded and values stripped
     area = beginnings(frames)
-    lf = line_feeds(area.octets)
+    lf = line_feeds(area.array)
     first = first_feeds(area, lf)
     left = np.arange(len(area))
     for _ in range(min(_MOST_LAYOUTS, 1 + len(area) // _WORTHWHILE)):
@@ -206,7 +206,7 @@ def _layout(area: Area, lf: Positions, first: int) -> list[bytes] | None:
         return None
     names = []
     for before, after in pairwise(feeds[: empty[0] + 1].tolist()):
-        name, colon, _ = area.octets[before + 1 : after].tobytes().partition(b":")
+        name, colon, _ = area.array[before + 1 : after].tobytes().partition(b":")
         if not colon:
             return None
         names.append(name + colon)
@@ -281,11 +281,11 @@ def _repeated(names: list[str], rows: int) -> pa.Array:
 # --- where lines end
 
 
-def line_feeds(octets: Bytes) -> Positions:
+def line_feeds(array: Bytes) -> Positions:
     """The positions of all LFs in a buffer."""
     found = [np.empty(0, np.int32)]
-    for begin in range(0, len(octets), _SCANNED):
-        here = np.flatnonzero(octets[begin : begin + _SCANNED] == _LF)
+    for begin in range(0, len(array), _SCANNED):
+        here = np.flatnonzero(array[begin : begin + _SCANNED] == _LF)
         found.append(np.add(here, begin, dtype=np.int32, casting="unsafe"))
     return np.concatenate(found)
 
@@ -332,5 +332,5 @@ def beginnings(area: Area) -> Area:
 
 def _head_size(area: Area, start: int, stop: int) -> int:
     """The bytes from ``start`` to the end of the first empty line; 0 if there is none."""
-    found = _EMPTY_LINE.search(area.octets.data, start, stop)
+    found = _EMPTY_LINE.search(area.array.data, start, stop)
     return found.end() - start if found else 0

@@ -32,8 +32,8 @@ def as_binary(strings: pa.Array) -> pa.Array:
 
 def as_strings(column: pa.Array) -> pa.Array:
     """A column of strings or bytes as strings, in place. It is not checked that they are UTF-8."""
-    octets = as_binary(column)
-    return pa.Array.from_buffers(pa.string(), len(octets), octets.buffers(), offset=octets.offset)
+    data = as_binary(column)
+    return pa.Array.from_buffers(pa.string(), len(data), data.buffers(), offset=data.offset)
 
 
 class Entries(NamedTuple):
@@ -107,9 +107,9 @@ def _marked(column: pa.Array) -> pa.Array:
     """Each value as ``LENGTH:TEXT``, or ``-`` for a null."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
-    octets = _text(column)
-    lengths = pc.binary_length(octets).cast(pa.string()).cast(pa.binary())
-    return pc.binary_join_element_wise(lengths, octets, b":").fill_null(_NULL)
+    data = _text(column)
+    lengths = pc.binary_length(data).cast(pa.string()).cast(pa.binary())
+    return pc.binary_join_element_wise(lengths, data, b":").fill_null(_NULL)
 
 
 def _text(column: pa.Array) -> pa.Array:

@@ -60,7 +60,7 @@ class SliceFrames:
         self._rules = rules
         self._escapes = {} if "SEND" in grammar.raw else grammar.escapes
         needed = "\0\r\n\\" if rules.unescaped else "\0\r\n"
-        self._forbidden = [octet.encode() for octet in needed if octet not in self._escapes]
+        self._forbidden = [char.encode() for char in needed if char not in self._escapes]
 
     def frames(self, cells: Cells, first: int, now: float) -> pa.Array | None:
         """The frames of a slice as a binary column; None if a row is not plain.
@@ -183,13 +183,13 @@ class SliceFrames:
         lead = b"\n" if counts.all() else pc.if_else(pa.array(counts > 0), b"\n", b"")
         return [lead, joined], counts
 
-    def _name(self, octets: bytes) -> str | None:
+    def _name(self, raw: bytes) -> str | None:
         """The name of an entry as text; None if the entry is left out."""
-        name = octets.decode(errors="surrogateescape")
+        name = raw.decode(errors="surrogateescape")
         if self._rules.is_left_out(name):
             return None
-        _require(name != "" and name == name.strip(BLANKS) == octets.decode(errors="ignore"))
-        _require(not any(octet in octets for octet in self._forbidden))
+        _require(name != "" and name == name.strip(BLANKS) == raw.decode(errors="ignore"))
+        _require(not any(byte in raw for byte in self._forbidden))
         _require(":" not in name or ":" in self._escapes)
         return name
 
@@ -226,9 +226,9 @@ class SliceFrames:
                 values = pc.replace_substring(values, pattern=plain, replacement=wire)
         return values
 
-    def _check_text(self, octets: pa.Array) -> None:
-        text = _utf8(octets)
-        _require(not any(octet in text for octet in self._forbidden))
+    def _check_text(self, values: pa.Array) -> None:
+        text = _utf8(values)
+        _require(not any(byte in text for byte in self._forbidden))
 
     def _check_value(self, name: str, values: pa.Array) -> None:
         for rule in self._rules.values:
@@ -245,11 +245,11 @@ def _require(plain: bool | np.bool_) -> None:
         raise _NotPlain
 
 
-def _utf8(octets: pa.Array) -> bytes:
+def _utf8(values: pa.Array) -> bytes:
     """The text of all values, one after another. Declines a slice whose text is not UTF-8."""
-    text = text_of(octets)[0].tobytes()
+    text = text_of(values)[0].tobytes()
     if not text.isascii():
-        strings = pa.Array.from_buffers(pa.string(), len(octets), octets.buffers(), offset=octets.offset)
+        strings = pa.Array.from_buffers(pa.string(), len(values), values.buffers(), offset=values.offset)
         try:
             strings.validate(full=True)
         except pa.ArrowInvalid:

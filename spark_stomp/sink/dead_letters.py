@@ -80,10 +80,10 @@ class DeadLetters:
                 entry = self._frames.entry(name, value)
                 if entry is not None and entry[0] not in _NOT_OF_THE_ROW:
                     yield entry
-        for header, octets in row.columns.items():
+        for header, data in row.columns.items():
             if header not in _NOT_OF_THE_ROW and not self._rules.is_left_out(header):
                 with suppress(SinkRowError):
-                    yield header, self._frames.column(header, octets)
+                    yield header, self._frames.column(header, data)
 
     def _carried(self, name: str, value: str) -> bool:
         """Whether a frame can carry this header, and the broker accepts its value."""

@@ -132,8 +132,8 @@ class RowEncoder:
     def _slice(self, cells: Mapping[str, pa.Array], frames: pa.Array) -> EncodedSlice:
         if self._rules.destination is None:
             self._report_topics(as_binary(cells["destination"]).unique().to_pylist())
-        octets, ends = text_of(frames)
-        return EncodedSlice(octets.data, ends[1:].astype(np.int64), self._receipts)
+        text, ends = text_of(frames)
+        return EncodedSlice(text.data, ends[1:].astype(np.int64), self._receipts)
 
     def _row_by_row(self, cells: Mapping[str, pa.Array], now: float) -> EncodedSlice:
         frames: list[bytes] = []

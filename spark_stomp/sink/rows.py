@@ -140,11 +140,11 @@ class RowFrames:
             return None
         return text, _text(f"the header {quoted(text, 40)}", value)
 
-    def column(self, name: str, octets: bytes | None) -> str:
+    def column(self, name: str, data: bytes | None) -> str:
         """The value of a dedicated column as text; ``name`` is its header."""
-        if octets is None:
+        if data is None:
             raise SinkRowError(f"its {name} is not within the years 1 to 9999")
-        return _text(f"the header {quoted(name, 40)}", octets)
+        return _text(f"the header {quoted(name, 40)}", data)
 
     def check_value(self, name: str, value: str) -> None:
         """Raise SinkRowError if the broker does not accept this value of the header."""
@@ -187,7 +187,7 @@ class RowFrames:
     def _own_values(self, row: Row, now: float) -> dict[str, str]:
         """The headers that dedicated columns and ``dedupKey`` set, by name."""
         rules = self._rules
-        values = {name: self.column(name, octets) for name, octets in row.columns.items()}
+        values = {name: self.column(name, data) for name, data in row.columns.items()}
         if rules.ttl is not None and row.ttl is not None:
             if not 0 < row.ttl <= LONGEST_TTL:
                 raise SinkRowError(
@@ -201,14 +201,14 @@ class RowFrames:
         return values
 
 
-def _text(what: str, octets: bytes) -> str:
+def _text(what: str, data: bytes) -> str:
     """Text from UTF-8. Raises RowNotText, which names ``what`` this is."""
     try:
-        return octets.decode()
+        return data.decode()
     except UnicodeDecodeError:
         raise RowNotText(f"{what} is not valid UTF-8") from None
 
 
-def _check_size(what: str, octets: bytes, most: int) -> None:
-    if len(octets) > most:
-        raise RowTooLarge(f"its {what} has {len(octets)} bytes; max{what.capitalize()}Bytes allows {most}")
+def _check_size(what: str, data: bytes, most: int) -> None:
+    if len(data) > most:
+        raise RowTooLarge(f"its {what} has {len(data)} bytes; max{what.capitalize()}Bytes allows {most}")

@@ -15,7 +15,7 @@ def frame_batch(*frames: bytes) -> FrameBatch:
 
 
 def stretches(area: Area) -> list[bytes]:
-    octets = area.octets.tobytes()
+    octets = area.array.tobytes()
     return [octets[start:stop] for start, stop in zip(area.starts, area.stops, strict=True)]
 
 
@@ -25,7 +25,7 @@ class TestArea:
         view = memoryview(data)[2:]
         area = area_of(FrameBatch(view, np.array([len(view)]), 0, 0, "1.2", receiver="r"))
         assert stretches(area) == [b"MESSAGE\n\n"]
-        assert np.shares_memory(area.octets, np.frombuffer(data, np.uint8))
+        assert np.shares_memory(area.array, np.frombuffer(data, np.uint8))
 
 
 class TestBeginnings:
