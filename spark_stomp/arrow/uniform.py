@@ -56,7 +56,7 @@ from spark_stomp.arrow.exact import Area
 
 # Layouts read in one batch at most; frames of other layouts take the exact path. A judgement, not measured.
 _MOST_LAYOUTS = 64
-# Frames. One more layout is looked for in every 16 frames of a batch. Looking in vain costs as much as five
+# Frames. For every 16 frames of a batch, one more layout is looked for. Looking in vain costs as much as five
 # frames on the exact path (November 2026).
 _WORTHWHILE = 16
 # Bytes searched for LFs at a time. Their flags stay in the processor's cache. With this and two other
