@@ -48,7 +48,9 @@ def kill_at_a_random_moment(driver: SparkDriver, chance: random.Random) -> str:
     return f"{'everything' if everything else 'driver'} after {wanted} batches and {later:.2f}s"
 
 
-@pytest.mark.parametrize(("name", "mode"), [("activemq", "journal"), ("rabbitmq", "plain")])
+@pytest.mark.parametrize(
+    ("name", "mode"), [("activemq", "journal"), ("artemis", "ackAfter=journal"), ("rabbitmq", "plain")]
+)
 def test_no_id_is_missing_and_with_the_journal_none_comes_twice(
     broker_pool: BrokerPool, name: str, mode: str, tmp_path: Path
 ) -> None:
