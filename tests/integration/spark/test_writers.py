@@ -24,13 +24,11 @@ def write(
     devbroker: DevBroker,
     names: Sequence[str],
     rows: list[tuple[Any, ...]],
-    *,
-    text: bool = False,
     **options: str,
 ) -> TaskResult:
     parsed = sink_options(devbroker.url, destination=QUEUE, **options)
     row = Row(*names)
-    writer = StompRowStreamWriter(parsed, SinkColumns(tuple(names), text))
+    writer = StompRowStreamWriter(parsed, SinkColumns(tuple(names), False))
     return writer.write(iter([row(*values) for values in rows])).result
 
 
