@@ -85,15 +85,6 @@ def consume(broker: Broker, destination: str, count: int) -> list[Frame]:
 
 
 @on_real_brokers
-def test_the_server_header_tells_the_broker_and_the_virtual_host_is_a_slash(broker: Broker) -> None:
-    options = parse_source_options(broker.options(destination="/queue/a")).connection
-    assert options.virtual_host == "/"
-    with open_connection(options) as connection:
-        assert dialect_for(connection.session.server).name == broker.name
-        connection.disconnect(5)
-
-
-@on_real_brokers
 def test_the_prefetch_bounds_what_is_unacked(broker: Broker, dialect: Dialect) -> None:
     queue = broker.new_queue()
     publish(broker.options(), queue, [b"x" * 100] * 60)
@@ -137,35 +128,6 @@ def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, diale
 def stable_id(dialect: Dialect, frame: Frame, header: str) -> bytes | None:
     raw, time = (None if name is None else frame.get(name) for name in (header, dialect.id_time_header))
     return dialect.stable_ids([(raw or "").encode()], [None if time is None else time.encode()])[0]
-
-
-@on_real_brokers
-def test_who_can_browse(broker: Broker, dialect: Dialect) -> None:
-    queue = broker.new_queue()
-    publish(broker.options(), queue, [b"a", b"b"])
-    with consumer(broker, queue, ("browser", "true")) as taker:
-        if dialect.browse_headers is None:
-            # No end mark: these are the messages themselves.
-            assert [frame.get("browser") for frame in taker.take(2)] == [None, None]
-            broker.wait_for(queue, ready=0, unacked=2)
-        else:
-            end = taker.take(3)[2]
-            assert dialect.end_of_browse(end.get("browser"), end.get("message-id"))
-            assert broker.depth(queue) == 2
-    broker.wait_for(queue, ready=2)
-    consume(broker, queue, 2)
-
-
-@on_real_brokers
-def test_what_unsubscribe_gives_back_may_not_count_as_delivered(broker: Broker, dialect: Dialect) -> None:
-    queue = broker.new_queue()
-    publish(broker.options(), queue, [b"a"])
-    with consumer(broker, queue) as taker:
-        taker.take(1)
-        taker.session.unsubscribe("0", receipt="gone")
-        taker.confirm("gone")
-    (frame,) = consume(broker, queue, 1)
-    assert (frame.get("redelivered") != "true") == dialect.unsubscribe_returns
 
 
 @pytest.mark.parametrize("broker", ["artemis"], indirect=True)

@@ -12,7 +12,7 @@ import pytest
 from spark_stomp.demo import __main__ as demo
 from spark_stomp.demo.flights import Expected
 from spark_stomp.demo.queries import BatchResult, Statistics
-from spark_stomp.demo.report import Sample, checks, result_table, save_plot
+from spark_stomp.demo.report import Sample, checks
 from spark_stomp.devbroker import QueueView
 
 TOTALS = {("UA", "EWR"): Counter(flights=3, departures=2, minutes=150, late=1)}
@@ -27,19 +27,6 @@ def results(*ids: int) -> Statistics:
     statistics = Statistics()
     statistics.put(0, BatchResult(list(ids), TOTALS))
     return statistics
-
-
-class TestStatistics:
-    def test_batches_add_up(self) -> None:
-        statistics = results(0, 1, 2)
-        statistics.put(1, BatchResult([2, 3], {("UA", "EWR"): {"flights": 2}}))
-        assert (len(statistics.batches), statistics.rows, statistics.distinct_ids()) == (2, 5, 4)
-        assert statistics.totals()["UA", "EWR"]["flights"] == 5
-
-    def test_a_repeated_batch_replaces_itself(self) -> None:
-        statistics = results(0, 1, 2)
-        statistics.put(0, BatchResult([0, 1], TOTALS))
-        assert statistics.rows == 2
 
 
 class TestProof:
@@ -77,20 +64,6 @@ class TestSample:
         assert not replace(END, archived=0).complete(EXPECTED)
         assert not replace(END, rows=2).complete(EXPECTED)
         assert not replace(END, alerts=replace(ALERTS, acked=0)).complete(EXPECTED)
-
-
-def test_table() -> None:
-    table = result_table(TOTALS | {("XX", "JFK"): Counter(flights=1)}, {"UA": "United"})
-    head, _, _, united, unknown = table.splitlines()
-    assert united.split() == ["United", "3", "75.0", "-", "-", "50%"]
-    assert unknown.split() == ["XX", "1", "-", "-", "-", "-"]
-    assert len(head) == len(united) == len(unknown)
-
-
-def test_plot(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "plot.png"
-    save_plot(path, TOTALS, [replace(END, seconds=0.0, rows=0), END])
-    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

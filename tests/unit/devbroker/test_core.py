@@ -119,37 +119,7 @@ class TestRedelivery:
         assert broker.view("/queue/a").redelivered == 3
 
 
-class TestTopics:
-    def test_every_subscriber_gets_each_message_from_now_on(self, broker: Broker) -> None:
-        fill(broker, b"early", destination="/topic/t")
-        first, second = Client(broker), Client(broker)
-        first.subscribe(destination="/topic/t")
-        second.subscribe(destination="/topic/t", ack="auto")
-        fill(broker, b"1", destination="/topic/t")
-        (one,), (two,) = first.frames(), second.frames()
-        assert one.body == two.body == b"1"
-        assert one.get("message-id") == two.get("message-id")
-        broker.leave(first.member)
-        fill(broker, b"2", destination="/topic/t")
-        assert second.bodies() == [b"2"]
-
-
 class TestBrowsing:
-    def test_shows_everything_and_takes_nothing(self, broker: Broker) -> None:
-        consumer, browser = Client(broker), Client(broker)
-        consumer.subscribe(window=1)
-        fill(broker, b"1", b"2")
-        broker.dispatch()
-        before = broker.view("/queue/a")
-        browser.subscribe(browse=True, window=1)
-        *frames, end = browser.frames()
-        assert [frame.body for frame in frames] == [b"1", b"2"]
-        assert {frame.get("browser") for frame in frames} == {None}
-        assert (end.get("browser"), end.body) == ("end", b"")
-        assert broker.view("/queue/a") == before
-        broker.leave(browser.member)
-        assert broker.view("/queue/a") == before
-
     def test_a_topic_cannot_be_browsed(self, broker: Broker) -> None:
         client = Client(broker)
         with pytest.raises(Refused, match="only a queue can be browsed"):
@@ -218,29 +188,6 @@ class TestDurableSubscriptions:
         client.subscribe(destination=destination, durable=name)
         return client
 
-    def test_keep_what_comes_while_nobody_is_there(self, broker: Broker) -> None:
-        client = self.subscriber(broker)
-        fill(broker, b"1", destination=self.TOPIC)
-        client.ack(client.frames()[0].get("ack"))
-        fill(broker, b"2", destination=self.TOPIC)
-        client.frames()
-        broker.leave(client.member)
-        fill(broker, b"3", destination=self.TOPIC)
-        assert broker.durable_views(self.TOPIC)["s"].depth == 2
-        frames = self.subscriber(broker).frames()
-        assert [(frame.body, frame.get("redelivered")) for frame in frames] == [
-            (b"2", "true"),
-            (b"3", "false"),
-        ]
-
-    def test_are_shared_by_all_who_name_them(self, broker: Broker) -> None:
-        clients = [self.subscriber(broker) for _ in range(2)]
-        other = self.subscriber(broker, "other")
-        elsewhere = self.subscriber(broker, "s", "/topic/b")
-        fill(broker, *[b"%d" % number for number in range(6)], destination=self.TOPIC)
-        assert [len(client.bodies()) for client in (*clients, other, elsewhere)] == [3, 3, 6, 0]
-        assert set(broker.durable_views(self.TOPIC)) == {"s", "other"}
-
     def test_are_forgotten_when_asked(self, broker: Broker) -> None:
         client = self.subscriber(broker)
         fill(broker, b"1", destination=self.TOPIC)
@@ -248,12 +195,6 @@ class TestDurableSubscriptions:
         fill(broker, b"2", destination=self.TOPIC)
         assert broker.durable_views(self.TOPIC) == {}
         assert self.subscriber(broker).bodies() == []
-
-    def test_and_otherwise_outlive_unsubscribe(self, broker: Broker) -> None:
-        client = self.subscriber(broker)
-        broker.unsubscribe(client.member, "0")
-        fill(broker, b"1", destination=self.TOPIC)
-        assert self.subscriber(broker).bodies() == [b"1"]
 
     def test_are_not_forgotten_under_another_name_or_while_others_are_there(self, broker: Broker) -> None:
         clients = [self.subscriber(broker) for _ in range(2)]
