@@ -202,6 +202,25 @@ class TestModules:
         assert parts - tested == set()
 
 
+class TestTests:
+    def test_what_starts_a_broker_or_a_server_is_no_unit_test(self) -> None:
+        servers = {
+            "support.fronts",
+            "support.proxy",
+            "support.receivers",
+            "support.scripted",
+            "support.driven",
+        }
+        started = {"spark_stomp.devbroker.DevBroker", "support.tcp.tcp_server"}
+
+        def starts(path: Path) -> set[str]:
+            arguments = {node.arg for node in ast.walk(tree_of(path)) if isinstance(node, ast.arg)}
+            modules = {name for name in imports(path) if name.rpartition(".")[0] in servers}
+            return imports(path) & started | modules | arguments & {"devbroker"}
+
+        assert offenders(starts, (ROOT / "tests" / "unit").rglob("test_*.py")) == {}
+
+
 def dotted(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

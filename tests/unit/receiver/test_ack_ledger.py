@@ -38,16 +38,6 @@ def send(under_test: AckLedger, committed: int, receipt: str) -> Acks:
     return acks
 
 
-@pytest.mark.rule("1.1")
-def test_takes_each_handle_once_and_in_order() -> None:
-    under_test = ledger(3, 4, 2)
-    assert take(under_test, 2) == handles(0, 2)
-    assert take(under_test, 2) == []
-    assert take(under_test, 8) == handles(2, 6)
-    assert take(under_test, 9) == handles(8, 1)
-    assert under_test.sent == 9
-
-
 def test_no_more_at_once_than_asked_for() -> None:
     under_test = ledger(5)
     assert take(under_test, 5, most=2) == handles(0, 2)
@@ -108,23 +98,6 @@ class TestAnotherConnectionBefore:
 
 
 class TestAttached:
-    @pytest.mark.rule("4.4")
-    def test_handles_leave_when_their_place_is_committed(self) -> None:
-        under_test = AckLedger(start=2)
-        under_test.attach(HeldAt(1, 5), KEY, b"x")
-        under_test.attach(HeldAt(1, 4), KEY, b"y")
-        assert take(under_test, 2, others=4) == []
-        assert not under_test.pending(2, lambda owner: 4)
-        assert under_test.pending(2, lambda owner: 5)
-        assert take(under_test, 2, others=5) == [b"y"]
-        assert take(under_test, 2, others=6) == [b"x"]
-        assert take(under_test, 2, others=7) == []
-
-    def test_what_is_committed_long_since_leaves_at_once(self) -> None:
-        under_test = AckLedger()
-        under_test.attach(COMMITTED, KEY, b"x")
-        assert take(under_test, 0) == [b"x"]
-
     def test_their_receipt_names_their_keys(self) -> None:
         under_test = AckLedger()
         under_test.attach(COMMITTED, KEY, b"x")

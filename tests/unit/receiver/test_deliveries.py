@@ -182,21 +182,6 @@ def test_without_an_id_everything_is_new_and_counted(query: Query) -> None:
     assert again(query.first) == Counts(redelivered=4, reattached=1, doubled=2)
 
 
-def test_unacked_is_what_the_broker_holds_against_us(query: Query) -> None:
-    query.deliver(query.first, "a", "b", "c")
-    assert offered(query.first, 2)
-    assert query.first.unacked == 3
-    query.first.disconnected(redelivers=True)
-    query.first.connected(keyed=True)
-    assert query.first.unacked == 0
-    query.deliver(query.first, "a", "b", "c", again=True)
-    assert query.first.unacked == 3
-    query.first.commit(1)
-    query.acks(query.first, "r")
-    query.first.confirm("r")
-    assert query.first.unacked == 2
-
-
 def test_what_a_closed_receiver_held_is_new_elsewhere(query: Query) -> None:
     query.deliver(query.first, "a", "b")
     query.first.close()
