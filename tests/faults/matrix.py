@@ -150,7 +150,8 @@ def run_cell(
             if point:
                 points.release()
             _publish(broker, queue, _BEFORE, _AFTER, poison)
-            AFTERWARDS.get(cell.fault, lambda scene: None)(scene)
+            if cell.fault in AFTERWARDS:
+                AFTERWARDS[cell.fault](scene)
             _finish(query, broker, queue)
         finally:
             if query.running:

@@ -97,9 +97,11 @@ class Authority:
     def _signed(
         self, subject: str, key: ec.EllipticCurvePrivateKey, until: datetime.timedelta, *extensions: Extension
     ) -> bytes:
-        names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in (self._name, subject)]
+        own, issuer = (
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in (subject, self._name)
+        )
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        builder = x509.CertificateBuilder(*names, key.public_key(), x509.random_serial_number())
+        builder = x509.CertificateBuilder(issuer, own, key.public_key(), x509.random_serial_number())
         builder = builder.not_valid_before(_NOW - 5 * _DAY).not_valid_after(_NOW + until)
         for extension, critical in ((identifier, False), *extensions):
             builder = builder.add_extension(extension, critical)

@@ -56,10 +56,11 @@ def interpreter(python: str) -> str | None:
     """A Python of that release that runs and makes environments: on the PATH, or one of pyenv's."""
     check = f"import ensurepip, sys, venv; sys.exit('%d.%d' % sys.version_info[:2] != '{python}')"
     root = run("pyenv", "root").strip() if shutil.which("pyenv") else "/nowhere"
-    for candidate in (f"python{python}", *sorted(Path(root).glob(f"versions/{python}.*/bin/python"))):
+    of_pyenv = sorted(map(str, Path(root).glob(f"versions/{python}.*/bin/python")))
+    for candidate in (f"python{python}", *of_pyenv):
         with contextlib.suppress(OSError):
             if subprocess.run([candidate, "-c", check], capture_output=True, check=False).returncode == 0:
-                return str(candidate)
+                return candidate
     return None
 
 

@@ -6,6 +6,7 @@ import re
 import secrets
 import shutil
 from pathlib import Path
+from typing import Any
 
 from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
 from support.brokers.cache import cached, debian_packages
@@ -165,7 +166,7 @@ class RabbitMQ(Broker):
         )
 
     @property
-    def _environment(self) -> dict[str, str]:
+    def _environment(self) -> dict[str, Any]:
         folder = self.folder
         return {
             "PATH": f"{self._erlang}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
