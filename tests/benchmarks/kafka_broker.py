@@ -40,9 +40,9 @@ def kafka_source() -> str:
 
 @contextmanager
 def kafka_broker(folder: Path, partitions: int) -> Iterator[str]:
-    """A broker whose topics have so many partitions and whose data is in ``folder``; yields its address.
+    """A broker with ``partitions`` partitions a topic and its data in ``folder``; yields its address.
 
-    Raises Unavailable if it cannot be had.
+    Raises Unavailable if it is not available here.
     """
     port, controller = free_ports(2)
     settings = folder / "server.properties"

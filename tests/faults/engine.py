@@ -1,6 +1,6 @@
 """A small engine that drives the connector as Spark 4.2 and later do, in processes that start within moments.
 
-A query has a driver with its checkpoint and its sink, a stream reader in a process of its own, and a worker
+A query has a driver with its checkpoint and its sink, a stream reader in its own process, and a worker
 for tasks in another, connected by pipes; each may be killed. The driver keeps Spark's order: ask for the
 latest offset with the last committed end, write the offset log, tell the reader of the earlier commit, plan,
 read (a failed task is tried again, a lost reader ends the query), write to the sink, write the commit log. A
@@ -151,7 +151,7 @@ class Query:
         return [rows for number, rows in map(json.loads, lines) if number == batch]
 
     def wait_failed(self, timeout: float = PATIENCE) -> str:
-        """Wait until the query ends by itself; what ended it."""
+        """Wait until the query ends without being stopped; returns what ended it."""
         wait_until(lambda: not self.running, timeout, "the failure")
         return self.failure
 

@@ -1,4 +1,4 @@
-"""A case: who does what to whom, and what must come of it."""
+"""A case: what a hostile peer does, and what must come of it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class BrokerCase:
         faults += excesses(self, report.seconds, report.peak)
         if not report.outcome.isprintable() or len(report.outcome) > _LONGEST_TEXT:
             faults.append("what the broker said is shown as it came")
-        # The handle of the message mN is aN, or aN.K when it came again.
+        # The handle of the message mN is aN, or aN.K if it was redelivered.
         wrong = {f"m{handle[1:].partition('.')[0]}" for handle in acked} - set(report.committed)
         if wrong:
             faults.append(f"ACKed, but not committed: {sorted(wrong)}")

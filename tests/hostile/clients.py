@@ -1,6 +1,6 @@
 """Clients of the frame server that mean harm.
 
-It runs in a process of its own. When the attack is over, it must serve the range that it held as before.
+It runs in its own process. When the attack is over, it must serve the range that it held as before.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def asks_large_without_the_key_pair(victim: Besieged) -> str:
 
 @dataclass(frozen=True)
 class ClientCase:
-    """``attack`` on ``whom`` ("frame server" or "frame server with TLS"); ``expect``: what it sees."""
+    """``attack`` on ``server`` ("frame server" or "frame server with TLS"); ``expect``: what it sees."""
 
     name: str
-    whom: str
+    server: str
     attack: Attack
     expect: str
     within: float = 3.0
@@ -112,7 +112,7 @@ class ClientCase:
 
     def run(self) -> Result:
         begun = time.monotonic()
-        with besiege(self.whom) as victim:
+        with besiege(self.server) as victim:
             outcome = self.attack(victim)
             victim.serves()
             seconds = time.monotonic() - begun

@@ -1,4 +1,4 @@
-"""What meets the hostile peer, in a process of its own: so its memory is its own.
+"""What meets the hostile peer: in its own process, so that its memory can be measured.
 
 The processes are forked from one that has imported everything, and so begin within milliseconds.
 """
@@ -111,13 +111,13 @@ def _run(order: Order, answer: Connection) -> None:
 
 
 class Besieged:
-    """An "frame server" or "frame server with TLS" in a process of its own, to be attacked.
+    """A "frame server" or "frame server with TLS" in its own process, to be attacked.
 
     ``address`` and ``ticket`` are those of a task of the frame server's query, as bytes.
     """
 
-    def __init__(self, whom: str, ours: Connection) -> None:
-        self._whom, self._ours = whom, ours
+    def __init__(self, server: str, ours: Connection) -> None:
+        self._server, self._ours = server, ours
         self.port, self.address, self.ticket = self._answer()
 
     def serves(self) -> None:
@@ -131,18 +131,18 @@ class Besieged:
         return int(self._answer())
 
     def _answer(self) -> Any:
-        assert self._ours.poll(_GRACE), f"the {self._whom} does not answer"
+        assert self._ours.poll(_GRACE), f"the {self._server} does not answer"
         return self._ours.recv()
 
 
 @contextmanager
-def besiege(whom: str) -> Iterator[Besieged]:
-    with _process(_serve, whom) as ours:
-        yield Besieged(whom, ours)
+def besiege(server: str) -> Iterator[Besieged]:
+    with _process(_serve, server) as ours:
+        yield Besieged(server, ours)
 
 
-def _serve(whom: str, orders: Connection) -> None:
-    tls = {"frameServerTls": "true"} if whom == "frame server with TLS" else {}
+def _serve(server: str, orders: Connection) -> None:
+    tls = {"frameServerTls": "true"} if server == "frame server with TLS" else {}
     with DevBroker() as broker, Run({"url": broker.url, "destination": "/queue/q", **tls}) as run:
         broker.publish_many("/queue/q", [b"1", b"2", b"3"])
         run.gather(3)

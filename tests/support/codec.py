@@ -101,6 +101,6 @@ def scanned_frames(version: str, scanned: Scanned, limits: Limits | None = None)
 
 
 def splits(data: bytes) -> list[list[bytes]]:
-    """Whole, octet by octet, and in two at every place."""
+    """Whole, byte by byte, and in two at every place."""
     two = [[data[:place], data[place:]] for place in range(1, len(data))]
     return [[data], [data[place : place + 1] for place in range(len(data))], *two]

@@ -109,7 +109,7 @@ class Run:
         self.start = self.end
 
     def take(self, count: int) -> list[Row]:
-        """The rows of so many batches as hold ``count`` messages, each committed but the last."""
+        """The rows of batches with ``count`` messages together; all batches but the last are committed."""
         rows: list[Row] = []
         while len(rows) < count:
             if rows:

@@ -28,7 +28,7 @@ _FAILURES_AT_MOST = 20
 
 
 def _started(script: Path, log: Path, given: Sequence[str], points: Points | None) -> subprocess.Popen[bytes]:
-    """``script`` in a session of its own; its output goes to the end of ``log``."""
+    """``script`` in its own session; its output goes to the end of ``log``."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_TESTS), *filter(None, sys.path)]),
@@ -95,14 +95,14 @@ class SparkDriver:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, in a session of its own, on the checkpoint that it has; an earlier one has ended."""
+        """Start it, in its own session, on the checkpoint that it has; an earlier one has ended."""
         self._reap()
         given = (str(self.folder), self.mode, self.queue, json.dumps(self.options))
         self.starts += 1
         self._process = _started(_DRIVER, self.folder / "log", given, self.points)
 
     def supervise(self) -> None:
-        """Start it again where it ended by itself, as whoever runs a query would; not for ever."""
+        """Start it again if it has ended, as an operator would; fail if that happens too often."""
         if not self.running:
             self.failures += 1
             assert self.failures <= _FAILURES_AT_MOST, f"the query fails again and again:\n{self.log}"
@@ -114,7 +114,7 @@ class SparkDriver:
         self._process.communicate(b"stop\n", timeout=_GOODBYE)
 
     def kill_driver(self) -> None:
-        """SIGKILL of the driver and its JVM; Python's workers and the stream reader notice by themselves."""
+        """SIGKILL of the driver and its JVM; Python's workers and the stream reader notice and end."""
         if not self.running:
             return
         left = set(session_members(self.pid)) - {self.pid}
@@ -130,7 +130,7 @@ class SparkDriver:
         return int(reader.pid)
 
     def kill_everything(self) -> None:
-        """SIGKILL of all its processes at once, as in a power cut; also where it has ended by itself."""
+        """SIGKILL of all its processes at once, as in a power cut; also if the driver has ended already."""
         if self._process is None:
             return
         # What is being forked at this moment is not among them yet.

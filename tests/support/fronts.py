@@ -1,6 +1,6 @@
 """Fronts for the dev broker, which speaks plain TCP only: TLS, WebSocket, both, and a line that can be cut.
 
-Each runs in a thread of its own and moves bytes; it knows nothing of STOMP.
+Each runs in its own thread and moves bytes. It knows nothing of STOMP.
 """
 
 from __future__ import annotations

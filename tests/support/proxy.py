@@ -18,7 +18,7 @@ from support.waiting import PATIENCE, wait_until
 
 _HOST = "127.0.0.1"
 _CHUNK = 1 << 16
-# A throttled way is served in so many pieces a second.
+# A throttled way passes this many pieces a second.
 _PIECES = 20
 # To let a held or throttled way look for its end.
 _LOOK = 0.05
@@ -123,7 +123,7 @@ class FaultProxy:
         self.cut()
 
     def throttle(self, bytes_per_second: float) -> None:
-        """So much passes from now on, each way and connection."""
+        """Pass this much from now on, on each way of each connection."""
         self._set(*Way, rate=bytes_per_second)
 
     def hold(self, way: Way) -> None:

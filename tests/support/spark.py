@@ -95,7 +95,7 @@ class Recorder:
 
     @property
     def batches(self) -> dict[int, list[bytes]]:
-        """The bodies of each batch so far; those of a batch that came again stand behind the first ones."""
+        """The bodies of each batch so far; those of a repeated batch follow the first ones."""
         batches: dict[int, list[bytes]] = defaultdict(list)
         for path in sorted(self._folder.glob("*.batch")):
             if path not in self._known:
@@ -174,7 +174,7 @@ class Running:
         wait_until(holds, timeout, what, every)
 
     def finish(self, timeout: float = PATIENCE) -> None:
-        """Wait for a query that ends by itself."""
+        """Wait for a query that ends without being stopped."""
         assert self.query.awaitTermination(int(timeout)), f"the query did not end within {timeout:g}s"
 
     def committed(self, batch_id: int) -> bool:

@@ -17,7 +17,7 @@ def wait_until(
     what: str = "the condition",
     every: float = 0.01,
 ) -> None:
-    """Return once ``condition()`` is true, asked ``every`` so many seconds; AssertionError naming ``what``
+    """Return once ``condition()`` is true, asked every ``every`` seconds; AssertionError naming ``what``
     after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():

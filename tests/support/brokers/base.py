@@ -122,7 +122,7 @@ class Broker(ABC):
 
     @abstractmethod
     def standing(self, destination: str) -> Standing:
-        """What stands in ``destination`` by the broker's own management; (0, 0) where there is no queue.
+        """What the broker's management says of ``destination``; (0, 0) if there is no queue.
 
         Of a topic: what its subscriptions hold, all together.
         """
@@ -138,7 +138,7 @@ class Broker(ABC):
         self.start()
 
     def restart(self) -> None:
-        """The same, in order where a queue of the ordinary sort would not survive a crash."""
+        """Stop and come back; in order if an ordinary queue would not survive a crash."""
         self.crash()
 
     def depth(self, destination: str) -> int:

@@ -1,4 +1,4 @@
-"""A broker's process: in a session of its own, with its output in a file, ended by its id."""
+"""A broker's process: in its own session, with its output in a file, ended by its id."""
 
 from __future__ import annotations
 

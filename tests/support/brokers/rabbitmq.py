@@ -89,7 +89,7 @@ class RabbitMQ(Broker):
     def restart(self) -> None:
         """Stop in order, and come back with what was persistent.
 
-        Killed, it loses messages by itself: a classic queue of RabbitMQ 3.10.8 was seen without its 20
+        A killed node loses messages: a classic queue of RabbitMQ 3.10.8 was seen without its 20
         un-acked, confirmed messages after 3 of 31 kills, with nothing but a bare socket reading from it.
         """
         if self._server is not None:
@@ -130,10 +130,10 @@ class RabbitMQ(Broker):
         """What an AMQP producer can publish into a queue and no STOMP producer can: ``headers`` is a list of
         name, type and value in Erlang."""
         name = destination.rpartition("/")[2]
-        octets = ",".join(map(str, body))
+        numbers = ",".join(map(str, body))
         self.evaluate(
             'rabbit_basic:publish(rabbit_misc:r(<<"/">>, exchange, <<>>), '
-            f'<<"{name}">>, [{{delivery_mode, 2}}, {{headers, {headers}}}], <<{octets}>>).'
+            f'<<"{name}">>, [{{delivery_mode, 2}}, {{headers, {headers}}}], <<{numbers}>>).'
         )
 
     @property
