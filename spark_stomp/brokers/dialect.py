@@ -44,8 +44,8 @@ class Dialect:
             such header.
         id_separator: the part of ``id_header`` up to the last separator identifies the delivery, the rest
             identifies the message; None if the whole value identifies the message.
-        ack_header: MESSAGE header with the ack handle, if a producer's header can come before the ``ack`` of
-            STOMP 1.2; None if it cannot.
+        ack_header: MESSAGE header to read the ack handle from in place of ``ack``, if a producer's
+            ``ack`` can come before the broker's; None if it cannot.
         id_time_header: MESSAGE header with the time of the message, which completes the id if the broker can
             give two messages one id; None if it cannot.
         forged_versions: versions of STOMP in which a producer's headers replace those of the broker.
@@ -176,8 +176,8 @@ class Dialect:
         """The stable id of each frame, which is the same if the message is redelivered; None if it has none.
 
         ``ids`` and ``times`` are the values of ``id_header`` and ``id_time_header`` as on the wire. ``times``
-        is used only if the dialect has the latter. The id is None if the value is empty, or if the time that
-        completes it is missing.
+        is used only if the dialect has an ``id_time_header``. The id is None if the value is empty, or if the
+        time that completes it is missing.
         """
         stable = [raw or None for raw in ids]
         if self.id_separator is not None:
@@ -226,7 +226,7 @@ class Dialect:
         return durable or self.is_queue(destination, headers)
 
     def unknown_kind(self, destination: str, headers: HeaderPairs) -> str | None:
-        """A log line on what could be lost if ``destination`` is a topic; None if its kind is known."""
+        """A log line: messages may be lost if ``destination`` is a topic. None if its kind is known."""
         if self.kind(destination, headers) != "unknown":
             return None
         if self.kind_header is not None:
@@ -406,7 +406,7 @@ DIALECTS: tuple[Dialect, ...] = (
         offset_header="x-stream-offset",
         deleting_headers=_DELETING,
         timestamp_unit="s",
-        # It ignores the header and delivers all messages.
+        # RabbitMQ ignores the header ``selector``, and delivers all messages.
         selectors=False,
         queue_prefixes=("/queue/", "/amq/queue/"),
         topic_prefixes=("/topic/", "/temp-topic/", "/exchange/"),
@@ -421,7 +421,7 @@ DIALECTS: tuple[Dialect, ...] = (
         name="artemis",
         server_prefix="activemq-artemis",
         window_header="consumer-window-size",
-        # "consumer,message": the first part is different for each consumer.
+        # The value is "consumer,message". The first part differs for each consumer.
         id_header="message-id",
         id_separator=",",
         # It has the same value as ack. Of two ack headers the first one is the producer's, but of two
