@@ -30,7 +30,7 @@ HEADER_LIST = "array<struct<name:string,value:string>>"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """A column of the source or of the sink.
 
     Attributes:
         name: its name.
