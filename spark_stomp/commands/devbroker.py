@@ -99,7 +99,7 @@ def moved(before: Mapping[str, QueueView], now: Mapping[str, QueueView]) -> Iter
 
 
 def _cannot_listen(error: OSError, host: str, port: int) -> str:
-    """The sentence for an address at which the broker cannot listen."""
+    """The error text if the dev broker cannot listen at this address."""
     if error.errno == errno.EADDRINUSE:
         return f"port {port} of {host} is in use, maybe by another dev broker; --port 0 takes a free one"
     return f"cannot listen on port {port} of {host}: {error.strerror or error}"

@@ -35,7 +35,7 @@ def health(status: Status, silence: float) -> tuple[str, str]:
     """
     failed = _sink_failure(status) is not None
     if "written_at" not in status:
-        # Only a sink writes here. It writes after each batch, so that its silence says nothing.
+        # Only a sink writes this status, and only after a batch. So its silence means nothing.
         return ("bad", "sink only, which failed") if failed else ("good", "sink only")
     if status.get("failure"):
         return "bad", "failed"
@@ -160,7 +160,7 @@ def _sink_failure(status: Status) -> str | None:
     return sink.get("failure")
 
 
-# --- figures as they are declared
+# --- lines made from the declarations of the figures
 
 
 def _part(name: str, declared: type[Part], status: Status, width: int) -> Iterator[Line]:
