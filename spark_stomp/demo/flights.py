@@ -56,7 +56,7 @@ class Expected:
 
 
 def flights(rows: int) -> Iterator[Flight]:
-    """The first ``rows`` flights, each with an ``id``: 0, 1, 2 ..."""
+    """The first ``rows`` flights. Their key ``id`` counts up from 0."""
     with _open("flights.csv.zip") as lines:
         for number, row in enumerate(islice(csv.DictReader(lines), rows)):
             flight: Flight = {"id": number}
