@@ -107,7 +107,7 @@ class Broker:
         return self._queues.get(destination, Queue()).view()
 
     def views(self) -> dict[str, QueueView]:
-        """The figures of every queue that was used, by its name."""
+        """A mapping from the name of each queue used so far to its figures."""
         return {name: queue.view() for name, queue in self._queues.items()}
 
     def durable_views(self, topic: str) -> dict[str, QueueView]:

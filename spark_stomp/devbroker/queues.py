@@ -123,11 +123,11 @@ def _encodable(pair: tuple[str, str], version: str) -> bool:
 
 
 class Outlet(Protocol):
-    """Where a client's messages go."""
+    """A client, as its subscriptions see it: what takes their messages."""
 
     version: str
     room: int
-    """How many more bytes it takes. One message may make it negative."""
+    """How many more bytes the client takes; negative if the last message had more."""
 
     def deliver(self, data: bytes) -> None:
         """Take one encoded MESSAGE frame."""
@@ -259,7 +259,7 @@ class Subscription:
         outlet.deliver(delivered(message, first, outlet.version))
 
     def covered(self, handle: str) -> list[str]:
-        """The handles that an ACK or NACK of this handle covers; with ``ack:client`` also all before it."""
+        """The handles that an ACK or NACK of ``handle`` covers: with ``ack:client`` also all earlier ones."""
         if self.ack != "client" or handle not in self.unacked:
             return [handle]
         return [*takewhile(lambda held: held != handle, self.unacked), handle]

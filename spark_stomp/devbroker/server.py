@@ -148,7 +148,7 @@ class DevBroker:
             return self._broker.view(destination)
 
     def queues(self) -> dict[str, QueueView]:
-        """The figures of every queue that was used, by its name. Topics are not included."""
+        """A mapping from the name of each queue used so far to its figures. Topics are not included."""
         with self._changed:
             return self._broker.views()
 
