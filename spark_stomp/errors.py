@@ -108,7 +108,7 @@ class SchemaError(StompError, ValueError):
 
 
 class UnsupportedError(StompError):
-    """This broker, mode or version cannot do safely what was asked for. The text says why."""
+    """The broker, the mode or the version cannot safely do what was asked for. The text says why."""
 
     code = "STOMP_UNSUPPORTED"
 
@@ -120,7 +120,7 @@ class WrongPython(StompError):
 
 
 class ProtocolError(StompError):
-    """The STOMP protocol was broken, by us (Local) or by the peer (Remote)."""
+    """This package (LocalProtocolError) or the peer (RemoteProtocolError) broke the STOMP protocol."""
 
     code = "STOMP_PROTOCOL"
 
