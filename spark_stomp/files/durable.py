@@ -12,7 +12,7 @@ Parts = list[bytes | memoryview]
 class OpenFile:
     """A file descriptor that is closed when nothing refers to it any more.
 
-    This may be long after the file was deleted: who still reads it keeps it open.
+    This may be long after the file was deleted: a reader that still refers to it keeps it open.
     """
 
     def __init__(self, descriptor: int) -> None:
