@@ -108,7 +108,7 @@ def _client(address: FrameServerAddress) -> flight.FlightClient:
             "override_hostname": NAME,
         }
     channel = [
-        # A proxy from the environment leads to the outside world. The frame server is never behind it.
+        # Ignore a proxy that the environment names. The frame server is never behind one.
         ("grpc.enable_http_proxy", 0),
         ("grpc.client_idle_timeout_ms", int(IDLE * 1000)),
         # Without this, clients of one address share a connection and its failure.

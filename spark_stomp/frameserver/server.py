@@ -35,7 +35,7 @@ from spark_stomp.options.endpoint import is_loopback
 
 log = get_log(__name__)
 
-# Seconds that close() waits. A judgement, not measured.
+# Seconds for which close() waits until the server has shut down. A judgement, not measured.
 _CLOSE = 0.5
 # Seconds to wait for a port that is in use: the last run of the query may be about to close. A judgement.
 _LAST_RUN = 10.0
