@@ -52,7 +52,7 @@ class DedupLog:
         except SyncFailed:
             raise
         except OSError:
-            # The next batch must not follow a part of this one.
+            # Remove what was written of this batch: the next batch must follow a complete one.
             if self._path.exists():
                 self._cut(self._length)
             raise

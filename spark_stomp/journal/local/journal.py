@@ -157,7 +157,7 @@ class LocalJournal:
         return self._segments[0].end <= upto if len(self._segments) > 1 else self._last_may_go(upto)
 
     def trim(self, upto: int) -> None:
-        # First what needs no room on the disk.
+        # Delete first: that needs no room on the disk.
         with self._writing():
             self._delete_below(upto)
             if self._last_may_go(upto):
@@ -180,7 +180,7 @@ class LocalJournal:
 
     def _delete_below(self, upto: int) -> None:
         while len(self._segments) > 1 and self._segments[0].end <= upto:
-            # Who reads the file keeps it open. Nobody finds it any more.
+            # A reader that has the file open can finish. No other reader finds the file any more.
             path, self._segments = self._segments[0].path, self._segments[1:]
             path.unlink()
             # Sync each deletion: a crash must not undo one and keep a later one.

@@ -118,9 +118,10 @@ class Segment:
     def open(cls, path: Path, journal: str, *, last: bool) -> tuple[Segment | None, list[str]]:
         """Open a file that an earlier run left; returns the segment, and what is damaged in it.
 
-        What is found in it is durable. In the ``last`` file of the journal, bytes that a crash left behind
-        the synced part are cut off; None is returned if no part was ever synced. A file without an intact
-        header is not changed, and must not be written to: see ``is_headed``.
+        All frames that are found are durable. The ``last`` file of the journal may end with bytes that a
+        crash left and that were never synced: these are cut off. If nothing in it was ever synced, None is
+        returned for the segment. A file without an intact header is not changed, and must not be written to:
+        see ``is_headed``.
         """
         descriptor = open_file(path, os.O_RDWR)
         segment = cls(path, descriptor, int(path.name.removesuffix(SUFFIX)))
@@ -235,7 +236,11 @@ class Segment:
         return whole and owner == journal.encode() and first == self.first
 
     def _find_marker(self, length: int) -> None:
-        """Find the marker of a file whose header is damaged: in the header, or before the first record."""
+        """Set the marker of a file whose header is damaged.
+
+        The header has a copy, and so has the beginning of the first record. A copy is used only if it leads
+        to an intact record. If neither does, the marker is random.
+        """
         raw = self._file.read(0, _HEADER_BYTES + _MARKER_BYTES)
         for marker in (raw[_HEADER.size :][:_MARKER_BYTES], raw[_HEADER_BYTES:]):
             self._marker = marker

@@ -26,10 +26,10 @@ _MAX_BYTES: Final = 64 << 20
 
 
 class ObjectCache:
-    """The contents and the indexes of objects of frames. Methods may be called from any thread.
+    """A cache of objects that hold frames: their contents and their indexes. Any thread may use it.
 
-    Whatever reads an object raises JournalDamaged if it is missing or not as it was written, and JournalError
-    if it cannot be read. ``max_bytes`` bounds the contents that are kept; the indexes are kept until
+    A method that reads an object raises JournalDamaged if the object is missing or was changed, and
+    JournalError if it cannot be read. ``max_bytes`` bounds the contents that are kept; indexes are kept until
     :meth:`free`.
     """
 

@@ -190,7 +190,7 @@ class WriterFence:
             )
 
     def clear(self, manifests: Sequence[ManifestName]) -> None:
-        """Delete the marks and markers of older writers, and their ``manifests``."""
+        """Delete what older writers have put: marks, markers, and those of ``manifests`` that are theirs."""
         self._delete_older(MANIFESTS, manifests)
         self._delete_older(MARKS, _marks(self._blobs))
         older = (str(writer) for writer in self._writers() if writer < self.writer)

@@ -93,7 +93,7 @@ def _lost(whole: Sequence[FramesName], committed: int, end: int) -> Iterator[tup
 def _behind_gaps(whole: Sequence[FramesName], committed: int) -> list[FramesName]:
     """Those objects of ``whole`` that come after the last gap below ``committed``.
 
-    Objects before a gap like that were deleted before, and a late put has made them appear again.
+    The objects before such a gap were deleted once, and appeared again because a put arrived late.
     """
     begin = 0
     for index, (one, other) in enumerate(pairwise(whole), 1):
