@@ -113,7 +113,7 @@ _ALIKE: Final = 0.8
 
 
 def plain(key: str) -> str:
-    """A name in lower case, without what joins its words."""
+    """A name in lower case, with letters and digits only."""
     return re.sub(r"[^a-z0-9]", "", key.lower())
 
 
@@ -129,18 +129,18 @@ REMEDIES: Final[dict[Scope, dict[str, str]]] = {
     "batch": _FOR_READS,
     "sink": _by_name(_EVERYWHERE, _WRITES),
 }
-"""What to do instead, by the :func:`plain` name of another system."""
+"""What to do instead of an option that another system has; keys are :func:`plain` names."""
 
 
 def remedy(key: str, scope: Scope) -> str | None:
-    """What to do instead of an option that another system calls so; None if no such name is known here."""
+    """What to do instead of an option that another system has by this name; None if the name is not known."""
     prefix, dot, rest = key.lower().partition(".")
     of_prefix = _PREFIXES.get(prefix + dot)
     return REMEDIES[scope].get(plain(rest if of_prefix else key), of_prefix)
 
 
 def nearest(key: str, keys: Iterable[str]) -> str | None:
-    """The one of ``keys`` that ``key`` is most likely meant to be; None if it is like none of them."""
+    """The one of ``keys`` that a user who wrote ``key`` most likely meant; None if none is similar."""
     spelt = {plain(known): known for known in keys}
     found = difflib.get_close_matches(plain(key.removeprefix("stomp.")), spelt, n=1, cutoff=_ALIKE)
     return spelt[found[0]] if found else None
