@@ -16,11 +16,11 @@ from spark_stomp.protocol.frames import NEED_DATA, Frame, Limits, Signal
 from spark_stomp.protocol.reader import FrameReader, Span
 
 _PLAIN_LIMITS: Final = Limits(max_header_line=128, max_headers=1, max_frame=256)
-"""No plain RECEIPT is larger than this. Limits that are not lower need no check on it."""
+"""No plain RECEIPT exceeds these. If the reader's limits are not lower, a plain RECEIPT needs no check."""
 
 
 class FrameDecoder(FrameReader):
-    """Decodes one direction of a STOMP connection. No event depends on the bytes that follow it.
+    """Decodes one direction of a STOMP connection. Returns each event without waiting for the bytes after it.
 
     Args:
         version: one of ``VERSIONS``.

@@ -226,7 +226,7 @@ class HeartbeatTimer:
         self._last_received = now
 
     def deadline(self, *, sending: bool = True) -> float | None:
-        """The next time at which :meth:`beat_due` or :meth:`check` has something to say.
+        """The next time at which a heart-beat is due, or the peer counts as lost if it stays silent.
 
         None if there are no heart-beats. With ``sending=False`` only the peer's heart-beats count.
         """

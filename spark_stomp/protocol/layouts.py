@@ -56,7 +56,7 @@ COMPILE_EVERY: Final = 256
 """Frames of unknown layout before a full cache compiles another one. Compiling takes 0.5 to 2.5 ms (measured
 in November 2026), so it adds at most 10 us to each of these frames."""
 ANY_NUMBER: Final = "*+" if sys.version_info >= (3, 11) else "*"
-"""Any number of times, possessive if this Python knows that: then it never backtracks."""
+"""The quantifier for any number of times. If this Python allows it, it is possessive and never backtracks."""
 _PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 """Printable ASCII without a colon or a backslash: no version escapes any of it."""
 
@@ -71,11 +71,11 @@ judgement, not measured."""
 MOST_NUMBERS: Final = 1024
 """Values of content-length in a cache. A judgement, not measured."""
 SMALL: Final = 1024
-"""Bytes of a frame up to which a sweep is tried. A judgement: a sweep is faster for small frames, a walk for
-large ones, and nobody measured where they are equal."""
+"""Bytes of a frame up to which a sweep is tried. A sweep is faster for small frames, a walk for large ones. A
+judgement: the size at which both take equal time was not measured."""
 WALKS: Final = 16
-"""Runs that are only walked after a sweep that found nothing where a walk found frames, because bodies
-contain NULs. A judgement. Frames with a NUL in the body then took 6 % longer than others (measured in
+"""If a sweep finds nothing, and a walk then finds frames, bodies contain NULs. The next runs, this many, are
+then only walked. A judgement. With it, frames with a NUL in the body took 6 % longer than others (measured in
 November 2026)."""
 
 
@@ -199,10 +199,10 @@ def compile_run(names: tuple[str, ...], collected: RawNames, subscriptions: Sequ
 
 
 class RunFinder:
-    """Finds runs, and adapts their length.
+    """Finds runs of frames, and adapts how many frames the next run may have.
 
-    Runs grow while the scanner uses all frames of each. If it finds a head that is not plain, they shrink to
-    the distance between two such heads, so that few frames are found in vain.
+    That number doubles while the scanner uses all frames of a run. If the scanner stops at a head that is not
+    plain, the next run ends at the same distance, so that few frames are found and not used.
     """
 
     def __init__(self) -> None:
@@ -244,7 +244,8 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
     """
     # From the NUL before ``start`` up to the last NUL, because no complete frame follows that one.
     stretch = memoryview(data)[start - 1 : data.rfind(b"\0", start - 1, stop)]
-    # First what precedes the first match, which is nothing. Then, for each match, its groups and its body.
+    # The first element precedes the first match, and is empty. Then come the groups and the body of each
+    # match.
     found: list[bytes] = layout.boundary.split(stretch)
     width = layout.boundary.groups + 1
     if found[-width:][0] is None:
@@ -271,7 +272,7 @@ class Numbers(dict[bytes, int]):
 
 
 def _agreed(expected: list[int], sizes: list[int]) -> int:
-    """How many sizes are as expected, before the first that is not."""
+    """How many of the first sizes are as expected."""
     if expected == sizes:
         return len(sizes)
     return next(position for position, size in enumerate(sizes) if size != expected[position])

@@ -174,7 +174,7 @@ class FrameReader:
         self._head: Head | None = None
         # Offsets are relative to the buffer's start.
         self._cursor = 0  # the next byte of this frame to read
-        self._searched = 0  # no line end (in a body: no NUL) before this; 0 if no frame has begun
+        self._searched = 0  # there is no line end (in a body: no NUL) before this; 0: no frame has begun
         self._stalled = False  # the last result was NEED_DATA,
         self._wanted = 0  # and it stays NEED_DATA until this many bytes are unread
 
