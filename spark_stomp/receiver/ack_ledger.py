@@ -125,8 +125,8 @@ class AckLedger:
     def receipt_is_behind(self, prefetch: int) -> bool:
         """Whether the broker may still have messages to send before the oldest awaited receipt.
 
-        Before that receipt it may have sent as many messages as ``prefetch`` and all ACKs up to there allow.
-        False once that many have come, and if no receipt is awaited.
+        Before that receipt it can send at most ``prefetch`` messages, and one more for each ACK up to there.
+        False once all of these have come, or if no receipt is awaited.
         """
         if not self._groups:
             return False

@@ -81,7 +81,7 @@ class Deliveries:
 
     @property
     def discards(self) -> int:
-        """How often frames were discarded. An end of a batch that was chosen before the last time is void."""
+        """How often frames were discarded. If this grows once a batch's end was chosen, that end is void."""
         return self._marks.discards
 
     @property

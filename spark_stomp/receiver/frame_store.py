@@ -246,9 +246,9 @@ class FrameStore:
     # --- frames go to the journal
 
     def next_batches(self, low: int, max_bytes: int) -> list[FrameBatch]:
-        """The held batches from frame ``low`` on, with which a batch begins.
+        """The held batches from frame ``low`` on. A batch must begin at ``low``.
 
-        They have about ``max_bytes``, and are at least one batch if any frame is held.
+        Together they have about ``max_bytes``. If any frame is held, at least one batch is returned.
         """
         found: list[FrameBatch] = []
         with self._lock:

@@ -20,14 +20,15 @@ from spark_stomp.transport import Connection
 
 log = get_log(__name__)
 
-# Bytes that one poll reads at most: what there is room for, but never less than the first number while there
-# is any room, and never more than the second. Judgements, not measured.
+# Bytes. One poll may read as much as there is room for: at least the first number if there is any room, and
+# at most the second. Judgements, not measured.
 _MIN_READ = 64 << 10
 _MAX_READ = 4 << 20
 # With a slow sink a receiver is paused nearly all of the time, and reads for a few milliseconds in between.
-# So pauses count too towards ackReceiptTimeout, but only for a tenth of it with each maxBufferedBytes that is
-# read: it is over at the latest when this many buffers were read. A judgement of November 2026; before it, a
-# broker that confirmed no ACKs was given up after more than 60 times ackReceiptTimeout.
+# So pauses count towards ackReceiptTimeout, too. But for each maxBufferedBytes that is read, a pause counts
+# for at most a tenth of the timeout: with long pauses, a receipt is overdue once this many buffers were read.
+# A judgement of November 2026. Before, a broker that confirmed no ACKs was given up after more than 60 times
+# ackReceiptTimeout.
 _BUFFERS_PER_TIMEOUT = 10
 # Seconds. A receiver may pause many times a second. The log gets one line a minute at most, and only about a
 # pause that lasts longer than most batches take. Judgements, not measured.
@@ -61,10 +62,12 @@ class BoundedReader:
         self._resting = False
         self._rested = 0.0
         self._unread = 0.0
-        # At the end of the last pause: the bytes that had come by then, and the seconds left unread by then.
+        # Totals at the end of the last pause: bytes received, and seconds for which the connection was left
+        # unread.
         self._resumed_at = (0, 0.0)
         self._counted_pauses = 0.0
-        # When a receipt came last, or something that the broker sent before one; by the clock for receipts.
+        # When the last receipt came, or the last bytes that the broker sent before the next one; by the clock
+        # for receipts.
         self._patient_from = self._receipt_clock()
 
     @property
@@ -111,9 +114,10 @@ class BoundedReader:
         return self._receipt_clock() + self._options.ack_receipt_timeout
 
     def active_at(self, heard: float) -> float:
-        """When the present silence began, if something came last at the time ``heard``.
+        """When the present silence began. ``heard`` is when something was last received.
 
-        A pause is not silence: then it is now, or the end of the last pause. For any thread.
+        A pause is not silence. During a pause this is the time now, and afterwards not before the end of the
+        pause. For any thread.
         """
         # Read in this order: _rest sets _rested before it clears _resting.
         return time.monotonic() if self._resting else max(heard, self._rested)

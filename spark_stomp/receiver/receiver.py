@@ -80,9 +80,9 @@ log = get_log(__name__)
 
 # Seconds that one poll waits if nothing comes and nobody wakes the thread. A judgement, not measured.
 _POLL = 1.0
-# How many ACKs ask for one receipt, and how many groups of them may be without theirs. RabbitMQ sends nothing
-# while it reads ACKs, so it gets them in portions, and messages come in between. Measured in November 2026 on
-# RabbitMQ: 23,700 messages a second, and 17,000 with groups of 10,000.
+# ACKs are sent in groups with one receipt each: the ACKs of a group, and the groups that may await their
+# receipts at a time. RabbitMQ sends nothing while it reads ACKs, so messages come between the groups. On
+# RabbitMQ this gave 23,700 messages a second, and groups of 10,000 gave 17,000 (November 2026).
 _ACK_GROUP = 1_000
 _ACK_GROUPS = 4
 # How many times in a row an ERROR may answer ACKs. Each time costs every un-acked message one delivery, and
@@ -95,9 +95,10 @@ _WORDS = re.compile(r"[^\s'\"\[\](){}<>]*[^\s'\"\[\](){}<>.,:;]")
 # counts as stopped. A queue without further messages looks the same. A judgement, tested in November 2026 on
 # ActiveMQ with pages of 200, 230 and 370 messages: a batch began within 3 s.
 _STOPPED_AFTER = 2.0
-# How many messages that were recognised as redelivered, and not marked so, are worth a warning. A judgement.
+# Messages that were recognised as redelivered, although the broker did not mark them. This many are worth a
+# warning. A judgement.
 _MANY_UNMARKED = 100
-# Seconds that stop waits longer than the thread may take, for the end of a call. A judgement.
+# Seconds for which stop() waits beyond its timeout, because the thread may be in a call. A judgement.
 _JOIN_MARGIN = 0.5
 
 
@@ -151,7 +152,8 @@ class Receiver:
     def status(self) -> ReceiverStatus:
         """A snapshot of the receiver."""
         deliveries = self._deliveries
-        # In this order: if frames are discarded in between, ``discards`` is old, and an offer is refused.
+        # Read ``discards`` first. If frames are discarded before ``received`` is read, ``discards`` is
+        # outdated, and an offer that was chosen from this status is refused.
         discards, received = deliveries.discards, deliveries.frames.received
         connection = self._connections
         return ReceiverStatus(
@@ -250,7 +252,8 @@ class Receiver:
         settings, now = self._settings, self._reader.clock()
         was_connected = self._connections.connected
         if was_connected:
-            # In vain: no ACK was confirmed, so the broker redelivers every message that came.
+            # If no ACK was confirmed, the broker redelivers every message that came: the connection was
+            # useless.
             unconfirmed = self._deliveries.receipts_awaited and not self._acks_confirmed
             in_vain = bool(unconfirmed) or isinstance(error, StreamInDoubt)
             begun = self._reader.clock(self._subscribed_since)

@@ -29,7 +29,8 @@ _NO_TYPE: Final = "spark-stomp-asks"
 _DIFFERS = re.compile(
     r"inequivalent arg '([\w-]+)' for queue .* current is (?:the value )?'?(.*?)'?(?: of type .*)?$", re.S
 )
-# The arguments that a stream may have besides its type. If RabbitMQ names another one, it is not a stream.
+# The arguments that a stream may have besides its type. If RabbitMQ names any other argument, the queue is
+# not a stream.
 _OF_STREAMS: Final = frozenset(
     {
         "x-initial-cluster-size",
@@ -131,7 +132,7 @@ def _is_stream(options: ConnectionOptions, peer: str, name: str) -> bool | None:
 
 
 def _answer(connection: Connection, name: str, arguments: dict[str, str], timeout: float) -> str | None:
-    """The ERROR with which the broker answers this SUBSCRIBE; None if it accepts it."""
+    """The text of the broker's ERROR if it refuses this SUBSCRIBE; None if it accepts the SUBSCRIBE."""
     session = connection.session
     receipt, until = session.new_receipt(), time.monotonic() + timeout
     headers = (("prefetch-count", "1"), *arguments.items())
