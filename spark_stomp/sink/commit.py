@@ -71,7 +71,7 @@ def _sum(options: SinkOptions, results: Iterable[TaskResult]) -> tuple[TaskFigur
 
 
 class ProvedRuns:
-    """The runs of queries for which a connection has proved URL, TLS, login and virtual host.
+    """The runs of queries in which a connection has shown that URL, TLS, login and virtual host are right.
 
     A run without rows is proved too (contract S.8). Thread-safe.
     """
@@ -81,7 +81,7 @@ class ProvedRuns:
         self._known: set[tuple[str | None, str] | None] = set()
 
     def prove(self, options: SinkOptions, run: str | None, *, connected: bool) -> None:
-        """Connect once, unless a task has ``connected`` or an earlier batch of this run is done.
+        """Prove the login, unless a task has ``connected`` or an earlier batch of this run is done.
 
         ``run`` is None for a batch write.
 

@@ -53,8 +53,8 @@ _warned: set[str] = set()
 # Bytes of a frame besides the cells of its row, about: the command, names of headers, the receipt. It is an
 # estimate, which only decides where a slice is cut.
 _FRAME_OVERHEAD = 100
-# Rows. A declined slice is halved until it has at most this many, which then go one by one. At 55 us a row
-# that is at most 1.8 ms for each bad row (November 2026).
+# Rows. A declined slice is halved until it has at most this many rows, which are then encoded one by one. At
+# 55 us a row (November 2026), each bad row costs at most 1.8 ms.
 _FEW_ROWS = 32
 
 
@@ -103,12 +103,12 @@ class RowEncoder:
             yield from self._encoded(part)
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The batch in parts that keep the bounds of a slice, as far as one row does."""
+        """The batch in parts within the bounds of a slice. A row that exceeds them is a part alone."""
         start = 0
         while start < batch.num_rows:
             part = batch.slice(start, self._rules.most_messages)
             while part.num_rows > 1 and (size := _size(part)) > self._rules.most_bytes:
-                # At least half of the rows: one large row says little about the others.
+                # Keep at least half of the rows: one large row says little about the others.
                 fitting = part.num_rows * self._rules.most_bytes // size
                 part = part.slice(0, max(fitting, part.num_rows // 2))
             yield part

@@ -48,7 +48,7 @@ class TimeToLive(NamedTuple):
     milliseconds: int | None
 
     def after(self, now: float) -> int:
-        """What to add to a time to live, in milliseconds. ``now`` is in seconds since the epoch."""
+        """The milliseconds to add to a time to live for the header; ``now`` is in seconds since the epoch."""
         return round(now * 1000) if self.absolute else 0
 
 

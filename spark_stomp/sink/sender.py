@@ -58,7 +58,7 @@ class Progress:
         return self._blocked_before + (self.silence if self.blocked else 0.0)
 
     def due_in(self) -> float:
-        """Seconds until the broker counts as blocked or, once it does, until the task gives up.
+        """Seconds until the broker counts as blocked; if it is blocked already, until the task gives up.
 
         Negative if that moment has passed.
         """
@@ -172,7 +172,10 @@ class Sender:
         return self._figures
 
     def open(self) -> tuple[str, Dialect]:
-        """Connect, unless that was done. Returns the STOMP version and the dialect to make frames for."""
+        """Connect, if this sender has not connected yet.
+
+        Returns the STOMP version and the dialect for which frames must be made.
+        """
         if self._speaks is None:
             self._persist(lambda _: None)
         assert self._speaks is not None
