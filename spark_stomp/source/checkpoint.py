@@ -47,7 +47,10 @@ class Checkpoint:
 
     @property
     def on_local_disk(self) -> bool:
-        """Whether a listing is cheap, as on a local disk. False for an object store, or a mount of one."""
+        """Whether listing a folder of the checkpoint is cheap, as on a local disk.
+
+        False for an object store, and for a mount of one.
+        """
         return self._directory.takes_appends
 
     def new_commits(self) -> list[int]:
@@ -133,6 +136,6 @@ class Checkpoint:
 
 
 def _mentions(content: str, offset: str) -> bool:
-    # The offset is a line, or a string inside JSON. All of it is searched for, with its random epochs, so
-    # that nothing else can match.
+    # The log has the offset as a line, or as a string inside JSON. The whole offset is searched for. It
+    # contains random epochs, so nothing else can match.
     return offset in content or json.dumps(offset)[1:-1] in content

@@ -329,8 +329,8 @@ class Committer:
                 self._warn_once("the query ends, and for its last batch")
 
     def _commit_proved(self) -> None:
-        # Not under the lock, because this wakes receivers. Spark's thread and the watcher may both be here.
-        # An older end that is reported after a newer one changes nothing.
+        # Not under the lock, because this wakes receivers. So Spark's thread and the watcher may do this at
+        # the same time. An older end that is reported after a newer one changes nothing.
         with self._lock:
             proved = list(self._proved)
             self._proved.clear()
@@ -407,7 +407,7 @@ class Committer:
                 "another run of this query has taken over the checkpoint; this run ACKs nothing any more"
             )
         with self._lock:
-            # If the query did not wait for this look, its receivers are gone.
+            # If the query has ended without waiting for this look, its receivers are gone.
             if not self._ended:
                 self._evidence.checkpoint_committed(end)
         self._commit_proved()

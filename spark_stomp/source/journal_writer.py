@@ -134,7 +134,7 @@ class JournalWriter:
                 return False
             # The frames of this batch are kept until the next commit if there is room.
             self._keep_from, self._committed = self._committed, position
-            # There may be room now. The writer's thread finds out.
+            # The commit may have made room. The writer's thread will check that.
             self._bound = None
         # Only after the mark was set. The writer's thread reports frames and then reads the mark; this thread
         # sets the mark and then reports the commit. So one of the two sees frames that come meanwhile.
@@ -203,13 +203,13 @@ class JournalWriter:
             self._await_room(error)
             return False
         self._disk_is_full = False
-        # Batches without room are not in ``positions``. They are taken again.
+        # If ``positions`` is shorter, there was no room for the other batches. They are taken again later.
         for (one, batch), position in zip(taken, positions, strict=False):
             one.journaled(batch, position)
             if self._ack_when_durable:
                 one.commit(batch.end)
             elif position < self._committed:
-                # Spark has read and committed the batch before this loop came to it.
+                # Spark has already read and committed frames of this append.
                 one.commit_position(self._committed)
         return True
 
@@ -256,7 +256,8 @@ class JournalWriter:
             return "dedup index"
         if not self._lacks_space():
             return None
-        # Asked before the trim. A commit or a receipt that comes after it makes room only in the next step.
+        # Ask this before the trim: a commit or a receipt that comes after the trim makes room only in the
+        # next step.
         more_may_go = self._holds_anything()
         self._trim(self._committed)
         # If no commit and no receipt can make room, one group is written, however small the bound is.
@@ -283,7 +284,8 @@ class JournalWriter:
             if self._remember() or self._index.unwritten_are_confirmed:
                 self._journal.trim(upto)
         except JournalFull:
-            # Something must be written before, and there was no room for it. So nothing is deleted now.
+            # The journal must write before it can delete, and has no room for that. So nothing is deleted
+            # now.
             return
 
     def _remember(self) -> bool:

@@ -41,7 +41,7 @@ class Backlog(Sizes, ABC):
 
     @property
     def has_unwritten(self) -> bool:
-        """Whether received frames are not available yet, but will be."""
+        """Whether there are received frames that will become available later."""
         return False
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Backlog(Sizes, ABC):
     @property
     @abstractmethod
     def rows(self) -> Rows:
-        """How many rows of this run are committed, and how many wait."""
+        """How many rows of this run are in committed batches, and how many wait for a batch."""
 
     def start(self) -> None:
         """The receivers are about to start."""

@@ -52,14 +52,14 @@ batches took, and a maximum in seconds. With a maximum of 0.2 s, RabbitMQ on a b
 after quick batches."""
 
 RECENT_BATCHES = 4
-"""How many of the last batches say what to wait for. With only one, a small batch made the next one smaller
-still: with a journal on RabbitMQ, 200,000 messages came in 41 batches instead of 14, at 0.6 of the rate
-(November 2026, one pair of runs). Four is a judgement."""
+"""The largest of this many last batches decides how long to wait, and for how many messages. With only one, a
+small batch made the next one smaller still: with a journal on RabbitMQ, 200,000 messages came in 41 batches
+instead of 14, at 0.6 of the rate (November 2026, one pair of runs). Four is a judgement."""
 
 SMALL_BATCH = 1_000
 SMALL_BYTES = 1 << 20
-"""Messages and bytes of a batch that halving a window does not go below: a smaller batch costs Spark as much.
-A judgement, not measured."""
+"""The least messages and bytes to which a batch is limited when it takes half of a window: a smaller batch
+costs Spark as much. A judgement, not measured."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,10 @@ class LastBatch:
 
     @classmethod
     def largest(cls, recent: Sequence[LastBatch]) -> LastBatch | None:
-        """The largest of ``recent`` (oldest first), with its times moved as if it had been the last one.
+        """The largest of the ``recent`` batches (oldest first), as if it had just ended.
 
-        While Spark works on the last one, that is returned as it was cut. None if there was no batch yet.
+        Its duration is kept, and its end is that of the last batch. While Spark works on the last batch, that
+        one is returned unchanged. None if there was no batch yet.
         """
         last = recent[-1] if recent else None
         if last is None or last.done is None:
@@ -282,7 +283,7 @@ class Situation:
 
     @property
     def waits_for_news(self) -> bool:
-        """Whether nothing changes until a receiver has news: no messages wait, and no failure is due."""
+        """Whether only news can change the decision: no messages wait, and no failure is due."""
         return not self.new and not any(status.refused for status in self.statuses)
 
     @property
@@ -364,7 +365,10 @@ def _batch_is_complete(limits: BatchLimits, situation: Situation) -> bool:
 
 
 def end_of_drain(limits: BatchLimits, situation: Situation) -> str | None:
-    """Why a drain in one batch ends now: an option, or what bounds the journal. None if it goes on."""
+    """Why a drain in one batch ends now; None if it goes on.
+
+    The reason is the name of an option, or the bound that the journal has reached.
+    """
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return "maxMessagesPerTrigger"
     bound = next(filter(None, (receiver.bound for receiver in situation.available)), None)

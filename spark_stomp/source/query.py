@@ -48,7 +48,7 @@ _Answer = TypeVar("_Answer")
 # Seconds, all judgements and not measured.
 _SHUTDOWN = 5.0  # for the end of the query; Spark does not wait for it
 _LAST_LOOK = 2.0  # of these, for the last look into the checkpoint (contract 1.5)
-_RESERVE = 1.0  # of these, what is left when the receivers must have ended
+_RESERVE = 1.0  # of these, left over when the receivers must have ended
 _STATUS_END = 0.5  # for the last write of the status file
 _CHECK_AGAIN = 0.05  # between two looks while a call waits for receivers
 # The cores of this machine, because Spark does not tell a source how many tasks run at a time. In local mode

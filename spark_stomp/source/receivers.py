@@ -216,7 +216,10 @@ class Refusal:
         return None if any(status.acks_pending for status in refused) else refused[0].refused
 
     def _all_before(self, statuses: Sequence[ReceiverStatus], now: float) -> Offset | None:
-        """The end of what came before the malformed message; None while it may grow, or is unwritten."""
+        """The end of everything received before the malformed message.
+
+        None while more may still count as received before it, or while some of it is not available yet.
+        """
         if self._seen is None and self._is_first_moment(statuses, now):
             return None
         # Later statuses do not count: under load some frames are always unwritten.
