@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 # Rows in a batch at most. A judgement, not measured.
 _MOST_ROWS = 1_000
-# Bytes in a batch at most, about. A column has 32-bit offsets: 800 rows of 3 MiB overflowed one (November
-# 2026). And rows are in memory twice while they become a batch. 8 MiB is a judgement.
+# The approximate limit of a batch in bytes. The offsets of a column have 32 bits, and 800 rows of 3 MiB
+# overflowed them (November 2026). Rows are also in memory twice while they become a batch. 8 MiB is a
+# judgement.
 _MOST_BYTES = 8 << 20
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)

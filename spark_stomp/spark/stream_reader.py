@@ -64,7 +64,8 @@ class StompStreamReader(DataSourceStreamReader):
         runtime = self._running(begin)
         runtime.evidence_of_latest_offset(begun)
         if first:
-            # Not earlier: a batch that an earlier run planned may have taken long.
+            # The drain begins only now: a batch that an earlier run planned comes first, and may have taken
+            # long.
             if self._mode is Mode.DRAIN or runtime.drains_first:
                 runtime.begin_drain()
             runtime.await_subscriptions()
