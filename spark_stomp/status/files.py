@@ -103,7 +103,8 @@ class StatusFile:
             file.write(content)
 
     def _replace(self, content: bytes) -> None:
-        # One level only, so that nothing is made if the checkpoint does not exist.
+        # Make only the last folder of the path. If the checkpoint does not exist, this fails and makes
+        # nothing.
         path = Path(self.path)
         path.parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")

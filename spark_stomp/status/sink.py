@@ -48,7 +48,10 @@ class _Reports:
         self.turn = threading.Lock()
 
     def write_all(self) -> bool:
-        """Write all reports, or leave them to another thread that writes already. Returns True."""
+        """Write all waiting reports. If another thread is writing already, it writes them.
+
+        Always returns True: a caller that stops waiting for this takes False instead.
+        """
         while self.waiting and self.turn.acquire(blocking=False):
             try:
                 while self.waiting:
@@ -291,7 +294,7 @@ def _write(options: SinkOptions, following: Callable[[Document], Document]) -> N
 
 
 def _read(file: StatusFile) -> Document:
-    """The sink's part after the last batch; empty if there is none, or none of this version."""
+    """The sink's part after the last batch; empty if no file holds a part of this version."""
     try:
         before = parsed(file.read())
         SinkPart.check(before)

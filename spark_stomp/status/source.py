@@ -21,7 +21,10 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """Which run of which query this is; ``started_at`` is seconds since 1970."""
+    """Identifies one run of a query.
+
+    ``run`` is a random id. ``started_at`` is when the run began, in seconds since 1970.
+    """
 
     query: str
     run: str = field(default_factory=lambda: secrets.token_hex(4))
