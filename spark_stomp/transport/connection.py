@@ -244,7 +244,8 @@ class Connection:
             answered = ReceiptReceived(receipt) in events
             for event in events:
                 if isinstance(event, ErrorReceived):
-                    # An ERROR of RabbitMQ or Artemis names no request, but no other one is without an answer.
+                    # An ERROR of RabbitMQ or Artemis does not name the request. It must be this one, because
+                    # no other request waits for an answer.
                     refused = not answered and event.receipt_id in (None, receipt)
                     raise self.error_of(event, what if refused else "")
             take([event for event in events if event != ReceiptReceived(receipt)])
@@ -254,7 +255,7 @@ class Connection:
                 raise ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
 
     def _left(self, begun: float, timeout: float) -> float:
-        """Seconds left of ``timeout`` seconds of reading, which began at ``begun`` (minus ``rested``)."""
+        """Seconds left of a ``timeout`` that began at ``begun``. Time that was rested does not count."""
         return begun + timeout - (self._clock() - self.rested)
 
     def close(self) -> None:

@@ -80,12 +80,11 @@ class Retry:
         """Note that a connection that was subscribed since ``subscribed_since`` ended at ``now``.
 
         If it received something after that time, or lived for ``_PROVED`` seconds, the delay and the time
-        limit begin again.
-        Otherwise it counts as one more failed attempt: a broker that ends every connection at once must not
-        be tried too often, nor without end.
+        limit begin again. Otherwise it counts as one more failed attempt: a broker that ends every connection
+        at once must not be tried too often, nor without end.
 
-        ``in_vain`` says that what it received was useless. The second useless connection in a row also counts
-        as a failed attempt, unless it lived for ``timeout`` seconds.
+        ``in_vain`` means that all it received will be redelivered. The second such connection in a row also
+        counts as a failed attempt, unless it lived for ``timeout`` seconds.
         """
         again, self._in_vain = in_vain and self._in_vain, in_vain
         if again and now - subscribed_since < self._timeout:

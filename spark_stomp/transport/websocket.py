@@ -149,8 +149,8 @@ class WebSocketStream(Stream):
             raise ConnectionLost(f"{self.peer} sends pings over the WebSocket and does not read the answers")
         if not content and self._protocol.close_expected():
             return self._end()
-        # None after pings or empty fragments: a peer that sends them without end must not keep the caller
-        # from its deadlines.
+        # None if only pings or empty fragments came. Reading on here would never end if a peer sends nothing
+        # else, and the caller has deadlines to keep.
         return content or None
 
     def write(self, data: memoryview) -> int:
