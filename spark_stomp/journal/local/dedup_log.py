@@ -1,8 +1,7 @@
 """The dedup log of a local journal: a file with the keys of committed messages whose frames were deleted.
 
 The broker may redeliver a committed message later. Its key is written before its frame is deleted, so that it
-is recognised whatever process dies. The file holds batches of keys (see journal/records.py), one behind the
-other.
+is recognised whatever process dies. The file is a sequence of batches of keys (see journal/records.py).
 """
 
 from __future__ import annotations

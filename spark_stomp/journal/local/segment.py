@@ -238,8 +238,8 @@ class Segment:
     def _find_marker(self, length: int) -> None:
         """Set the marker of a file whose header is damaged.
 
-        The header has a copy, and so has the beginning of the first record. A copy is used only if it leads
-        to an intact record. If neither does, the marker is random.
+        There is a copy in the header, and one before the first record. A copy is used only if it leads to an
+        intact record. If neither does, the marker is random.
         """
         raw = self._file.read(0, _HEADER_BYTES + _MARKER_BYTES)
         for marker in (raw[_HEADER.size :][:_MARKER_BYTES], raw[_HEADER_BYTES:]):
