@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_stomp.arrow.columns import gather, unescape
+from spark_stomp.arrow.columns import gather, text_of, unescape
 
 
 def positions(*values: int) -> np.ndarray:
@@ -59,6 +59,11 @@ def test_gather_copies_once(length: int) -> None:
         pa.set_memory_pool(usual)
     assert copied == count
     assert count * length < watched.max_memory() < 1.25 * count * length
+
+
+def test_text_of_nothing() -> None:
+    text, offsets = text_of(pa.array([], pa.string()))
+    assert (text.tobytes(), offsets.tolist()) == (b"", [0])
 
 
 class TestUnescape:

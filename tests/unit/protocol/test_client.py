@@ -9,6 +9,7 @@ from spark_stomp.errors import (
     FrameSyntaxError,
     HeartbeatLost,
     LocalProtocolError,
+    RemoteProtocolError,
     TooManyHeaders,
 )
 from spark_stomp.protocol import (
@@ -23,6 +24,7 @@ from spark_stomp.protocol import (
     Limits,
     MessageReceived,
     MessagesScanned,
+    ReceiptReceived,
     State,
 )
 
@@ -225,6 +227,22 @@ class TestSending:
             connection.send("/q", b"", receipt="r")
         assert connection.data_to_send() == b""
 
+    def test_an_empty_handle_is_refused(self) -> None:
+        connection = connected()
+        connection.subscribe("0", "/q")
+        with pytest.raises(LocalProtocolError, match="message-id"):
+            connection.ack("0", "")
+
+    def test_acks_in_bulk(self) -> None:
+        connection = connected()
+        connection.subscribe("0", "/q")
+        connection.data_to_send()
+        assert sent(connection, lambda c: c.ack_raw("0", [b"a\\c1", b"b"], receipt="r")) == (
+            b"ACK\nid:a\\c1\n\n\0ACK\nid:b\nreceipt:r\n\n\0"
+        )
+        with pytest.raises(LocalProtocolError, match="awaited already"):
+            connection.ack_raw("0", [b"c"], receipt="r")
+
 
 class TestReceiving:
     @pytest.mark.parametrize("connection", [connecting(scan=True), connected(scan=False)])
@@ -253,6 +271,24 @@ class TestReceiving:
         assert connection.state is State.FAILED
         with pytest.raises(LocalProtocolError, match="not allowed in state 'failed'"):
             connection.disconnect()
+
+    @pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE", "ACK", "CONNECT", "DISCONNECT"])
+    def test_a_broker_may_not_send_a_clients_frames(self, command: str) -> None:
+        connection = connected()
+        connection.receive_data(f"{command}\n\n\0".encode(), 1.0)
+        with pytest.raises(RemoteProtocolError, match=f"a broker may not send {command}"):
+            connection.next_event()
+
+    def test_receipts_in_any_order(self) -> None:
+        connection = connected()
+        connection.send("/q", b"", receipt="r-2")
+        receipts = [connection.new_receipt() for _ in range(3)]
+        assert "r-2" not in receipts
+        for receipt in receipts:
+            connection.send("/q", b"", receipt=receipt)
+        for receipt in reversed(receipts):
+            connection.receive_data(f"RECEIPT\nreceipt-id:{receipt}\n\n\0".encode(), 1.0)
+        assert events(connection) == [ReceiptReceived(receipt) for receipt in reversed(receipts)]
 
 
 class TestEnding:

@@ -186,3 +186,10 @@ class TestFrames:
         assert isinstance(frame, Frame)
         connection.receipt(frame.get("receipt", ""))
         assert connection.data_to_send() == b"RECEIPT\nreceipt-id:a\\rb\n\n\0"
+
+    @pytest.mark.parametrize("command", ["MESSAGE", "RECEIPT", "ERROR", "CONNECTED"])
+    def test_a_client_may_not_send_a_servers_frames(self, command: str) -> None:
+        connection = accepted()
+        connection.receive_data(f"{command}\n\n\0".encode(), 1.0)
+        with pytest.raises(RemoteProtocolError, match=f"a client may not send {command}"):
+            connection.next_event()
