@@ -51,7 +51,7 @@ class Side:
             "the broker dies": broker.crash,
             "the connection is cut": proxy.cut,
             "a frame is cut": lambda: proxy.cut_after(chance.randrange(2_000), *Way),
-            "the connection is deaf": proxy.deafen,
+            "the connection is deaf": lambda: proxy.hold(*Way),
             "the connection is slow": lambda: proxy.throttle(50_000),
             "nobody is let in": proxy.refuse,
         }

@@ -126,9 +126,9 @@ class FaultProxy:
         """Pass this much from now on, on each way of each connection."""
         self._set(*Way, rate=bytes_per_second)
 
-    def hold(self, way: Way) -> None:
-        """Pass nothing on that way until :meth:`release`, :meth:`heal` or a cut."""
-        self._set(way, held=True)
+    def hold(self, *ways: Way) -> None:
+        """Pass nothing on these ways until :meth:`release`, :meth:`heal` or a cut."""
+        self._set(*ways, held=True)
 
     def release(self) -> None:
         """What was held passes; other faults stay."""
