@@ -25,6 +25,7 @@ from spark_stomp.errors import (
     CheckpointUnreadable,
     ConnectionLost,
     RangeUnavailable,
+    SubscribeTimeout,
     UnsupportedError,
 )
 from spark_stomp.source import query
@@ -416,3 +417,16 @@ def test_a_tasks_copy_holds_no_secret_and_opens_nothing(broker: DevBroker) -> No
     reader = Spark(broker.url, login="ada", password="hush").reader
     assert b"hush" not in pickle.dumps(reader)
     assert broker.connects == 0
+
+
+class TestAvailableNow:
+    @pytest.mark.rule("7.1")
+    def test_a_broker_that_stays_away_until_the_end_is_an_error(
+        self, broker: DevBroker, runs: list[Spark]
+    ) -> None:
+        runs.append(run := Spark(broker.url, maxDrainTime="2s", idleTimeout="500ms"))
+        run.reader._mode = Mode.DRAIN
+        end = run.reader.latestOffset(run.reader.initialOffset(), None)
+        broker.stop()
+        with pytest.raises(SubscribeTimeout, match="maxDrainTime"):
+            run.reader.latestOffset(end, None)

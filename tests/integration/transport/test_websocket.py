@@ -181,3 +181,12 @@ def test_one_large_message_is_not_held() -> None:
             with pytest.raises(ConnectionLost):
                 connection.await_receipt("r", PATIENCE, "SUBSCRIBE")
         server.shutdown()
+
+
+def test_the_end_of_the_connection_is_noticed(devbroker: DevBroker, url: str) -> None:
+    with connected(url) as connection:
+        devbroker.drop_connections()
+        deadline = time.monotonic() + 10
+        with pytest.raises(ConnectionLost):
+            while time.monotonic() < deadline:
+                connection.poll(1)

@@ -304,6 +304,12 @@ class TestDamage:
         with pytest.raises(JournalError, match="format 9"):
             local_journal(directory)
 
+    def test_an_identity_that_says_nothing(self, directory: Path) -> None:
+        filled(directory)
+        (directory / "journal.json").write_text("[]")
+        with pytest.raises(JournalDamaged, match="which journal"):
+            local_journal(directory)
+
 
 class TestLock:
     @pytest.mark.rule("J.15")
@@ -451,6 +457,32 @@ class TestFullDisk:
         monkeypatch.setattr(segment_module, "write_fully", failing(errno.ENOSPC))
         journal.flush()
         assert caplog.text.count("No space left") == 2
+
+    def test_opening_needs_no_new_space(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        filled(directory)
+
+        def full(descriptor: int, parts: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(segment_module, "write_fully", full)
+        assert bodies(reopened(directory).batches(0, 20)) == expected(0, 20)
+
+    def test_it_is_a_clear_error_and_what_was_durable_stays(
+        self, directory: Path, journal: LocalJournal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journal.append([batch_of(0, 5)])
+
+        def full(descriptor: int, parts: object) -> None:
+            os.write(descriptor, b"half of")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(segment_module, "write_fully", full)
+        with pytest.raises(JournalUnwritable, match=r"No space left.*stays on the broker"):
+            journal.append([batch_of(5, 5)])
+        monkeypatch.undo()
+        assert journal.end == 5
+        journal.close()
+        assert bodies(reopened(directory).batches(0, 5)) == expected(0, 5)
 
 
 OPEN = os.open

@@ -263,6 +263,17 @@ class TestCrash:
         again = object_journal(directory)
         assert (again.first, again.committed, again.end) == (5, 15, 15)
 
+    def test_a_deleted_object_that_reappears_is_deleted_again(self, directory: Path) -> None:
+        journal = filled(directory, 4)
+        first = objects(directory)[0]
+        content = first.read_bytes()
+        journal.commit(10)
+        journal.trim(10)
+        first.write_bytes(content)
+        again = object_journal(directory)
+        assert (again.first, again.end) == (10, 20)
+        assert not first.exists()
+
 
 class TestDamage:
     def test_an_object_in_the_middle_is_missing(

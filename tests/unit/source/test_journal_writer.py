@@ -591,6 +591,19 @@ class TestFullDisk:
             query.writer.step()
         assert (query.journal.end, query.journal.size) == (0, size)
 
+    def test_as_many_as_there_is_room_for_are_written(self, make: Make, disk: Disk) -> None:
+        query = make()
+        disk.size = disk.used + 3_000
+        for number in range(100):
+            query.deliver(number)
+        assert query.writer.step()
+        assert 10 < query.journal.end < 100
+        while query.writer.step():
+            pass
+        assert query.writer.full_because == "disk"
+        held = query.journal.end
+        assert bodies(query.journal.batches(0, held)) == [f"body {number}" for number in range(held)]
+
 
 class TestThread:
     def test_it_writes_what_comes_and_rests_in_between(self, make: Make, tmp_path: Path) -> None:

@@ -220,6 +220,16 @@ class TestTheSink:
             again()
             assert read_status(tmp_path / "s.json")["sink"]["failure"] in (None, "no")
 
+    @pytest.mark.parametrize(
+        "number", ["1" + "0" * 400, "1e400", "-Infinity", "NaN", "1" + "0" * 5000, "true", '"x"']
+    )
+    def test_a_figure_that_is_no_number_starts_from_zero(self, tmp_path: Path, number: str) -> None:
+        part = tmp_path / "s.sink.json"
+        for name in ("confirmed", "blocked_seconds", "receipt_p50_seconds"):
+            part.write_text(f'{{"version": 1, "query": "q", "run": "r", "host": "h", "{name}": {number}}}')
+            report(sink_options("stomp://h", statusFile=tmp_path / "s.json"), one_row(), "r", 0)
+            assert read_status(tmp_path / "s.json")["sink"]["confirmed"] == 1
+
 
 class TestReading:
     """Whoever may write to the folder decides what is in the file."""
