@@ -117,3 +117,12 @@ def test_a_socket_that_stays_full_is_not_queued_for_without_end(ends: Ends) -> N
             ends.link.write(1.0)
             assert ends.link.waiting <= HIGH_WATER + 2 * len(body)
     assert ends.broker.view("/queue/a").unacked < 1000
+
+
+def test_a_dropped_client_gets_nothing_more(ends: Ends) -> None:
+    ends.connect()
+    ends.peer.connection.receipt("r")
+    ends.peer.dropped = True
+    ends.link.write(1.0)
+    assert ends.link.closed
+    assert ends.client.recv(10) == b""

@@ -133,3 +133,9 @@ class TestSessions:
         assert isinstance(client.next(), ErrorReceived)
         broker.wait_until(lambda: broker._links == {}, PATIENCE, "the broker to lose patience")
         client.close()
+
+
+class TestWaiting:
+    def test_says_what_it_waited_for(self, broker: DevBroker) -> None:
+        with pytest.raises(TimeoutError, match=r"waited 0\.1 s in vain for a miracle"):
+            broker.wait_until(lambda: False, 0.1, "a miracle")

@@ -98,6 +98,10 @@ class TestDelivery:
         assert frame.get("ack") is None
         assert broker.view("/queue/a") == QueueView(0, 0, 1, 1, 0, 1)
 
+    def test_a_message_needs_a_destination(self, broker: Broker) -> None:
+        with pytest.raises(Refused, match="destination"):
+            broker.publish("", b"")
+
 
 class TestRedelivery:
     def test_what_was_not_acked_comes_back_first_and_in_order(self, broker: Broker) -> None:
