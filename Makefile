@@ -57,7 +57,7 @@ matrix: $(STAMPS)/dev
 brokers: $(STAMPS)/dev $(STAMPS)/package
 	cd tests && $(BIN)/python -m support.brokers $(ARGS)
 
-# Less than an hour on two cores; CONTRIBUTING.md says which variables make its parts longer or shorter.
+# About two hours on two cores; CONTRIBUTING.md says which variables make its parts longer or shorter.
 soak: $(STAMPS)/soak $(STAMPS)/package
 	cd tests && $(BIN)/pytest -m "soak or property" --hypothesis-profile=soak --timeout=7200 \
 		-n 2 --no-loadscope-reorder -rap --durations=20 $(ARGS)
