@@ -99,7 +99,8 @@ class SourceOptions:
         "maxDrainTime",
         TIMEOUT,
         "1h",
-        "When AvailableNow, Once and batch reads end at the latest, even if producers go on.",
+        "When a drain and a batch read end at the latest, even if producers go on. A drain is a run of "
+        "AvailableNow on Spark 4.2 and later, or the first batch with `drain=true`.",
     )
     drain: bool = SOURCE.option(
         "drain",
