@@ -1,6 +1,6 @@
 """spark_stomp: the STOMP source and sink for PySpark.
 
-The path of a message, and the parts of the package from the lowest to the highest::
+The path of a message, and the rooms (folders and modules) of the package from the lowest to the highest::
 
     broker ──> transport ──> protocol ──> receiver ──> frameserver ──> arrow ──> source ──> rows
     broker <── transport <── protocol <── sink                                       <── rows
@@ -30,7 +30,7 @@ The path of a message, and the parts of the package from the lowest to the highe
 ``demo``           the demonstration behind ``make demo``
 ==================  ====================================================================================
 
-Each part imports only parts above it in this table; tests/unit/test_architecture.py checks that.
+Each room imports only rooms above it in this table; tests/unit/test_architecture.py checks that.
 """
 
 from __future__ import annotations

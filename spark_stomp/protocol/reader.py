@@ -1,7 +1,7 @@
 """Reads one frame exactly, line by line. Reading can stop at any byte and go on there.
 
-Only this module decides what is a frame. Both scanners have faster paths for plain frames and use this one
-for all others, so all refuse the same frames.
+Only this module decides what is a frame. FrameScanner (``scanner``) and ReceiptScanner (``decoder``) have
+faster paths for frames of known forms, and use this module for all others. So all refuse the same frames.
 
 The result does not depend on how the input was split. Everything before an error is read first, and an error
 is raised at the first byte that proves it, so limits are checked as early as possible. Sections: STOMP 1.2

@@ -14,8 +14,14 @@ Plan
       new layout, of other commands, of foreign subscriptions, and those with an error. From the MESSAGE
       frames that it accepts, the layouts learn.
 
-    If a head is of a known layout and its body is still on the way, the head is read once, and then only the
-    end of the body is awaited.
+    The head of a frame is its command and its headers, with the empty line after them. A head is plain if it
+    is valid UTF-8 and has no NUL, no CR and no undefined escape. If a head is plain and of a known layout,
+    and its body is still on the way, the head is read once, and then only the end of the body is awaited.
+
+    :meth:`FrameScanner.collect` names the headers whose values a block lists: ack handle, stable id, time.
+    :meth:`FrameScanner.collect_from` names subscriptions. All others are foreign: their frames are returned
+    decoded. If the scanner is ``tolerant``, a refused head does not end the reading if the end of the message
+    is certain: the message is returned as a MalformedMessage, between two blocks.
 
 Invariants
     - Scanner and decoder accept the same frames and raise the same errors (tests/property/test_codec.py).
@@ -27,7 +33,7 @@ Tried and left, in November 2026
     - Go on with a block after the receive buffer was filled again: it took a builder of parts.
     - Let a caller take a part of a block: the frame store selects frames instead.
     - Change the version or the limits of a scanner: after CONNECTED a new one takes over.
-    - A separate search for the end of a malformed message: its body is read as any other body is.
+    - Search for the end of a malformed message in its own way: now its body is read like any other body.
 """
 
 from __future__ import annotations

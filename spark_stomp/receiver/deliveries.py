@@ -1,30 +1,40 @@
 """Deliveries: all that one receiver holds over its connections, and what becomes of each message.
 
-Goal: every message becomes a row, and a redelivered one gives no second row (contract 1, 2 and 4). An ACK is
-sent only for what is committed, and only on the connection that delivered it.
+Goal: every message becomes a row, and a redelivered one gives no second row if it has a stable id (contract
+1, 2 and 4). An ACK is sent only for what is committed, and only on the connection that delivered it.
 
 Plan: this is the receiver without I/O. Blocks, commits, receipts and lost connections come in, ACKs go out.
-There is no socket, thread or clock here. Four parts hold the state: ``FrameStore`` the raw frames, ``Marks``
-how far they are, ``AckLedger`` the ack handles of the present connection, and ``DedupIndex`` the ids of held
-messages and the keys of committed ones, for all receivers of a query. A delivery is one of three:
+There is no socket, thread or clock here. Four objects have the state: ``FrameStore`` the raw frames,
+``Marks`` how far they are, ``AckLedger`` the ack handles of the present connection, and ``DedupIndex`` the
+ids of held messages and the keys of committed ones, for all receivers of a query. A message is *held* from
+its arrival until its frame is freed or discarded. A delivery is one of three:
 
-- New: it gets a sequence number, and later a row.
+- New: it gets a sequence number, and later a row. So does a delivery without a stable id, always.
 - Of a held message: its ack handle is attached to the held frame. No row.
-- Of a committed message: it is ACKed again. No row.
+- Of a committed message that is held or remembered: it is ACKed again. No row.
 
-When a connection is lost, the frames that are kept stay, without handles until the broker redelivers them. If
-the broker redelivers, the others are discarded, and their numbers go to other frames. A committed frame whose
-ACK was not confirmed is remembered by its message key.
+:func:`offer` keeps frames before Spark is told about them. When a connection is lost, the frames that are
+kept stay, without handles until the broker redelivers them. If the broker redelivers, the others are
+discarded, and their numbers go to other frames. A committed frame whose ACK was not confirmed is remembered
+by its message key.
 
-Invariants: the order of the marks (see marks.py). Every change is made under the lock of the dedup index, and
-no I/O. A message is recognised by its entry, destination, id and body, never by its id alone.
+:meth:`Deliveries.room` says how many more bytes may be held. If there is no room, the receiver pauses.
+
+With a journal, its writer takes frames (:meth:`Deliveries.take`), which are kept from then on, and reports
+what is durable (:meth:`Deliveries.journaled`). At the start, :meth:`Deliveries.recover` adds what an earlier
+run left in the journal, so that a redelivery of it is recognised.
+
+Invariants: the marks keep their order (see marks.py). Every change is made under the lock of the dedup index.
+No I/O is done. A message is recognised by its entry of the option ``destination``, its destination header,
+its stable id and its body, never by its id alone.
 
 Tried and left (November 2026):
 
 - The header ``redelivered``: Artemis sets it only on the first of the messages that a lost connection had.
 - Keys without the entry: a message of which two queues held a copy each gave one row instead of two.
-- Keys made when they are compared, from frames in files: that was I/O under the lock. Now they are made while
-  the bytes are in memory, and without decoding, which took 15 to 22 microseconds a message instead of 2.
+- Message keys were made when they were compared. The frames could be in files by then, so that was I/O under
+  the lock. Now keys are made while the bytes are in memory. Frames are not decoded for them: that took 15 to
+  22 microseconds a message instead of 2.
 - Temporary files beyond ``maxBufferedBytes``: 2,500 bodies of 1 MB from RabbitMQ took 7.5 s of the driver's
   processor, and 3.6 s without them. Now the receiver pauses, and messages wait on the broker.
 """

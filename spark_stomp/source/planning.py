@@ -2,17 +2,22 @@
 
 Goals, the most important first:
 
-1. Never wait for messages that cannot come (contract 5).
+1. Never wait for messages that cannot come (docs/delivery-contract.md, section 5).
 2. Keep the broker sending while Spark works. A broker stops when its un-acked window is full, and goes on
    only after a commit.
 3. Make few large batches: each costs Spark up to half a processor second, whatever its size (November 2026).
 
 Plan. :func:`decide` says whether to cut a batch, to wait, or to answer that nothing is new.
 :func:`choose_end` says where the batch ends. Both are pure: snapshots, limits and the time go in, a decision
-comes out. Under the default trigger a batch takes half of the window, so that the other half arrives while
-Spark works. The next batch waits until half as many messages have come as the largest of the last four
-batches had, at most half as long as that one took, and at most 0.5 s. Under Once and AvailableNow the answer
-"nothing new" ends the run, so it needs receivers that are subscribed and silent, or the end of the drain.
+comes out. What they decide depends on the :class:`Mode`:
+
+- STREAMING: a batch takes at most half of the window, so that the other half arrives while Spark works. Then
+  the next batch waits until half as many messages have come as the largest of the last four batches had. It
+  waits at most half as long as that batch took, and at most 0.5 s.
+- ONCE and DRAIN (AvailableNow): a batch takes all that the options allow. The answer "nothing new" ends the run. So it is
+  given only if all receivers are subscribed and silent, or if the time of the drain is over.
+- WHOLE (the option ``drain``): the whole drain is one batch, which is cut when the receivers are silent or a
+  bound is reached (:func:`end_of_drain`).
 
 Invariants. The end is never before the start, and equals it only if nothing is new. If anything is new, a
 batch has at least one message, however large. Each receiver gets its turn (:func:`rotated`).
