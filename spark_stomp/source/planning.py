@@ -14,8 +14,8 @@ comes out. What they decide depends on the :class:`Mode`:
 - STREAMING: a batch takes at most half of the window, so that the other half arrives while Spark works. Then
   the next batch waits until half as many messages have come as the largest of the last four batches had. It
   waits at most half as long as that batch took, and at most 0.5 s.
-- ONCE and DRAIN (AvailableNow): a batch takes all that the options allow. The answer "nothing new" ends the run. So it is
-  given only if all receivers are subscribed and silent, or if the time of the drain is over.
+- ONCE and DRAIN (AvailableNow): a batch takes all that the options allow. The answer "nothing new" ends the
+  run. So it is given only if all receivers are subscribed and silent, or if the time of the drain is over.
 - WHOLE (the option ``drain``): the whole drain is one batch, which is cut when the receivers are silent or a
   bound is reached (:func:`end_of_drain`).
 
