@@ -477,7 +477,7 @@ class TestFullDisk:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(segment_module, "write_fully", full)
-        with pytest.raises(JournalUnwritable, match=r"No space left.*stays on the broker"):
+        with pytest.raises(JournalUnwritable, match=r"No space left.*stay on the broker"):
             journal.append([batch_of(5, 5)])
         monkeypatch.undo()
         assert journal.end == 5

@@ -240,7 +240,7 @@ class TestSending:
         assert sent(connection, lambda c: c.ack_raw("0", [b"a\\c1", b"b"], receipt="r")) == (
             b"ACK\nid:a\\c1\n\n\0ACK\nid:b\nreceipt:r\n\n\0"
         )
-        with pytest.raises(LocalProtocolError, match="awaited already"):
+        with pytest.raises(LocalProtocolError, match="already awaited"):
             connection.ack_raw("0", [b"c"], receipt="r")
 
 
