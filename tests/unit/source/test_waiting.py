@@ -87,10 +87,15 @@ class TestRefill:
         )
         return decide(Mode.STREAMING, limits or BatchLimits(), situation)
 
-    def test_waits_for_half_as_much_as_the_last_batch(self) -> None:
+    def test_waits_for_half_as_much_as_a_small_batch(self) -> None:
         assert self.decided(new=0) is Decision.WAIT
         assert self.decided(new=499) is Decision.WAIT
         assert self.decided(new=500) is Decision.CUT
+
+    def test_waits_for_as_much_as_a_large_batch(self) -> None:
+        large = replace(self.last, messages=10_000)
+        assert self.decided(new=9_999, last=large) is Decision.WAIT
+        assert self.decided(new=10_000, last=large) is Decision.CUT
 
     def test_for_a_part_of_its_duration(self) -> None:
         assert self.decided(new=9, after=0.14) is Decision.WAIT
