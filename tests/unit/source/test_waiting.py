@@ -62,9 +62,9 @@ class TestStreaming:
 
 @pytest.mark.rule("5.10")
 class TestRefill:
-    """A streaming batch right after the ACKs of the last one, which had 1,000 messages and took 300 ms."""
+    """A streaming batch right after the ACKs of the last one, which had 10,000 messages and took 300 ms."""
 
-    last = LastBatch(1_000, cut=STATUS.last_active - 0.3, done=STATUS.last_active)
+    last = LastBatch(10_000, cut=STATUS.last_active - 0.3, done=STATUS.last_active)
     acking = replace(STATUS, acks_pending=True)
 
     def decided(
@@ -87,15 +87,15 @@ class TestRefill:
         )
         return decide(Mode.STREAMING, limits or BatchLimits(), situation)
 
-    def test_waits_for_half_as_much_as_a_small_batch(self) -> None:
+    def test_waits_for_as_much_as_the_last_batch(self) -> None:
         assert self.decided(new=0) is Decision.WAIT
-        assert self.decided(new=499) is Decision.WAIT
-        assert self.decided(new=500) is Decision.CUT
+        assert self.decided(new=9_999) is Decision.WAIT
+        assert self.decided(new=10_000) is Decision.CUT
 
-    def test_waits_for_as_much_as_a_large_batch(self) -> None:
-        large = replace(self.last, messages=10_000)
-        assert self.decided(new=9_999, last=large) is Decision.WAIT
-        assert self.decided(new=10_000, last=large) is Decision.CUT
+    def test_but_not_after_a_small_one(self) -> None:
+        small = replace(self.last, messages=1_000)
+        assert self.decided(new=0, last=small) is Decision.NOTHING_NEW
+        assert self.decided(new=1, last=small) is Decision.CUT
 
     def test_for_a_part_of_its_duration(self) -> None:
         assert self.decided(new=9, after=0.14) is Decision.WAIT
@@ -136,7 +136,7 @@ class TestRefill:
         for recent in ([large, small], [small, large, small]):
             last = LastBatch.largest(recent)
             assert last is not None
-            assert (last.messages, last.done) == (1_000, STATUS.last_active)
+            assert (last.messages, last.done) == (10_000, STATUS.last_active)
             assert last.next_waits_until() == pytest.approx(STATUS.last_active + 0.15)
         assert LastBatch.largest([]) is None
         assert LastBatch.largest([large, at_work := LastBatch(10, cut=2.0)]) is at_work
