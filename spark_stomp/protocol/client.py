@@ -10,7 +10,7 @@
         ...
 
 Two rules for the caller. Pass all readable bytes to ``receive_data`` before ``tick``; otherwise a broker
-looks silent when our own thread was late. Call ``tick`` no later than at ``deadline``.
+seems silent if our own thread was late. Call ``tick`` no later than at ``deadline``.
 
 The class is not thread-safe. One lock around it is enough. Handle events outside of that lock.
 """
@@ -71,7 +71,7 @@ class OpenSubscription:
 
 
 class ClientIds:
-    """Keeps the ids of a connection unique, as the specification asks, and matches receipts in any order."""
+    """Keeps the ids of one connection unique, as STOMP requires. Receipts may arrive in any order."""
 
     def __init__(self) -> None:
         self.subscriptions: dict[str, OpenSubscription] = {}
@@ -95,7 +95,7 @@ class ClientIds:
             raise LocalProtocolError(f"the receipt {receipt!r} is already awaited")
 
     def await_receipt(self, receipt: str | None) -> None:
-        """Expect this receipt from now on; None changes nothing."""
+        """Expect this receipt from now on. Does nothing if ``receipt`` is None."""
         if receipt is not None:
             self.receipts.add(receipt)
 
@@ -122,7 +122,7 @@ class ClientIds:
             )
 
     def check_new_subscription(self, subscription_id: str) -> None:
-        """Raise LocalProtocolError if a subscription of this connection has the id, or an ended one used it.
+        """Raise LocalProtocolError if the id is empty, or was already used on this connection.
 
         An id is not used twice, because messages of the ended subscription may still arrive (STOMP 1.2,
         "SUBSCRIBE id Header").
@@ -152,16 +152,16 @@ class ClientIds:
         self._past_subscriptions.add(subscription_id)
 
     def check_new_transaction(self, transaction: str) -> None:
-        """Raise LocalProtocolError if the id is empty, or that of an open transaction.
+        """Raise LocalProtocolError if the id is empty, or names an open transaction.
 
         The id of an ended transaction may be used again, although the specification advises against it:
-        brokers forget these ids, and to remember all of them would take more and more memory.
+        brokers forget these ids, and remembering all of them would take ever more memory.
         """
         if not transaction or transaction in self.transactions:
             raise LocalProtocolError(f"the transaction {transaction!r} is already open, or its id is empty")
 
     def check_transaction(self, transaction: str | None) -> None:
-        """Raise LocalProtocolError if this transaction is not open; None is no transaction."""
+        """Raise LocalProtocolError if this transaction is not open. Does nothing if it is None."""
         if transaction is not None and transaction not in self.transactions:
             raise LocalProtocolError(f"there is no open transaction {transaction!r}")
 
@@ -169,8 +169,9 @@ class ClientIds:
 class ClientConnection(Session[Event]):
     """One session with a broker, from CONNECT to its end. Not reusable.
 
-    Every method that queues a frame raises LocalProtocolError, and queues nothing, if the state or the
-    version does not allow the frame. If the version cannot carry the frame, the error is a FrameEncodeError.
+    Every method that queues a frame raises LocalProtocolError, and queues nothing, if the frame is not
+    allowed in this state or version. If the version cannot express the frame, the error is a
+    FrameEncodeError.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -197,9 +198,9 @@ class ClientConnection(Session[Event]):
         CONNECTED says which broker it is. Call this before the first SUBSCRIBE.
 
         Args:
-            id_header: the header with the stable id; None if none is to be collected.
-            ack_header: the header with the ack handle. If None, those that the version of STOMP names.
-            time_header: the header with the time that completes the id; None if none is to be collected.
+            id_header: the header with the stable id, or None to collect no ids.
+            ack_header: the header with the ack handle; by default those that the STOMP version names.
+            time_header: the header with the time that completes the id, or None to collect no times.
 
         Raises:
             LocalProtocolError: the session is not connected, or was not configured to ``scan``.
@@ -281,7 +282,7 @@ class ClientConnection(Session[Event]):
 
         Args:
             frames: frames in this session's version, each of which asks for a receipt.
-            receipts: the numbers of these receipts. Their ids are ``ClientConfig.receipt_prefix`` and the
+            receipts: the numbers of these receipts. Each id is ``ClientConfig.receipt_prefix`` and its
                 number.
         """
         self._machine.check("SEND")
@@ -311,8 +312,8 @@ class ClientConnection(Session[Event]):
     ) -> None:
         """Queue NACK. ``handle`` is the ``ack`` header of the MESSAGE in 1.2, ``message-id`` in 1.1.
 
-        STOMP 1.0 has no NACK. Some brokers then redeliver the message, others dead-letter it, and some treat
-        NACK as an ACK.
+        STOMP 1.0 has no NACK. On a NACK some brokers redeliver the message, others dead-letter it, and some
+        treat it as acknowledged.
         """
         self._acknowledge("NACK", subscription_id, handle, headers, transaction, receipt)
 
@@ -322,7 +323,7 @@ class ClientConnection(Session[Event]):
         Args:
             subscription_id: the subscription that delivered the messages.
             handles: ack handles as on the wire, still escaped (``MessageBlock.acks``).
-            receipt: the receipt that the last ACK asks for; None for no receipt.
+            receipt: the receipt that the last ACK asks for, if any.
         """
         self._machine.check("ACK")
         self._ids.check_wants_acks(subscription_id)
@@ -350,7 +351,7 @@ class ClientConnection(Session[Event]):
         self._end_transaction("ABORT", transaction, receipt)
 
     def disconnect(self, receipt: str | None = None) -> None:
-        """Queue DISCONNECT, the last frame that we send. Disconnected follows when its receipt arrives."""
+        """Queue DISCONNECT, our last frame. The event Disconnected follows when its receipt arrives."""
         self._queue(request("DISCONNECT", (), receipt=receipt))
         self._disconnect_receipt = receipt
 

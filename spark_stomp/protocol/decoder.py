@@ -82,7 +82,7 @@ class ReceiptScanner(FrameDecoder):
             and limits.max_frame >= plain.max_frame
         )
 
-    # A ReceiptScanner cannot take the place of a FrameDecoder: it returns lists, too.
+    # A ReceiptScanner cannot replace a FrameDecoder, because it also returns lists.
     def next_event(  # type: ignore[override]
         self,
     ) -> list[int] | Frame | Literal[Signal.HEARTBEAT, Signal.NEED_DATA]:

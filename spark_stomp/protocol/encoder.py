@@ -2,13 +2,10 @@
 
 Text that a reader would take for something else is refused, because it could inject headers. Headers are
 written in their order. If the body contains a NUL and the frame has no ``content-length``, that header is
-added
-as the last one: no reader could find the end of the frame without it.
+added last: without it no reader could find the end of the frame.
 
-Some headers of a client's frame are set only by arguments. A caller's further headers may not have their
-names,
-because the first of repeated headers wins: the second one would have no effect, or a different effect on each
-broker.
+Some headers of a client's frame are set only by arguments. A caller's further headers may not repeat them:
+the first of repeated headers wins, so the second would have no effect, or a different one on each broker.
 
 An ACK or NACK names a MESSAGE by these headers (STOMP 1.0 "ACK"; 1.1 and 1.2 "ACK", "NACK"):
 
@@ -30,7 +27,7 @@ from spark_stomp.protocol.grammar import Grammar, escape, grammar_of
 
 Headers: TypeAlias = Iterable[tuple[str, str]]
 
-# Any number of bytes fits in 20 digits.
+# No body has a length of more than 20 digits.
 _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
@@ -38,8 +35,8 @@ def encode_frame(frame: Frame, version: str) -> bytes:
     """The bytes of ``frame`` in ``version``.
 
     Raises:
-        FrameEncodeError: the version does not have the command, allows no body on it, or cannot carry one of
-            the headers; or the ``content-length`` of the frame is not the length of its body.
+        FrameEncodeError: the version lacks the command, allows no body on it, or cannot express one of the
+            headers; or ``content-length`` is not the length of the body.
     """
     grammar = grammar_of(version)
     command, headers, body = frame
@@ -82,7 +79,7 @@ def _line(command: str, name: str, value: str, grammar: Grammar) -> str:
 def _declares_length(frame: Frame, grammar: Grammar) -> bool:
     """Whether the frame has a ``content-length``.
 
-    Raises FrameEncodeError if the first one is not the length of the body.
+    Raises FrameEncodeError if the first such header is not the length of the body.
     """
     for name, value in frame.headers:
         if name == "content-length" or (grammar.lenient and name.lower() == "content-length"):
@@ -103,8 +100,8 @@ def _refuse(command: str, name: str, what: str) -> NoReturn:
 REQUEST_OWNS = frozenset(
     {"id", "destination", "ack", "subscription", "message-id", "transaction", "receipt", "content-length"}
 )
-# On a SEND the other names are data for the consumers. On other frames they would change what the broker
-# does.
+# On a SEND the other names of REQUEST_OWNS are data for consumers. On other frames they would change what the
+# broker does.
 SEND_OWNS = frozenset({"destination", "transaction", "receipt", "content-length"})
 
 
@@ -142,8 +139,8 @@ def send_frame(
     """A SEND frame (STOMP 1.2, "SEND").
 
     Args:
-        content_length: add the header ``content-length``. A frame without it becomes a text message on
-            ActiveMQ Classic. A body with a NUL gets it in any case.
+        content_length: add the header ``content-length``. Without it ActiveMQ and Artemis make a text message
+            of the frame. A body with a NUL always gets it.
 
     Raises:
         LocalProtocolError: there is no destination, or ``headers`` names a header that the arguments set.
@@ -186,12 +183,12 @@ _HANDLE = "the handle"
 def encode_acks(
     subscription_id: str, handles: Sequence[bytes], version: str, *, receipt: str | None = None
 ) -> bytes:
-    """The bytes of one ACK for each handle, in order. They are joined, without a ``Frame`` for each message.
+    """The bytes of one ACK for each handle, in order, made without a ``Frame`` for each.
 
     Args:
         subscription_id: the subscription that delivered the messages (only 1.1 names it in an ACK).
         handles: ack handles as on the wire, still escaped (``MessageBlock.acks``).
-        receipt: the receipt that the last ACK asks for; None for no receipt.
+        receipt: the receipt that the last ACK asks for, if any.
 
     Raises:
         LocalProtocolError: a handle is empty or contains a byte that no header may contain.
@@ -245,7 +242,7 @@ class ValueRule(NamedTuple):
     Attributes:
         header: name of the header.
         pattern: regular expression for the bytes of a whole value, in syntax that RE2 and Python share.
-        says: what a value must be: the words of an error after "must".
+        says: what a value must be, worded to follow "must" in an error.
         allowed: True if values that match are accepted, False if they are refused.
     """
 

@@ -1,7 +1,6 @@
 """The frame, the signals of a decoder that has no frame, and the limits on the size of a frame.
 
-STOMP 1.2, "STOMP Frames" (a command, header entries in order, of which a name may repeat, and a body) and
-"Size Limits".
+STOMP 1.2, "STOMP Frames" (a command, headers in order, whose names may repeat, and a body) and "Size Limits".
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _MIB = 1024 * _KIB
 class Frame(NamedTuple):
     """One STOMP frame. Immutable; a named tuple, because no other kind of record is as cheap to make.
 
-    ``headers`` are names and values, unescaped, in the order of the wire, with repeated names. ``body`` is
-    never decoded.
+    ``headers`` are unescaped names and values in the order of the wire; a name may repeat. ``body`` is never
+    decoded.
     """
 
     command: str
@@ -68,8 +67,8 @@ class Limits:
     messages have, and little enough to be held in memory.
 
     Raises:
-        LocalProtocolError: a limit is not a whole number, or less than 1 (less than 0 for ``max_headers`` and
-            ``max_body``).
+        LocalProtocolError: a limit is not a whole number, or is less than 1 (less than 0 for ``max_headers``
+            and ``max_body``).
     """
 
     max_command: int = 64

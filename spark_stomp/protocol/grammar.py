@@ -1,4 +1,4 @@
-"""The rules for frames in each STOMP version, and the reading of header lines by these rules.
+"""The rules for frames in each STOMP version. Reads header lines by these rules.
 
 =========================  =========  =====================  =====================  =======================
 rule                       1.0        1.1                    1.2                    lenient
@@ -23,8 +23,8 @@ STOMP Frame"; 1.0 "Client Commands". Deliberate leniencies in the strict version
 - The STOMP command follows all rules of CONNECT, so its headers are not escaped either (1.2, "CONNECT or
   STOMP Frame": servers must handle both in the same manner).
 - Blanks around values are kept in 1.0. The document's examples have them, and some brokers trim them, but a
-  codec that trims could not reproduce what was sent. A server for peers that write them trims above the
-  codec.
+  codec that trims could not reproduce what was sent. A server whose clients write them trims the values
+  itself.
 
 ``lenient`` is the dialect of peers that are older than 1.1 or follow no version closely. It has no escapes
 because those peers write none: a value such as ``C:\\new`` is meant literally.
@@ -76,7 +76,7 @@ class Grammar:
     """CR LF also ends a line, and a line contains no other CR."""
     lenient: bool = False
     empty_names: bool = False
-    """A header line may begin with its colon."""
+    """The name of a header may be empty."""
     unescapes: Mapping[str, str] = field(init=False)
     """Second character of an escape -> the character that it means."""
 
@@ -117,7 +117,7 @@ def grammar_of(version: str) -> Grammar:
 def escape(text: str, version: str) -> str:
     """``text`` with the escapes of ``version``, for a header (STOMP 1.2, "Value Encoding").
 
-    A character for which the version has no escape stays. The encoder refuses one that no header may contain.
+    A character that the version cannot escape stays. The encoder refuses those that no header may contain.
     """
     escapes = grammar_of(version).escapes
     # The backslash comes first in the tables, so that no escape is escaped again.
@@ -127,7 +127,7 @@ def escape(text: str, version: str) -> str:
 
 
 def unescape(raw: bytes | str, version: str) -> str:
-    """``raw``, from a header of ``version``, as text without escapes.
+    """The text of ``raw``, a part of a header in ``version``, without its escapes.
 
     Raises:
         FrameSyntaxError: an escape that the version does not define (fatal in 1.1 and 1.2), or invalid UTF-8.
@@ -146,7 +146,7 @@ _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 def unescape_text(text: str, grammar: Grammar) -> str:
     """``text`` without escapes. Raises FrameSyntaxError if the version does not define one of them."""
     if text.count("\\") == text.count("\\c"):
-        # All escapes are colons, as in the ids of ActiveMQ.
+        # Every escape is that of a colon, as in the ids of ActiveMQ.
         return text.replace("\\c", ":")
     unescapes = grammar.unescapes
 
@@ -188,14 +188,14 @@ class Head:
 
 
 def without_line_end(line: bytes, grammar: Grammar) -> bytes:
-    """The line without the CR and the blanks that belong to its end by the grammar."""
+    """The line without the CR and the blanks that the grammar counts as its end."""
     if grammar.crlf and line.endswith(b"\r"):
         return line[:-1]
     return line.rstrip(b" \r") if grammar.lenient else line
 
 
 def parse_plain_headers(region: bytes, head: Head) -> list[tuple[str, str]] | None:
-    """The headers in some complete lines; None if one of these needs :func:`parse_header`."""
+    """The headers in complete lines; None if a line needs :func:`parse_header`."""
     grammar = head.grammar
     if grammar.lenient or (b"\\" in region and head.command not in grammar.raw):
         return None

@@ -38,11 +38,7 @@ _NUMBERED = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
 
 
 def validate_versions(versions: Sequence[str]) -> None:
-    """Refuse an empty list, and unknown versions.
-
-    Raises:
-        LocalProtocolError: its text has the allowed values.
-    """
+    """Raise LocalProtocolError, which lists the allowed values, if there is no version or an unknown one."""
     unknown = [version for version in versions if version not in VERSIONS]
     if unknown or not versions:
         raise LocalProtocolError(
@@ -79,7 +75,7 @@ def best_version(client: Iterable[str], server: Iterable[str]) -> str | None:
 
 
 def has_heartbeats(version: str) -> bool:
-    """Whether the version has heart-beats, as 1.1 and later have."""
+    """Whether the version has heart-beats: 1.0 and the lenient dialect have none."""
     return version not in _OLD
 
 
@@ -89,7 +85,7 @@ def ack_modes(version: str) -> tuple[str, ...]:
 
 
 def client_version(offered: Sequence[str], named: str | None) -> str:
-    """The version of the session, as the client concludes from CONNECTED.
+    """The version of the session, which the client learns from CONNECTED.
 
     Args:
         offered: the client's versions.
@@ -114,7 +110,7 @@ def check_refusal(offered: Sequence[str], supported: str | None, message: str) -
     Args:
         offered: the client's versions.
         supported: the ``version`` header of the ERROR. RabbitMQ sends it with every ERROR, so it means a
-            refusal only if it has none of the client's versions.
+            refusal only if it names none of the client's versions.
         message: the broker's short text, for the error.
     """
     theirs = parse_version_list(supported or "")
@@ -205,7 +201,7 @@ class HeartbeatTimer:
         intervals: negotiated (send, receive) intervals in ms, see :func:`negotiate_heartbeat`.
         now: the time from which both directions are counted.
         margin: how late the peer's bytes may be, as a fraction of the receive interval (1.0: they may come
-            after twice the interval). The specification asks receivers to allow for it ("Heart-beating").
+            after twice the interval). The specification asks for such a margin ("Heart-beating").
     """
 
     __slots__ = ("_last_received", "_last_sent", "_receive_within", "_send_after", "intervals")
@@ -315,7 +311,7 @@ def encode_connect(config: ClientConfig) -> bytes:
     The command is never STOMP, which 1.0 does not have.
 
     Raises:
-        FrameEncodeError: CONNECT cannot carry one of the headers. The text has its name, and no value.
+        FrameEncodeError: CONNECT cannot carry one of the headers. The error names it and hides its value.
     """
     version = config.connect_version
     candidates = (
@@ -364,8 +360,8 @@ class HandshakeDecoder:
         """The next frame, HEARTBEAT or NEED_DATA.
 
         Raises:
-            ProtocolError: neither grammar accepts the frame. It is the error of the strict one, and is raised
-                again on every later call.
+            ProtocolError: neither grammar accepts the frame. The error is that of the strict grammar. Every
+                later call raises it again.
         """
         if self._refusal is not None:
             raise self._refusal

@@ -1,4 +1,4 @@
-"""Finds MESSAGE frames many at once, by the layouts of their headers.
+"""Finds many MESSAGE frames at once, by the layouts of their headers.
 
 Goals
     Find frames at less than a microsecond each on one core. Measured: 0.77 us with 10 headers and a body of
@@ -13,7 +13,7 @@ Plan
 
     - A sweep splits the bytes at each NUL that a head follows. It is one regular expression, without a step
       in Python for each frame. To a sweep a body ends at its first NUL, so it stops at a frame whose
-      content-length says something else.
+      content-length says otherwise.
     - A walk matches one head after another and jumps over each body. It also finds bodies that contain NULs,
       and it is faster if bodies are long.
 
@@ -51,12 +51,12 @@ MAX_NAMES: Final = 128
 """Names in a layout. With 64 of them, and with 80 headers in each message, one header cost 2.6 times what it
 cost with 10 (measured in November 2026)."""
 MAX_CANDIDATES: Final = 64
-"""Layouts that were seen once. A judgement, not measured."""
+"""Remembered layouts that were seen only once. A judgement, not measured."""
 COMPILE_EVERY: Final = 256
 """Frames of unknown layout before a full cache compiles another one. Compiling takes 0.5 to 2.5 ms (measured
 in November 2026), so it adds at most 10 us to each of these frames."""
 ANY_NUMBER: Final = "*+" if sys.version_info >= (3, 11) else "*"
-"""The quantifier for any number of times. If this Python allows it, it is possessive and never backtracks."""
+"""The quantifier for any number of times. From Python 3.11 on it is possessive: it never backtracks."""
 _PLAIN_NAME: Final = re.compile(r"[!-9;-\[\]-~]{1,128}")
 """Printable ASCII without a colon or a backslash: no version escapes any of it."""
 
@@ -69,14 +69,14 @@ SWEEP_SIZE: Final = 128 << 10
 """Bytes of the longest sweep. They should still be in the processor's cache when their heads are checked. A
 judgement, not measured."""
 MOST_NUMBERS: Final = 1024
-"""Values of content-length in a cache. A judgement, not measured."""
+"""Values of content-length in a ``Numbers`` cache. A judgement, not measured."""
 SMALL: Final = 1024
 """Bytes of a frame up to which a sweep is tried. A sweep is faster for small frames, a walk for large ones. A
 judgement: the size at which both take equal time was not measured."""
 WALKS: Final = 16
-"""If a sweep finds nothing, and a walk then finds frames, bodies contain NULs. The next runs, this many, are
-then only walked. A judgement. With it, frames with a NUL in the body took 6 % longer than others (measured in
-November 2026)."""
+"""Runs that are only walked after a sweep found nothing where a walk found frames: their bodies contain NULs.
+A judgement. With it, frames with a NUL in the body took 6 % longer than others (measured in November
+2026)."""
 
 
 class RunLayout(NamedTuple):
@@ -147,7 +147,7 @@ class LayoutCache:
 
 
 class Run(NamedTuple):
-    """Consecutive frames of one layout, one column for each thing that is collected.
+    """Consecutive frames of one layout, one column for each collected value.
 
     ``heads`` include the EOLs before them. ``ends`` are offsets in the buffer's data, just after each NUL.
     ``acks``, ``ids`` and ``times`` are values as on the wire; the column is empty if the layout lacks that
@@ -202,7 +202,7 @@ class RunFinder:
     """Finds runs of frames, and adapts how many frames the next run may have.
 
     That number doubles while the scanner uses all frames of a run. If the scanner stops at a head that is not
-    plain, the next run ends at the same distance, so that few frames are found and not used.
+    plain, the next run is only one frame longer than what was used, so that few are found in vain.
     """
 
     def __init__(self) -> None:
@@ -227,7 +227,7 @@ class RunFinder:
         return run
 
     def learn(self, run: Run, start: int, plain: int) -> None:
-        """Adapt the length: ``run`` began at ``start``, and its first ``plain`` frames were used."""
+        """Adapt to ``run``, which began at ``start``, and of which the first ``plain`` frames were used."""
         found = len(run.heads)
         if found:
             self._size = (run.ends[-1] - start) // found
@@ -262,7 +262,7 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
 
 
 class Numbers(dict[bytes, int]):
-    """A bounded cache: the value of a content-length, as on the wire -> bytes of that body with its NUL."""
+    """A bounded cache: content-length as on the wire -> bytes of the body with its NUL."""
 
     def __missing__(self, digits: bytes) -> int:
         if len(self) >= MOST_NUMBERS:
@@ -272,7 +272,7 @@ class Numbers(dict[bytes, int]):
 
 
 def _agreed(expected: list[int], sizes: list[int]) -> int:
-    """How many of the first sizes are as expected."""
+    """How many sizes precede the first that is not as expected."""
     if expected == sizes:
         return len(sizes)
     return next(position for position, size in enumerate(sizes) if size != expected[position])

@@ -132,7 +132,7 @@ class ReceiveBuffer:
             self.start = 0
 
     def peek(self, begin: int, end: int) -> bytes:
-        """A copy of the bytes from ``begin`` to ``end``, offsets relative to ``start``."""
+        """A copy of the bytes from ``begin`` to ``end``, which are offsets from ``start``."""
         return bytes(memoryview(self.data)[self.start + begin : self.start + end])
 
     def take(self) -> bytes:
@@ -175,12 +175,12 @@ class FrameReader:
         # Offsets are relative to the buffer's start.
         self._cursor = 0  # the next byte of this frame to read
         self._searched = 0  # there is no line end (in a body: no NUL) before this; 0: no frame has begun
-        self._stalled = False  # the last result was NEED_DATA,
-        self._wanted = 0  # and it stays NEED_DATA until this many bytes are unread
+        self._stalled = False  # the last result was NEED_DATA
+        self._wanted = 0  # unread bytes below which the result stays NEED_DATA
 
     @property
     def version(self) -> str:
-        """One of ``VERSIONS``."""
+        """The STOMP version, one of ``VERSIONS``."""
         return self._grammar.version
 
     @property
@@ -227,7 +227,7 @@ class FrameReader:
         return Frame(span.command, span.headers, body)
 
     def _still_stalled(self) -> bool:
-        """Whether the result is still NEED_DATA, because too few bytes have arrived since."""
+        """Whether too few bytes have arrived since the last NEED_DATA."""
         if not self._pull():
             return True
         self._stalled = False
@@ -432,7 +432,7 @@ def _run_end(run: re.Pattern[bytes], data: bytes | bytearray, start: int) -> int
 
 
 def _too_large(limits: Limits, longest: int, room: int, error: type[LimitExceeded]) -> LimitExceeded:
-    """The error for the lower of two limits, in bytes: ``longest`` for a part, ``room`` left in its frame."""
+    """The error for the lower limit, in bytes: ``longest`` of this part, or ``room`` left in its frame."""
     if longest <= room:
         return error(f"{_PARTS[error]} of more than {longest} bytes")
     return FrameTooLarge(f"a frame of more than {limits.max_frame} bytes")

@@ -11,8 +11,8 @@ Plan
     - The fast path finds many frames of a known layout at once (``layouts``) and checks their heads together.
       It may decline at any frame, and it never raises an error.
     - The exact path (``reader``) reads one frame. It takes the frames that the fast path declines: those of a
-      new layout, of other commands, of foreign subscriptions, and those with an error. From the MESSAGE
-      frames that it accepts, the layouts learn.
+      new layout, of other commands, of foreign subscriptions, and those with an error. Layouts are learned
+      from the MESSAGE frames that it accepts.
 
     The head of a frame is its command and its headers, with the empty line after them. A head is plain if it
     is valid UTF-8 and has no NUL, no CR and no undefined escape. If a head is plain and of a known layout,
@@ -120,7 +120,7 @@ class FrameScanner(FrameReader):
     Args:
         version: one of ``VERSIONS``.
         limits: the largest frame to accept; ``Limits()`` by default.
-        id_header: unescaped name of the header with the stable id; None if none is to be collected.
+        id_header: unescaped name of the header with the stable id, or None to collect no ids.
         tolerant: return a MESSAGE with a refused head as a MalformedMessage, if it is certain where it ends.
             Otherwise such a head is an error.
     """
@@ -148,11 +148,11 @@ class FrameScanner(FrameReader):
         """Collect the values of these headers, from the next block on.
 
         Args:
-            id_header: unescaped name of the header with the stable id; None if none is to be collected.
-            ack_header: unescaped name of the header with the ack handle. If None, the headers that the
-                version of STOMP names.
-            time_header: unescaped name of the header with the time that completes the id; None if none is to
-                be collected.
+            id_header: unescaped name of the header with the stable id, or None to collect no ids.
+            ack_header: unescaped name of the header with the ack handle; by default those that the STOMP
+                version names.
+            time_header: unescaped name of the header with the time that completes the id, or None to collect
+                no times.
         """
         # An ACK names a message by its "ack" header in STOMP 1.2, by "message-id" in 1.1 and 1.0 ("ACK").
         own = (b"ack", b"message-id") if self.version == "1.2" else (b"message-id",)
@@ -164,7 +164,7 @@ class FrameScanner(FrameReader):
         self._layouts.clear()
 
     def collect_from(self, subscription: str) -> None:
-        """Collect only MESSAGE frames of this subscription, and of those that were named before.
+        """Collect only MESSAGE frames of this subscription, and of those named in earlier calls.
 
         A MESSAGE of another subscription is then returned decoded, as frames of other commands are. A MESSAGE
         that names no subscription is collected. Before the first call, every MESSAGE is collected.
@@ -233,8 +233,8 @@ class FrameScanner(FrameReader):
     def _collects(self, headers: HeaderPairs) -> bool:
         """Whether a MESSAGE with these headers belongs to a subscription that is collected.
 
-        The fast path passes no headers, because it reads only heads that belong to one. A lenient peer may
-        not know ids of subscriptions, so its header is ignored.
+        The fast path passes no headers, because it accepts only heads of such subscriptions. A lenient peer
+        may not know ids of subscriptions, so its header is ignored.
         """
         if not self._subscriptions or self._grammar.lenient:
             return True
@@ -263,7 +263,7 @@ class FrameScanner(FrameReader):
         self._bad = None
 
     def _may_end(self, error: RemoteProtocolError) -> bool:
-        """Whether to search for the end of the frame that is refused with ``error``."""
+        """Begin to search for the end of the frame refused with ``error``; False if its end is unknown."""
         head = self._head
         if not self._tolerant or self._bad or head is None or head.complete or head.command != "MESSAGE":
             return False
@@ -284,7 +284,7 @@ class FrameScanner(FrameReader):
         return None if span is None else span.body_end
 
     def _take_malformed(self, end: int) -> MalformedMessage | Frame:
-        """Remove and return the refused frame, decoded as far as it can be if its subscription is foreign."""
+        """Remove and return the refused frame; if its subscription is foreign, its readable parts."""
         assert self._bad is not None
         bad, data = self._bad, self._buffer.peek(0, end + 1)
         self._consume(end + 1)
@@ -303,9 +303,9 @@ class FrameScanner(FrameReader):
         self._scan_head()
 
     def _scan_head(self) -> None:
-        """Read the next head, if it is plain, of a known layout, and its body is not complete.
+        """Read the next head if it is plain and of a known layout, but its body is not complete.
 
-        Otherwise the head would be searched again after each read of the socket.
+        Without this, the head would be searched again after each read of the socket.
         """
         data, limits = self._buffer.data, self._limits
         for layout in self._layouts.known:

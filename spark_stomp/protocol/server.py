@@ -103,7 +103,7 @@ class ServerConnection(Session[ServerEvent]):
         self._out.append(data)
 
     def message(self, headers: Headers, body: bytes) -> None:
-        """Queue a MESSAGE frame. The caller gives all headers, also ``content-length``."""
+        """Queue a MESSAGE frame. The caller gives all headers, including ``content-length``."""
         self._machine.check("MESSAGE")
         self._out.append(encode_frame(Frame("MESSAGE", tuple(headers), body), self._chosen))
 

@@ -45,7 +45,7 @@ class Connected:
 class MessageReceived:
     """One MESSAGE frame, decoded.
 
-    If messages are scanned (``ClientConfig.scan``), its subscription is not one of this connection.
+    With ``ClientConfig.scan`` it is a message of a subscription that this connection does not have.
     """
 
     frame: Frame
@@ -112,9 +112,8 @@ class ErrorReceived:
 class Disconnected:
     """The session is over.
 
-    ``confirmed`` is True if it ended with the receipt of DISCONNECT (in the server half: after
-        DISCONNECT). It is
-    False if the peer's bytes ended before that; the transport knows why.
+    ``confirmed`` is True if it ended with the receipt of DISCONNECT (in the server half: after DISCONNECT),
+    and False if the peer's bytes ended before that; the transport knows why.
     """
 
     confirmed: bool = True
@@ -157,7 +156,7 @@ ServerEvent: TypeAlias = ConnectRequested | Frame | Disconnected | HeartbeatRece
 
 _Source: TypeAlias = HandshakeDecoder | FrameDecoder | FrameScanner
 Read: TypeAlias = Frame | MessageBlock | MalformedMessage | list[int]
-"""All that a source returns, except signals."""
+"""What a source returns, except signals."""
 EventT = TypeVar("EventT")
 _HEARTBEAT_EVENT: Final = HeartbeatReceived()
 _EOL: Final = b"\n"
@@ -189,7 +188,7 @@ class Session(Generic[EventT]):
 
     @property
     def state(self) -> State:
-        """Where the session is."""
+        """The state of the session."""
         return self._machine.state
 
     @property
@@ -218,9 +217,8 @@ class Session(Generic[EventT]):
         """The next event, or NEED_DATA.
 
         Raises:
-            RemoteProtocolError: the peer broke the protocol. Every later call raises it again.
-                            The server half
-                has queued an ERROR.
+            RemoteProtocolError: the peer broke the protocol. Every later call raises it again. The server
+                half has queued an ERROR.
         """
         if self._failure is not None:
             raise self._failure

@@ -31,7 +31,7 @@ from spark_stomp.protocol.grammar import CLIENT_COMMANDS
 class State(enum.Enum):
     """The states of a session, the same for both halves."""
 
-    # Every frame looks up a table, and the hash of ``Enum`` is computed in Python code.
+    # Every frame looks up a table, and the hash of ``Enum`` is slow Python code.
     __hash__ = object.__hash__
 
     IDLE = "idle"
@@ -101,7 +101,7 @@ SERVER_TABLE: Final[Table] = {
 
 
 class Machine:
-    """Holds the state of one session and moves it by one of the tables."""
+    """Holds the state of one session, and changes it as a table allows."""
 
     def __init__(self, table: Table, state: State = State.IDLE) -> None:
         self._table = table
