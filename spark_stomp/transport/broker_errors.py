@@ -19,7 +19,8 @@ _HIDDEN = "***"
 # Where a quoted text may be cut, so that only the beginning of a secret is left: at its end, before a
 # quotation mark, before punctuation, and before the mark of a cut.
 _POSSIBLE_CUT = re.compile(rf"$|['\"]|[:,;] |{re.escape(CUT)}")
-# Characters. A shorter beginning of a secret reveals nothing. A judgement, not measured.
+# Characters of the shortest beginning of a secret that is hidden; fewer reveal nothing. A judgement, not
+# measured.
 _SHORTEST_PART = 3
 # What brokers say in an ERROR when they shut down.
 _STOPS = re.compile(
@@ -49,9 +50,9 @@ def broker_error(
 ) -> BrokerError:
     """The exception for an ERROR frame on an established connection.
 
-    ``what`` names the request that it answers (a SUBSCRIBE, a SEND), and is empty if that is not known. It
-    makes the exception a DestinationRefused, unless the broker says that it is stopping. ``secrets`` of
-    CONNECT are replaced in the quotation.
+    ``what`` names the request that the ERROR answers (a SUBSCRIBE, a SEND), and is empty if that is not
+    known. If it is known, the exception is a DestinationRefused, unless the broker says that it is stopping.
+    ``secrets`` of CONNECT are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
     if not what:
@@ -107,6 +108,6 @@ def _without_beginnings(text: str, forms: Collection[str]) -> str:
 
 
 def _shown_part(text: str, secret: str) -> int:
-    """How many first characters of ``secret`` end ``text``; 0 if they are too few to reveal something."""
+    """How many of the first characters of ``secret`` end ``text``; 0 if they reveal nothing."""
     lengths = range(min(len(secret), len(text)), _SHORTEST_PART - 1, -1)
     return next((length for length in lengths if text.endswith(secret[:length])), 0)

@@ -1,4 +1,4 @@
-"""From the options to a connected session, within ``connectTimeout``.
+"""Opens a connected session, in at most ``connectTimeout`` for each endpoint.
 
 First the stream of an endpoint is opened (TCP, TLS over it, WebSocket over either). Then CONNECT is sent, and
 CONNECTED is awaited.
@@ -94,8 +94,8 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     except BaseException:
         connection.close()
         raise
-    # Without heart-beats only TCP can notice that the broker is lost: it may be silent for hours. With
-    # heart-beats TCP must not watch it, because a broker may make a sender wait for longer than TCP allows.
+    # Without heart-beats a broker may be silent for hours, and only TCP can notice that it is lost. With
+    # heart-beats TCP must not watch it, because a broker may block a sender for longer than TCP allows.
     _, expected = connection.session.heartbeat
     if not expected:
         stream.limit_silence()
@@ -111,7 +111,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
     UnsupportedError if the package for WebSockets is missing.
     """
     peer = f"{endpoint.host}:{endpoint.port}"
-    # Before anything is opened, because files that cannot be loaded are not the server's fault.
+    # Loaded before anything is opened: files that cannot be loaded are not the server's fault.
     context = tls_context(options.tls) if endpoint.tls else None
     sock = _connect(endpoint, peer, options.connect_timeout)
     try:

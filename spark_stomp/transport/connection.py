@@ -42,11 +42,11 @@ log = get_log(__name__)
 
 # Seconds of the longest wait for a socket. A judgement, not measured: events and wake-ups end it earlier.
 _IDLE_POLL = 60.0
-# Bytes that are read from the socket, at most, before their events are handled. So neither memory nor the
+# The most bytes that are read from the socket before their events are handled, so that neither memory nor the
 # time between two heart-beats depends on how fast the broker sends. A judgement, not measured.
 _ROUND_BYTES = 4 << 20
-# Bytes that are read of a broken connection, at most, by a receiver without room: enough for an ERROR frame.
-# A judgement, not measured.
+# The most bytes that a receiver without room reads from a broken connection: enough for an ERROR frame. A
+# judgement, not measured.
 _LAST_WORDS = 64 << 10
 # Seconds between two rounds of a pump. A message may wait this long to be sent if no other one follows it,
 # and a heart-beat may be this late. A judgement, not measured.
@@ -164,8 +164,8 @@ class Connection:
     def rest(self, timeout: float) -> list[Event]:
         """One round without reading: send what is queued, wait up to ``timeout`` seconds for :meth:`wake`.
 
-        It is for a caller that has no room for more messages, see :meth:`beat`. If the connection cannot be
-        written to any more, it returns some of the last events, and the next call raises the reason.
+        For a caller that has no room for more messages, see :meth:`beat`. If writing fails, this returns some
+        of the last events, and the next call raises the reason.
         """
         self.require_open()
         self._most = _LAST_WORDS
@@ -180,8 +180,8 @@ class Connection:
     def beat(self) -> None:
         """Send what is queued, and a heart-beat if one is due. Read nothing; :meth:`poll` raises errors.
 
-        It is for a caller that has no room for more messages. The broker's bytes wait in the socket, so its
-        silence proves nothing, and the time within which it must send something begins again.
+        For a caller that has no room for more messages. The broker's bytes wait in the socket, so its silence
+        proves nothing, and the time after which it counts as lost begins again.
         """
         if self._failure is None:
             now = self._clock()
@@ -196,7 +196,7 @@ class Connection:
     def disconnect(self, timeout: float, most: int | None = None) -> None:
         """Send DISCONNECT and wait for its receipt.
 
-        Raises ReceiptTimeout if it is not there after ``timeout`` seconds, or after about ``most`` bytes;
+        Raises ReceiptTimeout if it has not arrived after ``timeout`` seconds, or about ``most`` bytes;
         BrokerError on an ERROR frame; or an error of :meth:`poll`.
         """
         self.require_open()
@@ -221,7 +221,7 @@ class Connection:
         take: Callable[[Sequence[Event]], None] = lambda events: None,
         poll: Callable[[float], list[Event]] | None = None,
     ) -> None:
-        """Poll until ``receipt`` is received. No other request may be without an answer meanwhile.
+        """Poll until ``receipt`` is received. No other request may be unanswered meanwhile.
 
         Args:
             receipt: the id of the receipt.
@@ -229,7 +229,7 @@ class Connection:
                 have arrived.
             what: names the request in errors.
             take: called with the other events of each round. They are not kept here, because a broker may
-                send messages without end and no receipt.
+                send endless messages and no receipt.
             poll: called in place of :meth:`poll`.
 
         Raises:
@@ -278,7 +278,7 @@ class Connection:
                 self._clear_wakes()
 
     def _watch(self, events: int) -> None:
-        """From now on, wait for these events of the stream; 0: wait for none of them."""
+        """From now on, wait for these events of the stream; 0 means none."""
         if not self._watched:
             if events:
                 self._selector.register(self._stream, events)
@@ -366,9 +366,9 @@ class Pump:
     Spark may compute for a long time between two messages that it sends, or between two batches of rows.
     Without heart-beats in that time the broker would close the connection.
 
-    Owner and pump use the connection only while they hold ``lock``. The owner need not notify the pump,
-    because it moves the bytes itself while it has the lock. If ``work`` fails, the pump ends, and ``failure``
-    is the error. A ``with`` block without another error raises it at its end.
+    Owner and pump use the connection only while they hold ``lock``. The owner moves bytes itself while it
+    holds the lock, so it need not notify the pump. If ``work`` fails, the pump ends, and ``failure`` is the
+    error. A ``with`` block without another error raises it at its end.
 
     Args:
         connection: the connection; its ``peer`` is a part of the thread's name.

@@ -1,4 +1,4 @@
-"""Decides whether, and after which delay, a lost connection is tried again. Monotonic times are passed in."""
+"""Decides if and when a lost connection is tried again. Monotonic times are passed in."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from spark_stomp.errors import (
     TransportError,
 )
 
-# Seconds before the first attempt and, at most, between two. Half of a delay is random. Judgements, not
+# Seconds before the first attempt, and the most between two. Half of a delay is random. Judgements, not
 # measured.
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
-# Seconds after a refused login. They are longer because some servers lock an account after a few refused
-# logins. Judgements, not measured.
+# Seconds after a refused login: longer, because some servers lock an account after a few of them. Judgements,
+# not measured.
 FIRST_LOGIN_DELAY = 10.0
 _LONGEST_LOGIN_DELAY = 120.0
-# Seconds after which a connection counts as a good one even if nothing was received. A judgement, not
-# measured.
+# Seconds after which a connection counts as good even if nothing was received. A judgement, not measured.
 _PROVED = 10.0
 
 
@@ -37,9 +36,9 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
 
     ``let_in`` is True if the broker has accepted this login before. These errors are tried again:
 
-    - ClientIdInUse: the connection of the last run has the id, until the broker notices that it ended.
-    - LoginRefused, only if ``let_in``: the password is probably being changed, or the server that knows it is
-      down.
+    - ClientIdInUse: the connection of the last run has the id until the broker notices its end.
+    - LoginRefused, only if ``let_in``: the password is probably being changed, or the server that checks it
+      is down.
     - BrokerError: an ERROR frame that answers no request often comes from a broker that is shutting down.
     - Lost connections, heart-beats and receipts.
 
@@ -56,7 +55,7 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
 
 
 def refuses_login(error: StompError) -> bool:
-    """Whether the broker refused the login itself; a ``clientId`` that is still in use becomes free later."""
+    """Whether the broker refused the login itself, and not only a ``clientId`` that is still in use."""
     return isinstance(error, LoginRefused) and not isinstance(error, ClientIdInUse)
 
 
@@ -94,7 +93,7 @@ class Retry:
             self._delay = _FIRST_DELAY
 
     def next_delay(self, error: StompError, now: float) -> float | None:
-        """Seconds to wait after ``error`` before the next attempt; None if ``timeout`` is over."""
+        """Seconds to wait after ``error`` before the next attempt; None if ``timeout`` has passed."""
         longest = _LONGEST_DELAY
         if refuses_login(error):
             longest = _LONGEST_LOGIN_DELAY

@@ -18,8 +18,8 @@ READ_SIZE: Final = 1 << 20
 """Bytes of the largest read from a socket. A judgement, not measured."""
 # After 60 s without traffic TCP sends a probe every 20 s. Three unanswered probes, or sent bytes that are not
 # acknowledged for 120 s, end the connection. So a lost peer is noticed within two minutes; the defaults of
-# Linux take more than two hours. A judgement, not measured. No platform has all of these options. They are in
-# seconds, TCP_KEEPCNT is a count, and TCP_USER_TIMEOUT is in milliseconds.
+# Linux take more than two hours. A judgement, not measured. No platform has all of these options. Values are
+# seconds, but TCP_KEEPCNT is a count, and TCP_USER_TIMEOUT is in milliseconds.
 _SILENCE_LIMITS = (
     ("TCP_KEEPIDLE", 60),
     ("TCP_KEEPALIVE", 60),  # the name of TCP_KEEPIDLE on macOS

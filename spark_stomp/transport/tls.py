@@ -26,8 +26,7 @@ log = get_log(__name__)
 _HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-# Errors that may be gone at the next attempt: the broker is starting or stopping, or it or the line has a
-# fault.
+# Errors that may be gone at the next attempt: the broker starts or stops, or it or the line is faulty.
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _FAULTS = re.compile("INTERNAL_ERROR|BAD_RECORD_MAC|UNEXPECTED_MESSAGE|DECODE_ERROR|USER_CANCELLED")
 

@@ -38,7 +38,7 @@ _FRAGMENT = 32 << 10
 # Bytes of unsent answers to pings. Without a limit a hostile server made us keep 379 MiB of them (November
 # 2026).
 _MOST_ANSWERS = 1 << 20
-# The package logs every frame at level debug, also CONNECT with the password.
+# The package logs every frame at level debug, including CONNECT with the password.
 _silent = logging.Logger("spark_stomp.websocket")
 _silent.disabled = True
 _LENGTH = re.compile(rb"\ncontent-length:([0-9]+)\n")
@@ -84,7 +84,7 @@ def _handshake(sock: socket.socket, protocol: ClientProtocol, deadline: float) -
     for data in protocol.data_to_send():
         sock.sendall(data)
     while not (events := protocol.events_received()) and protocol.handshake_exc is None:
-        # Only the time that is left, so that a server that sends byte by byte cannot extend it.
+        # Wait only for the time left, so that a server that sends byte by byte cannot extend it.
         sock.settimeout(max(0.001, deadline - time.monotonic()))
         data = sock.recv(_READ_SIZE)
         if data:
@@ -176,7 +176,7 @@ class WebSocketStream(Stream):
         return b""
 
     def _send_message(self, frame: bytes) -> None:
-        """One STOMP frame as one message, in fragments if it is long (RFC 6455, section 5.4)."""
+        """Queue one STOMP frame as one message, in fragments if it is long (RFC 6455, section 5.4)."""
         first, *rest = (frame[begin : begin + _FRAGMENT] for begin in range(0, len(frame), _FRAGMENT))
         send = self._protocol.send_text if _is_text(frame) else self._protocol.send_binary
         send(first, fin=not rest)
