@@ -1,7 +1,7 @@
 """The dialect of each kind of broker: facts, and the headers and refusals that follow from them.
 
 The ``server`` header of CONNECTED says which dialect a broker has. If the broker hides that header, the
-option ``broker`` says it. Nothing here opens a connection. docs/brokers.md says how to add a broker.
+option ``broker`` names it. Nothing here opens a connection. docs/brokers.md says how to add a broker.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Dialect:
         server_prefix: the beginning of CONNECTED's ``server`` header, in lower case; None matches no server.
         prefetch_header: SUBSCRIBE header that limits the number of un-acked messages; None: no such header.
         window_header: SUBSCRIBE header that limits the bytes of un-acked frames; None: no such header.
-        page_size: un-acked messages at which the broker may stop by default, whatever the prefetch; None: no
-            such limit.
+        page_size: un-acked messages at which the broker may stop sending by default, whatever the prefetch;
+            None: no such limit.
         id_header: MESSAGE header that identifies a message, and stays the same if it is redelivered; None: no
             such header.
         id_separator: the part of ``id_header`` up to the last separator identifies the delivery, the rest
@@ -50,8 +50,8 @@ class Dialect:
             give two messages one id; None if it cannot.
         forged_versions: versions of STOMP in which a producer's headers replace those of the broker.
         offset_header: MESSAGE header that every message of a stream has; None if the broker has no streams.
-        deleting_headers: SUBSCRIBE headers that declare a queue which the broker deletes with its messages:
-            names and values; the value None means any value.
+        deleting_headers: names and values of SUBSCRIBE headers by which the broker deletes a queue with its
+            messages; the value None means any value.
         timestamp_unit: the unit of the ``timestamp`` header of a MESSAGE.
         selectors: False if the broker ignores the ``selector`` header.
         browse_headers: SUBSCRIBE headers that browse a queue, and do not consume it; None: no browsing.
@@ -59,19 +59,19 @@ class Dialect:
             shows all messages.
         queue_prefixes: beginnings of destinations that are queues: several consumers share the messages.
         queue_subscribe_headers, queue_send_headers: headers that SUBSCRIBE and SEND need so that the broker
-            treats such a destination as a queue.
+            treats a destination with a queue prefix as a queue.
         topic_prefixes: beginnings of destinations that are topics: the broker keeps no messages for an absent
             consumer.
         queue_infix: every destination that contains this text is a queue; None: no such text.
-        kind_header: SUBSCRIBE header that says what any other destination is: ANYCAST for a queue, MULTICAST
-            for a topic; None: no such header.
+        kind_header: SUBSCRIBE header that says what a destination is if its name does not: ANYCAST for a
+            queue, MULTICAST for a topic; None: no such header.
         durable_topics: how the broker keeps a topic's messages for an absent consumer; None: not known.
         one_connection_per_client: True if only one connection at a time may have a ``client-id``.
         redelivery_limit: deliveries after which the broker drops or dead-letters a message by default; None:
             no such limit.
         marks_redelivered: False if the broker sets ``redelivered:true`` only on some of the messages that it
             redelivers after a connection was lost.
-        unsubscribe_returns: True if messages that UNSUBSCRIBE returned do not count as delivered.
+        unsubscribe_returns: True if messages that UNSUBSCRIBE returns to the queue do not count as delivered.
         outgoing: how the broker treats a SEND.
     """
 
@@ -195,7 +195,7 @@ class Dialect:
         return self.queue_subscribe_headers if destination.startswith(self.queue_prefixes) else ()
 
     def kind(self, destination: str, headers: HeaderPairs = ()) -> Kind:
-        """Whether ``destination`` is a queue, a topic, or not known.
+        """The kind of ``destination``: queue, topic or unknown.
 
         Several receivers share the messages of a queue. Messages of a topic are lost while no subscriber is
         connected. ``headers`` are the headers of SUBSCRIBE besides the dialect's; one of them may say what
@@ -226,7 +226,7 @@ class Dialect:
         return durable or self.is_queue(destination, headers)
 
     def unknown_kind(self, destination: str, headers: HeaderPairs) -> str | None:
-        """A log line: messages may be lost if ``destination`` is a topic. None if its kind is known."""
+        """A log line that warns of loss if ``destination`` may be a topic; None if its kind is known."""
         if self.kind(destination, headers) != "unknown":
             return None
         if self.kind_header is not None:
@@ -252,10 +252,11 @@ class Dialect:
     ) -> Subscription:
         """The id and the headers of SUBSCRIBE that name a subscription to ``destination``.
 
-        ``headers`` are its other headers. Without ``durable_name`` the subscription ends with its connection.
+        ``headers`` are the other headers of SUBSCRIBE. Without ``durable_name`` the subscription ends with
+        its connection.
 
-        Raises UnsupportedError if ``durable_name`` is set, and the broker cannot keep messages of
-        ``destination`` for a named subscription, or keeps them without a name.
+        Raises UnsupportedError if ``durable_name`` is set, and ``destination`` is not known to be a topic, or
+        the broker cannot keep a topic's messages under that name.
         """
         if durable_name is None:
             return PLAIN
@@ -294,10 +295,10 @@ class Dialect:
             )
 
     def check_batch_read(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError for a topic, a stream, or a selector that the broker ignores.
+        """Raise UnsupportedError for a topic, a stream, an ignored selector, or a deleting header.
 
-        Also for ``headers`` of SUBSCRIBE by which the broker would delete the queue. With ``allow_loss`` such
-        headers, and topics, are accepted.
+        ``headers`` are those of SUBSCRIBE; some make the broker delete the queue. With ``allow_loss`` these,
+        and topics, are accepted.
         """
         self._check_queue(destination, headers, allow_loss=allow_loss)
         if self.is_topic(destination, headers) and not allow_loss:
@@ -334,7 +335,7 @@ class Dialect:
             )
 
     def _check_queue(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError for headers that the broker ignores, or by which it deletes the queue."""
+        """Raise UnsupportedError for a stream, an ignored selector, or a header that deletes the queue."""
         self.check_selector(headers)
         refuse_stream(destination, headers)
         deleting = {} if allow_loss else dict(self.deleting_headers)
@@ -348,7 +349,7 @@ class Dialect:
                 )
 
     def check_client_id(self, client_id: str | None, connections: int) -> None:
-        """Raise UnsupportedError if ``connections`` of one query may not share ``client_id``."""
+        """Raise UnsupportedError if this many ``connections`` of one query may not share ``client_id``."""
         if client_id is not None and connections > 1 and self.one_connection_per_client:
             raise UnsupportedError(
                 f"clientId = {client_id} is given, and this query has {connections} connections (receivers "
@@ -380,11 +381,11 @@ class Dialect:
             )
 
     def end_of_browse(self, browser: str | None, message_id: str | None) -> bool:
-        """Whether these headers of a MESSAGE end a browse: both, because a producer may set ``browser``."""
+        """Whether a MESSAGE ends a browse: only both headers do, because a producer may set ``browser``."""
         return self.browse_headers is not None and (browser, message_id) == ("end", "0")
 
 
-# In this order, because the server header of Artemis, "ActiveMQ-Artemis/...", also begins with "ActiveMQ".
+# Artemis before ActiveMQ: its server header, "ActiveMQ-Artemis/...", also begins with "ActiveMQ".
 # tests/interop/test_dialects.py proves these facts on RabbitMQ, ActiveMQ and Artemis.
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(
@@ -394,7 +395,7 @@ DIALECTS: tuple[Dialect, ...] = (
         id_header="message-id",
         selectors=False,
         browse_headers=(("browser", "true"),),
-        # All but topics.
+        # Every destination but topics is a queue.
         queue_prefixes=("",),
         durable_topics=DurableTopics("durable-subscription-name", shared=True),
         outgoing=DEVBROKER,
@@ -454,11 +455,11 @@ DIALECTS: tuple[Dialect, ...] = (
         name="activemq",
         server_prefix="activemq",
         prefetch_header="activemq.prefetchSize",
-        # maxPageSize of the destination policy.
+        # The default of maxPageSize in the destination policy.
         page_size=200,
         id_header="message-id",
         browse_headers=(("browser", "true"),),
-        # maxBrowsePageSize of the destination policy.
+        # The default of maxBrowsePageSize in the destination policy.
         browse_limit=400,
         # If a producer sets a property message-id by OpenWire, it replaces the broker's header, which an ACK
         # names in these versions.

@@ -10,7 +10,7 @@ from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 # A row has them if it was read from a broker.
 #
 # - RabbitMQ passes ``receipt`` and ``transaction`` of a SEND on to consumers, Artemis passes on ``receipt``.
-# - RabbitMQ refuses ``message-id`` on a SEND. Artemis puts it in the place of the delivery's.
+# - RabbitMQ refuses ``message-id`` on a SEND. Artemis puts it in place of the delivery's.
 # - ``persistent`` says how the last broker kept the message. The sink decides how this one keeps it.
 # - ``timestamp`` is the time at which the last broker took the message, in that broker's unit.
 _DELIVERY = frozenset(
@@ -135,7 +135,7 @@ _EXPIRATION = ValueRule(
     "0*(?:[1-9][0-9]{0,10}|[12][0-9]{11}|30[0-9]{10}|31[0-4][0-9]{9})",
     "be from 1 to 314999999999 ms",
 )
-# For /temp-queue/ RabbitMQ would open a subscription on the connection of the sink.
+# If it named a /temp-queue/, RabbitMQ would subscribe on the connection of the sink.
 _RABBITMQ_REPLY_TO = ValueRule(
     "reply-to",
     "[^/]*|/exchange/[^/]+(?:/[^/]*)?|/(?:queue|topic|amq/queue)/[^/]+|/reply-queue/(?s:.+)",

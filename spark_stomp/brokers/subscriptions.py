@@ -3,8 +3,8 @@
 Each broker has its own headers for a durable subscription, and its own way to name the subscriber. The
 options ``durableName`` and, if it is set or needed, ``clientId`` name the subscription on all of them.
 
-A stream keeps its messages, and a subscription to it begins where it asks to begin. A stream that is read as
-if it were a queue silently misses what was published while no subscription was there.
+A stream keeps its messages, and each subscription says where it begins. Read like a queue, a stream would
+silently lose what was published while no subscription was there.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class DurableTopics:
         shared: True if several connections can have the subscription at once and share its messages.
         alternative: end of an error text: how several receivers can share a topic if ``shared`` is False.
         by_name_alone: True if the broker compares only names: a subscription of the same name to another
-            topic, or with another selector, would go on with the old topic and selector. So both become a
-            part of the name.
+            topic, or with another selector, would go on with the old ones. So topic and selector become parts
+            of the name.
         forbidden: text that a name must not contain.
     """
 
@@ -101,7 +101,7 @@ def refuse_stream(destination: str, headers: HeaderPairs) -> None:
 
 
 def stream_refused(destination: str, what: str = "") -> UnsupportedError:
-    """The error for a stream. ``what`` is the beginning of its sentence, up to the verb."""
+    """The error for a stream. ``what`` is the beginning of its sentence, verb included."""
     return UnsupportedError(
         f"{what or f'{destination} is'} a stream of RabbitMQ. Streams are not read, because what is "
         "published while no receiver is connected would never be a row. Read from a queue that is bound to "
