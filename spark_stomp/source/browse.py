@@ -1,4 +1,4 @@
-"""Reads what is in queues now without consuming it, for batch reads and the command line.
+"""Reads the messages that are in queues now without consuming them, for batch reads and the command line.
 
 If the broker can browse a queue, this browses. Otherwise it takes the messages and gives them back un-acked.
 """
@@ -35,8 +35,9 @@ log = get_log(__name__)
 _SUBSCRIPTION = "0"
 # Seconds for the receipt of DISCONNECT. A judgement, not measured.
 _DISCONNECT_TIMEOUT = 5.0
-# Bytes read while that receipt is awaited. It is more than the buffers of both sockets hold: a broker that
-# sends more ignores DISCONNECT. A judgement (November 2026): without it, a hostile broker was read for 5 s.
+# The most bytes to read before the receipt of DISCONNECT. The buffers of both sockets hold less, so a broker
+# that sends more ignores DISCONNECT. A judgement; without it, a hostile broker was read for 5 s (November
+# 2026).
 _DISCONNECT_MAX_BYTES = 32 << 20
 
 
@@ -152,7 +153,7 @@ class _BatchRead:
         self._cut_off_by = self._cap
 
     def _blocks(self, connection: Connection, destination: str, early: list[Event]) -> Iterator[MessageBlock]:
-        """Yield blocks of messages, to ``maxDrainTime`` or until no byte of a frame came for ``idleTimeout``.
+        """Yield blocks of messages until ``maxDrainTime``, or until no frame byte came for ``idleTimeout``.
 
         Raises the error of an ERROR frame, and with ``onMalformed=fail`` that of a malformed message.
         """
@@ -215,8 +216,8 @@ def _subscribe(
 class _EarlyEvents:
     """The messages that come before the subscription is confirmed.
 
-    A broker may send them without end. So this keeps only enough to show that there are more than ``room``,
-    and one message of another subscription.
+    A broker may send them without end. So this keeps only enough messages to show that there are more than
+    ``room``, and one of another subscription.
     """
 
     def __init__(self, room: int) -> None:

@@ -1,4 +1,4 @@
-"""The query's own checkpoint as evidence: ``commits/N`` beside an ``offsets/N`` that holds our end.
+"""Evidence from the query's checkpoint: ``commits/N`` shows that batch N is committed, ``offsets/N`` its end.
 
 Reads what Spark wrote there, and writes only fence files, in a separate folder. Works with any file system
 that ``pyarrow.fs`` knows.
@@ -21,17 +21,17 @@ from spark_stomp.quoting import whole_number
 from spark_stomp.source.offsets import Offset
 
 _FENCES = "spark_stomp/fences"
-# How many of the newest entries of the offset log may hold a planned batch. A judgement, not measured.
+# How many of the offset log's newest entries are searched for a planned batch. A judgement, not measured.
 _LOG_VERSIONS_READ = 2
 
 
 class Checkpoint:
     """The checkpoint under ``location``, a path or URI as given to Spark.
 
-    Commits that exist when this object is made belong to earlier runs and are not examined. Every method
-    raises CheckpointUnreadable if the file system fails. The constructor also raises CheckpointMismatch if
-    no file system has this location. :meth:`new_commits` and :meth:`committed_end` may be called from one
-    thread only, the others from any.
+    Commits that exist when this object is made belong to earlier runs, and are not among
+    :meth:`new_commits`. Every method raises CheckpointUnreadable if the file system fails. The constructor
+    also raises CheckpointMismatch if no file system has this location. :meth:`new_commits` and
+    :meth:`committed_end` may be called from one thread only, the others from any.
     """
 
     def __init__(self, location: str) -> None:
@@ -58,11 +58,11 @@ class Checkpoint:
         return sorted((batch for batch in self._batches("commits") if batch > self._examined), reverse=True)
 
     def committed_end(self, commits: Sequence[int], ends: Sequence[Offset]) -> Offset | None:
-        """The newest of ``ends`` that is in the offset log of a batch of ``commits`` (newest first), or None.
+        """The newest of ``ends`` that the offset log holds for one of ``commits`` (newest first), or None.
 
-        ``ends`` must be taken after ``commits`` was listed. Then they include every end that those batches
-        can hold, and the batches are not examined again. If one cannot be read, all are examined again next
-        time.
+        ``ends`` must be taken after ``commits`` was listed. Then ``ends`` includes every end that those
+        batches can have, and they are not examined again. If a batch cannot be read, all are examined again
+        next time.
         """
         held = (self._held(batch, ends) for batch in commits)
         found = next((end for end in held if end is not None), None)
@@ -77,7 +77,8 @@ class Checkpoint:
     def holds(self, end: Offset) -> bool:
         """Whether one of the newest two entries of the offset log holds ``end``.
 
-        If that stays False after a batch up to ``end`` was planned, this is not the query's checkpoint.
+        If this stays False after a batch up to ``end`` was planned, the checkpoint is another query's, or
+        Spark does not log every batch.
         """
         newest = sorted(self._batches("offsets"), reverse=True)[:_LOG_VERSIONS_READ]
         return any(self._held(batch, [end]) is not None for batch in newest)

@@ -13,8 +13,8 @@ Plan. :class:`CommitEvidence` is pure: calls go in, committed offsets come out. 
 start, a ``latestOffset()`` that follows ``partitions(_, end)``. If ``checkpointLocation`` is set, only the
 commit log there is evidence: under asynchronous progress tracking the calls come before the commit.
 :class:`CommitWatch` is the one thread that looks into the commit log. :class:`Committer` takes both kinds of
-evidence. Spark's calls ask the thread to look, and wait for it. A task's read does not ask. The end of the
-query waits two seconds at most.
+evidence. Spark's calls ask the thread to look, and wait for it. Tasks never ask. The end of the query
+waits two seconds at most.
 
 Invariants. Planning proves nothing, nor does ``stop()``. Evidence for a batch also proves the batches before
 it, and none after it. No lock is held while a file is read or a receiver is woken.
@@ -24,7 +24,7 @@ Tried and left (November 2026):
 - Spark's calls looked into the commit log themselves, under a lock. A listing that hung also held up a task's
   read and ``stop()``.
 - The frame server reported by a callback that a batch was read. Tasks waited for the committer.
-- Counters of looks asked for and looks made, with a condition. Now each caller waits for its own event.
+- Callers waited for counters of looks, under a condition. Now each caller waits for its own event.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ OnCommitted = Callable[[Offset], None]
 class CommitEvidence:
     """Collects evidence. Calls ``on_committed`` with each offset that it proves to be committed.
 
-    ``call_evidence``: Spark's calls are evidence. It is False if ``checkpointLocation`` is set.
+    ``call_evidence``: whether Spark's calls are evidence; False if ``checkpointLocation`` is set.
     """
 
     def __init__(self, on_committed: OnCommitted, *, call_evidence: bool) -> None:
@@ -81,8 +81,8 @@ class CommitEvidence:
     def nothing_planned(self, end: Offset) -> None:
         """``partitions(end, end)`` was called: the first call after a restart on Spark 4.0 and 4.1.
 
-        Alone it proves nothing. If ``latestOffset()`` is next, ``end`` is committed, and with it messages of
-        an earlier run that a journal still holds.
+        This alone proves nothing. If ``latestOffset()`` is next, ``end`` is committed, and so are the
+        messages before it that a journal still holds from an earlier run.
         """
         self._uncommitted_plan = end
 
@@ -94,7 +94,7 @@ class CommitEvidence:
     def latest_offset_called(self, start: Offset | None) -> None:
         """``latestOffset(start, limit)`` was called; ``start`` is None on Spark 4.0 and 4.1.
 
-        A ``start`` is committed. Without one, the last planned batch is: Spark asks for the next offset only
+        ``start`` is committed. If it is None, the last planned batch is: Spark asks for the next offset only
         after that batch is in the commit log.
         """
         if not self._call_evidence:
@@ -105,7 +105,7 @@ class CommitEvidence:
             self._committed(self._uncommitted_plan)
 
     def checkpoint_committed(self, end: Offset) -> None:
-        """The checkpoint has ``commits/N``, and ``offsets/N`` holds ``end``: it is committed."""
+        """The checkpoint has ``commits/N``, and ``offsets/N`` holds ``end``: ``end`` is committed."""
         self._committed(end)
 
     def unproved(self) -> list[Offset]:
@@ -123,8 +123,8 @@ class CommitWatch:
     """Calls ``check`` in its own thread: several times a second, when asked, and once more at the end.
 
     The pause between two calls is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. The
-    first exception of ``check`` ends the thread and becomes ``failure``. It is a daemon thread, which an
-    executor cannot have: a call that hangs must not keep the process alive.
+    first exception of ``check`` ends the thread and sets ``failure``. The thread is a daemon, unlike those of
+    an executor, because a call that hangs must not keep the process alive.
     """
 
     def __init__(self, check: Callable[[], None], *, longest_pause: float = 0.0) -> None:
@@ -142,7 +142,7 @@ class CommitWatch:
         self._thread.start()
 
     def ask(self) -> threading.Event:
-        """Look at once. The event is set after the first look that begins after this call."""
+        """Ask for a look at once. Returns an event, set after the first look that begins after this call."""
         looked = threading.Event()
         self._asked.put(looked)
         return looked
@@ -150,7 +150,7 @@ class CommitWatch:
     def look_now(self, timeout: float) -> bool:
         """Wait for a look that begins after this call. False if it did not end within ``timeout`` seconds.
 
-        True also if the thread has ended.
+        True also if the thread is stopping or has ended.
         """
         looked = self.ask()
         return self._over or self._stopping.is_set() or looked.wait(timeout)
@@ -211,7 +211,7 @@ class Committer:
     - ``epochs``: the epochs of this run. A fence file that names one of them bars it from ACKing.
     - ``frame_server``: knows when the tasks have read a batch.
     - ``checkpoint``: the query's own, or None if ``checkpointLocation`` is not set.
-    - ``acks_wait``: ACKs wait for the commit, so that missing evidence is worth a warning.
+    - ``acks_wait``: whether ACKs wait for the commit. Only then is missing evidence worth a warning.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class Committer:
         """
         if self._checkpoint is not None:
             self._await_offset_log(self._checkpoint, end)
-        # Before the evidence, so that an earlier batch that was read is not taken for this one.
+        # First, so that the time at which an earlier batch was read is not taken for this one's.
         self._frame_server.expect(tickets)
         with self._lock:
             self._evidence.planned(end)
@@ -304,7 +304,7 @@ class Committer:
     def began_at(self, start: Offset) -> None:
         """The run begins at ``start``. If the checkpoint shows ``start`` as committed, report it.
 
-        A journal may hold messages before it whose ACKs never reached the broker.
+        A journal may hold messages before ``start`` whose ACKs never reached the broker.
         """
         if self._checkpoint is not None and self._checkpoint.last_commit_holds(start):
             with self._lock:
@@ -329,8 +329,8 @@ class Committer:
                 self._warn_once("the query ends, and for its last batch")
 
     def _commit_proved(self) -> None:
-        # Not under the lock, because this wakes receivers. So Spark's thread and the watcher may do this at
-        # the same time. An older end that is reported after a newer one changes nothing.
+        # The lock is not held while receivers are woken. So Spark's thread and the watcher may report at the
+        # same time. An older end that is reported after a newer one changes nothing.
         with self._lock:
             proved = list(self._proved)
             self._proved.clear()
@@ -344,8 +344,8 @@ class Committer:
     # --- the checkpoint, when a batch is planned
 
     def _await_offset_log(self, checkpoint: Checkpoint, end: Offset) -> None:
-        # Spark writes the offset log before it plans a batch. Under asynchronous progress tracking it writes
-        # it at about the same time, or not at all.
+        # Spark writes the offset log before it plans a batch. Under asynchronous progress tracking
+        # this happens at about the same time, or not at all.
         problem: StompError | None = None
         deadline = time.monotonic() + _OFFSET_LOG_WAIT
         while time.monotonic() < deadline:
@@ -422,8 +422,8 @@ class Committer:
 
     def _warn_if_evidence_is_late(self) -> None:
         with self._lock:
-            # Read under the lock. The frame server expects a batch before it counts as planned here, so that
-            # an earlier batch that was read is not taken for this one.
+            # Read under the lock: the frame server expects a batch before this object counts it as planned,
+            # so the time of an earlier batch is not taken for that of a later one.
             read_at = self._frame_server.read_at
             if read_at is None or time.monotonic() - read_at < _NO_EVIDENCE_AFTER:
                 return

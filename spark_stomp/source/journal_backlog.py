@@ -41,8 +41,8 @@ class JournalBacklog(Backlog):
     """The frames in ``journal``, in one order over all receivers and runs.
 
     ``writer`` writes the receivers' frames into it, and the receivers share ``index``. ``tolerant``: if the
-    journal lacks frames, log it instead of raising (``failOnDataLoss=false``). Methods may be called from any
-    thread.
+    journal lacks frames, log that instead of raising (``failOnDataLoss=false``). Methods may be called from
+    any thread.
     """
 
     def __init__(self, journal: Journal, writer: JournalWriter, index: DedupIndex, *, tolerant: bool) -> None:
@@ -100,7 +100,7 @@ class JournalBacklog(Backlog):
         return not self._writer.acks_when_durable and any(status.window_full for status in statuses)
 
     def offer(self, end: Offset, seen: Sequence[Available]) -> bool:
-        """True, always: frames in the journal are never discarded."""
+        """Always True: frames in the journal are never discarded."""
         return True
 
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
@@ -147,7 +147,7 @@ class JournalBacklog(Backlog):
             )
 
     def _sequence_in(self, offset: Offset) -> int | None:
-        """The position of ``offset`` in this journal; None if it names no journal, or another one."""
+        """The position of ``offset`` in this journal; None if ``offset`` names another journal, or none."""
         position = offset.get(JOURNAL)
         return None if position is None or position.epoch != self._journal.id else position.sequence
 
@@ -170,9 +170,9 @@ class JournalBacklog(Backlog):
             )
 
     def readable(self, wanted: Range) -> list[Range]:
-        """``wanted`` itself if the journal holds all of it, else a JournalTrimmed.
+        """``wanted`` itself. Raises JournalTrimmed if the journal does not hold all of it.
 
-        With ``failOnDataLoss=false`` this logs that error, and returns the parts that the journal holds.
+        With ``failOnDataLoss=false`` this logs the error, and returns the parts that the journal holds.
         """
         parts = self._journal.held(wanted.low, wanted.high)
         if parts == [(wanted.low, wanted.high)]:
@@ -260,7 +260,7 @@ def stable_ids(batch: FrameBatch, id_header: str | None) -> Sequence[bytes | Non
 
 
 def _scannable(batch: FrameBatch) -> Iterator[bytes]:
-    """The frames in one piece. Malformed frames come one by one, so that none gets the id of another."""
+    """Yield the frames in one piece, or malformed ones one by one, so that none gets another's id."""
     if batch.malformed is None:
         yield bytes(batch.data)
     else:

@@ -33,8 +33,8 @@ _GROUP_BYTES = 4 << 20
 _FLUSH_AFTER = 0.2
 
 Bound = Literal["journalMaxBytes", "dedup index", "disk"]
-"""Why frames wait for room: the journal has its largest size, its uncommitted frames are as many as the dedup
-index can remember, or the disk is full."""
+"""Why frames wait for room: the journal has reached its largest size, it has as many uncommitted frames as
+the dedup index can remember, or the disk is full."""
 
 
 class JournalWriter:
@@ -42,7 +42,7 @@ class JournalWriter:
 
     - ``recovered``: the frames that earlier runs left in the journal.
     - ``index``: the dedup index of ``recovered`` and all ``receivers``.
-    - ``max_bytes``, ``max_uncommitted``: bounds of the journal's size, and of its frames without a commit.
+    - ``max_bytes``, ``max_uncommitted``: bounds of the journal's size, and of its uncommitted frames.
     - ``ack_when_durable``: ACK a message as soon as it is durable (``ackAfter=journal``).
     - ``changed``: called whenever more frames are durable, and when the thread ends.
     """
@@ -67,7 +67,7 @@ class JournalWriter:
         self._max_uncommitted = max_uncommitted
         self._ack_when_durable = ack_when_durable
         self._changed = changed
-        # Protects changes of the next two. Reading one of them needs no lock.
+        # Held to change one of the next two attributes. Reading one needs no lock.
         self._lock = threading.Lock()
         self._committed = self._keep_from = journal.committed
         if ack_when_durable:
@@ -180,7 +180,7 @@ class JournalWriter:
                 self._journal.close()
 
     def step(self) -> bool:
-        """Delete and write what can be deleted and written now. False if nothing was written.
+        """Delete and write what is possible now. False if nothing was written.
 
         For the writer's thread only.
         """
@@ -203,7 +203,7 @@ class JournalWriter:
             self._await_room(error)
             return False
         self._disk_is_full = False
-        # If ``positions`` is shorter, there was no room for the other batches. They are taken again later.
+        # If ``positions`` is shorter than ``taken``, the rest found no room, and is taken again later.
         for (one, batch), position in zip(taken, positions, strict=False):
             one.journaled(batch, position)
             if self._ack_when_durable:
@@ -232,7 +232,7 @@ class JournalWriter:
                 batches = batches[: len(batches) // 2]
 
     def _await_room(self, error: JournalFull) -> None:
-        """The disk is full: frames wait if commits and receipts can make room. Otherwise raises ``error``."""
+        """Let frames wait while the disk is full. Raises ``error`` if no commit or receipt can make room."""
         if not self._holds_anything():
             raise error
         if not self._disk_is_full:

@@ -2,7 +2,7 @@
 
 Without a journal (this module) these are the frames that the receivers hold in memory. Each receiver has its
 own sequence numbers, which end with its epoch. With a journal (:mod:`~spark_stomp.source.journal_backlog`)
-one order covers all receivers and all runs. Its epoch is the journal's id, which does not end with the run.
+one order covers all receivers and all runs, and the epoch is the journal's id, which outlives the run.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Backlog(Sizes, ABC):
 
     @abstractmethod
     def readable(self, wanted: Range) -> list[Range]:
-        """The readable parts of ``wanted``, whose epoch is held here. Raises a StompError if some is not."""
+        """The readable parts of ``wanted``, whose epoch is held here. Raises a StompError if one is gone."""
 
     @abstractmethod
     def read(self, ticket: RangeTicket) -> Iterator[FrameBatch]:
@@ -120,8 +120,8 @@ class Backlog(Sizes, ABC):
 class MemoryBacklog(Backlog):
     """The frames that ``receivers`` (by name) hold in memory.
 
-    ``tolerant``: if the checkpoint names a journal, which this run does not read, log it instead of raising
-    (``failOnDataLoss=false``).
+    ``tolerant``: if the checkpoint names a journal, which this run does not read, log that instead of raising
+    JournalMissing (``failOnDataLoss=false``).
     """
 
     receivers: Mapping[str, Deliveries]
@@ -154,7 +154,7 @@ class MemoryBacklog(Backlog):
         return any(news)
 
     def begin(self, start: Offset, planned: Offset) -> None:
-        """Raise JournalMissing if the checkpoint names a journal: frames in memory never outlive a run."""
+        """Raise or log JournalMissing if the checkpoint names a journal, which this run does not read."""
         position = start.get(JOURNAL) or planned.get(JOURNAL)
         if position is not None:
             self._report_missing(position.epoch)

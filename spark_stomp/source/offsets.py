@@ -8,7 +8,7 @@ the journal. Spark writes it to its checkpoint as JSON, and compares it as text:
 
 An epoch is the life of one receiver, named by a random id that is never reused. Sequence numbers start at 0
 in every epoch, and are exclusive ends. A query starts at the offset without receivers. A journal counts as a
-receiver whose epoch does not end. If the first batch from it did not begin at 0, ``"base"`` says where.
+receiver whose epoch does not end. If a journal's first batch did not begin at 0, ``"base"`` says where.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VERSION = 1
 class Position:
     """How far one receiver was read: the frames below ``sequence`` of its ``epoch``.
 
-    ``base`` is where reading began, if the start of the batch does not know the epoch.
+    ``base`` is where reading began, if the start of the batch does not name the epoch.
     """
 
     epoch: str
@@ -158,7 +158,7 @@ def task_bytes(volume: int, cores: int) -> int:
 
 
 def split(ranges: Sequence[Range], sizes: Sizes, about: int) -> list[list[Range]]:
-    """Share the ranges of a batch out to tasks of equal size, with about ``about`` bytes each, in order.
+    """Split the ranges of a batch into tasks of equal size, with about ``about`` bytes each, in order.
 
     A range may be cut between two messages. Small ranges of several receivers become one task.
     """

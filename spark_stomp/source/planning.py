@@ -94,7 +94,7 @@ class LastBatch:
     done: float | None = None
 
     def asked_again(self, now: float) -> LastBatch:
-        """This batch, with ``done`` at ``now`` unless it was done before: Spark asks for the next one."""
+        """This batch when Spark asks for the next one: ``done`` is ``now``, unless it was set before."""
         return self if self.done is not None else replace(self, done=now)
 
     @classmethod
@@ -124,7 +124,7 @@ class Available:
 
     - ``full``: the broker sends no more until something is ACKed.
     - ``discards``: how often frames had been discarded before this snapshot was taken.
-    - ``base``: where reading begins if the start of the batch does not know the epoch.
+    - ``base``: where reading begins if the start of the batch does not name the epoch.
     - ``bound``: why the journal takes no more frames; None if it takes more.
     - ``window``, ``window_bytes``: how many messages and bytes may wait for Spark's commit; None if unknown.
     """
@@ -148,8 +148,8 @@ class Available:
 def is_ready(available: Sequence[Available], limits: BatchLimits, waited: float) -> bool:
     """Whether a batch may be cut now, ``waited`` seconds after the oldest new message was seen.
 
-    Without a minimum one new message is enough. With a minimum, a full window is enough too, because no more
-    messages come then (contract 5). So is a wait of ``max_delay`` seconds.
+    Without a minimum one new message is enough. With a minimum, a wait of ``max_delay`` seconds is enough
+    too, and so is a full window, because no more messages come then (contract 5).
     """
     new = sum(receiver.new for receiver in available)
     if new == 0:
@@ -207,7 +207,7 @@ def rotated(available: Sequence[Available], turn: int) -> list[Available]:
 
 
 def _shares(wanted: Mapping[str, int], budget: int | None) -> dict[str, int]:
-    """Split ``budget`` evenly over what each one wants; what one does not need goes to the others.
+    """Split ``budget`` evenly among the names in ``wanted``; what one does not need goes to the others.
 
     If the budget is less than one for each, the first ones get one each.
     """
@@ -361,7 +361,7 @@ def _more_may_come(situation: Situation) -> bool:
 
 
 def _may_be_confirmed(status: ReceiverStatus) -> bool:
-    """Whether ACKs wait for their receipts, and the receiver reads its connection, so that they can come."""
+    """Whether ACKs wait for receipts that can come, because the receiver reads its connection."""
     return status.acks_pending and status.paused_since is None
 
 
@@ -393,7 +393,7 @@ def end_of_drain(limits: BatchLimits, situation: Situation) -> str | None:
 def leaves_more(mode: Mode, situation: Situation, end: Offset) -> bool:
     """Whether the batch up to ``end`` probably leaves messages behind, here or on the broker.
 
-    With a one-time trigger it also does if messages were still coming when it was cut.
+    In any mode but STREAMING it also does if messages were still coming when it was cut.
     """
     if any(receiver.full for receiver in situation.available):
         return True

@@ -1,8 +1,8 @@
 """How the process of a stream reader ends: by SIGTERM, or with the JVM that started it.
 
 Spark sends SIGTERM twice within microseconds, does not call ``stop``, and does not wait. A JVM that is killed
-sends nothing. Spark's runner notices its end when it next reads its socket. But a call of the reader may wait
-for messages for minutes before that, and would keep its connections and the lock of the journal.
+sends nothing. Spark's runner notices this only when it next reads its socket. Before that, a call of the
+reader may wait minutes for messages, and would keep its connections and the journal's lock.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SigtermHandler:
 
 
 class ParentWatch:
-    """Calls ``work`` once, when the process that started this one has ended. Only in a process of Spark.
+    """Calls ``work`` once, when the parent process has ended. Does nothing in a process not started by Spark.
 
     The system gives an orphan another parent at once, so it is enough to compare the parent's id. If
     ``PYSPARK_PYTHON`` is a script, it must ``exec`` Python: otherwise the parent is the script, which

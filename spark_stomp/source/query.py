@@ -47,8 +47,8 @@ _Answer = TypeVar("_Answer")
 
 # Seconds, all judgements and not measured.
 _SHUTDOWN = 5.0  # for the end of the query; Spark does not wait for it
-_LAST_LOOK = 2.0  # of these, for the last look into the checkpoint (contract 1.5)
-_RESERVE = 1.0  # of these, left over when the receivers must have ended
+_LAST_LOOK = 2.0  # of _SHUTDOWN, for the last look into the checkpoint (contract 1.5)
+_RESERVE = 1.0  # of _SHUTDOWN, left over when the receivers must have ended
 _STATUS_END = 0.5  # for the last write of the status file
 _CHECK_AGAIN = 0.05  # between two looks while a call waits for receivers
 # The cores of this machine, because Spark does not tell a source how many tasks run at a time. In local mode
@@ -76,7 +76,7 @@ class QueryStatus:
 def _shown_if_it_fails(
     call: Callable[Concatenate[QueryRuntime, _Given], _Answer],
 ) -> Callable[Concatenate[QueryRuntime, _Given], _Answer]:
-    """``call``, with its StompError noted for the status: an error of these calls ends the query."""
+    """Wrap ``call``, so that the status shows its StompError, which ends the query."""
 
     @wraps(call)
     def calling(runtime: QueryRuntime, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
@@ -182,7 +182,7 @@ class QueryRuntime:
 
     @_shown_if_it_fails
     def await_subscriptions(self) -> None:
-        """Wait until every receiver is subscribed or paused, then 0.2 s for the first messages.
+        """Wait until every receiver is subscribed or paused, then up to 0.2 s for a first message.
 
         A receiver may be paused before it is subscribed: then messages fill its memory, and the receipt of
         its subscription lies behind them.
@@ -247,11 +247,11 @@ class QueryRuntime:
             self._receivers.wait_changed(min(_CHECK_AGAIN, situation.refill_left or _CHECK_AGAIN))
 
     def _still_nothing_after(self, start: Offset) -> bool:
-        """Whether the last answer, that nothing is new after ``start``, is still true without a look.
+        """Whether the last answer was that nothing is new after ``start``, and is still true.
 
-        Spark asks about every 10 ms. With a hundred receivers such looks took most of a core (November 2026).
-        The answer stays true until a receiver or the journal has news. It is not kept if time alone may
-        change it: while messages wait for a minimum, or a malformed message waits to fail the query.
+        Spark asks about every 10 ms. Looking at a hundred receivers each time took most of a core (November
+        2026). The answer stays true until a receiver or the journal has news. It is not kept if time alone
+        may change it: while messages wait for a minimum, or a malformed message waits to fail the query.
         """
         if self._nothing_after is None or self._committer.failure is not None:
             return False
@@ -291,7 +291,7 @@ class QueryRuntime:
     def _situation(self, start: Offset) -> Situation:
         now = time.monotonic()
         statuses = self._receivers.statuses()
-        # Read before the available ones, so that frames that become durable in between are not missed.
+        # Read before ``available``, so that frames that become durable in between are not missed.
         has_unwritten = self._backlog.has_unwritten
         available = rotated(self._backlog.available(start, statuses), self._turn)
         if not any(receiver.new for receiver in available):
@@ -326,8 +326,7 @@ class QueryRuntime:
         """The tasks of the batch between two offsets.
 
         Ranges of epochs that are not held here are lost. They give no rows: their messages were never ACKed,
-        so the broker redelivers them (contract 3). A range that a journal should have and has not is an
-        error.
+        so the broker redelivers them (contract 3). A range that is missing from its journal is an error.
         """
         self._raise_failure()
         epochs = self._backlog.epochs

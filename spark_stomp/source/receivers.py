@@ -108,10 +108,9 @@ class ReceiverGroup:
 
     @property
     def news(self) -> object:
-        """A new object each time that a receiver or the journal has news: messages, a failure or a discard.
+        """An object, replaced whenever a receiver or the journal has news: messages, a failure or a discard.
 
-        Get it before a look at the receivers. While it stays the same object, only time changes what was
-        seen.
+        Get it before a look at the receivers. While it stays the same, only time changes what was seen.
         """
         return self._news
 
@@ -127,13 +126,13 @@ class ReceiverGroup:
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""
         if self.backlog.commit(committed):
-            # All of them: a message may have been redelivered to a receiver that does not hold it.
+            # Wake all: a message may have been redelivered to a receiver that does not hold its frame.
             self._wake_receivers()
 
     def is_done(self) -> bool:
         """Whether all ACKs are confirmed and no receiver has met a malformed message.
 
-        A paused receiver is not waited for, because its receipts lie behind messages that it does not read.
+        Receipts of a paused receiver are not waited for: they lie behind messages that it does not read.
         """
         return not any(
             status.refused or (status.acks_pending and status.paused_since is None)
