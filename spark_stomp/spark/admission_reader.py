@@ -28,11 +28,11 @@ class AdmissionStreamReader(StompStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(_NO_LIMIT)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on drain, until the subscriptions are idle for ``idleTimeout``, or to ``maxDrainTime``."""
+        """Drain from now on, until all receivers are idle for ``idleTimeout``, at most ``maxDrainTime``."""
         self._mode = Mode.DRAIN
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """What the query's progress shows as ``latestOffset``. Spark makes no offset of it."""
+        """What the query's progress shows as ``latestOffset``. Spark does not use it as an offset."""
         return None if self._runtime is None else self._runtime.progress()
 
     def _mode_of(self, limit: ReadLimit | None) -> Mode:

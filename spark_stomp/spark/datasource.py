@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class StompDataSource(DataSource):
     """The STOMP source and sink of Spark.
 
-    Options are parsed when a reader or a writer is made, because only then it is known which of them they are
-    for. OptionError lists every problem at once. ``load()`` without a schema already refuses options that no
-    read can take.
+    Options are parsed when a reader or a writer is made, because only then it is known whether they are for
+    a read or a write. OptionError lists every problem at once. ``load()`` without a schema already refuses
+    options that no read can take.
     """
 
     @classmethod

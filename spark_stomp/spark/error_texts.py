@@ -1,7 +1,7 @@
 """What a user sees of an error: one sentence, without our part of the traceback.
 
-Spark shows the user Python's whole traceback, with every error that caused another one. Of a StompError only
-the sentence helps the user. So the methods that Spark calls are decorated with :func:`plainly` or
+Spark shows the user Python's whole traceback, with every error that caused another one. Only the sentence
+of a StompError helps the user. So the methods that Spark calls are decorated with :func:`plainly` or
 :func:`plain_iterator`.
 """
 
@@ -21,9 +21,9 @@ log = get_log(__name__)
 
 
 def plainly(call: Callable[P, T]) -> Callable[P, T]:
-    """``call``, with the traceback and the causes removed from its StompErrors.
+    """Wrap ``call``, so that its StompErrors lose their traceback and causes.
 
-    They go to the log with ``logLevel=debug``. Any other error is a bug, and keeps its traceback.
+    These go to the log with ``logLevel=debug``. Any other error is a bug, and keeps its traceback.
     """
 
     @functools.wraps(call)
@@ -38,9 +38,9 @@ def plainly(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def plain_iterator(call: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """``call``, which returns an iterator, with the traceback and the causes removed from its StompErrors.
+    """Wrap ``call``, which returns an iterator, so that its StompErrors lose their traceback and causes.
 
-    These errors may be raised while the iterator is read.
+    This covers errors that are raised while the iterator is read.
     """
 
     @functools.wraps(call)

@@ -1,4 +1,4 @@
-"""``register(spark)``, which also checks whether the Python that Spark starts has the packages it needs."""
+"""``register(spark)``, which also checks that the Python that Spark starts can run this package."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def register(spark: SparkSession) -> None:
     """Make ``format("stomp")`` known to ``spark``. Not needed if Spark finds the package automatically.
 
     Raises:
-        WrongPython: Spark runs Python code in an interpreter that lacks this package. This is not checked
-            over Spark Connect, where the interpreter is on another machine, nor on Databricks, which provides
-            it.
+        WrongPython: Spark runs Python code in an interpreter that cannot run this package. This is not
+            checked over Spark Connect, where the interpreter is on another machine, nor on Databricks, which
+            provides it.
     """
     if _PLATFORM not in os.environ:
         _check_python(spark)

@@ -1,4 +1,4 @@
-"""Makes record batches of the rows that Spark 4.0 passes to a stream writer."""
+"""Makes record batches from the rows that Spark 4.0 passes to a stream writer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_stomp.sink.cells import as_strings
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-# Rows in a batch at most. A judgement, not measured.
+# The most rows in a batch. A judgement, not measured.
 _MOST_ROWS = 1_000
 # The approximate limit of a batch in bytes. The offsets of a column have 32 bits, and 800 rows of 3 MiB
 # overflowed them (November 2026). Rows are also in memory twice while they become a batch. 8 MiB is a
@@ -26,7 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def row_batches(rows: Iterable[Row], columns: SinkColumns) -> Iterator[pa.RecordBatch]:
-    """Yield record batches of at most 1,000 rows and about 8 MiB. A larger row is a batch alone."""
+    """Yield record batches of at most 1,000 rows and about 8 MiB. A larger row gets its own batch."""
     chunk: list[Row] = []
     size = 0
     for row in rows:
@@ -87,7 +87,8 @@ def _arrow_value(value: Any) -> Any:
 def _microseconds(local: datetime) -> int:
     """Microseconds since 1970 of a time in the worker's zone.
 
-    In UTC the time may be in year 0 or 10000, which datetime cannot express. So it is moved by a day then.
+    In UTC the time may be in year 0 or 10000, which datetime cannot express. Such a time is moved by a day
+    and back.
     """
     for days in (0, 1, -1):
         try:

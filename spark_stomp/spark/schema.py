@@ -124,7 +124,7 @@ def _body_is_string(schema: StructType) -> bool:
 
 
 def _spark_type(name: str) -> DataType:
-    """The type of one of :data:`DEFAULT_COLUMNS`."""
+    """The Spark type called ``name``, for the types of :data:`DEFAULT_COLUMNS`."""
     makers: dict[str, Callable[[], DataType]] = {
         STRING: t.StringType,
         BINARY: t.BinaryType,

@@ -8,8 +8,8 @@ before 4.1  a stream writer gets rows, not record batches: :data:`ARROW_STREAM_W
 before 4.0  there is no Python data source at all: :func:`require_supported`
 ==========  =======================================================================================
 
-Platforms have their own builds of Spark with other version numbers. So this module looks for the class that a
-release has, rather than for its number, if there is such a class.
+Platforms have their own builds of Spark with other version numbers. So this module looks for a class that the
+release has, if there is one, rather than at the release's number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def release(version: str = pyspark.__version__) -> tuple[int, int]:
 
 
 def require_supported(version: str = pyspark.__version__) -> None:
-    """Raises UnsupportedError if Spark is too old to have Python data sources."""
+    """Raise UnsupportedError if Spark is too old to have Python data sources."""
     if release(version) < LEAST:
         raise UnsupportedError(f"this is PySpark {version}, and a data source in Python needs 4.0 or later")
 
@@ -51,5 +51,5 @@ ARROW_STREAM_WRITER: Final = _has("pyspark.sql.datasource", "DataSourceStreamArr
 
 
 def is_known_already(error: Exception) -> bool:
-    """Whether Spark refuses to register the source because it has found it automatically."""
+    """Whether ``error`` says that Spark has already found the source automatically."""
     return "DATA_SOURCE_ALREADY_EXISTS" in str(error)

@@ -26,7 +26,7 @@ def expect_input() -> None:
     """
     if hasattr(socket, "TCP_QUICKACK"):
         for number in _open_files():
-            # It may be no TCP socket, or another thread may have closed it meanwhile.
+            # The file may be no TCP socket, or another thread may have closed it meanwhile.
             with suppress(OSError):
                 _ack_at_once(number)
 

@@ -51,7 +51,7 @@ class _Writer:
         """In a task: send the rows.
 
         If the broker cannot be reached, a batch write and the first batch of a stream fail at once. Later
-        batches of a stream wait for it.
+        batches of a stream wait for the broker.
         """
         task = TaskContext.get()
         partition = None if task is None else task.partitionId()
@@ -116,4 +116,4 @@ if ARROW_STREAM_WRITER:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
     class ArrowStreamWriter(StompStreamWriter, DataSourceStreamArrowWriter):
-        """The stream writer for Spark 4.1 and later, which can pass Arrow record batches."""
+        """The stream writer for Spark 4.1 and later, which passes Arrow record batches."""
