@@ -1,7 +1,7 @@
 """The frame server: raw frames from the receivers to the tasks, over Arrow Flight, protected by a token.
 
-Each run has its own token. Off the loopback interface the connection uses TLS, and both sides prove that they
-have the run's key pair.
+Each run has its own token. Off the loopback interface connections use TLS by default, and then both sides
+prove that they have the run's key pair.
 """
 
 from spark_stomp.frameserver.client import fetch

@@ -59,16 +59,16 @@ def _outward_address() -> str:
 
 
 def await_free(host: str, port: int, timeout: float) -> None:
-    """Wait until a server can listen there. Port 0 means any free port.
+    """Wait until a server can listen on ``host`` and ``port``. Port 0 means any free port.
 
-    Raises OSError with the reason if it cannot within ``timeout`` seconds. gRPC does not give the reason.
+    Raises OSError if none can within ``timeout`` seconds, with the reason, which gRPC does not give.
     """
     family, kind, protocol, _, at = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     deadline = time.monotonic() + timeout
     while True:
         try:
             with socket.socket(family, kind, protocol) as probe:
-                # gRPC sets it too: connections of a server that has ended do not block the port.
+                # gRPC sets this option too: connections of an ended server do not block the port.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(at)
                 return
@@ -89,7 +89,7 @@ def master_is_local() -> bool:
 
 
 def _masters(command: Sequence[str]) -> Iterator[str]:
-    """The masters that a command line of spark-submit names. It ignores the arguments of the program."""
+    """The masters that a spark-submit command line names. The program's own arguments are ignored."""
     words = iter(command[command.index(_SUBMIT) + 1 :] if _SUBMIT in command else ())
     for word in words:
         if not word.startswith("-"):

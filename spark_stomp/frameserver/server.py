@@ -79,7 +79,7 @@ def _problem(host: str, port: int, error: Exception) -> str:
 class FrameServer:
     """Serves ``do_get(range)`` to every client that presents the token.
 
-    It listens on ``address``. If that has port 0, it takes any free port, which :attr:`address` then has. If
+    It listens on ``address``. Port 0 means any free port; :attr:`address` has the port that was taken. If
     ``address`` has a key pair, a client must present the same one. ``read_range`` returns the frames of a
     ticket, or raises a StompError, whose text reaches the task.
     """
@@ -143,7 +143,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
 
 
 def _mutual_tls(key_pair: KeyPair) -> dict[str, Any]:
-    """Arguments with which a client with another certificate is refused in the handshake."""
+    """Server arguments that refuse a client with another certificate in the handshake."""
     return {
         "tls_certificates": [(key_pair.certificate, key_pair.key)],
         "root_certificates": key_pair.certificate,

@@ -46,8 +46,8 @@ SCHEMA = pa.schema(
 def to_record(batch: FrameBatch) -> pa.RecordBatch:
     """A record batch of one row with the frames of ``batch``.
 
-    ``data`` are the bytes from the socket. ``ends`` and ``received_at`` (one time for all frames, or one for
-    each) are little-endian 64-bit integers.
+    ``data`` holds the bytes from the socket. ``ends`` and ``received_at`` (one time for all frames, or one
+    for each) are little-endian 64-bit integers.
     """
     data = pa.py_buffer(batch.data)
     offsets = pa.py_buffer(np.array([0, data.size], dtype="<i8"))
@@ -104,7 +104,7 @@ class KeyPair:
 
 def new_key_pair() -> KeyPair:
     """A new key pair, on the curve P-256."""
-    # Imported here: a task needs only the class, and this import takes 0.1 s (November 2026).
+    # Imported here: tasks never make a key pair, and this import takes 0.1 s (November 2026).
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -151,7 +151,7 @@ class FrameServerAddress:
 
 @dataclass(frozen=True)
 class RangeTicket:
-    """The frames ``[low, high)`` of one epoch, as a task asks for them."""
+    """The frames ``[low, high)`` of one epoch or journal, as a task asks for them."""
 
     epoch: str
     low: int
