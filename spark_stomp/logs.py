@@ -1,4 +1,4 @@
-"""Log lines: the query and receiver that each names, and how they reach stderr of Spark's Python processes.
+"""Log lines: which query and receiver each one names, and how they reach stderr of Spark's Python processes.
 
 Nobody sets up logging in the processes that Spark starts. Python would show only warnings there, without time
 and level. :func:`show` writes our lines with both, and each event as one line. If a process has its own
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_stomp.quoting import line
 
-# Python 3.10 cannot subscript it when the module is imported.
+# Python 3.10 cannot subscript LoggerAdapter at run time.
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
 else:
@@ -41,9 +41,9 @@ def about(**names: str) -> None:
 
 @contextmanager
 def lines_about(**names: object) -> Iterator[None]:
-    """Begin the lines of this thread with ``names`` until the end of the ``with``. None leaves a name out.
+    """Begin the lines of this thread with ``names`` until the end of the ``with``.
 
-    For processes that serve many queries.
+    A name that is None is left out. Use this in processes that serve many queries.
     """
     before = _ABOUT.set(
         {**_ABOUT.get(), **{key: str(name) for key, name in names.items() if name is not None}}
@@ -55,7 +55,7 @@ def lines_about(**names: object) -> Iterator[None]:
 
 
 def in_context(target: Callable[[], None]) -> Callable[[], None]:
-    """``target`` for another thread, whose lines begin with the names that this thread has now."""
+    """Wrap ``target`` for another thread: its lines begin with the names that this thread has now."""
     context = copy_context()
     return lambda: context.run(target)
 
@@ -88,7 +88,7 @@ class Log(_Adapter):
 
 
 class _Event:
-    """The text of a line. It is made when a handler formats it, because logging catches errors there."""
+    """A line whose text is made when a handler formats it, because logging catches errors there."""
 
     def __init__(self, names: dict[str, str], text: str, args: tuple[object, ...]) -> None:
         self._names, self._text, self._args = names, text, args
@@ -104,7 +104,7 @@ def _is_set_up() -> bool:
 
 
 class _Stderr(logging.Handler):
-    """Writes to the current ``sys.stderr``. Writes nothing after somebody has set up logging."""
+    """Writes to the current ``sys.stderr``, but nothing after somebody has set up logging."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,5 +136,5 @@ class _Lines(logging.Formatter):
         if kind is None:
             return ""
         shown = "".join(traceback.format_exception(kind, error, trace, chain=False)).rstrip("\n")
-        # Indented, so that no line of an error's text looks like one of the log.
+        # Indented, so that no line of an error's text looks like a log line.
         return "\n".join("  " + line(part) for part in shown.split("\n"))
