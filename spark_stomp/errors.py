@@ -1,8 +1,8 @@
 """The exception tree and its codes.
 
-Of an error in a task or in the reader beside the driver, Spark passes only the text to the user. So each text
-begins with a stable code in brackets (``[STOMP_LOGIN_REFUSED] ...``). It says what was wrong, which value,
-what is allowed, and what the broker said, if it said anything. No text contains a secret.
+An error in a task, or in the reader beside the driver, reaches the user only as text. So each text begins
+with a stable code in brackets (``[STOMP_LOGIN_REFUSED] ...``). The text says what was wrong, which value,
+what is allowed, and what the broker said, if anything. No text contains a secret.
 
 ::
 
@@ -36,7 +36,7 @@ what is allowed, and what the broker said, if it said anything. No text contains
     │   └── DestinationRefused      STOMP_DESTINATION_REFUSED
     ├── BodyDecodeError             STOMP_BODY_UNDECODABLE
     ├── MalformedMessageError       STOMP_MESSAGE_MALFORMED      a message that breaks the protocol or a limit
-    ├── SinkRowError                STOMP_SINK_ROW_INVALID       no body, for example, or no destination
+    ├── SinkRowError                STOMP_SINK_ROW_INVALID       no body or no destination, for example
     │   ├── RowNotText              STOMP_SINK_ROW_NOT_TEXT
     │   ├── RowUnencodable          STOMP_SINK_ROW_UNENCODABLE   a header that no frame can carry unchanged
     │   ├── RowTooLarge             STOMP_SINK_ROW_TOO_LARGE
@@ -132,7 +132,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class FrameEncodeError(LocalProtocolError):
-    """A frame that the protocol version cannot carry."""
+    """The protocol version cannot carry this frame."""
 
     code = "STOMP_FRAME_UNENCODABLE"
 
@@ -186,7 +186,7 @@ class TooManyHeaders(LimitExceeded):
 
 
 class BodyTooLarge(LimitExceeded):
-    """The body of a frame is too large, or its content-length says so."""
+    """The body of a frame, or its content-length, is too large."""
 
     code = "STOMP_BODY_TOO_LARGE"
 
@@ -246,7 +246,7 @@ class LoginRefused(BrokerError):
 
 
 class ClientIdInUse(LoginRefused):
-    """Another connection uses this ``clientId``. It may be that of the last run, if it did not end yet."""
+    """Another connection uses this ``clientId``, perhaps one of the last run that has not ended yet."""
 
     code = "STOMP_CLIENT_ID_IN_USE"
 
@@ -300,7 +300,7 @@ class RowWithoutKey(SinkRowError):
 
 
 class DeliveryError(StompError):
-    """The delivery contract cannot be kept, so the query fails. Nothing was lost."""
+    """The delivery contract cannot be kept. The query fails rather than lose messages."""
 
     code = "STOMP_DELIVERY"
 
@@ -312,7 +312,7 @@ class ReceiptTimeout(DeliveryError):
 
 
 class AcksRefused(DeliveryError):
-    """The broker answers each ACK of a message with an ERROR. The message is still there."""
+    """The broker answers each ACK of a message with an ERROR. The broker still has the message."""
 
     code = "STOMP_ACKS_REFUSED"
 
@@ -360,7 +360,7 @@ class SubscribeTimeout(DeliveryError):
 
 
 class JournalError(DeliveryError):
-    """The journal cannot be used. If messages were ACKed before their commit, they are in the journal."""
+    """The journal cannot be used. Messages that were ACKed before their commit are in the journal."""
 
     code = "STOMP_JOURNAL"
 
