@@ -1,4 +1,4 @@
-"""Quotes foreign text in errors and log lines; also plurals, and whole numbers from foreign text.
+"""Quotes foreign text in errors and log lines, makes plurals, and reads whole numbers from foreign text.
 
 Foreign text comes from a broker, or from the author of a message, a row or a file. It must not forge lines of
 a log, control a terminal or fill a disk. So all texts of this package pass through :func:`line`, in three
@@ -9,7 +9,7 @@ with :func:`shown` or :func:`quoted`, so that the rest of the sentence stays vis
 from __future__ import annotations
 
 CUT = "..."
-# Characters of a text. A judgement, not measured: our own longest sentences have some hundreds.
+# The most characters of a text. A judgement, not measured: our own longest sentences have some hundreds.
 _LONGEST = 4_000
 # Characters at the end of a text that are kept if it is cut. A judgement, not measured.
 _ENDING = 1_000
@@ -44,7 +44,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def whole_number(text: str | bytes, most_digits: int = 18) -> int | None:
-    """The number in ``text``; None if that is not 1 to ``most_digits`` ASCII digits."""
+    """``text`` as a number; None if ``text`` is not 1 to ``most_digits`` ASCII digits."""
     # ``isdigit`` alone accepts characters that ``int`` refuses, such as a superscript two.
     if not (text.isascii() and text.isdigit()) or len(text) > most_digits:
         return None
