@@ -4,7 +4,7 @@ The schema of a read is a *projection*: any of :data:`SOURCE_COLUMNS`, by name, 
 a ``string`` instead of ``binary``. Columns have the Arrow types that Spark's own conversion gives them
 (32-bit string and binary offsets, ``timestamp[us, tz=UTC]``).
 
-Types are written as Spark writes them, as text, so that nothing here needs Spark.
+Types are text, written as Spark writes them, so that nothing here needs Spark.
 :mod:`spark_stomp.spark.schema` makes a :class:`Projection` or :class:`SinkColumns` from a schema of Spark.
 """
 
@@ -35,7 +35,7 @@ class Column:
     Attributes:
         name: its name.
         types: the Spark types it may have; the first is the default.
-        nullable: whether it may have nulls. If so, a schema that makes it ``NOT NULL`` is an error.
+        nullable: whether the column may have nulls. If so, a read's schema must not make it ``NOT NULL``.
         meaning: a phrase for docs/columns.md.
     """
 
@@ -116,7 +116,7 @@ SINK_COLUMNS: tuple[Column, ...] = (
     Column("correlation_id", (STRING,), True, "the `correlation-id` header"),
     Column("reply_to", (STRING,), True, "the `reply-to` header"),
 )
-"""The columns of a write; only ``body`` is required. If a value is null, the option for it counts."""
+"""The columns of a write; only ``body`` is required. If a value is null, the option for its column counts."""
 
 _ARROW: dict[str, pa.DataType] = {
     STRING: pa.string(),
@@ -153,10 +153,10 @@ class Projection:
 
     @classmethod
     def of(cls, *names: str, body_as_string: bool = False) -> Projection:
-        """The projection of these columns; of all default columns if none is named. Needs no pyspark.
+        """A projection of the columns ``names``; of the default columns if none is given. Needs no pyspark.
 
         Raises:
-            SchemaError: the source has no column of this name.
+            SchemaError: one of ``names`` is no column of the source.
         """
         chosen = [_known(name, SOURCE_COLUMNS) for name in names] if names else list(DEFAULT_COLUMNS)
         fields = [pa.field(c.name, _ARROW[_chosen_type(c, body_as_string)], c.nullable) for c in chosen]
@@ -170,7 +170,7 @@ class SinkColumns:
     Attributes:
         columns: the names, in the order of the DataFrame.
         body_as_string: whether ``body`` is a string.
-        further: the columns that only options name, with their Spark types.
+        further: columns beyond the sink's own that options name, with their Spark types.
     """
 
     columns: tuple[str, ...]
@@ -179,7 +179,7 @@ class SinkColumns:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns in Arrow. All are nullable: a null that is forbidden is refused with its row."""
+        """The Arrow schema. All columns are nullable, because a forbidden null is refused with its row."""
         types = {column.name: _chosen_type(column, self.body_as_string) for column in SINK_COLUMNS}
         types |= dict(self.further)
         return pa.schema([pa.field(name, arrow_type(types[name])) for name in self.columns])
@@ -193,12 +193,12 @@ def unknown_column(name: str, columns: Sequence[Column], owner: str) -> str:
 
 
 def column_names(columns: Sequence[Column]) -> str:
-    """The names of the columns for a sentence."""
+    """The names of ``columns``, joined for a sentence."""
     return ", ".join(column.name for column in columns)
 
 
 def arrow_type(kind: str) -> pa.DataType | None:
-    """The Arrow type of a Spark type, if a column of the sink may have it; else None."""
+    """The Arrow type for the Spark type ``kind``; None if no column may have that type."""
     decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
     return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW.get(kind)
 
