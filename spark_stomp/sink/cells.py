@@ -1,4 +1,4 @@
-"""The columns of a slice as bytes: entries of the column ``headers``, text for header values, ids of rows."""
+"""Turns the columns of a slice into bytes: entries of ``headers``, text of header values, ids of rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from spark_stomp.arrow.columns import Flags, Ints
 
-# 0001-01-01 and 10000-01-01, in days since the epoch. Spark has years beyond these, which Arrow cannot write.
+# 0001-01-01 and 10000-01-01, in days since the epoch. Spark has years outside these; Arrow cannot write them.
 _DAYS_WITH_TEXT = (-719_162, 2_932_897)
-# Bytes; at 128 bits no two rows share an id by chance. Part of the format of an id, which never changes.
+# Bytes. At 128 bits no two rows share an id by chance. Never change this: every id would change.
 _DIGEST_BYTES = 16
-# A null in the text from which an id is made. Every value begins with its length, so none looks like this.
+# Means null in the text that an id is made from. A value begins with its length, so none looks like this.
 _NULL = b"-"
 
 
@@ -31,15 +31,15 @@ def as_binary(strings: pa.Array) -> pa.Array:
 
 
 def as_strings(column: pa.Array) -> pa.Array:
-    """A column of strings or bytes as strings, in place. It is not checked that they are UTF-8."""
+    """A column of strings or bytes as strings. Does not check that they are UTF-8."""
     data = as_binary(column)
     return pa.Array.from_buffers(pa.string(), len(data), data.buffers(), offset=data.offset)
 
 
 class Entries(NamedTuple):
-    """The entries of a column of maps that have a value: the name, the value and the row of each.
+    """The entries of a column of maps: the name, the value and the row of each.
 
-    ``rows`` ascend. An entry whose value is null is left out.
+    ``rows`` ascend. Entries whose value is null are left out.
     """
 
     names: pa.Array
@@ -74,7 +74,7 @@ def is_string(kind: pa.DataType) -> bool:
 
 
 def header_text(column: pa.Array) -> pa.Array:
-    """The values of a simple column as text for a header, in bytes.
+    """The header text of each value, in bytes. The column is not nested.
 
     Times are in UTC, whatever time zone the session has. A time outside the years 1 to 9999 gives null.
     """
@@ -89,7 +89,7 @@ def header_text(column: pa.Array) -> pa.Array:
 
 
 def row_ids(columns: Sequence[pa.Array]) -> list[str | None]:
-    """An id for each row: a digest of its values, in hexadecimal digits; None if all of them are null.
+    """The id of each row: a digest of its values in hexadecimal; None if all values of the row are null.
 
     The digest covers the length and the text of each value. So ``("ab", "c")`` and ``("a", "bc")`` have
     different ids, and a null differs from every text. The type of a number does not matter.

@@ -1,4 +1,4 @@
-"""The SEND frames of a whole slice of rows at once, or None.
+"""Encodes a whole slice of rows as SEND frames at once, or declines the slice.
 
 Goal: encode faster than a broker takes messages. A row with ten headers costs 1.6 us here and 55 us in
 :mod:`spark_stomp.sink.rows` (November 2026); Artemis took up to 50,000 rows a second, which is 20 us a row.
@@ -12,7 +12,7 @@ Invariants:
 - :mod:`spark_stomp.sink.rows` is the definition. Both give the same bytes, and a property test
   (``test_sink_frames``) compares them.
 - Everything or nothing. If any row is not plain, the whole slice is declined (``_NotPlain`` becomes None).
-  Here are no error texts, and nothing notes which row it was. It is fine to decline a row that is right.
+  There are no error texts here, and nothing notes which row it was. A good slice may be declined too.
 - All offsets have 32 bits, so a slice has less than 2 GiB of frames (``_LARGEST_SLICE`` in ``rules``).
 
 Tried and left:
@@ -114,7 +114,7 @@ class SliceFrames:
         return body
 
     def _destination(self, cells: Cells, rows: int) -> tuple[Piece, Flags]:
-        """The destinations of the rows, escaped, and which of them are queues that need headers."""
+        """The escaped destinations, and flags of the rows whose destination needs ``queue_headers``."""
         rules = self._rules
         if rules.destination is not None:
             (same,) = self._wire("destination", pa.array([rules.destination.encode()])).to_pylist()
@@ -149,8 +149,8 @@ class SliceFrames:
     def _entries(self, cells: Cells, taken: dict[str, Flags], rows: int) -> tuple[list[Piece], Ints]:
         """The lines of the column ``headers``, and how many each row has.
 
-        ``taken`` says which rows already have a header, by its name. Such an entry is left out; other entries
-        that options could also set are noted in ``taken``.
+        ``taken`` has, by header name, flags of the rows that have the header already. Their entries of that
+        name are left out. Other entries that options could also set are added to ``taken``.
         """
         entries = Entries.of(cells["headers"]) if "headers" in cells else None
         if entries is None or not len(entries.names):
@@ -194,7 +194,7 @@ class SliceFrames:
         return name
 
     def _default(self, name: str, value: str, left: Flags) -> list[Piece]:
-        """A header that the options set, for the rows in ``left``, which do not set it themselves."""
+        """A header that the options set, for the rows flagged in ``left``, which do not set it."""
         line = self._head(name) + escape_text(value, self._rules.version).encode()
         _require(len(line) - 1 <= self._rules.limits.max_header_line)
         if left.all():
@@ -233,7 +233,7 @@ class SliceFrames:
     def _check_value(self, name: str, values: pa.Array) -> None:
         for rule in self._rules.values:
             if rule.header == name:
-                # Most rows have the same value. Finding that out costs less than the regular expression.
+                # Most rows have the same value. Finding the different ones costs less than matching all.
                 said = values.unique().drop_null()
                 allowed = pc.equal(pc.match_substring_regex(said, f"^(?:{rule.pattern})$"), rule.allowed)
                 _require(allowed.true_count == len(said))
@@ -262,7 +262,7 @@ def _decimal(numbers: Ints) -> pa.Array:
 
 
 def _joined(pieces: list[Piece]) -> pa.Array:
-    """The frames: each is the pieces one after another, with its own element of every column."""
+    """The frames: frame i joins the pieces in order, with element i of each column."""
     parts: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, bytes) and parts and isinstance(parts[-1], bytes):

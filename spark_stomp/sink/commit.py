@@ -1,4 +1,4 @@
-"""The end of a write, once all its tasks have ended: prove the login, and write the figures of the status."""
+"""Ends a write after its tasks: proves the login, and adds the figures to the status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def commit(
 
     Args:
         batch_id: the number of the stream's batch; None for a batch write.
-        run: the id of the stream's run, if a task knew it.
+        run: the id of the stream's run; None if no task knew it.
 
     Raises:
         SinkRowError: a task found a row that cannot be sent.

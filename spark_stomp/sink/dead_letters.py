@@ -15,11 +15,12 @@ FROM = "dead-letter-from"
 
 # Headers that make a message expire. A dead letter never expires, whatever options or the row say.
 _EXPIRY = frozenset({"expires", "expiration"})
-# Headers that options may set on a dead letter, although they command the broker: they cannot lose it.
+# Headers that options may set on a dead letter, although they command the broker: they cannot make the
+# broker lose it.
 _KEEPING = frozenset({"persistent", "x-queue-type"})
 _LASTING = frozenset({("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")})
 # Headers that are not taken from the row. Expiry, persistence and priority were meant for the message, not
-# for the dead letter. Only the connector says why a dead letter is here, and from where.
+# for the dead letter. Only the connector sets REASON and FROM.
 _NOT_OF_THE_ROW = _EXPIRY | {"persistent", "priority", REASON, FROM}
 # How many headers a dead letter has besides the row's: OWN_HEADERS, REASON, FROM and the id.
 _OWN_HEADERS = OWN_HEADERS + 3
@@ -41,7 +42,7 @@ class DeadLetters:
             receipt: the receipt that the frame asks for.
 
         Raises:
-            SinkRowError: it is too large for a dead letter, too.
+            SinkRowError: the row is too large for a dead letter, too.
         """
         rules, limits = self._rules, self._rules.limits
         body = row.body or b""
@@ -62,7 +63,7 @@ class DeadLetters:
         return encoded
 
     def _of_options(self) -> dict[str, str]:
-        """The headers of ``sendHeaders`` that cannot lose the dead letter."""
+        """Headers of every message, but none that could make the broker lose the dead letter."""
         rules = self._rules
         needed = rules.queue_headers if rules.is_queue(rules.dead_letter) else ()
         given = dict(needed) | dict(rules.headers)
@@ -74,8 +75,8 @@ class DeadLetters:
         }
 
     def _of_row(self, row: Row) -> Iterator[tuple[str, str]]:
-        """The row's headers that a dead letter may have. A later one replaces an earlier one of that name."""
-        for name, value in reversed(row.entries):  # of repeated ones the first counts
+        """The row's headers that a dead letter may have. If a name comes twice, the later one counts."""
+        for name, value in reversed(row.entries):  # the first of a name counts, so it comes last
             with suppress(SinkRowError):
                 entry = self._frames.entry(name, value)
                 if entry is not None and entry[0] not in _NOT_OF_THE_ROW:

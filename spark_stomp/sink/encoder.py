@@ -1,4 +1,4 @@
-"""Rows of a DataFrame to slices of SEND frames: a whole slice at once if it is plain, else row by row.
+"""Encodes rows as slices of SEND frames: a whole slice at once if it is plain, else row by row.
 
 Goal: each row becomes one frame, or is refused with its place and the reason, and no frame of a slice is sent
 before all its rows were checked (contract S.9).
@@ -10,9 +10,8 @@ Plan: a batch is cut into slices, by messages and bytes. Two encoders make the f
 - :class:`~spark_stomp.sink.columnar.SliceFrames` is the fast path. It makes all frames of a slice, or it
   declines the slice.
 
-The fast path is asked first. If it declines, the definition goes through the slice. If a row that cannot be
-sent does not fail the query (``onError``), a declined slice is halved first, until few rows are left: the
-halves without a bad row take the fast path.
+The fast path is tried first. If it declines, the definition encodes the slice. Unless ``onError=fail``, a
+declined slice is halved first, until few rows are left: the halves without a bad row take the fast path.
 
 Invariants: rows are numbered over all batches of a task, for the error text. Receipts are numbered over all
 frames, without gaps: a dropped row has no receipt.
@@ -46,12 +45,12 @@ from spark_stomp.sink.window import EncodedSlice, receipt_id
 
 log = get_log(__name__)
 
-# Destinations for which this process has logged a warning. It logs at most _MOST_WARNED of them, because a
-# worker runs many tasks. A judgement, not measured.
+# Destinations of which this process has warned. It warns of at most _MOST_WARNED, because a worker runs many
+# tasks. A judgement, not measured.
 _MOST_WARNED = 20
 _warned: set[str] = set()
-# Bytes of a frame besides the cells of its row, about: the command, names of headers, the receipt. It is an
-# estimate, which only decides where a slice is cut.
+# Estimated bytes of a frame besides the cells of its row: the command, header names, the receipt. This only
+# decides where a slice is cut.
 _FRAME_OVERHEAD = 100
 # Rows. A declined slice is halved until it has at most this many rows, which are then encoded one by one. At
 # 55 us a row (November 2026), each bad row costs at most 1.8 ms.
@@ -158,7 +157,7 @@ class RowEncoder:
         return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered)
 
     def _refuse(self, row: Row, number: int, problem: SinkRowError) -> None:
-        """Raise the error of a row that cannot be sent; if it does not fail the query, log the first one."""
+        """If ``on_error`` is "fail", raise an error with the row's place; else log one for each task."""
         what = self._place(row, number, problem.message)
         if self._rules.on_error == "fail":
             raise type(problem)(what) from None
@@ -191,7 +190,7 @@ class RowEncoder:
 
 
 def _size(batch: pa.RecordBatch) -> int:
-    """How many bytes the frames of these rows have, about."""
+    """An estimate of how many bytes the frames of these rows have."""
     size: int = batch.nbytes + _FRAME_OVERHEAD * batch.num_rows
     return size
 
@@ -200,8 +199,8 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
     """The encoder of one task.
 
     Args:
-        version: the version of STOMP that its connection speaks.
-        dialect: the broker's.
+        version: the version of STOMP that the task's connection speaks.
+        dialect: the dialect of the broker.
 
     Raises:
         UnsupportedError: this broker cannot do what the options or columns ask for.

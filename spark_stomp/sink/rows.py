@@ -1,7 +1,7 @@
-"""Rows of a DataFrame to SEND frames, one by one. This is the definition of a row's frame.
+"""Encodes rows as SEND frames, one by one. This is the definition of a row's frame.
 
-It says which rows cannot be sent, and why. :mod:`spark_stomp.sink.columnar` makes the same frames of whole
-slices, many times as fast, and declines a slice with such a row. A property test compares the two.
+This module says which rows cannot be sent, and why. :mod:`spark_stomp.sink.columnar` makes the same frames
+for whole slices, many times as fast, and declines a slice with a bad row. A property test compares the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_TTL = 1 << 62
 # How many headers every frame has: destination, receipt and content-length.
 OWN_HEADERS = 3
 
-# Some brokers cut these off at both ends of a header's name.
+# Characters that some brokers cut off at both ends of a header name.
 BLANKS = " \t"
 
 
@@ -39,13 +39,13 @@ class Row(NamedTuple):
     Attributes
     ----------
     body : the body; None if it is null.
-    is_text : whether the body must be UTF-8: it is a string, or is sent as a text message.
-    destination : the column ``destination``; None if it is null or there is none.
+    is_text : whether the body must be UTF-8, because it is a string or is sent as a text message.
+    destination : the column ``destination``; None if it is null or absent.
     entries : the column ``headers``, without entries whose value is null.
-    columns : the values of dedicated columns, by the name of their header. Nulls are left out. None is a
-        value that has no text.
-    ttl : milliseconds; None if it is null or there is no such column.
-    key : the digest of the columns that ``dedupKey`` names; None if all of them are null, or there are none.
+    columns : the values of dedicated columns, by the name of their header. Nulls are left out. None means
+        that a value has no text.
+    ttl : the column ``ttl`` in milliseconds; None if it is null or absent.
+    key : the digest of the columns that ``dedupKey`` names; None if all are null, or none is named.
     """
 
     body: bytes | None
@@ -83,14 +83,14 @@ def rows_of(cells: Mapping[str, pa.Array], rules: SendRules) -> Iterator[Row]:
 class RowFrames:
     """Makes the frames of rows, one at a time.
 
-    All methods raise SinkRowError if the row cannot be sent; it says what is wrong with the row.
+    All methods raise SinkRowError if the row cannot be sent. The error says why.
     """
 
     def __init__(self, rules: SendRules) -> None:
         self._rules = rules
 
     def frame(self, row: Row, receipt: str, now: float) -> bytes:
-        """The frame of a row; ``now`` in seconds since the epoch."""
+        """The frame of a row; ``now`` is in seconds since the epoch."""
         body, destination = self._body(row), self._destination(row)
         headers = [("destination", destination), *self._headers(row, destination, now)]
         count, most = len(headers) + OWN_HEADERS - 1, self._rules.limits.max_headers
@@ -104,7 +104,7 @@ class RowFrames:
         return frame
 
     def encoded(self, headers: list[tuple[str, str]], own: list[tuple[str, str]], body: bytes) -> bytes:
-        """A SEND frame with ``headers`` of the row, which are checked, and ``own`` ones of the connector."""
+        """A SEND frame with the row's ``headers``, whose lines are checked, and the connector's ``own``."""
         rules, most = self._rules, self._rules.limits.max_header_line
         try:
             frame = encode_frame(Frame("SEND", (*headers, *own), body), rules.version)
@@ -202,7 +202,7 @@ class RowFrames:
 
 
 def _text(what: str, data: bytes) -> str:
-    """Text from UTF-8. Raises RowNotText, which names ``what`` this is."""
+    """Decode UTF-8. Raises RowNotText, which names ``what``."""
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -18,7 +18,7 @@ Headers = tuple[tuple[str, str], ...]
 OnRowError = Literal["fail", "drop", "deadletter"]
 
 # A slice has at most a fourth of receiptWindowBytes. The slice that waits for room is held besides the
-# window, and adds a fourth to its memory. A judgement, not measured.
+# window: up to a fourth more memory. A judgement, not measured.
 _SLICES_IN_WINDOW = 4
 # Bytes. The frames of a slice are one column, whose offsets have 32 bits, and escaping can double a header.
 # An eighth of 2 GiB leaves room for both.
@@ -39,7 +39,7 @@ class TimeToLive(NamedTuple):
     Attributes
     ----------
     header : its name.
-    absolute : whether its value is a time since the epoch; else it is a time from now. Both in milliseconds.
+    absolute : whether its value counts milliseconds from the epoch; else from now.
     milliseconds : the time to live of every message; None if only rows can set it.
     """
 
@@ -48,7 +48,7 @@ class TimeToLive(NamedTuple):
     milliseconds: int | None
 
     def after(self, now: float) -> int:
-        """The milliseconds to add to a time to live for the header; ``now`` is in seconds since the epoch."""
+        """Milliseconds to add to a time to live in the header; ``now`` is in seconds since the epoch."""
         return round(now * 1000) if self.absolute else 0
 
 
@@ -57,26 +57,26 @@ class SendRules:
     """How rows become frames.
 
     Several sources can set one header. A dedicated column wins over the column ``headers``, which wins over
-    ``headers`` here, which wins over ``queue_headers``.
+    ``headers`` of these rules, which wins over ``queue_headers``.
 
     Attributes
     ----------
     version : the version of STOMP that the connection speaks.
     destination : where all rows go; None leaves the choice to the column ``destination``.
     headers : headers of every message.
-    topic_prefixes : a destination in a row that begins with one of these is reported as a topic.
+    topic_prefixes : a row's destination is reported as a topic if it begins with one of these.
     queue_prefixes, queue_headers : a destination that begins with one of the prefixes needs the headers.
     columns : dedicated columns, each with the header that it sets.
-    ttl : the header that the column ``ttl`` sets; None if this broker has none, and nothing asks for it.
-    dedup_key, dedup_header : a digest of these columns goes into this header. Without columns there is none.
+    ttl : the header that the column ``ttl`` sets; None if this broker has no such header.
+    dedup_key, dedup_header : a digest of the columns goes into the header. There is none without columns.
     left_out : names of entries in the column ``headers`` that are not sent.
     values : which values some headers may have.
-    text : whether bodies are sent without content-length, by which some brokers know a text message.
+    text : whether bodies are sent without content-length, which tells some brokers that they are text.
     on_error, dead_letter : what becomes of a row that cannot be sent, and where dead letters go.
     limits : the largest sizes of a frame and its parts.
     unescaped : whether the broker unescapes headers although this version of STOMP has no escapes. Then no
         header may have a backslash.
-    most_messages, most_bytes : the bounds of a slice, about. A slice always has at least one message.
+    most_messages, most_bytes : approximate bounds of a slice, which always has at least one message.
     """
 
     version: str
@@ -96,7 +96,7 @@ class SendRules:
     dead_letter: str = ""
     limits: Limits = field(default_factory=Limits)
     unescaped: bool = False
-    # Of these two, send_rules takes the values from options; the defaults are for tests.
+    # send_rules takes these two from options. The defaults are for tests.
     most_messages: int = 1_000
     most_bytes: int = 8 << 20
 
@@ -121,9 +121,9 @@ class SendRules:
         return destination.startswith(self.queue_prefixes)
 
     def is_left_out(self, name: str) -> bool:
-        """Whether an entry of this name is not sent.
+        """Whether an entry of this name in the column ``headers`` is not sent.
 
-        It describes the message that was read, commands the broker, or is set by the connector.
+        Such entries describe the message that was read, command the broker, or are set by the connector.
         """
         return name in self.left_out or name.lower() in SEND_OWNS
 
@@ -132,8 +132,8 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
     """The rules of one task.
 
     Args:
-        version: the version of STOMP that its connection speaks.
-        dialect: the broker's.
+        version: the version of STOMP that the task's connection speaks.
+        dialect: the dialect of the broker.
 
     Raises:
         UnsupportedError: this broker cannot do what the options or columns ask for.

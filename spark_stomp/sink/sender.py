@@ -23,13 +23,13 @@ log = get_log(__name__)
 
 # Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
 _DISCONNECT_TIMEOUT = 5.0
-# Bytes of one read, enough for thousands of receipts. If a broker sends other things instead, they take
-# little memory. A judgement, not measured.
+# Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things. A
+# judgement, not measured.
 _READ = 256 << 10
 
 
 class Progress:
-    """Tells how long ago the last progress was, and for how long the broker was blocked in all.
+    """Measures the time since the last progress, and for how long the broker was blocked in all.
 
     Progress is a receipt, or bytes of a message that the broker took. Heart-beats are not: a broker sends
     them while RabbitMQ's memory alarm or ActiveMQ's producer flow control stops it from taking messages.
@@ -44,7 +44,7 @@ class Progress:
         self._longest = receipt_timeout + blocked_timeout
         self._last = time.monotonic()
         self._blocked_before = 0.0
-        # Whether the broker counts as blocked, from ``receipt_timeout`` on.
+        # Whether the broker counts as blocked: after ``receipt_timeout`` without progress.
         self.blocked = False
 
     @property
@@ -80,7 +80,7 @@ class Progress:
 class _Outage:
     """The time from the end of a connection to the first receipt on the next one.
 
-    It also begins if the first connection fails.
+    An outage also begins if the first connection fails.
 
     Args:
         timeout: ``reconnectTimeout`` in seconds.
@@ -113,23 +113,23 @@ class Sender:
     earlier frames were *received* (STOMP 1.2, "RECEIPT"): RabbitMQ confirms each SEND separately, in any
     order.
 
-    If the connection breaks, the sender connects again, and sends again what was not confirmed. Only the
-    thread that calls the methods does so. Between two calls, the thread of a Pump sends what is queued, sends
-    heart-beats and receives.
+    If the connection breaks, the sender connects again, and sends again what was not confirmed, in the thread
+    that calls the methods. Between two calls, the thread of a Pump sends what is queued, sends heart-beats
+    and receives.
 
     The errors of :meth:`open`, :meth:`send` and :meth:`finish` say how many messages were confirmed, and end
     with ``afterwards``. They are:
 
     - ReceiptTimeout: the broker was blocked for too long.
-    - DestinationRefused: the broker refused a message, and says which one.
-    - BrokerError: it sent an ERROR that does not say which one.
+    - DestinationRefused: the broker refused a message, and named it.
+    - BrokerError: the broker sent an ERROR that names no message.
     - LoginRefused, TlsRefused.
     - ConnectionLost: no new connection within ``reconnectTimeout``.
 
     Args:
         options: the options of the write.
-        patient: wait for a first connection up to ``reconnectTimeout``; else its failure is an error at once.
-        afterwards: what becomes of the messages that are not confirmed, for these errors.
+        patient: wait up to ``reconnectTimeout`` for the first connection; else its failure is an error.
+        afterwards: what becomes of the messages that are not confirmed, for the error texts.
     """
 
     def __init__(
@@ -222,10 +222,10 @@ class Sender:
     def _wait(self, connection: Connection) -> None:
         """Wait for progress.
 
-        What has come is read before a timeout counts: this process may have been suspended meanwhile.
+        Receipts are read before a timeout counts, because this process may have been suspended meanwhile.
 
         Raises:
-            ReceiptTimeout: there was none for ``receiptTimeout`` and ``blockedTimeout``.
+            ReceiptTimeout: no progress for ``receiptTimeout`` and then ``blockedTimeout``.
         """
         progress, options = self._progress, self._options
         due = progress.due_in()
@@ -286,7 +286,7 @@ class Sender:
     # --- one connection after the other
 
     def _persist(self, step: Callable[[Connection], None]) -> None:
-        """Do ``step`` on a connection, and again on the next one if it breaks."""
+        """Do ``step`` on a connection. If that breaks, do it again on the next one."""
         while True:
             try:
                 connection = self._connected()
@@ -333,7 +333,7 @@ class Sender:
             self._outage.connected(time.monotonic())
 
     def _recover(self, error: StompError) -> None:
-        """Wait until it is time for the next attempt to connect. Raises ``error`` if there is none left."""
+        """Wait until the next attempt to connect. If there is none left, raise the error of the task."""
         self._close()
         if not self._may_recover(error):
             raise self._failure(error) from error
@@ -362,8 +362,8 @@ class Sender:
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed.
 
-        An ERROR may refuse a message without naming it, as RabbitMQ's do. Then every connection would end so.
-        One such ERROR is tolerated, but not two on connections in a row without a confirmed message.
+        An ERROR may refuse a message without naming it, as RabbitMQ's do. Then every new connection would end
+        with it. One such ERROR is tolerated, but not a second one before a message is confirmed.
         """
         if self._speaks is None and not self._patient:
             return False

@@ -20,7 +20,7 @@ class TaskResult:
     """What became of the rows of one task. The broker has confirmed every message.
 
     ``refused`` says why the task stopped at a row that can never be sent; the commit then fails with it. If
-    the task itself failed, Spark would try it again, and send the rows before that one again each time.
+    the task itself failed, Spark would repeat it, and send the earlier rows again each time.
     """
 
     figures: TaskFigures
@@ -30,7 +30,7 @@ class TaskResult:
 def send_batches(
     batches: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions, *, patient: bool = False
 ) -> TaskResult:
-    """Send every row, and return once the broker has confirmed every message. No rows, no connection.
+    """Send every row, and return once the broker has confirmed every message. Without rows, do not connect.
 
     If ``patient``, the task waits for a broker that cannot be reached at first, up to ``reconnectTimeout``.
 

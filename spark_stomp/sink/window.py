@@ -1,4 +1,4 @@
-"""Encoded messages, and the window: the messages that were sent and that the broker has not confirmed."""
+"""Encoded messages, and the window: the messages that were sent and are not confirmed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 from spark_stomp.arrow.columns import Ints
 from spark_stomp.quoting import shown, whole_number
 
-# A receipt is this letter and a number of twelve digits: that of the frame plus RECEIPT_BASE. All have the
-# same length up to 9 * 10**11 frames in a task.
+# A receipt is this letter and twelve digits: the number of the frame plus RECEIPT_BASE. All have the same
+# length, up to 9 * 10**11 frames in a task.
 RECEIPT_PREFIX: Final = "s"
 RECEIPT_BASE: Final = 10**11
 _DESTINATION: Final = b"SEND\ndestination:"
@@ -50,8 +50,7 @@ class EncodedSlice:
     data : whole frames, one after another.
     ends : the end of each frame in ``data``, in bytes, exclusive.
     first_receipt : the number of the first frame's receipt. The next slice continues after the last frame's.
-    dropped, dead_lettered : how many rows could not be sent: those left out, and those that became dead
-        letters.
+    dropped, dead_lettered : how many rows could not be sent and were left out, or became dead letters.
     """
 
     data: memoryview
@@ -94,7 +93,7 @@ class _Held:
         self.left = len(part)
 
     def end_within(self, start: int, room: int) -> int:
-        """The last frame, exclusive, up to which the frames from ``start`` on have at most ``room`` bytes."""
+        """The end, exclusive, of the frames from ``start`` on that fit into ``room`` bytes."""
         begin = int(self.part.ends[start - 1]) if start else 0
         return int(np.searchsorted(self.part.ends, begin + room, side="right"))
 
@@ -148,7 +147,7 @@ class Window:
         return piece
 
     def _end(self, held: _Held) -> int:
-        """The last frame of ``held``, exclusive, that may be sent now."""
+        """The end, exclusive, of the frames of ``held`` that may be sent now."""
         start, count = held.sent, len(held.part)
         by_bytes = held.end_within(start, self._most_bytes - self.unconfirmed_bytes)
         stop = min(count, start + self._most_messages - self.unconfirmed, by_bytes)
@@ -183,7 +182,7 @@ class Window:
         return np.concatenate(times)
 
     def send_again(self, now: float) -> Iterator[Piece]:
-        """The messages that were sent on a connection that is gone, and were not confirmed.
+        """The messages that were sent on a lost connection and not confirmed.
 
         They count as sent again at ``now`` (monotonic seconds).
         """
