@@ -1,4 +1,4 @@
-"""Raw MESSAGE frames to Arrow record batches. Needs pyarrow and numpy, not pyspark."""
+"""Decodes raw MESSAGE frames into Arrow record batches. Needs pyarrow and numpy, not pyspark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow strings as numpy arrays, header lines, and the columns made of them: times, flags, map and list.
+"""Reads Arrow strings as numpy arrays, and makes columns of header lines: times, flags, maps, lists.
 
 An Arrow string array is a buffer of bytes and n + 1 rising offsets into it. So scattered pieces of text can
 be selected without copying: with the offsets ``start0, stop0, start1, stop1, ...`` every other element is a
@@ -41,9 +41,9 @@ def pick(array: pa.Array, first: int, step: int) -> pa.Array:
 
 
 def pieces(kind: pa.DataType, text: pa.Buffer, starts: Ints, stops: Ints) -> pa.Array:
-    """The pieces ``text[starts[i]:stops[i]]``, not copied: every other element; the others are the gaps.
+    """An array, not copied, whose every other element is a piece ``text[starts[i]:stops[i]]``.
 
-    The result has 2 n - 1 elements for n pieces.
+    The elements between them are the gaps: n pieces give 2 n - 1 elements.
     """
     offsets = np.empty((len(starts), 2), np.int32)
     offsets[:, 0] = starts
@@ -202,7 +202,7 @@ def after_last(values: pa.Array, separator: str | None) -> pa.Array:
 
 
 def timed(ids: pa.Array, times: pa.Array) -> pa.Array:
-    """The ids, each completed by its time, as in the receiver; null if the id or its time is missing."""
+    """The ids, each with its time appended, as the receiver does; null if the id or its time is missing."""
     there = pc.and_(pc.not_equal(ids, ""), pc.invert(pc.is_in(times, pa.array(map(bytes.decode, NO_TIME)))))
     return _null_unless(there, pc.binary_join_element_wise(ids, times, ID_TIME.decode()))
 
@@ -213,7 +213,7 @@ def _all_true(flags: pa.Array) -> bool:
 
 
 def _null_unless(condition: pa.Array, values: pa.Array) -> pa.Array:
-    """The values; null if the condition is false or null."""
+    """The values, null wherever the condition is false or null."""
     return pc.if_else(condition, values, pa.scalar(None, values.type))
 
 

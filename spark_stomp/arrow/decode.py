@@ -1,4 +1,4 @@
-"""Raw MESSAGE frames to Arrow record batches.
+"""Decodes raw MESSAGE frames into Arrow record batches.
 
 The exact path (:mod:`spark_stomp.arrow.exact`) is the definition: the frame decoder reads one frame after
 another. The fast path (:mod:`spark_stomp.arrow.uniform`) reads all frames of one layout together, then those
@@ -33,8 +33,8 @@ class RowRules:
     Attributes:
         id_header: the unescaped name of the header with the ``stable_id``; None if the broker has none.
         timestamp_unit: the unit of the ``timestamp`` header.
-        body_decode_errors: what a body that cannot be decoded gives if ``body`` is a string: an error, null,
-            or null with the reason in the column ``malformed``.
+        body_decode_errors: what becomes of a body that cannot be decoded, if ``body`` is a string: an error,
+            null, or null with the reason in the column ``malformed``.
         id_separator: the ``stable_id`` is the part of its header after the last separator; None means that it
             is the whole value.
         id_time_header: the header with the time that completes the ``stable_id``; None if none is needed.
@@ -75,7 +75,7 @@ def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) ->
 
 
 def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyText | None:
-    """The bodies as strings; None if the projection does not ask for them as strings."""
+    """The bodies as strings; None unless the projection asks for them."""
     if not (projection.body_as_string and "body" in projection.columns):
         return None
     if isinstance(rows, MalformedRows):
@@ -86,7 +86,7 @@ def _body(rows: AnyRows, projection: Projection, rules: RowRules) -> BodyText | 
 
 
 def _constant(field: pa.Field, batch: FrameBatch, body: BodyText | None) -> pa.Array | None:
-    """A column that needs no header: decoded bodies, or what the batch says; None if ``field`` needs one."""
+    """A column that needs no header: decoded bodies, or a fact of the batch; None for any other column."""
     rows = len(batch.ends)
     match field.name:
         case "received_at":
@@ -132,7 +132,7 @@ def _column(field: pa.Field, rows: AnyRows, rules: RowRules, count: int) -> pa.A
 
 
 class Headers(Protocol):
-    """The decoded headers of some messages, from either path."""
+    """The decoded headers of some messages, read by the fast or the exact path."""
 
     def column(self, name: str) -> pa.Array:
         """The first value of one header for each message; null if it is absent."""
@@ -190,7 +190,7 @@ AnyRows: TypeAlias = Rows | MalformedRows
 
 
 def in_order(parts: Sequence[HeaderLines], order: Ints) -> HeaderLines:
-    """The lines of all messages in order: message i is number ``order[i]`` of the messages in all parts."""
+    """The lines of all messages in order: message i is message ``order[i]`` of the concatenated parts."""
     counts = np.concatenate([np.diff(part.offsets) for part in parts])
     starts = np.cumsum(counts) - counts
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[order])))

@@ -20,8 +20,8 @@ from spark_stomp.protocol import Frame, FrameDecoder, Limits, read_malformed
 
 # No command begins with a byte up to this one.
 _LAST_LEADING = 0x20
-# Bytes before a command that are skipped by numpy, one in all frames at a time; a regular expression skips
-# more. Usually there is one EOL. A judgement, not measured.
+# Bytes before the commands that numpy skips, one at a time in all frames; a regular expression skips the
+# rest. Usually there is one EOL. A judgement, not measured.
 _SKIP_ROUNDS = 32
 _LEADING = re.compile(rb"[\r\n\x00 ]*")
 
@@ -48,7 +48,7 @@ class Area:
 
 
 def area_of(batch: FrameBatch) -> Area:
-    """The frames of a batch, without the EOLs before them, or NULs and blanks in the lenient dialect."""
+    """The frames of a batch, without the EOLs before them (in the lenient dialect also NULs and blanks)."""
     array = np.frombuffer(batch.data, np.uint8)
     ends = np.asarray(batch.ends, np.int64)
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))

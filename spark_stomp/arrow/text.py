@@ -1,4 +1,4 @@
-"""Bodies as text, decoded by the charset of the content type; by UTF-8 if it names none."""
+"""Decodes bodies to text by the charset of their content type, or by UTF-8 if it names none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_CHARSETS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """The bodies of some messages, with the headers that are needed to decode them and to name a message."""
+    """The bodies of some messages, with the headers that decode them and name their messages."""
 
     values: pa.Array
     content_types: pa.Array
@@ -40,12 +40,12 @@ def charset_of(content_type: str | None) -> str:
 
 
 OnError = Literal["error", "null", "column"]
-"""What a body that cannot be decoded gives: an error, null, or null and a reason in ``malformed``."""
+"""What becomes of a body that cannot be decoded: an error, null, or null and a reason in ``malformed``."""
 
 
 @dataclass(frozen=True, slots=True)
 class BodyText:
-    """The bodies as strings, and the reasons for nulls by their index, if these were asked for."""
+    """The bodies as strings; with ``on_error`` "column" also the reasons for nulls, by row."""
 
     text: pa.Array
     reasons: Mapping[int, str]
@@ -56,7 +56,7 @@ def body_text(bodies: Bodies, on_error: OnError) -> BodyText:
 
     Raises:
         BodyDecodeError: a body is not valid in its charset, or its charset is unknown, and ``on_error`` is
-            "error". It names the message.
+            "error". The text names the message.
     """
     types = bodies.content_types.dictionary_encode()
     charsets = [charset_of(name) for name in types.dictionary.to_pylist()]
@@ -80,7 +80,7 @@ def _as_utf8(values: pa.Array) -> pa.Array | None:
 
 
 def _one_by_one(bodies: Bodies, rows: Ints | None, text: pa.Array | None, on_error: OnError) -> BodyText:
-    """The bodies as strings. Only ``rows`` are decoded, one by one; all of them if ``text`` is None."""
+    """The bodies as strings. Only ``rows`` are decoded, one by one; None means all."""
     reasons: dict[int, str] = {}
     values: list[str | bytes | None] = (text if text is not None else bodies.values).to_pylist()
     for row in range(len(values)) if rows is None else rows.tolist():

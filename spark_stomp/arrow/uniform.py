@@ -1,23 +1,23 @@
-"""The fast path: headers of all frames with one layout, read together.
+"""The fast path: reads the headers of all frames of one layout together.
 
 A layout is the names of a frame's headers in their order. One producer behind one broker usually sends frames
 of one layout.
 
 Goal: decode many times as fast as a broker delivers. The fast path reads 1,900,000 frames a second on one
-core, with ten headers and bodies of 235 bytes, and 1,100,000 if two layouts alternate. The frame decoder, by
-which the exact path works, reads 480,000 a second and makes no columns (tests/benchmarks/RESULTS.md, November
+core, with ten headers and bodies of 235 bytes, and 1,100,000 if two layouts alternate. The frame decoder
+of the exact path reads 480,000 a second and makes no columns (tests/benchmarks/RESULTS.md, November
 2026).
 
-Plan: find all LFs. The first frame gives the names. The frames with as many lines are candidates; their names
-are compared with the first frame's as one piece of memory. Then header k of all frames is every n-th value.
-Escaped and repeated names cost nothing, because they are resolved once, in the first frame. The frames that
-are left are read by the layout of the first of them, and so on.
+Plan: find all LFs. The first frame gives the names. Frames with as many lines are candidates; their names are
+compared with the first frame's as one piece of memory. Then header k of all frames is every n-th value.
+Escaped and repeated names cost nothing, because they are resolved once, in the first frame. Of the
+frames that are left, the first gives the next layout, and so on.
 
 Invariants:
 
 - :mod:`spark_stomp.arrow.exact` is the definition. A property test compares the rows.
-- Frames that are not plain are left out, without a reason: a line without a colon, a CR in a value under
-  STOMP 1.2, all of the lenient dialect. Nothing is refused here.
+- Frames that are not plain are left to the exact path, without a reason: a line without a colon, a CR in a
+  value under STOMP 1.2, all of the lenient dialect. Nothing is refused here.
 - Positions have 32 bits; a frame batch has less than 2 GiB.
 
 Tried and left:
@@ -127,14 +127,14 @@ class Uniform(NamedTuple):
 
 
 def read_layouts(frames: Area, version: str) -> Iterator[Uniform]:
-    """Read the frames one layout after another. What is left out is for the exact path.
+    """Read the frames one layout after another. Frames that are left out take the exact path.
 
     Args:
         frames: the frames of a batch.
         version: the STOMP version by which they came.
     """
     if version == "lenient":
-        return  # there, names are folded and values stripped
+        return  # the lenient dialect folds names and strips values
     area = beginnings(frames)
     lf = line_feeds(area.array)
     first = first_feeds(area, lf)
@@ -155,7 +155,7 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uni
 
     Args:
         area: the beginnings of the frames.
-        lf: the positions of all LFs of its buffer.
+        lf: the positions of all LFs of the area's buffer.
         first: for each frame the index in ``lf`` of its first LF.
         version: the STOMP version by which they came.
     """
@@ -187,7 +187,7 @@ def uniform_headers(area: Area, lf: Positions, first: Ints, version: str) -> Uni
 
 
 def _with_cr(values: pa.Array) -> Ints:
-    """The indices of values with a CR. In STOMP 1.2 it belongs to the end of its line ("Augmented BNF")."""
+    """The indices of values with a CR, which may belong to the EOL in STOMP 1.2 ("Augmented BNF")."""
     text, offsets = text_of(values)
     # Usually no byte is a control character. Then nothing has to be searched.
     if text.min(initial=_CR + 1) > _CR:
@@ -245,7 +245,7 @@ def _bounds(feeds: Positions, widths: Positions) -> Positions:
 
 
 def _fits(bounds: Positions) -> Flags:
-    """Which frames have lines that are long enough for the names."""
+    """Flags of the frames whose lines are long enough for the names."""
     rising = bounds.reshape(-1)
     if (rising[:-1] <= rising[1:]).all():  # then every frame fits; testing each one is much slower
         return np.ones(len(bounds), bool)
@@ -261,7 +261,7 @@ def _parts(area: Area, bounds: Positions) -> pa.Array:
 
 
 def _same_names(parts: pa.Array, expected: bytes, rows: int) -> Flags:
-    """Which rows have the expected names. In all rows these have the same lengths."""
+    """Flags of the rows with the expected names. All names have the expected lengths already."""
     text: Bytes = text_of(pick(parts, _NAME, _PARTS))[0]
     if pa.py_buffer(text).equals(pa.py_buffer(expected * rows)):  # faster than row by row
         return np.ones(rows, bool)
