@@ -16,8 +16,8 @@ the only declaration: the parser, the error texts, the secrets of the command li
 made from it. Code that uses the option reads the field. If the option contradicts another one, ``rules`` says
 so. CONTRIBUTING.md lists all steps.
 
-For Python the fields have no defaults, because only the parser makes these classes: a default is declared
-once, as a user would write it. To change a value, use :func:`dataclasses.replace`.
+The fields have no Python defaults, because only the parser makes these classes: a default is declared once,
+as a user would write it. To change a value, use :func:`dataclasses.replace`.
 
 Keys are camelCase in documents. Upper and lower case do not matter, because Spark passes keys in lower case.
 """

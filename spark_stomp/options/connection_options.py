@@ -29,8 +29,9 @@ from spark_stomp.protocol.frames import HeaderPairs, Limits
 class TlsOptions:
     """How a ``stomp+ssl`` or ``wss`` address is secured.
 
-    ``ca_file`` and ``cert_file`` are the path of a PEM file, or its text
-    (:func:`~spark_stomp.options.kinds.is_pem` tells which). ``ca_file`` None means the system's authorities.
+    ``ca_file`` and ``cert_file`` are each the path of a PEM file, or its text
+    (:func:`~spark_stomp.options.kinds.is_pem` tells which). Without ``ca_file``, the system's authorities are
+    trusted.
     """
 
     ca_file: str | None = EVERYWHERE.optional(

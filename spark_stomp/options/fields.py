@@ -6,7 +6,7 @@
     class SinkOptions:
         receipt_timeout: float = SINK.option("receiptTimeout", TIMEOUT, "30s", "Longest wait for a receipt.")
 
-For Python the field has no default: code that makes a ``SinkOptions`` must give it a value.
+The field has no Python default: code that makes a ``SinkOptions`` must give it a value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Option:
         note: the default in docs/options.md, if it depends on other options.
         missing: what to do if a required option is not given; empty if the option is not required.
         secret: whether its value is kept out of errors and of the ``repr``.
-        in_repr: False keeps the value out of the ``repr`` only.
+        in_repr: False keeps the value out of the ``repr``, but not out of errors.
     """
 
     key: str
@@ -50,7 +50,7 @@ class Option:
 
     @property
     def default_value(self) -> Any:
-        """The parsed default, or None. A required option has an empty tuple: all of these are lists."""
+        """The parsed default, or None. An empty tuple for a required option: all of these are lists."""
         if self.missing:
             return ()
         return None if self.default is None else self.kind.parse(self.default)
@@ -58,7 +58,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Takers:
-    """Who takes an option. The methods declare the field that it fills; ``more`` is for :class:`Option`."""
+    """Who takes an option. The methods declare the field that it fills; ``more`` goes to :class:`Option`."""
 
     scopes: frozenset[Scope]
 
@@ -101,7 +101,7 @@ def options_of(cls: type[Any]) -> Iterator[Option]:
 
 
 def filled(cls: type[T], value_of: Callable[[Option], object], **others: object) -> T:
-    """A new ``cls``. ``value_of`` returns the value of each option; ``others`` are its other fields."""
+    """A new ``cls``. ``value_of`` returns the value of an option; ``others`` are the other fields."""
     values: dict[str, object] = {}
     for part in fields(cast("Any", cls)):
         if "group" in part.metadata:

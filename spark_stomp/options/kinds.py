@@ -1,8 +1,7 @@
 """How the text of an option becomes a value: one :class:`Kind` for each kind of value.
 
-Spark passes every option as text. A kind parses the text. Its ``allowed`` says for the documentation what it
-takes. If the text is wrong, it raises :class:`ValueError` with the reason; the caller adds the key and the
-value.
+Spark passes every option as text. ``parse`` of a kind returns the value, or raises :class:`ValueError` with
+the reason; the caller adds the key and the text. ``allowed`` describes the values in the documentation.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _UNPRINTABLE = re.compile(r"[\x00\r\n]")
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """A kind of value: how to parse it, and for the documentation what it takes.
+    """A kind of value: how to parse it, and how the documentation describes it.
 
     ``shown`` is False if the text can contain a secret. No error quotes such text.
     """
@@ -65,7 +64,7 @@ def _name(raw: str) -> str:
 
 
 def _file(raw: str) -> str:
-    """The path or URI of a file. It is only checked that it ends with a file name."""
+    """The path or URI of a file. Only checks that it ends with a file name."""
     scheme, colon, rest = _name(raw).partition(":")
     path = raw
     if colon and "/" not in scheme:
@@ -117,7 +116,7 @@ def _boolean(raw: str) -> bool:
 
 
 def _duration(raw: str) -> float:
-    """The seconds of ``500ms`` or ``10s``, or as Spark writes them: ``5 seconds``, ``interval 1 minute``."""
+    """The seconds of a duration such as ``10s``, or as Spark writes it: ``interval 1 minute``."""
     text = raw.strip().lower()
     if _DURATION.fullmatch(text) is None:
         raise ValueError(f"is not a duration; write a number with a unit, such as {_DURATIONS}")

@@ -1,4 +1,4 @@
-"""Names that others give to these options: Spark's Kafka source, JMS, STOMP clients, and earlier releases.
+"""Other names for these options: of Spark's Kafka source, JMS, STOMP clients, and earlier releases.
 
 Only the likeliest names are here. Each leads to this connector's option with the same purpose, or to a
 sentence that says why there is none. :func:`nearest` is for misspelled names.
@@ -133,7 +133,7 @@ REMEDIES: Final[dict[Scope, dict[str, str]]] = {
 
 
 def remedy(key: str, scope: Scope) -> str | None:
-    """What to do instead of an option that another system has by this name; None if the name is not known."""
+    """What to do instead of setting another system's option of this name; None if the name is unknown."""
     prefix, dot, rest = key.lower().partition(".")
     of_prefix = _PREFIXES.get(prefix + dot)
     return REMEDIES[scope].get(plain(rest if of_prefix else key), of_prefix)

@@ -1,4 +1,4 @@
-"""Spark's mapping of texts becomes the frozen dataclasses. All problems are reported in one error."""
+"""Parses Spark's mapping of texts into the frozen dataclasses. All problems are reported in one error."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def _shown(option: Option, raw: str) -> str:
 
 
 def _safe(raw: str) -> str:
-    """``raw``, without credentials if it may be an address given to the wrong option."""
+    """``raw``, redacted if it may be an address that was given to the wrong option."""
     return redacted(raw) if "@" in raw or "://" in raw else raw
 
 

@@ -79,7 +79,7 @@ def _tls(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
 
 
 def _mixed(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
-    """Credentials need encryption at all addresses or at none.
+    """With credentials, all addresses must be encrypted or none.
 
     Otherwise an attacker who makes the encrypted addresses fail would get the credentials as plain text.
     """

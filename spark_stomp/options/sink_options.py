@@ -25,8 +25,8 @@ from spark_stomp.protocol.frames import HeaderPairs
 class MessageOptions:
     """What the messages are like, and what becomes of a row that cannot be sent.
 
-    ``ttl`` is in seconds. ``header_columns`` and ``dedup_key`` name columns. ``dedup_header`` None leaves the
-    name to the dialect.
+    ``ttl`` is in seconds. ``header_columns`` and ``dedup_key`` name columns. Without ``dedup_header``, the
+    dialect names the header.
     """
 
     persistent: bool = SINK.option(
@@ -85,7 +85,8 @@ class MessageOptions:
 class SinkOptions:
     """Options of a stream writer or a batch writer; timeouts in seconds.
 
-    ``destination`` None leaves the choice to the column ``destination``. ``notes`` are sentences to log once.
+    Without ``destination``, the column ``destination`` says where a row goes. ``notes`` are sentences to
+    log once.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)

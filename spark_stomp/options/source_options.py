@@ -27,7 +27,7 @@ class SourceOptions:
     """Options of a stream reader or a batch reader; durations in seconds, sizes in bytes.
 
     ``receivers`` counts per destination, ``prefetch`` per receiver. ``max_messages`` is for batch reads only;
-    what ends in ``per_trigger`` is for streams only. ``id_header`` None leaves the choice to the dialect.
+    fields that end in ``per_trigger`` are for streams only. Without ``id_header``, the dialect names one.
     ``capped`` says whether ``maxMessages`` was given. ``notes`` are sentences to log once, about settings
     that are risky or limit each other.
     """
