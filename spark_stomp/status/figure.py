@@ -60,7 +60,10 @@ class Figure:
         return self.metric or self.key
 
     def number(self, value: Any) -> float:
-        """A value of the document as a number for Prometheus. ValueError or OverflowError if it is none."""
+        """A value of the document as a number for Prometheus.
+
+        Raises ValueError or OverflowError if it is not a number in range.
+        """
         if not isinstance(value, int | float) or not -LARGEST_NUMBER < value < LARGEST_NUMBER:
             raise ValueError("no figure")
         return int(value) if isinstance(value, bool) else value

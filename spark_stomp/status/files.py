@@ -131,7 +131,10 @@ def status_file(options: SourceOptions | SinkOptions) -> StatusFile | None:
 
 
 def status_at(place: str) -> StatusFile:
-    """The status file at this path or URI, or in the checkpoint there. ValueError if no file system fits."""
+    """The status file at this path or URI, or in the checkpoint there.
+
+    Raises ValueError if no file system fits.
+    """
     location = resolve(place)
     is_folder = location.files.get_file_info(location.root).type is FileType.Directory
     return _beside(location) if is_folder else StatusFile(location, location.root)
@@ -144,7 +147,7 @@ def _beside(checkpoint: Location) -> StatusFile:
 def query_name(options: SourceOptions | SinkOptions) -> str:
     """What to call the query: the last part of its checkpoint's location, else its destinations.
 
-    In a sink, the name that the user gave the query has priority. Spark does not tell it to a source.
+    In a sink, the name that the user gave the query has priority. Spark does not pass it to a source.
     """
     checkpoint = without_credentials(options.checkpoint_location or "").rstrip("/").rpartition("/")[2]
     if isinstance(options, SourceOptions):
@@ -193,7 +196,7 @@ def as_json(status: Figures) -> bytes:
 
 
 def parsed(content: bytes) -> Figures:
-    """The JSON object in a status file. Raises ValueError if it is none."""
+    """The JSON object in a status file. Raises ValueError if there is none."""
     try:
         status = json.loads(content)
     except RecursionError:
@@ -218,7 +221,7 @@ def opened(options: SourceOptions) -> StatusFile | None:
 
 
 class StatusWriter:
-    """Writes what ``snapshot(running)`` returns, in its own thread: on news, now and then, and at the end."""
+    """Writes what ``snapshot(running)`` returns, in its own thread: on news, at intervals, and at the end."""
 
     def __init__(self, file: StatusFile, snapshot: Callable[[bool], Figures]) -> None:
         self._file = file

@@ -19,8 +19,8 @@ def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
     """The status of a query, with the keys of docs/status.md.
 
     ``location`` is a path or URI of the status file or of the query's checkpoint. The sink's part is read
-    from the file beside it. A query with only a sink of this package has only that file. Then the status has
-    only the keys ``version``, ``query``, ``run``, ``host``, ``sink`` and ``file``.
+    from the file beside it. If only the sink of a query is of this package, only that file exists, and the
+    status has only the keys ``version``, ``query``, ``run``, ``host``, ``sink`` and ``file``.
 
     Raises OSError if neither file can be read, and ValueError if one holds no status of a known version.
     """
@@ -64,7 +64,7 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
 
 
 def _parts(status: Status) -> Iterator[tuple[type[Part], Status, dict[str, object]]]:
-    """Yield each part of ``status``: its class, its part of the document, and the labels of its metrics."""
+    """Yield each part of ``status``: its class, its values, and the labels of its metrics."""
     yield QueryPart, status, {}
     yield TotalsPart, _mapping(status, "totals"), {}
     receivers = _mapping(status, "receivers")

@@ -4,7 +4,7 @@ No process of the sink lives as long as the query. So each commit reads the file
 wrote, and adds its own counts.
 
 A file system may hang. So a thread reads and writes the file, and Spark's commit waits for it only a moment.
-Reports of later commits wait for that thread; none starts a second one for the same file.
+Until it is done, later reports wait for it: only one thread at a time writes a file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Reports:
     def write_all(self) -> bool:
         """Write all waiting reports. If another thread is writing already, it writes them.
 
-        Always returns True: a caller that stops waiting for this takes False instead.
+        Always returns True, because ``within`` returns False if this takes too long.
         """
         while self.waiting and self.turn.acquire(blocking=False):
             try:
@@ -78,11 +78,10 @@ def _no_latencies() -> npt.NDArray[np.int64]:
 class TaskFigures:
     """What became of the messages of one or more tasks.
 
-    - ``connections``: connections that were made, with those that were lost later.
+    - ``connections``: connections that were made, including those lost later.
     - ``confirmed``: messages that the broker has confirmed.
     - ``resent``: messages sent again after a connection broke: at most this many arrived twice because of it.
-    - ``dropped``, ``dead_lettered``: rows that cannot be sent: left out, or sent to the dead letter
-    destination.
+    - ``dropped``, ``dead_lettered``: rows that cannot be sent and were left out, or became dead letters.
     - ``blocked_seconds``: how long the broker was blocked.
     """
 
@@ -115,9 +114,9 @@ class TaskFigures:
 
 @dataclass(frozen=True)
 class SinkPart(Part):
-    """The sink's part after a batch. ``before`` is this part after the batch before it in the same run.
+    """The sink's part after a batch. ``before`` is the part after the previous batch of the same run.
 
-    ``spark_run`` is Spark's id of the run, ``number`` that of the batch; None for a batch write.
+    ``spark_run`` is Spark's id of the run, ``number`` that of the batch; both are None for a batch write.
     """
 
     prefix = "sink_"
@@ -215,14 +214,14 @@ class SinkPart(Part):
         return self.tasks.latency(0.99) or self.before.get("receipt_p99_seconds")
 
     def shown(self) -> Document:
-        """This part as it is in the document. Its counts are added to those of the batch before."""
+        """This part as it is in the document. Its counts include those of the batches before."""
         batch = super().shown()
         counted = (figure.key for figure in self.figures() if isinstance(figure, Counter))
         return batch | {key: round((self.before.get(key) or 0) + batch[key], 3) for key in counted}
 
 
 def report(options: SinkOptions, figures: TaskFigures, run: str | None, batch: int | None) -> None:
-    """Add a batch that is done to the status. Raises nothing: an error of the status never fails a batch."""
+    """Add a finished batch to the status. Never raises: no error of the status may fail a batch."""
     _replace(
         options,
         lambda before: SinkPart(

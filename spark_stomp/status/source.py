@@ -33,7 +33,7 @@ class RunIdentity:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of this run: those in committed batches, and those that were received and wait for a batch."""
+    """Rows of this run: those in committed batches, and those that were received and are not committed."""
 
     committed: int
     waiting: int
