@@ -52,7 +52,7 @@ def option_texts(
 
     Args:
         arguments: what ``add_broker_arguments`` has parsed.
-        refused: options that this command does not use; the reason, by key.
+        refused: by key, the reason why this command does not use an option.
         more: defaults of the command.
 
     Raises:
@@ -83,7 +83,7 @@ def _given(pairs: Iterable[str]) -> dict[str, str]:
         key, equals, text = pair.partition("=")
         key = key.strip().lower()
         if not equals or not key:
-            # The error does not quote it: it may be a secret.
+            # The error does not quote the pair: it may be a secret.
             raise UsageError("-o takes KEY=VALUE")
         if key in _ARGUMENTS:
             raise UsageError(f"-o {key}: URL and DESTINATION are arguments, not options")

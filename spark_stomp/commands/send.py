@@ -111,7 +111,7 @@ def _summary(figures: TaskFigures, options: SinkOptions) -> str:
 def _header(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        # The error does not quote it: it may be a secret.
+        # The error does not quote the text: it may be a secret.
         raise UsageError("--header takes NAME=VALUE")
     return name, value
 

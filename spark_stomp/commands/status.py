@@ -88,7 +88,7 @@ class _View:
     """A status file, and what it said when it was last read.
 
     Attributes:
-        trouble: why it could not be read; None if it could.
+        trouble: why the file could not be read; None if it could.
         fine: whether the query runs normally, or has ended normally.
     """
 

@@ -13,7 +13,7 @@ from spark_stomp.status.figure import Figure, Part, Status, Time, moment
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import SUMMED, JournalPart, QueryPart, ReceiverPart, TotalsPart
 
-# Widths in characters: the least and the largest of a receiver's name.
+# Characters: the least and the largest width of a receiver's name.
 _LEAST_WIDTH: Final = 16
 _NAME_WIDTH: Final = 44
 # Wide enough for most states, so that the next columns do not move.
@@ -29,7 +29,7 @@ _UNFINISHED: Final = (
 
 
 def health(status: Status, silence: float) -> tuple[str, str]:
-    """How the query is: a colour (``good``, ``warn`` if it has ended, ``bad``), and words.
+    """The health of a query: a colour (``good``, ``warn`` if it has ended, ``bad``), and words.
 
     A query that has written nothing for ``silence`` seconds counts as gone.
     """
@@ -55,7 +55,7 @@ def table(
 ) -> list[Line]:
     """All lines of the table, for a terminal of ``columns`` and ``rows``; ``rate`` is rows a second.
 
-    Receivers for which there is no room are only counted. Without ``rows`` all are shown.
+    Lines of receivers for which there is no room are only counted. Without ``rows`` all are shown.
     """
     head = [*_head(status, silence, columns), *_totals(status, rate, columns)]
     tail = [*_part("journal", JournalPart, status, columns), *_sink(status, columns)]
@@ -122,7 +122,7 @@ def _table(receivers: Mapping[str, Status], width: int, *, lives: bool) -> Itera
 
 
 def _state(one: Status, *, lives: bool) -> tuple[str, str]:
-    """The state of the connection, and its colour. If the query has ended, it has no duration."""
+    """The state of the connection, and its colour. Without a duration if the query has ended."""
     if not lives:
         return "was up" if one.get("connected") else "was away", "dim"
     if not one.get("connected"):
@@ -170,7 +170,7 @@ def _part(name: str, declared: type[Part], status: Status, width: int) -> Iterat
 
 
 def _labelled(declared: list[Figure], part: Status, *, trouble: bool = False) -> list[str]:
-    """The figures that are declared for the table, as texts; of troubles only those that are not 0."""
+    """The figures with a label, as texts. With ``trouble``, only the troubles that are not 0."""
     return [
         figure.label if part[figure.key] is True else f"{figure.label} {_value(figure, part)}"
         for figure in declared

@@ -46,7 +46,7 @@ _REFUSED: Final = {
 }
 # A duration for an option: 27 years.
 _ENDLESS = "10000d"
-# Characters of a body or a reason that are shown.
+# Most characters that are shown of a body or a reason.
 _MOST_SHOWN = 500
 
 
@@ -117,7 +117,7 @@ def _cost(dialect: Dialect, destination: str) -> str:
 
 
 def _frames(batch: FrameBatch, options: SourceOptions) -> Iterator[Frame]:
-    """The frames of a batch. The body of a malformed one is all its bytes, and it has no headers."""
+    """The frames of a batch. A malformed frame has no headers, and all its bytes as body."""
     if batch.malformed is not None:
         begin = 0
         for end in batch.ends:
@@ -148,7 +148,7 @@ def _json(frame: Frame, dialect: Dialect, malformed: str | None) -> None:
 
 
 def _first(frame: Frame) -> dict[str, str]:
-    """The headers; of repeated ones the first counts (STOMP 1.2, "Repeated Header Entries")."""
+    """The headers; the first of repeated ones counts (STOMP 1.2, "Repeated Header Entries")."""
     return dict(reversed(frame.headers))
 
 

@@ -1,6 +1,6 @@
 """Output to a terminal: its size, colours, and a screen that is drawn repeatedly.
 
-Only ANSI escapes that every terminal of today knows are used. A stream that is not a terminal gets plain
+This uses only ANSI escapes that every terminal of today knows. A stream that is not a terminal gets plain
 text. No text in a line can control the terminal, whoever wrote it.
 """
 
@@ -31,7 +31,7 @@ CUT: Final = "…"
 
 
 class Terminal:
-    """Writes to ``stream``, which may be a terminal or not."""
+    """Writes lines to ``stream``, in colour if it is a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -41,16 +41,16 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines. A stream that is not a terminal has a size that people can read."""
+        """Columns and lines. A stream that is not a terminal counts as 100 by 40."""
         try:
             columns, lines = os.get_terminal_size(self._stream.fileno())
         except (OSError, ValueError):
             return _SIZE
-        # A terminal that knows no size says 0.
+        # A terminal that does not know its size reports 0.
         return columns or _SIZE[0], lines or _SIZE[1]
 
     def write(self, lines: Sequence[Line]) -> None:
-        """The lines, one below the other."""
+        """Write the lines, one below the other."""
         self._put("".join(self._text(_printable(line)) + "\n" for line in lines))
 
     @contextmanager
@@ -63,7 +63,7 @@ class Terminal:
             self._put(_FIRST_SCREEN)
 
     def draw(self, lines: Sequence[Line]) -> None:
-        """Replace what the screen shows by these lines. What does not fit is cut off."""
+        """Replace what the screen shows with these lines. What does not fit is cut off."""
         columns, rows = self.size
         shown = [self._text(fitted(line, columns)) + _CLEAR_LINE for line in lines[:rows]]
         self._put(_HOME + "\r\n".join(shown) + _CLEAR_BELOW)
@@ -86,7 +86,7 @@ class Rate:
         self._seen: deque[tuple[float, int]] = deque()
 
     def of(self, count: int, now: float) -> float | None:
-        """The growth for each second, at ``now`` (monotonic seconds); None if it is too early to say."""
+        """The growth a second, up to ``now`` (monotonic seconds); None if it is too early to say."""
         self._seen.append((now, count))
         while now - self._seen[0][0] > _RATE_SECONDS:
             self._seen.popleft()
@@ -95,7 +95,7 @@ class Rate:
 
 
 def fitted(line: Line, columns: int) -> list[Span]:
-    """The line, cut to ``columns``. The last character of a line that was cut says so."""
+    """The line, cut to ``columns``. A line that was cut ends with an ellipsis."""
     line = _printable(line)
     if sum(len(text) for text, _ in line) <= columns:
         return line
