@@ -152,7 +152,7 @@ class Broker:
         self._touch(queue)
 
     def reject(self, subscription: Subscription, handle: str) -> None:
-        """Obey a NACK: put the message back to the head of the queue, to be redelivered."""
+        """Obey a NACK: put the messages that it covers back into the queue, to be redelivered."""
         subscription.queue.put_back(subscription.pop_unacked(subscription.covered(handle)))
         self._touch(subscription.queue)
 
@@ -180,7 +180,7 @@ class Broker:
             durable: the name of a durable subscription of a topic. Clients that name it share its messages.
 
         Raises:
-            Refused: the name is in use, or this cannot be browsed or have a durable subscription.
+            Refused: ``name`` is in use, or the destination cannot be browsed or have durable subscriptions.
         """
         if name in member.subscriptions:
             raise Refused(f"the subscription {name!r} exists already")
@@ -224,7 +224,7 @@ class Broker:
     # --- delivery
 
     def ready(self, member: Member) -> None:
-        """A client takes messages again."""
+        """Let the queues of a client deliver again: it has room for messages."""
         for subscription in member.subscriptions.values():
             self._touch(subscription.queue)
 

@@ -29,7 +29,7 @@ HIGH_WATER = 1 << 20
 _UNSUPPORTED = ("selector", "durable", "activemq.subscriptionName")
 _DURABLE = "durable-subscription-name"
 _Fields = Mapping[str, str]
-# Characters of a log line that come from a client, at most.
+# Most characters of a log line that come from a client.
 _MOST_SAID = 200
 
 
@@ -97,7 +97,7 @@ class Peer:
         self.room -= len(data)
 
     def has_room(self) -> None:
-        """There is room for more messages: continue to deliver."""
+        """Deliver again: the client has room for more messages."""
         if self._member is not None:
             self.broker.ready(self._member)
 
@@ -224,7 +224,7 @@ class Peer:
         self.broker.unsubscribe(member, name, self._durable_name(fields))
 
     def _durable_name(self, fields: _Fields) -> str | None:
-        """The name of the durable subscription, after the ``client-id`` if the client has one; else None."""
+        """The durable subscription's name, after the ``client-id`` if there is one; None if none is named."""
         name = fields.get(_DURABLE)
         return name if name is None or self._client_id is None else f"{self._client_id}.{name}"
 

@@ -42,7 +42,7 @@ class Message:
 
     Args:
         sequence: its place in the queue.
-        message_id: its id, also when it is redelivered.
+        message_id: its id, the same when it is redelivered.
         destination: where it was sent.
         headers: the producer's headers (see :func:`passed_on`).
         body: its body, as sent.
@@ -103,7 +103,7 @@ def _translated(message: Message, version: str) -> bytes:
     """
     decoder = FrameDecoder("1.2")
     decoder.receive_data(b"".join((_COMMAND, message.head, message.body, b"\0")))
-    # The decoder has one whole frame, so that it returns it.
+    # The decoder has one whole frame, so it returns a Frame.
     frame = cast(Frame, decoder.next_event())
     kept = tuple(pair for pair in frame.headers if _encodable(pair, version))
     return _head(kept, message.body, version)
@@ -123,7 +123,7 @@ def _encodable(pair: tuple[str, str], version: str) -> bool:
 
 
 class Outlet(Protocol):
-    """A client, as its subscriptions see it: what takes their messages."""
+    """A client as its subscriptions see it: it takes their messages."""
 
     version: str
     room: int

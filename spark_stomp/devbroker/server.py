@@ -190,11 +190,11 @@ class DevBroker:
     def wait_until(self, predicate: Callable[[], bool], timeout: float = 10.0, what: str = "it") -> None:
         """Wait until ``predicate()`` is true.
 
-        It is called whenever something has happened at the broker, and at least every 50 ms. No lock is held
-        meanwhile, so that it may call the broker.
+        ``predicate`` is called whenever something has happened at the broker, and at least every 50 ms. No
+        lock is held meanwhile, so that it may call the broker.
 
         Raises:
-            TimeoutError: it was not true within ``timeout`` seconds. The text names ``what``.
+            TimeoutError: ``predicate`` was not true within ``timeout`` seconds. The text names ``what``.
         """
         deadline = time.monotonic() + timeout
         while not predicate():
