@@ -84,7 +84,7 @@ def start_statistics(spark: SparkSession, url: str, checkpoint: Path, results: S
     )
 
     def update(batch: DataFrame, batch_id: int) -> None:
-        # Two jobs use the batch. It could be read twice, but then the JSON would be parsed twice.
+        # Two jobs use the batch: without this, each would parse its JSON.
         batch.persist()
         try:
             _alerts(batch).write.format("stomp").mode("append").option("url", url).option(

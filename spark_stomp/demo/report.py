@@ -58,7 +58,7 @@ class Check:
 
 
 def progress_line(sample: Sample, before: Sample, rows: int) -> str:
-    """One line about the running demonstration. The rate is measured since the sample ``before``."""
+    """A line on the progress of the demonstration. The rate is measured since the sample ``before``."""
     elapsed = sample.seconds - before.seconds
     rate = (sample.rows - before.rows) / elapsed if elapsed > 0 else 0.0
     return (
