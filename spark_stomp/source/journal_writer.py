@@ -5,8 +5,8 @@ Invariants:
 - A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only after it is durable (contract 1).
 - A frame is deleted only after Spark has committed it, and after the broker has confirmed its ACK or its
   message key is durable in the journal. So a redelivered message is recognised (contract 4).
-- At a bound, or while the disk is full, frames wait in the receivers. Reading, committing and deleting make
-  room again, and need none themselves (contract 5).
+- At a bound, or while the disk is full, frames wait in the receivers until commits and receipts make room
+  (contract 5).
 - The journal holds at most as many uncommitted frames as keys are remembered, plus one group. So the next run
   can recognise each of them on redelivery.
 - ``keep_from <= committed <= journal.end``: the frames of the last committed batch are kept if there is room.
