@@ -1,8 +1,8 @@
 """The ack ledger: the ack handles of one connection, which of them were sent, and which are confirmed.
 
-A ledger lives as long as its connection, because a handle is valid only there. It holds two kinds of handles:
-those of new frames, by sequence number, and those of redelivered messages. The latter are attached to the
-frame that is held already, maybe by another receiver.
+A ledger lives as long as its connection, because a handle is valid only there. Handles of new frames are kept
+by sequence number. Handles of redelivered messages are attached to the place of the message (``HeldAt``),
+maybe in another receiver.
 
 Invariants (contract 1 and 4):
 
@@ -21,8 +21,8 @@ from heapq import heappop, heappush
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.receiver.dedup import HeldAt
 
-# Microseconds: deliveries within this time share one entry of arrival times, that of the first of them. The
-# entries only show the age of the oldest un-acked message. A judgement, not measured.
+# Microseconds. New frames that come within this time share one entry, with the arrival time of the first. It
+# only gives the age of the oldest un-acked message. A judgement, not measured.
 _ARRIVAL_STEP = 100_000
 # Handles of consecutive reads are joined in lists of up to this many. A judgement, not measured.
 _HANDLES_IN_LIST = 1_000
@@ -35,10 +35,10 @@ class Acks:
     """ACKs to be sent together, in this order.
 
     Attributes:
-        upto: once they are sent, everything below this sequence number is ACKed.
+        upto: once these ACKs are sent, all new frames below this sequence number are ACKed.
         handles: the ack handles.
         keys: the keys of the redelivered messages among them.
-        since: when the first of these came, in microseconds since 1970; None if there are none.
+        since: when the first redelivered one came, in microseconds since 1970; None if there is none.
     """
 
     upto: int
@@ -52,7 +52,7 @@ class AckGroup:
     """ACKs that were sent together. The last one asked for the receipt with the id ``receipt``.
 
     ``deadline`` is when this receipt is overdue, by the clock of
-    :meth:`~spark_stomp.receiver.pause.BoundedReader.receipt_deadline`. ``confirmed``: the receipt came.
+    :meth:`~spark_stomp.receiver.pause.BoundedReader.receipt_deadline`. ``confirmed``: whether it came.
     """
 
     acks: Acks
@@ -92,12 +92,12 @@ class AckLedger:
 
     @property
     def unacked(self) -> int:
-        """How many deliveries on this connection have no ACK that a receipt confirmed."""
+        """How many deliveries on this connection have no ACK confirmed by a receipt."""
         return self._delivered - self._receipted_handles
 
     @property
     def oldest_unacked(self) -> int | None:
-        """When the oldest un-acked message came; None if there is none. Looks at every attached message."""
+        """When the oldest un-acked message came; None if all are acked. Reads every attached entry."""
         new = next((at for end, at in self._arrivals if end > self._confirmed), None)
         attached = (entry[-1] for heap in self._attached.values() for entry in heap)
         sent = (group.acks.since for group in self._awaited)
@@ -123,9 +123,9 @@ class AckLedger:
         return min((group.deadline for group in self._awaited), default=None)
 
     def receipt_is_behind(self, prefetch: int) -> bool:
-        """Whether the broker may still have messages to send before the oldest awaited receipt.
+        """Whether the broker may still send messages before the oldest awaited receipt.
 
-        Before that receipt it can send at most ``prefetch`` messages, and one more for each ACK up to there.
+        By then it can send ``prefetch`` messages in all, and one more for each ACK up to that receipt.
         False once all of these have come, or if no receipt is awaited.
         """
         if not self._groups:
@@ -151,7 +151,7 @@ class AckLedger:
 
     def attach(self, held_at: HeldAt, key: MessageKey, handle: bytes, at: int = 0) -> None:
         """The message at ``held_at`` was redelivered with this handle at the time ``at``."""
-        # The running number keeps the order of delivery. It is unique, so a heap never compares what follows.
+        # The running number keeps the order of delivery. It is unique, so a heap never compares keys.
         entry = (held_at.sequence, self._delivered, key, handle, at)
         heappush(self._attached.setdefault(held_at.owner, []), entry)
         self._delivered += 1

@@ -5,8 +5,8 @@ Invariants (contract 2 and 3):
 - Sequence numbers start at 0 and have no gaps. A number names the same frame as long as the store lives,
   unless the frame is discarded. Only frames that Spark was never told about are discarded.
 - The frames [released, received) can be read any number of times, with the same bytes.
-- Reading a released frame is an error, never "no rows". Its bytes stay until it is freed or shed, because
-  only a message key, made of these bytes, recognises a redelivery with certainty.
+- Reading a released frame is an error, never "no rows". Its bytes stay until it is freed or its
+  message key is made of them: only the key recognises a redelivery with certainty.
 
 With a journal, frames wait here until they are written there. When a batch is durable, its data is removed
 from memory. Its ends, its message keys and its position in the journal stay until it is freed.
@@ -51,7 +51,7 @@ class Held:
         batch: the frames. Their data is removed once the journal has them, or when they are shed.
         ids: their stable ids; None if their connection collected no ids.
         position: the position of the first frame in the journal; None if the journal does not have them.
-        made: their message keys, made before the data is removed; None before that.
+        made: their message keys; None until they are made, before the data is removed.
     """
 
     batch: FrameBatch
@@ -224,7 +224,7 @@ class FrameStore:
     def ids(self, low: int, high: int) -> list[tuple[int, Ids]]:
         """The stable ids of the frames [low, high), in parts, each with the number of its first frame.
 
-        Freed frames are left out, and frames whose connection collected no ids.
+        Frames that are freed, or whose connection collected no ids, are left out.
         """
         with self._lock:
             return [
@@ -289,7 +289,7 @@ class FrameStore:
     def position_from(self, number: int) -> int | None:
         """The position in the journal of the first held frame from ``number`` on.
 
-        None if there is no frame, or if the journal does not have it.
+        None if there is no such frame, or if the journal does not have it.
         """
         with self._lock:
             piece = self._index.at(number)
@@ -306,7 +306,7 @@ class FrameStore:
             self.marks.advance(released=upto, committed=upto, kept=upto)
 
     def free(self, upto: int) -> None:
-        """Free the released frames below ``upto``; a batch gives its bytes back when all of it is free."""
+        """Free the released frames below ``upto``; the bytes of a batch go when all its frames are free."""
         with self._lock:
             self.marks.advance(freed=min(upto, self.marks.released))
             for held in self._index.free(self.marks.freed):
@@ -320,7 +320,7 @@ class FrameStore:
             self.marks.discard()
 
     def shed(self) -> None:
-        """Keep only the message keys of released frames, for batches that are released completely.
+        """Reduce batches of which all frames are released to their message keys.
 
         Only the thread that appends may call it. No lock is held while keys are made.
         """

@@ -6,17 +6,17 @@ A mark is a sequence number. It says something about every frame below it:
 mark             the frames below it                                  moved by
 ===============  ===================================================  =======================================
 ``freed``        are not needed any more                              receipts of ACKs, the end of a
-                                                                      connection
+                                                                      connection, a commit without one
 ``unindexed``    are no longer held messages in the dedup index       receipts of ACKs, the end of a
-                                                                      connection, a commit
+                                                                      connection, a commit, a lack of room
 ``released``     must not be read any more                            a commit
 ``committed``    may be ACKed                                         a commit; recovery with
                                                                       ``ackAfter=journal``
-``durable``      are in the journal                                   the journal's writer
+``durable``      are in the journal                                   the journal's writer, recovery
 ``kept``         are never discarded                                  an offer to Spark, a redelivery that is
-                                                                      attached, the way to the journal, a
-                                                                      commit
-``live_from``    came on an earlier connection                        the end of a connection
+                                                                      attached, the journal's writer,
+                                                                      recovery, a commit
+``live_from``    came on an earlier connection                        the end of a connection, recovery
 ``received``     were received                                        each read; goes back to ``kept`` when
                                                                       frames are discarded
 ===============  ===================================================  =======================================

@@ -1,4 +1,4 @@
-"""Back-pressure: read no more than there is room for, and what a pause means for the receipts of ACKs.
+"""Back-pressure: reading only as much as there is room for, and deadlines that allow for pauses.
 
 A receiver that has no room in memory leaves its socket unread: it is paused. Messages then wait in the socket
 and at the broker, and the broker's answers wait behind them. So no deadline for an answer runs out during a
@@ -20,8 +20,8 @@ from spark_stomp.transport import Connection
 
 log = get_log(__name__)
 
-# Bytes. One poll may read as much as there is room for: at least the first number if there is any room, and
-# at most the second. Judgements, not measured.
+# Bytes. One poll may read as much as there is room for, but never less than the first number, and never more
+# than the second. Judgements, not measured.
 _MIN_READ = 64 << 10
 _MAX_READ = 4 << 20
 # With a slow sink a receiver is paused nearly all of the time, and reads for a few milliseconds in between.
@@ -39,9 +39,8 @@ _WARN_AFTER = 1.0
 class BoundedReader:
     """Reads from the connections of one receiver as long as its ``deliveries`` have room.
 
-    ``changed`` is called when a pause begins and ends, and in every round of a pause, because the journal can
-    delete what was committed meanwhile. Once ``stopping`` is set, no message is kept, so there is always
-    room.
+    ``changed`` is called in every round of a pause, because the journal may then be able to delete committed
+    frames, and when the pause ends. Once ``stopping`` is set, no message is taken, so there is always room.
     """
 
     def __init__(
@@ -66,13 +65,12 @@ class BoundedReader:
         # unread.
         self._resumed_at = (0, 0.0)
         self._counted_pauses = 0.0
-        # When the last receipt came, or the last bytes that the broker sent before the next one; by the clock
-        # for receipts.
+        # By the clock for receipts: when the last receipt came, or the last bytes that may precede the next.
         self._patient_from = self._receipt_clock()
 
     @property
     def paused_since(self) -> float | None:
-        """When the present pause began, in seconds since 1970; None if there is none. For any thread."""
+        """When the present pause began, in seconds since 1970; None while reading. For any thread."""
         # A commit may have made room. Until the receiver's thread has looked, it does not count as paused.
         return self._since if self._deliveries.frames.released == self._released else None
 
@@ -101,12 +99,12 @@ class BoundedReader:
     def clock(self, at: float | None = None) -> float:
         """The time now, or the time ``at``, by a clock that stops while the connection is left unread.
 
-        The time limits for connecting again and for subscribing use this clock.
+        The time limits for reconnecting and subscribing use this clock.
         """
         return (time.monotonic() if at is None else at) - self._unread
 
     def _receipt_clock(self, at: float | None = None) -> float:
-        """The time by a clock for receipts, which counts a limited part of each pause."""
+        """The clock for receipts: now, or ``at``, with only a limited part of each pause counted."""
         return self.clock(at) + self._counted_pauses
 
     def receipt_deadline(self) -> float:
@@ -116,8 +114,8 @@ class BoundedReader:
     def active_at(self, heard: float) -> float:
         """When the present silence began. ``heard`` is when something was last received.
 
-        A pause is not silence. During a pause this is the time now, and afterwards not before the end of the
-        pause. For any thread.
+        A pause is not silence. During a pause this is the time now, and afterwards the end of
+        the pause at the earliest. For any thread.
         """
         # Read in this order: _rest sets _rested before it clears _resting.
         return time.monotonic() if self._resting else max(heard, self._rested)

@@ -5,7 +5,7 @@ Goal: messages arrive as fast as the broker sends them, whatever Spark does mean
 
 Plan: the thread has one connection at a time. It reads what there is room for, passes blocks of raw frames
 and receipts to ``Deliveries``, sends the ACKs that are due, and checks deadlines; then it begins again. It
-cuts frames but decodes no body, because tasks do that. Connecting, connecting again and the order of calls
+cuts frames but decodes no body, because tasks do that. Connecting, reconnecting and the order of calls
 are here. The rules for messages are in deliveries.py, back-pressure and deadlines for receipts in pause.py,
 and what the broker is asked for in subscription.py. One receiver is one epoch: its id is random and never
 used again, and its sequence numbers go on over all of its connections.
@@ -14,16 +14,16 @@ Invariants:
 
 - Only this thread drives the connection. Others read the status, wake the thread, or stop it.
 - An ACK goes out only if ``Deliveries`` says that the message is committed.
-- At most four groups of ACKs have no receipt yet, and messages are read while these are awaited.
+- At most four groups of ACKs have no receipt yet, and messages are read while receipts are awaited.
 - The thread never ends silently: its error is in the status, and the query fails.
 
 Tried and left (November 2026):
 
-- The ACKs of a batch in groups of 10,000: RabbitMQ stopped sending while it read them. It delivered 17,000
-  messages a second, with groups of 1,000 it is 23,700 (a bare socket: 22,800).
+- ACKs in groups of 10,000: RabbitMQ stopped sending while it read them. It delivered 17,000 messages a
+  second, and 23,700 with groups of 1,000 (to a bare socket: 22,800).
 - Learning the page limit of ActiveMQ from what came after ACKs: with pages of 200 it stopped at 600, 1,000
   and 3,400 messages. Two seconds of silence say the same.
-- Connecting again as long as messages come: a broker that ended the connection at each ACK was tried without
+- Reconnecting as long as messages come: a broker that ended the connection at each ACK was tried without
   end. Now the second connection in a row on which no ACK was confirmed counts as a failed attempt.
 - A line in the log for each attempt, and one that waited to say how many messages were redelivered. Now there
   is one line for the loss and one for the return; the status has the number.
@@ -80,9 +80,9 @@ log = get_log(__name__)
 
 # Seconds that one poll waits if nothing comes and nobody wakes the thread. A judgement, not measured.
 _POLL = 1.0
-# ACKs are sent in groups with one receipt each: the ACKs of a group, and the groups that may await their
-# receipts at a time. RabbitMQ sends nothing while it reads ACKs, so messages come between the groups. On
-# RabbitMQ this gave 23,700 messages a second, and groups of 10,000 gave 17,000 (November 2026).
+# The most ACKs in a group, which has one receipt, and the most groups that await their receipts at a time.
+# RabbitMQ sends nothing while it reads ACKs, so messages come between the groups: 23,700 a second, and 17,000
+# with groups of 10,000 (November 2026).
 _ACK_GROUP = 1_000
 _ACK_GROUPS = 4
 # How many times in a row an ERROR may answer ACKs. Each time costs every un-acked message one delivery, and
@@ -91,11 +91,11 @@ _MOST_REFUSED_ACKS = 3
 # The words of an ERROR, to find a handle among them. A word has no blanks, quotation marks or brackets, and
 # does not end with a punctuation mark.
 _WORDS = re.compile(r"[^\s'\"\[\](){}<>]*[^\s'\"\[\](){}<>.,:;]")
-# Seconds of silence with un-acked messages after which a broker that may stop before the prefetch is reached
-# counts as stopped. A queue without further messages looks the same. A judgement, tested in November 2026 on
-# ActiveMQ with pages of 200, 230 and 370 messages: a batch began within 3 s.
+# A broker that may stop before the prefetch is reached counts as stopped after this many seconds of silence
+# with un-acked messages. A queue without further messages looks the same. A judgement, tested in November
+# 2026 on ActiveMQ with pages of 200, 230 and 370 messages: a batch began within 3 s.
 _STOPPED_AFTER = 2.0
-# Messages that were recognised as redelivered, although the broker did not mark them. This many are worth a
+# This many messages that are recognised as redelivered, although the broker did not mark them, are worth a
 # warning. A judgement.
 _MANY_UNMARKED = 100
 # Seconds for which stop() waits beyond its timeout, because the thread may be in a call. A judgement.
@@ -284,11 +284,11 @@ class Receiver:
         self._stopping.wait(delay)
 
     def _may_try_again(self, error: StompError, now: float) -> bool:
-        """Whether to try again at all.
+        """Whether another attempt makes sense.
 
-        As long as no connection was accepted, an error most likely means a wrong setting: do not try again.
-        From then until the first subscription, try for ``connectTimeout``. After the first subscription, this
-        method sets no limit; ``reconnectTimeout`` does.
+        Before any connection is accepted, an error most likely means a wrong setting: do not try again.
+        Between that and the first subscription, try for ``connectTimeout``. After the first subscription, and
+        after ClientIdInUse, only ``reconnectTimeout`` limits the attempts.
         """
         if self._connections.connections or isinstance(error, ClientIdInUse):
             return True
@@ -333,7 +333,7 @@ class Receiver:
         self._notify()
 
     def _prefetch_headers(self) -> tuple[tuple[str, str], ...]:
-        """The SUBSCRIBE headers for the prefetch. If the broker counts bytes, by the mean size so far."""
+        """The SUBSCRIBE headers for the prefetch, computed from the mean size of the frames so far."""
         dialect, mean = self._dialect, self._deliveries.frames.mean_bytes
         most = self._settings.max_buffered_bytes
         self._prefetch = prefetch = self._settings.prefetch_for(mean)
@@ -355,7 +355,7 @@ class Receiver:
         more_acks = False
         while self._stop_deadline is None:
             self._handle(connection, self._reader.poll(connection, 0.0 if more_acks else _POLL))
-            # A message of which a part has come is not silence, however long the rest takes.
+            # The bytes of an incomplete message end a silence too.
             self._last_active = max(self._last_active, connection.last_frame_byte)
             more_acks = self._send_acks(connection)
             self._reader.check_receipts(connection, counted=self._window_bytes is None)
@@ -445,15 +445,15 @@ class Receiver:
             self._warn_once("unmarked", unmarked_warning(self._dialect, self._settings))
 
     def _with_stable_ids(self, block: MessageBlock) -> MessageBlock:
-        """The block with stable ids: of the broker's own ids, the dialect knows the part that is stable."""
+        """The block with stable ids: the dialect makes them of the broker's own ids, if those change."""
         if self._dialect.id_separator is None or self._options.id_header is not None:
             return block
         return replace(block, ids=self._dialect.stable_ids(block.ids, block.times))
 
     def _send_acks(self, connection: Connection) -> bool:
-        """Send one group of the ACKs that are due, unless enough groups are without their receipts.
+        """Send one group of the ACKs that are due, unless too many groups await their receipts.
 
-        Returns whether a group was sent: then there may be more to send at once.
+        Returns whether a group was sent; then more may be due.
         """
         if connection.ended or self._deliveries.receipts_awaited >= _ACK_GROUPS:
             return False

@@ -1,4 +1,4 @@
-"""The status of a receiver: what came, the state of its connection, and how far it is."""
+"""The status of a receiver: what came, the state of its connection, and how far it has come."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ConnectionStatus:
         connections: how many connections were subscribed so far.
         attempts: how many attempts to connect have failed since ``since``.
         last_error: why the last connection or attempt failed; None if none did.
-        last_error_at: when that was; None if none failed.
+        last_error_at: when the last connection or attempt failed; None if none did.
     """
 
     since: float = 0.0
@@ -79,7 +79,7 @@ class ReceiverStatus:
 
     Attributes:
         name: the name of the receiver: its destination and number.
-        epoch: the random id of its life.
+        epoch: the random id of the receiver.
         subscribed: whether it has a connection with a subscription; False while it reconnects.
         received: frames below this sequence number were received. It goes back when frames are discarded.
         committed: frames below this sequence number may be ACKed.
@@ -88,7 +88,7 @@ class ReceiverStatus:
             subscription, or a receipt for ACKs, which make room in the un-acked window. Monotonic seconds.
         window_full: whether the broker sends no more until something is ACKed.
         failure: the error that ended the receiver; None while it works or reconnects.
-        acks_pending: whether something committed has still to be ACKed or confirmed.
+        acks_pending: whether an ACK is due, or was sent and is not confirmed.
         paused_since: when the receiver began to leave its socket unread, in seconds since 1970; None if it
             reads.
         buffered: how many bytes are in memory.
@@ -97,8 +97,8 @@ class ReceiverStatus:
         connection: the state of its connection.
         counts: what came since the start.
         refused: the error of a malformed message, if this connection brought one. Then the receiver takes no
-            more messages from it, and the query fails once everything that was received before is committed
-            (contract 7.6).
+            more messages from this connection, and the query fails once everything that was received before
+            is committed (contract 7.6).
         window: how many messages may be un-acked.
         window_bytes: how many bytes may be un-acked.
     """

@@ -61,23 +61,23 @@ class StreamCheck:
     def at_start(self, dialect: Dialect, peer: str) -> None:
         """Check the destination before the first SUBSCRIBE.
 
-        Only ``/amq/queue/`` is asked about: a SUBSCRIBE to ``/queue/`` declares the queue itself. Raises
-        UnsupportedError if it is a stream.
+        Only ``/amq/queue/`` is checked here, because a SUBSCRIBE to ``/queue/`` declares the queue. Raises
+        UnsupportedError if the destination is a stream.
         """
         if dialect.offset_header is None or self._done or not self._destination.startswith(_BY_NAME):
             return
         try:
             stream = _is_stream(self._options.connection, peer, self._name or "")
         except StompError:
-            # Not needed yet: the messages are checked too.
+            # No answer is needed yet: the messages are checked too.
             return
         self._conclude(stream)
 
     def at_messages(self, dialect: Dialect, peer: str, data: bytes) -> None:
         """Check the frames ``data`` before they are taken.
 
-        Raises UnsupportedError if they come from a stream, or if they may and RabbitMQ does not say what it
-        is, unless ``allowLoss`` is set. Raises StreamInDoubt if RabbitMQ cannot be asked.
+        Raises UnsupportedError if they come from a stream. If RabbitMQ does not say what the queue is, it is
+        raised too, unless ``allowLoss`` is set. Raises StreamInDoubt if RabbitMQ cannot be asked.
         """
         header = dialect.offset_header
         if self._done or header is None or f"\n{header}:".encode() not in data:
@@ -93,14 +93,14 @@ class StreamCheck:
         self._done = True
 
     def _conclude(self, stream: bool | None) -> None:
-        """Refuse a stream. The check is done if it is certain that the queue is not one."""
+        """Refuse a stream; end the check if the queue is certainly not one."""
         if stream:
             raise stream_refused(self._destination)
         self._done = stream is False
 
 
 def _queue_name(destination: str) -> str | None:
-    """The name of the queue; None for an exchange: SUBSCRIBE declares a queue for that."""
+    """The name of the queue; None for an exchange, for which SUBSCRIBE declares a queue."""
     prefix = next((one for one in (_DECLARED, _BY_NAME) if destination.startswith(one)), None)
     return None if prefix is None else destination.removeprefix(prefix)
 

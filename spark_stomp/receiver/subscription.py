@@ -11,7 +11,7 @@ from spark_stomp.options import SourceOptions
 
 @dataclass(frozen=True)
 class ReceiverSettings:
-    """Which destination of a query one receiver reads, with the options of the query. ``name`` is unique."""
+    """The destination that one receiver reads, its unique ``name``, and the options of the query."""
 
     name: str
     destination: str
@@ -50,7 +50,7 @@ class ReceiverSettings:
 
     @property
     def durable(self) -> bool:
-        """Whether this is a durable subscription: it has a name, so that the broker keeps its messages."""
+        """Whether the subscription is durable: the broker keeps messages under its name."""
         return self.options.durable_name is not None
 
 
