@@ -18,7 +18,7 @@ Invariants:
 - A position always names the same bytes.
 - A frame has a position only once it is durable.
 - What is not committed is never deleted.
-- After a write that failed, nothing more is written. Only a full local disk is waited for.
+- After a write that failed, nothing more is written, unless only a local disk was full.
 - One thread writes, any thread reads, and no lock is held during I/O: lists are replaced as a whole.
 
 Tried and left (November 2026):

@@ -44,7 +44,7 @@ class JournalFull(JournalUnwritable):
 
 
 class Journal(Protocol):
-    """Frames by position, durable. One thread at a time may write; any thread may read meanwhile.
+    """Durable frames by position. One thread at a time may write; any thread may read meanwhile.
 
     Every method that writes raises JournalUnwritable if the location cannot be written to, and JournalInUse
     if another writer took over. Then nothing of that call counts as durable, and no method that writes may be
@@ -65,7 +65,7 @@ class Journal(Protocol):
 
     @property
     def committed(self) -> int:
-        """The position up to which Spark has committed, as far as :meth:`commit` was called."""
+        """The position up to which Spark has committed, as far as the journal knows."""
 
     @property
     def size(self) -> int:
@@ -92,10 +92,10 @@ class Journal(Protocol):
         """Make these message keys durable, because their frames are about to be deleted."""
 
     def can_trim(self, upto: int) -> bool:
-        """Whether :meth:`trim` would delete anything: a file of which all frames are below ``upto``."""
+        """Whether :meth:`trim` would delete any file."""
 
     def trim(self, upto: int) -> None:
-        """Delete the files of which all frames are below ``upto``."""
+        """Delete files that hold only frames below ``upto``."""
 
     def skip(self, position: int) -> None:
         """Give the next frame ``position`` or a later one: earlier positions were used before."""

@@ -9,7 +9,7 @@ the frames, and the frames as they came from the socket. All integers are little
 
 If the frames are malformed, ``meta`` has a fourth text: the reason.
 
-The checksum covers all bytes behind it. ``first`` is the position of the first frame in the journal. Two
+The checksum covers all bytes after it. ``first`` is the position of the first frame in the journal. Two
 numbers say how things were when the record was written: ``committed`` is the position up to which Spark had
 committed, and ``durable`` is the offset in the file up to which everything was synced. After a crash, bytes
 below ``durable`` are there, and bytes above it may be missing. A mark is a record without frames, written
@@ -45,8 +45,8 @@ _HEAD: Final = struct.Struct("<4sIQQQQqII")
 HEAD_BYTES: Final = _HEAD.size
 _CHECKED_FROM: Final = 8
 _END_BYTES: Final = 8
-# Bytes that ``meta`` has at most; a larger number shows that this is not a record. A judgement: destinations
-# are header lines, which are far shorter.
+# The most bytes that ``meta`` may have; with more, it is no record. A judgement: destinations are header
+# lines, which are far shorter.
 _MAX_META: Final = 1 << 24
 _KEYS_MAGIC: Final = b"SSJK"
 _KEYS_HEAD: Final = struct.Struct("<4sIII")
@@ -63,7 +63,7 @@ class Head:
     """The fixed part of a record.
 
     Attributes:
-        checksum: the CRC-32 of all bytes of the record behind it.
+        checksum: the CRC-32 of all bytes of the record after it.
         first: the position of its first frame.
         committed: the position up to which Spark had committed when the record was written.
         durable: the offset in the file up to which everything was synced when the record was written.
@@ -127,13 +127,13 @@ class Stretch(NamedTuple):
     gap: int = 0
 
     def joined(self, other: Stretch) -> Stretch | None:
-        """This stretch and ``other`` as one; None if ``other`` does not follow, or if both are too long."""
+        """This stretch and ``other`` as one; None if they are not adjacent, or too long together."""
         if self.end != other.begin or other.end - self.begin > _MAX_STRETCH:
             return None
         return Stretch(self.begin, other.end, self.gap)
 
     def records(self, read: Callable[[int, int], bytes | memoryview]) -> Iterator[Record]:
-        """The records in order; ``read`` takes an offset and a length. Ends early if a record has no head."""
+        """The records in order; ``read`` takes an offset and a length. Ends early at a damaged head."""
         offset = self.begin + self.gap
         while offset < self.end:
             head = parse_head(read(offset, HEAD_BYTES))
@@ -169,7 +169,7 @@ def encode_batch(batch: FrameBatch, first: int, *, committed: int, durable: int)
 
 
 def encode_mark(first: int, *, committed: int, durable: int) -> Parts:
-    """A record without frames."""
+    """A mark: a record without frames."""
     return _checked((first, committed, durable, 0, 0, 0, 0), [])
 
 

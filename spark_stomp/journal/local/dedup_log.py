@@ -42,9 +42,9 @@ class DedupLog:
         return list(self._keys)
 
     def append(self, keys: Sequence[MessageKey]) -> None:
-        """Make ``keys`` durable. Raises OSError if the system does; then the file is as it was.
+        """Make ``keys`` durable. Raises OSError if the system does.
 
-        After SyncFailed, which is an OSError too, that is not certain.
+        Then the file is as it was, except that after SyncFailed this is not certain.
         """
         try:
             self._length += self._append(keys)
@@ -89,7 +89,7 @@ class DedupLog:
     def _rewrite(self) -> None:
         """Rewrite the file without evicted keys.
 
-        The old file stays until the new one is durable. If the disk is full, the next run tries again.
+        The old file stays until the new one is durable. If the disk is full, this is tried again later.
         """
         temporary = self._path.with_suffix(".new")
         try:

@@ -44,8 +44,8 @@ DEDUP_LOG: Final = "settled.keys"
 RESERVE: Final = "reserve"
 DAMAGED: Final = ".damaged"
 _FORMAT: Final = 1
-# Bytes. A segment has an eighth of journalMaxBytes, between these bounds, because space comes back a segment
-# at a time. Judgements, not measured.
+# Bytes. Space comes back a segment at a time, so a segment has an eighth of journalMaxBytes, between these
+# bounds. Judgements, not measured.
 _LARGEST_SEGMENT: Final = 64 << 20
 _SMALLEST_SEGMENT: Final = 64 << 10
 _SEGMENTS: Final = 8
@@ -313,7 +313,7 @@ class LocalJournal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Do some writing. After a failure for another reason than a full disk, all writing is refused.
+        """Guard writes: after any failure but a full disk, all further ones are refused.
 
         Raises JournalFull or JournalUnwritable in place of OSError.
         """
@@ -375,7 +375,7 @@ def _allocate(descriptor: int, size: int) -> None:
 
 
 def _gaps(segments: Sequence[Segment]) -> Iterator[str]:
-    """The messages that are lost between two segments. A gap below the committed position is not a loss."""
+    """A sentence about each loss between two segments. A gap below the committed position is not a loss."""
     committed = max((segment.committed for segment in segments), default=0)
     for one, other in pairwise(segments):
         if one.end < other.first and committed < other.first:

@@ -99,7 +99,7 @@ class Segment:
 
     @classmethod
     def create(cls, directory: Path, journal: str, first: int) -> Segment:
-        """Make a new file for the frames from position ``first`` on, and sync it. OSError leaves no file."""
+        """Make and sync a new file for the frames from ``first`` on. After an OSError, no file is left."""
         path = directory / f"{first:020d}{SUFFIX}"
         # A crash during these steps can leave only a file without records.
         descriptor = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -119,8 +119,8 @@ class Segment:
         """Open a file that an earlier run left; returns the segment, and what is damaged in it.
 
         All frames that are found are durable. The ``last`` file of the journal may end with bytes that a
-        crash left and that were never synced: these are cut off. If nothing in it was ever synced, None is
-        returned for the segment. A file without an intact header is not changed, and must not be written to:
+        crash left and that were never synced: these are cut off. If nothing in it was ever synced, the
+        segment is None. A file without an intact header is not changed, and must not be written to:
         see ``is_headed``.
         """
         descriptor = open_file(path, os.O_RDWR)
@@ -156,7 +156,7 @@ class Segment:
         return positions
 
     def mark(self, committed: int) -> None:
-        """Write a mark, which says what is durable. Damage to it is then not taken for what a crash left."""
+        """Write a mark, which says what is durable. Damage there is then not taken for what a crash left."""
         self._write([encode_mark(self.end, committed=committed, durable=self._durable)])
 
     def sync(self) -> None:

@@ -136,10 +136,10 @@ def open_store(location: Location) -> Store:
 
 
 class Blobs:
-    """A store whose calls are tried again a few times if they fail.
+    """A store whose failed calls are retried a few times.
 
-    After that they raise a JournalError, which says what failed and why, without credentials. To put an
-    object again is safe, because an object of one name always has the same bytes.
+    A call that still fails raises a JournalError, which says what failed and why, without credentials.
+    Retrying a put is safe, because an object of one name always has the same bytes.
     """
 
     def __init__(self, store: Store, location: Location, pause: Callable[[float], None] = time.sleep) -> None:
@@ -205,7 +205,7 @@ class Blobs:
 
 
 def _sync_folder(path: Path) -> None:
-    """Make durable which files are in the folder, if its file system has a way to do so."""
+    """Make durable which files are in the folder, if its file system can do that."""
     try:
         sync_folder(path)
     except OSError as error:

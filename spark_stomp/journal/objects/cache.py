@@ -1,4 +1,4 @@
-"""A cache for objects of frames. An object is read as a whole and checked; contents are kept up to a bound.
+"""A cache of objects that hold frames: each is read and checked as a whole, and kept up to a bound.
 
 A batch is planned, read and often read again soon after its frames came, so objects that were just written
 are kept too.
@@ -72,7 +72,7 @@ class ObjectCache:
             self._content_bytes -= len(self._contents.pop(name, b""))
 
     def index(self, name: FramesName) -> FrameIndex[Stretch]:
-        """The index of an object: where it holds which frames. The object is read if it has no index yet."""
+        """The index of the frames in an object; the object is read if it has no index yet."""
         with self._lock:
             index = self._indexes.get(name)
         return self.keep(name, self._fetched(name)) if index is None else index

@@ -21,8 +21,8 @@ from spark_stomp.quoting import counted
 
 log = get_log(__name__)
 
-# Objects of keys. More of them mean more requests when a journal is opened, fewer mean that all keys are put
-# again more often. A judgement, not measured.
+# Beyond this many objects, one replaces them. More mean more requests when a journal is opened, fewer mean
+# that all keys are put again more often. A judgement, not measured.
 _MOST_OBJECTS: Final = 64
 # How often to list again if another writer deletes objects meanwhile. A judgement.
 _ATTEMPTS: Final = 5

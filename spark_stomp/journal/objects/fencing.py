@@ -1,8 +1,8 @@
-"""Fencing: which frames in an object store belong to the journal, although several writers may have put some.
+"""Fencing: which frames in an object store belong to the journal, even if several writers put some.
 
 An object store has no lock. So each writer that opens the journal puts a marker, and a writer that sees a
 newer marker stops. After its marker, a writer puts a manifest, which says what it found in the journal. The
-newest manifest decides which objects count. Four invariants; *returned* means that ``append`` returned it:
+newest manifest decides which objects count. Four invariants, in which *returned* means by ``append``:
 
 - What was returned is accepted by every newer writer that completes the opening.
 - No position is returned by two writers.
@@ -38,7 +38,7 @@ _FORMAT: Final = 1
 
 
 class Accepted(NamedTuple):
-    """A manifest accepts the objects of ``writer`` with positions within [low, high)."""
+    """The objects of ``writer`` that a manifest accepts: those with positions within [low, high)."""
 
     writer: Writer
     low: int
@@ -120,7 +120,7 @@ class Listing:
     Attributes:
         frames: the objects of frames, with their actual sizes.
         manifest: the newest manifest that can be read; None if there is none.
-        marks: the marks of its writer, or all marks if there is no manifest.
+        marks: the marks of the manifest's writer; all marks if there is no manifest.
         manifests: the names of all manifests.
         broken: a sentence about each newer manifest that cannot be read.
     """

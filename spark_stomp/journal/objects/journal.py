@@ -1,6 +1,6 @@
 """A journal of immutable objects: for object stores, and for mounts whose files cannot be appended to.
 
-Each object of frames holds the records of one append, or some of them. It is complete before any of its
+An object with frames holds all or some records of one append. It is complete before any of its
 frames counts as durable. object_names.py says which objects there are, and fencing.py why two writers never
 use the same position, although there is no lock.
 """
@@ -35,8 +35,8 @@ from spark_stomp.journal.objects.object_names import (
 )
 from spark_stomp.journal.records import encode_batch
 
-# Bytes. An object has at most an eighth of journalMaxBytes, between these bounds, or one larger record,
-# because space comes back an object at a time. Judgements, not measured.
+# Bytes. Space comes back an object at a time, so an object has at most an eighth of journalMaxBytes, between
+# these bounds, unless one record is larger. Judgements, not measured.
 _LARGEST_OBJECT: Final = 8 << 20
 _SMALLEST_OBJECT: Final = 64 << 10
 _OBJECTS: Final = 8
@@ -71,8 +71,9 @@ class ObjectJournal:
         self._objects = self._intact(found.frames)
         self._end = found.end
         self._committed = max(found.committed, self.first)
-        # The committed position that is durable; then the end and the committed position of the last mark.
+        # The committed position that is durable.
         self._durable_commit = found.committed
+        # The end and the committed position of the last mark; before the first mark, of the manifest.
         self._marked = (manifest.base, manifest.committed)
         self._mark_name: MarkName | None = None
         self._dedup_log = ObjectDedupLog(
@@ -83,7 +84,7 @@ class ObjectJournal:
 
     @property
     def writer(self) -> Writer:
-        """Which opening of the journal this is."""
+        """The name of this opening of the journal."""
         return self._fence.writer
 
     @property
@@ -147,7 +148,7 @@ class ObjectJournal:
         if not old:
             return
         with self._writing():
-            # Before any is deleted, an object that stays must say that all of them were committed.
+            # Before an object is deleted, one that stays must say that its frames were committed.
             if self._durable_commit < old[-1].end:
                 self._mark()
             self._fence.check()
@@ -204,9 +205,9 @@ class ObjectJournal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Do some writing. After one failure all writing is refused.
+        """Guard writes: after one failure, all further ones are refused.
 
-        The put that failed may still arrive, so its positions must not get other bytes.
+        A put that failed may still arrive, so its positions must not get other bytes.
         """
         if self._failure is not None:
             raise self._failure
@@ -282,7 +283,7 @@ class ObjectJournal:
         self._dedup_log.compact()
 
     def _intact(self, names: Sequence[FramesName]) -> list[FramesName]:
-        """The objects that can be read; all of ``names`` if damage is an error when they are read."""
+        """The objects that can be read; if not ``tolerant`` all, because reading then raises the error."""
         if not self._settings.tolerant:
             return list(names)
         intact = []

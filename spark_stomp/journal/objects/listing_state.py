@@ -70,9 +70,9 @@ def _recorded(listing: Listing) -> tuple[int, int]:
 
 
 def _may_be_unfinished(last: FramesName, listing: Listing, durable: int) -> bool:
-    """Whether ``last`` is from an append that never returned, because its writer died.
+    """Whether the writer of ``last`` may have died before its append returned.
 
-    It is incomplete, the newest writer put it, and it is not below ``durable``.
+    Then ``last`` is incomplete, from the newest writer, and not below ``durable``.
     """
     assert listing.manifest is not None
     cut = listing.frames[last] != last.size

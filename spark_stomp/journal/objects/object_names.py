@@ -1,4 +1,4 @@
-"""The names of the objects of a journal. The names and a manifest say which frames the journal has.
+"""The names of a journal's objects. With a manifest, they say which frames the journal has.
 
 ::
 
@@ -33,7 +33,7 @@ _MARK_NAME: Final = re.compile(_WRITER + r"-(\d{20})-(\d{20})")
 
 
 class Writer(NamedTuple):
-    """One opening of a journal for writing. The greater one of two writers is the newer one."""
+    """One opening of a journal for writing. Of two writers, the greater one is newer."""
 
     generation: int
     id: str
@@ -64,7 +64,7 @@ class ManifestName(NamedTuple):
 
 @dataclass(frozen=True, order=True, slots=True)
 class FramesName:
-    """The name of an object of frames. Names sort by position.
+    """The name of an object that holds frames. Names sort by position.
 
     Attributes:
         first: the position of its first frame.
@@ -117,7 +117,7 @@ class MarkName(NamedTuple):
 
 @dataclass(frozen=True, order=True, slots=True)
 class DedupLogName:
-    """The name of an object of remembered keys. Names sort from the oldest to the newest."""
+    """The name of an object that holds remembered keys. Names sort from the oldest to the newest."""
 
     number: int
     count: int
