@@ -10,9 +10,9 @@ Parts = list[bytes | memoryview]
 
 
 class OpenFile:
-    """A file descriptor that is closed when nothing refers to it any more.
+    """A file descriptor that is closed when nothing refers to this object any more.
 
-    This may be long after the file was deleted: a reader that still refers to it keeps it open.
+    This may be long after the file was deleted: a reader keeps it open.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -75,10 +75,10 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_and_drop_cache(descriptor: int) -> None:
-    """Make durable what an earlier run wrote to a file, and read it from the disk from now on.
+    """Sync what an earlier run wrote to a file, and drop the file from the system's cache.
 
-    If a sync of the earlier run failed, the system's cache may show bytes that the disk does not have. So the
-    file is dropped from the cache. Raises SyncFailed if it cannot be synced.
+    If a sync of the earlier run failed, the cache may show bytes that the disk does not have. Raises
+    SyncFailed if the file cannot be synced.
     """
     sync(descriptor)
     if hasattr(os, "posix_fadvise"):

@@ -24,7 +24,7 @@ _SECRET_NAMES = re.compile(r"key|secret|token|password|credential|sig|sas", re.I
 
 @dataclass(frozen=True)
 class Location:
-    """A folder: the path ``root`` in the file system ``files``. ``shown`` is its text without credentials."""
+    """A folder: the path ``root`` in the file system ``files``. ``shown`` has no credentials."""
 
     files: fs.FileSystem
     root: str
@@ -65,7 +65,7 @@ def without_credentials(location: str) -> str:
 
 
 def local_path(location: str) -> str | None:
-    """The path on this machine; None if ``location`` is a URI of another file system. Does no I/O."""
+    """The path of ``location`` on this machine; None if it is a URI of another file system. No I/O."""
     scheme, separator, rest = location.partition(":")
     if not separator or "/" in scheme:
         return str(Path(location).absolute())
@@ -103,7 +103,7 @@ def _secrets(location: str) -> tuple[str, ...]:
         if _SECRET_NAMES.search(name):
             found.append(value)
     forms = {form for one in found for form in (one, unquote(one), quote(unquote(one), safe=""))}
-    # Longest first: a shorter one may be a part of a longer one, of which the rest would be left.
+    # Longest first: if a longer one contains a shorter one, its rest would be left otherwise.
     return tuple(sorted(forms - {""}, key=len, reverse=True))
 
 

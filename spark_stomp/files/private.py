@@ -32,9 +32,9 @@ def make_folder(path: Path) -> None:
 def open_file(path: Path, flags: int) -> int:
     """Open a regular file and return its descriptor; with O_CREAT in ``flags`` a missing file is made.
 
-    A file that is opened for writing is made private first: nobody else can read it from then on.
+    A file of this user that is opened for writing is made private: nobody else can open it from then on.
 
-    Raises OSError, which names the path, if ``path`` is a symbolic link or anything else than a regular file.
+    Raises OSError, which names the path, if ``path`` is a symbolic link or anything but a regular file.
     """
     try:
         # O_NONBLOCK: opening a pipe could block without end. It has no effect on regular files.
