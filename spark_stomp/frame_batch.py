@@ -71,7 +71,7 @@ class FrameBatch:
         version: the STOMP version of the connection that delivered them.
         dialect: the name of the broker's dialect; empty if it is not needed.
         receiver: the name of the receiver.
-        malformed: the reason if all of these frames are malformed; None if all are well-formed.
+        malformed: why all of these frames are malformed; None if all are well-formed.
     """
 
     data: bytes | memoryview
@@ -103,7 +103,7 @@ class FrameBatch:
         return (self.receiver, self.version, self.dialect, *reason)
 
     def part(self, low: int, high: int) -> FrameBatch:
-        """The frames with numbers in [low, high), which must be at least one; no bytes are copied."""
+        """The frames of this batch in [low, high), without copying; there must be at least one."""
         if low <= self.first_sequence and high >= self.end:
             return self
         start, stop = max(low - self.first_sequence, 0), min(high, self.end) - self.first_sequence
@@ -158,9 +158,9 @@ def joined(batches: Iterable[FrameBatch]) -> Iterator[FrameBatch]:
 
 
 def _follows(batch: FrameBatch, other: FrameBatch) -> bool:
-    """Whether ``batch`` can be joined to ``other``.
+    """Whether ``batch`` can be joined to ``other``, the batch before it.
 
-    Numbers may have a gap between two batches: a journal can have lost messages.
+    Between two batches numbers may be missing, because a journal can have lost messages.
     """
     return batch.origin == other.origin and batch.first_sequence == other.end
 
@@ -249,9 +249,9 @@ class FrameIndex(Generic[T]):
         return found
 
     def bytes_before(self, number: int) -> int:
-        """How many bytes all frames below ``number`` have, counted since the first frame ever.
+        """How many bytes all frames below ``number`` have, including removed ones.
 
-        If ``number`` is removed already, those before the oldest frame that is left.
+        If the frame ``number`` is removed too, this counts up to the oldest frame that is left.
         """
         pieces = self._pieces
         index = bisect_right(pieces, number, key=lambda piece: piece.end)
@@ -265,7 +265,7 @@ class FrameIndex(Generic[T]):
     def number_within(self, max_bytes: int, high: int) -> int:
         """The largest number up to ``high`` for which :meth:`bytes_before` is at most ``max_bytes``.
 
-        If even the oldest frame is beyond that, the number of the oldest frame.
+        If even the oldest frame is beyond that, its number is returned.
         """
         pieces = self._pieces
         index = bisect_right(pieces, max_bytes, key=lambda piece: piece.bytes_before) - 1
@@ -324,7 +324,7 @@ def end_within(indexes: Iterable[tuple[FrameIndex[T], int]], low: int, high: int
 
 
 def merged_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """``ranges``, which are in ascending order, with those merged that touch each other."""
+    """Merge those of the ascending ``ranges`` that touch."""
     merged: list[tuple[int, int]] = []
     for low, high in ranges:
         if merged and merged[-1][1] == low:
