@@ -425,8 +425,8 @@ DIALECTS: tuple[Dialect, ...] = (
         # The value is "consumer,message". The first part differs for each consumer.
         id_header="message-id",
         id_separator=",",
-        # It has the same value as ack. Of two ack headers the first one is the producer's, but of two
-        # message-id headers it is the broker's.
+        # The broker gives ack and message-id the same value. If a producer sets them too, its ack header
+        # comes before the broker's, so that it would win, but its message-id header comes after the broker's.
         ack_header="message-id",
         # Two nodes, or one whose data was deleted, use the same numbers. The timestamp of a message by STOMP
         # is the time at which the broker took it; that of any other message is the time at which it was sent,

@@ -135,7 +135,7 @@ _EXPIRATION = ValueRule(
     "0*(?:[1-9][0-9]{0,10}|[12][0-9]{11}|30[0-9]{10}|31[0-4][0-9]{9})",
     "be from 1 to 314999999999 ms",
 )
-# If it named a /temp-queue/, RabbitMQ would subscribe on the connection of the sink.
+# If reply-to named a /temp-queue/, RabbitMQ would subscribe on the connection of the sink.
 _RABBITMQ_REPLY_TO = ValueRule(
     "reply-to",
     "[^/]*|/exchange/[^/]+(?:/[^/]*)?|/(?:queue|topic|amq/queue)/[^/]+|/reply-queue/(?s:.+)",

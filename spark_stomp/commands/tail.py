@@ -44,7 +44,7 @@ _REFUSED: Final = {
     "bodyDecodeErrors": "bytes that are not text are shown escaped; --bodies and --json keep them",
     "idHeader": "every delivery is shown",
 }
-# A duration for an option: 27 years.
+# 27 years, as the value of an option: longer than any run of the command.
 _ENDLESS = "10000d"
 # Most characters that are shown of a body or a reason.
 _MOST_SHOWN = 500

@@ -185,7 +185,7 @@ class Peer:
             self._leave()
         self._frames += 1
         if self.faults.drop_after_frames is not None and self._frames >= self.faults.drop_after_frames:
-            # Not at once: the frames that came with this one are still obeyed, but nothing is delivered.
+            # The connection closes after the frames that came with this one are obeyed. Nothing is delivered.
             self.dropped = True
             self.room = 0
 

@@ -162,7 +162,7 @@ class RangeTicket:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> RangeTicket:
-        """The inverse of :meth:`to_bytes`. Raises ValueError for anything else, of any length."""
+        """The inverse of :meth:`to_bytes`. Raises ValueError for any other bytes, however many."""
         match = _TICKET.fullmatch(raw)
         if match is None:
             raise ValueError("not an epoch and two sequence numbers")

@@ -222,9 +222,9 @@ class HeartbeatTimer:
         self._last_received = now
 
     def deadline(self, *, sending: bool = True) -> float | None:
-        """The next time at which a heart-beat is due, or the peer counts as lost if it stays silent.
+        """When our next heart-beat is due, or when a silent peer counts as lost, whichever is first.
 
-        None if there are no heart-beats. With ``sending=False`` only the peer's heart-beats count.
+        None if neither was agreed. With ``sending=False`` only the silence of the peer counts.
         """
         times = []
         if self._receive_within:

@@ -220,7 +220,8 @@ class RunFinder:
             run = sweep(layout, data, start, start + reach, self._numbers)
             if run.heads:
                 return run
-        # The first frame received may have no NUL before it; the next one has.
+        # A sweep begins at the NUL before a frame. The first frame received may have none: only that frame is
+        # walked then, because the next one has a NUL before it.
         run = walk(layout, data, start, self._length if after_nul else 1, largest)
         if run.heads:
             self._walks = WALKS if swept else max(0, self._walks - 1)

@@ -191,9 +191,9 @@ class Deliveries:
 
     @property
     def acked(self) -> int:
-        """Frames below this sequence number are confirmed by the broker, or their connection is gone.
+        """The sequence number below which each frame's ACK is confirmed, or its connection is gone.
 
-        Without a connection it is ``committed``.
+        While there is no connection, it equals ``committed``.
         """
         ledger = self._ledger
         return self._marks.committed if ledger is None else ledger.confirmed

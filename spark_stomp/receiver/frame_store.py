@@ -77,8 +77,9 @@ class Held:
     def joined(self, other: Held) -> Held | None:
         """This batch and ``other``, which follows, as one; None if they must stay separate.
 
-        Only batches that the journal has are joined, because those have no data in memory. If a read brings
-        one message, an object for each read would be most of the memory that is needed.
+        Joining saves memory: if each read of the socket brings one message, most of the memory would go to
+        the objects, one for each read. Only batches that the journal has are joined, because those have no
+        data in memory.
         """
         ends, keys = self.batch.ends, self.made
         if keys is None or other.made is None or self.ids is None or other.ids is None:

@@ -81,7 +81,9 @@ class ProvedRuns:
         self._known: set[tuple[str | None, str] | None] = set()
 
     def prove(self, options: SinkOptions, run: str | None, *, connected: bool) -> None:
-        """Prove the login, unless a task has ``connected`` or an earlier batch of this run is done.
+        """Connect, to prove that the broker accepts the login.
+
+        That is not needed if a task has ``connected``, or if an earlier batch of this run is done.
 
         ``run`` is None for a batch write.
 

@@ -186,7 +186,7 @@ class CommitWatch:
             self.failure = DeliveryError(f"watching for commits failed unexpectedly: {error!r}")
             log.exception("watching for commits failed unexpectedly")
         finally:
-            # In this order, so that a caller who asks later sees that the thread is over.
+            # First ``_over``, then the answers: a caller who asks too late for an answer sees ``_over``.
             self._over = True
             _answer([*asked, *self._await_turn(0.0)])
 

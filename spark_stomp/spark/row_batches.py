@@ -15,10 +15,10 @@ from spark_stomp.sink.cells import as_strings
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-# The most rows in a batch. A judgement, not measured.
+# The most rows in a record batch. A judgement, not measured.
 _MOST_ROWS = 1_000
-# The approximate limit of a batch in bytes. The offsets of a column have 32 bits, and 800 rows of 3 MiB
-# overflowed them (November 2026). Rows are also in memory twice while they become a batch. 8 MiB is a
+# The approximate limit of a record batch in bytes. The offsets of a column have 32 bits, and 800 rows of 3
+# MiB overflowed them (November 2026). Rows are also in memory twice while they become a batch. 8 MiB is a
 # judgement.
 _MOST_BYTES = 8 << 20
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)

@@ -78,8 +78,9 @@ def _spare_the_collector() -> None:
 
 def _forget_finders() -> None:
     # Before each task, Spark 4.0 and 4.1 invalidate all import caches. Then each finder of an archive reads
-    # its whole directory: 17 finders for pyspark.zip, 95 to 170 ms (November 2026). If Python needs a finder
-    # again, it makes one from the directory that it has read. Spark's archive does not change; others may.
+    # its whole directory: 17 finders for pyspark.zip, 95 to 170 ms (November 2026). So the finders of Spark's
+    # archive are forgotten: if Python needs one again, it makes it from the directory that was read before.
+    # The finders of other archives stay, because those archives may change.
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter) and PurePath(finder.archive).name == _SPARK_ARCHIVE:
             sys.path_importer_cache.pop(path, None)

@@ -148,7 +148,7 @@ class ObjectJournal:
         if not old:
             return
         with self._writing():
-            # Before an object is deleted, one that stays must say that its frames were committed.
+            # Before objects are deleted, one that stays must record that the deleted frames were committed.
             if self._durable_commit < old[-1].end:
                 self._mark()
             self._fence.check()
