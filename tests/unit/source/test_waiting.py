@@ -92,9 +92,9 @@ class TestRefill:
         assert self.decided(new=9_999) is Decision.WAIT
         assert self.decided(new=10_000) is Decision.CUT
 
-    def test_but_not_after_a_small_one(self) -> None:
+    def test_after_a_small_one_for_the_first_message(self) -> None:
         small = replace(self.last, messages=1_000)
-        assert self.decided(new=0, last=small) is Decision.NOTHING_NEW
+        assert self.decided(new=0, last=small) is Decision.WAIT
         assert self.decided(new=1, last=small) is Decision.CUT
 
     def test_for_a_part_of_its_duration(self) -> None:
