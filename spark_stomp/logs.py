@@ -35,7 +35,7 @@ def get_log(name: str) -> Log:
 
 
 def about(**names: str) -> None:
-    """Begin the lines of this thread with ``names`` from now on, such as ``query="flights"``."""
+    """Begin each log line of this thread with ``names`` from now on, such as ``query="flights"``."""
     _ABOUT.set({**_ABOUT.get(), **names})
 
 

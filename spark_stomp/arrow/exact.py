@@ -18,7 +18,7 @@ from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.protocol import Frame, FrameDecoder, Limits, read_malformed
 
-# No command begins with a byte up to this one.
+# Only bytes up to this one may come before a command: EOLs, NULs and blanks. No command begins with one.
 _LAST_LEADING = 0x20
 # Bytes before the commands that numpy skips, one at a time in all frames; a regular expression skips the
 # rest. Usually there is one EOL. A judgement, not measured.

@@ -250,7 +250,7 @@ def _fits(bounds: Positions) -> Flags:
     if (rising[:-1] <= rising[1:]).all():  # then every frame fits; testing each one is much slower
         return np.ones(len(bounds), bool)
     names, values, stops = bounds[:, :, 0], bounds[:, :, 1], bounds[:, :, 2]
-    # A value that would start beyond 2 GiB has a negative position.
+    # Positions have 32 bits. That of a value beyond 2 GiB overflows: it is negative, so it is not in order.
     in_order: Flags = (names <= values) & (values <= stops)
     return np.asarray(in_order.all(axis=1))
 

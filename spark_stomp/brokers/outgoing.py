@@ -76,7 +76,7 @@ _RABBITMQ = HeaderNames(
         "x-quorum-",
         "x-stream-",
     ),
-    # It describes the message, for consumers that filter.
+    # An exception to the prefixes: it describes the message, so that consumers can filter by it.
     frozenset({"x-stream-filter-value"}),
 )
 

@@ -28,7 +28,7 @@ _COMMANDS: Final = {
 
 
 class _Command(Protocol):
-    """A module of :mod:`spark_stomp.commands`."""
+    """What the module of a command defines. The help begins with ``ABOUT`` and ends with ``MORE``."""
 
     ABOUT: str
     MORE: str
@@ -123,7 +123,11 @@ def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _prepare_streams() -> None:
-    """Replace streams that the caller has closed by empty ones; escape what the terminal cannot encode."""
+    """Make the standard streams usable.
+
+    If the caller closed one of them, an empty stream takes its place. Characters that stdout cannot encode
+    are written as escapes.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives

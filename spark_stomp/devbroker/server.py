@@ -153,9 +153,9 @@ class DevBroker:
             return self._broker.views()
 
     def durable(self, topic: str) -> dict[str, QueueView]:
-        """The figures of each durable subscription of a topic now, by its name.
+        """A mapping from the name of each durable subscription of a topic to its figures now.
 
-        If the client gave a ``client-id``, the name begins with it and a dot.
+        If the client gave a ``client-id``, the subscription's name begins with it and a dot.
         """
         with self._changed:
             return self._broker.durable_views(topic)

@@ -134,7 +134,7 @@ def new_key_pair() -> KeyPair:
 class FrameServerAddress:
     """Where a frame server listens, and what a client must present: the token and, with TLS, the key pair.
 
-    The ``repr`` shows neither.
+    The ``repr`` does not show the token and the key pair.
     """
 
     host: str

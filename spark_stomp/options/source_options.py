@@ -109,7 +109,7 @@ class SourceOptions:
         "Whether the first batch of a run takes everything there is, up to `idleTimeout`, `maxDrainTime` or "
         "`maxMessagesPerTrigger`. Needs `journal` and `ackAfter=journal`.",
     )
-    # A judgement, not measured: a batch read is for a look at a queue.
+    # 1,000 is a judgement, not measured: a batch read is meant for looking into a queue.
     max_messages: int = BATCH.option(
         "maxMessages",
         integer(1),

@@ -119,7 +119,10 @@ class LayoutCache:
             self.known.insert(0, self.known.pop(rank))
 
     def clear(self) -> None:
-        """Forget all layouts, because other headers are collected from now on."""
+        """Forget all layouts. Call this if other headers or subscriptions are to be collected from now on.
+
+        A layout is compiled for the headers and subscriptions that were to be collected at the time.
+        """
         self.known.clear()
         self._candidates.clear()
 

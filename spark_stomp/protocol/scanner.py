@@ -368,7 +368,8 @@ class FrameScanner(FrameReader):
         """Whether every backslash belongs to an escape that the version defines."""
         _, *after = head.split(b"\\")
         if b"" in after:
-            # Read from the left, two backslashes are one escape. Each backslash that is left begins another.
+            # Two adjacent backslashes are one escape. Such pairs are removed from left to right; then each
+            # remaining backslash begins another escape.
             _, *after = head.replace(b"\\\\", b"").split(b"\\")
         return {escaped[:1] for escaped in after} <= self._escaped
 

@@ -50,7 +50,7 @@ class Holder(Protocol):
         """Frames below this sequence number are committed."""
 
     def pin(self, sequence: int) -> None:
-        """Never discard the frame of this number: a later delivery of the message is attached to it."""
+        """Never discard the frame with this number: the ack handle of a redelivery belongs to it now."""
 
     def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
         """The keys of held frames. ``wanted`` has their sequence numbers, ascending, and their raw ids."""
@@ -77,7 +77,7 @@ class DedupIndex:
         self.journaled = journaled
         self._holders: list[Holder] = []
         self._held: dict[bytes, int | tuple[int, ...]] = {}
-        self._shared_ids = 0  # how many ids more than one held frame has
+        self._shared_ids = 0  # how many ids belong to two or more held frames
         self._max_remembered = max_remembered
         self._unconfirmed = RememberedKeys()
         self._confirmed = RememberedKeys()

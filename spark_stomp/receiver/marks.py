@@ -65,7 +65,10 @@ class Marks:
             raise DeliveryError(f"progress marks would be out of order: {after}; this is a bug")
 
     def discard(self) -> None:
-        """The frames that are not kept are discarded. Their numbers will be given to other frames."""
+        """Discard the frames that are not kept: set ``received`` back to ``kept``.
+
+        Other frames will get their numbers.
+        """
         self.received = self.kept
         self.live_from = min(self.live_from, self.received)
         self.discards += 1

@@ -70,7 +70,10 @@ class BoundedReader:
 
     @property
     def paused_since(self) -> float | None:
-        """When the present pause began, in seconds since 1970; None while reading. For any thread."""
+        """When the present pause began, in seconds since 1970; None if there is none.
+
+        Any thread may read this.
+        """
         # A commit may have made room. Until the receiver's thread has looked whether it did, the receiver
         # does not count as paused.
         return self._since if self._deliveries.frames.released == self._released else None

@@ -175,7 +175,8 @@ class Receiver:
             counts=deliveries.counts,
             window=self._prefetch,
             window_bytes=self._window_bytes or self._settings.max_buffered_bytes,
-            # Read last: if it is set, the numbers above are from the connection that brought that message.
+            # Read last: if it is not None, all values above are from the connection that brought the
+            # malformed message.
             refused=self._refused,
         )
 

@@ -15,8 +15,8 @@ FROM = "dead-letter-from"
 
 # Headers that make a message expire. A dead letter never expires, whatever options or the row say.
 _EXPIRY = frozenset({"expires", "expiration"})
-# Headers that options may set on a dead letter, although they command the broker: they cannot make the
-# broker lose it.
+# Options may set these headers on a dead letter. The broker acts on them, but they do not make it discard
+# the message.
 _KEEPING = frozenset({"persistent", "x-queue-type"})
 _LASTING = frozenset({("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")})
 # Headers that are not taken from the row. Expiry, persistence and priority were meant for the message, not

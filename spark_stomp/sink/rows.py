@@ -1,7 +1,8 @@
-"""Encodes rows as SEND frames, one by one. This is the definition of a row's frame.
+"""Encodes rows as SEND frames, one by one. This is the reference: it decides which frame a row becomes.
 
-This module says which rows cannot be sent, and why. :mod:`spark_stomp.sink.columnar` makes the same frames
-for whole slices, many times as fast, and declines a slice with a bad row. A property test compares the two.
+It also decides which rows cannot be sent, and says why. :mod:`spark_stomp.sink.columnar` makes the same
+frames for whole slices, many times as fast. If a row of the slice cannot be sent, it declines the slice. A
+property test compares the two.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 
 # Seconds, all judgements and not measured.
-_SHUTDOWN = 5.0  # for the end of the query; Spark does not wait for it
+_SHUTDOWN = 5.0  # the longest that ending the query may take; Spark does not wait until it has ended
 _LAST_LOOK = 2.0  # of _SHUTDOWN, for the last look into the checkpoint (contract 1.5)
 _RESERVE = 1.0  # of _SHUTDOWN, left over when the receivers must have ended
 _STATUS_END = 0.5  # for the last write of the status file

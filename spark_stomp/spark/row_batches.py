@@ -63,9 +63,10 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _with_surrogates(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """An array of strings, or of maps of strings, some with lone surrogates, which UTF-8 cannot express.
+    """An array of strings, or of maps of strings. Some contain lone surrogates, which UTF-8 cannot express.
 
-    A surrogate becomes bytes that are not UTF-8, as in Spark 4.1 and later. The encoder then names the row.
+    A surrogate becomes bytes that are not UTF-8, as in Spark 4.1 and later. An error here could not tell
+    which row it is; the encoder finds these bytes later, and its error names the row.
     """
     if pa.types.is_map(kind):
         pairs = [pair for value in values for pair in value or ()]

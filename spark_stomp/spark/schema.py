@@ -63,9 +63,9 @@ def sink_columns(
         keys: columns that identify a row (option ``dedupKey``).
 
     Raises:
-        SchemaError: lists every column that the sink does not take (with the nearest known name) or takes
-            only in another type, each column that is named twice, a missing ``body``, and each column that
-            an option names wrongly.
+        SchemaError: lists all problems: columns that the sink does not have (with the nearest known name),
+            columns of a wrong type, columns that are named twice, a missing ``body``, and columns that an
+            option names and cannot use.
     """
     own = {column.name for column in SINK_COLUMNS}
     given = {field.name: field.dataType.simpleString() for field in schema.fields}

@@ -94,7 +94,7 @@ class StompStreamReader(DataSourceStreamReader):
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch up to ``end`` is in Spark's commit log."""
+        """Spark calls this when the batch up to ``end`` is in its commit log."""
         committed = Offset.from_dict(end)
         self._running(committed).commit(committed)
 

@@ -129,9 +129,9 @@ class Part:
 
     @classmethod
     def numbers(cls, shown: Status) -> Iterator[tuple[Figure, float]]:
-        """Yield the figures of ``shown`` that are metrics and not null, as numbers.
+        """Yield each figure of ``shown`` that is a metric and not null, with its value as a number.
 
-        Raises ValueError if one is no number. This is checked because others may have written the file.
+        Raises ValueError if a value is not a number: any program may have written the status file.
         """
         for figure in cls.figures():
             value = shown.get(figure.key)

@@ -214,7 +214,7 @@ class SinkPart(Part):
         return self.tasks.latency(0.99) or self.before.get("receipt_p99_seconds")
 
     def shown(self) -> Document:
-        """This part as it is in the document. Its counts include those of the batches before."""
+        """The sink's part of the status document. Its counts include the earlier batches of the run."""
         batch = super().shown()
         counted = (figure.key for figure in self.figures() if isinstance(figure, Counter))
         return batch | {key: round((self.before.get(key) or 0) + batch[key], 3) for key in counted}
