@@ -41,7 +41,7 @@ def about(**names: str) -> None:
 
 @contextmanager
 def lines_about(**names: object) -> Iterator[None]:
-    """Begin the lines of this thread with ``names`` until the end of the ``with``.
+    """Begin each log line of this thread with ``names`` until the end of the ``with``.
 
     A name that is None is left out. Use this in processes that serve many queries.
     """
@@ -55,7 +55,7 @@ def lines_about(**names: object) -> Iterator[None]:
 
 
 def in_context(target: Callable[[], None]) -> Callable[[], None]:
-    """Wrap ``target`` for another thread: its lines begin with the names that this thread has now."""
+    """Wrap ``target`` for another thread. Its log lines begin with the names that this thread has now."""
     context = copy_context()
     return lambda: context.run(target)
 

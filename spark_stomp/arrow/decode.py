@@ -1,6 +1,6 @@
 """Decodes raw MESSAGE frames into Arrow record batches.
 
-The exact path (:mod:`spark_stomp.arrow.exact`) is the definition: the frame decoder reads one frame after
+The exact path (:mod:`spark_stomp.arrow.exact`) is the reference: the frame decoder reads one frame after
 another. The fast path (:mod:`spark_stomp.arrow.uniform`) reads all frames of one layout together, then those
 of the next layout, and leaves the rest to the exact path. Both give the same rows; a property test compares
 them. Malformed frames are in batches without other frames, and take the exact path.

@@ -1,4 +1,4 @@
-"""The exact path: frames decoded one by one. It is the definition of what a frame's headers and body are.
+"""The exact path: frames decoded one by one. It is the reference for the headers and the body of a frame.
 
 It reads the frames that the fast path (:mod:`spark_stomp.arrow.uniform`) leaves out, and malformed ones. The
 scanner has accepted each frame, or has said why it is malformed, so nothing is refused here.

@@ -15,7 +15,7 @@ frames that are left, the first gives the next layout, and so on.
 
 Invariants:
 
-- :mod:`spark_stomp.arrow.exact` is the definition. A property test compares the rows.
+- :mod:`spark_stomp.arrow.exact` is the reference. Both give the same rows; a property test compares them.
 - Frames that are not plain are left to the exact path, without a reason: a line without a colon, a CR in a
   value under STOMP 1.2, all of the lenient dialect. Nothing is refused here.
 - Positions have 32 bits; a frame batch has less than 2 GiB.

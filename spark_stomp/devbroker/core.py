@@ -111,7 +111,7 @@ class Broker:
         return {name: queue.view() for name, queue in self._queues.items()}
 
     def durable_views(self, topic: str) -> dict[str, QueueView]:
-        """The figures of each durable subscription of a topic, by its name."""
+        """A mapping from the name of each durable subscription of a topic to its figures."""
         return {name: queue.view() for (of, name), queue in self._durable.items() if of == topic}
 
     def bodies(self, destination: str) -> list[bytes]:

@@ -127,7 +127,7 @@ class Outlet(Protocol):
 
     version: str
     room: int
-    """How many more bytes the client takes; negative if the last message had more."""
+    """How many more bytes the client takes; negative if the last message was larger than the room for it."""
 
     def deliver(self, data: bytes) -> None:
         """Take one encoded MESSAGE frame."""

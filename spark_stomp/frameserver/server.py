@@ -92,7 +92,7 @@ class FrameServer:
         self.address = replace(address, port=self._flight.port)
 
     def expect(self, tickets: Iterable[RangeTicket]) -> None:
-        """From now on :attr:`read_at` is about ``tickets``."""
+        """Expect ``tickets`` from now on: :attr:`read_at` becomes None until all of them have been read."""
         with self._lock:
             self._unread, self._read_at = set(tickets), None
 

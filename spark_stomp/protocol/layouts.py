@@ -74,9 +74,9 @@ SMALL: Final = 1024
 """Bytes of a frame up to which a sweep is tried. A sweep is faster for small frames, a walk for large ones. A
 judgement: the size at which both take equal time was not measured."""
 WALKS: Final = 16
-"""Runs that are only walked after a sweep found nothing where a walk found frames: their bodies contain NULs.
-A judgement. With it, frames with a NUL in the body took 6 % longer than others (measured in November
-2026)."""
+"""Runs that are walked without a sweep, after a sweep found nothing and a walk then found frames: their
+bodies contain NULs. A judgement. With it, frames with a NUL in the body took 6 % longer than others (measured
+in November 2026)."""
 
 
 class RunLayout(NamedTuple):

@@ -98,7 +98,7 @@ class DedupIndex:
         return 0 if owner < 0 else self._holders[owner].committed
 
     def pin(self, held_at: HeldAt) -> None:
-        """Never discard the frame at ``held_at``: a later delivery of the message is attached to it."""
+        """Never discard the frame at ``held_at``: the ack handle of a redelivery belongs to it now."""
         self._holders[held_at.owner].pin(held_at.sequence)
 
     # --- held messages

@@ -118,8 +118,8 @@ class BoundedReader:
     def active_at(self, heard: float) -> float:
         """When the present silence began. ``heard`` is when something was last received.
 
-        A pause is not silence. During a pause this is the time now, and afterwards the end of
-        the pause at the earliest. For any thread.
+        A pause is not silence. During a pause this is the time now, and afterwards the end of the pause at
+        the earliest. Any thread may call this.
         """
         # Read in this order: _rest sets _rested before it clears _resting.
         return time.monotonic() if self._resting else max(heard, self._rested)

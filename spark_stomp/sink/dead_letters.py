@@ -75,8 +75,8 @@ class DeadLetters:
         }
 
     def _of_row(self, row: Row) -> Iterator[tuple[str, str]]:
-        """The row's headers that a dead letter may have. If a name comes twice, the later one counts."""
-        for name, value in reversed(row.entries):  # the first of a name counts, so it comes last
+        """Yield the row's headers that a dead letter may have. If a name comes twice, the last counts."""
+        for name, value in reversed(row.entries):  # of a repeated name the first entry counts: yield it last
             with suppress(SinkRowError):
                 entry = self._frames.entry(name, value)
                 if entry is not None and entry[0] not in _NOT_OF_THE_ROW:

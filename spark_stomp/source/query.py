@@ -47,8 +47,8 @@ _Answer = TypeVar("_Answer")
 
 # Seconds, all judgements and not measured.
 _SHUTDOWN = 5.0  # the longest that ending the query may take; Spark does not wait until it has ended
-_LAST_LOOK = 2.0  # of _SHUTDOWN, for the last look into the checkpoint (contract 1.5)
-_RESERVE = 1.0  # of _SHUTDOWN, left over when the receivers must have ended
+_LAST_LOOK = 2.0  # the part of _SHUTDOWN for the last look into the checkpoint (contract 1.5)
+_RESERVE = 1.0  # the part of _SHUTDOWN that is left when the receivers must have ended
 _STATUS_END = 0.5  # for the last write of the status file
 _CHECK_AGAIN = 0.05  # between two looks while a call waits for receivers
 # The cores of this machine, because Spark does not tell a source how many tasks run at a time. In local mode
@@ -247,7 +247,7 @@ class QueryRuntime:
             self._receivers.wait_changed(min(_CHECK_AGAIN, situation.refill_left or _CHECK_AGAIN))
 
     def _still_nothing_after(self, start: Offset) -> bool:
-        """Whether the last answer was that nothing is new after ``start``, and is still true.
+        """Whether the last answer was "nothing is new after ``start``", and this is still so.
 
         Spark asks about every 10 ms. Looking at a hundred receivers each time took most of a core (November
         2026). The answer stays true until a receiver or the journal has news. It is not kept if time alone

@@ -52,7 +52,7 @@ class Figure:
         return self
 
     def of(self, part: Part) -> Any:
-        """The value of this figure of ``part``, as it is in the document."""
+        """The value of this figure in ``part``, as the status document shows it."""
         return self._get(part)
 
     @property
@@ -120,7 +120,7 @@ class Part:
         return [figure for figure in vars(cls).values() if isinstance(figure, Figure)]
 
     def shown(self) -> dict[str, Any]:
-        """This part as it is in the document: the values by their keys."""
+        """This part of the status document: a mapping from the key of each figure to its value."""
         return {figure.key: figure.of(self) for figure in self.figures()}
 
     @classmethod
