@@ -20,7 +20,7 @@ The path of a message, and the rooms (folders and modules) of the package from t
 ``devbroker``      an in-memory broker for development and tests
 ``frameserver``    raw frames from the receivers to the tasks, over Arrow Flight
 ``journal``        raw frames made durable, in local files or in an object store
-``receiver``       one subscription: its un-acked frames, their deliveries and ACKs, remembered keys
+``receiver``       one connection, its subscriptions: un-acked frames, deliveries and ACKs, remembered keys
 ``status``         the status of a query: each figure declared once; its files, Prometheus
 ``source``         a streaming query while it runs: offsets, planning, backlog, commits; batch reads
 ``sink``           record batches to SEND frames, the connection for them, the commit

@@ -47,14 +47,14 @@ class MessageKey(NamedTuple):
         destination: the value of its header ``destination``.
         id: its stable id, as bytes from the wire.
         body: a digest of its body, 16 bytes. Two messages with one id and different bodies are different.
-        entry: the entry of the option ``destination`` by which it came. Two queues may hold a copy of one
-            message each; these are two messages.
+        subscription: its header ``subscription``, which says by which entry of the option ``destination`` it
+            came. Two queues may hold a copy of one message each; these are two messages.
     """
 
     destination: str
     id: bytes
     body: bytes
-    entry: str = ""
+    subscription: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,6 @@ class FrameBatch:
     def end(self) -> int:
         """The number after that of the last frame."""
         return self.first_sequence + len(self.ends)
-
-    @property
-    def entry(self) -> str:
-        """The entry of the option ``destination`` that the receiver reads: its name up to the last ``#``."""
-        return self.receiver.rpartition("#")[0]
 
     @property
     def origin(self) -> tuple[str, ...]:

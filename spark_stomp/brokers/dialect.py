@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
-from spark_stomp.brokers.subscriptions import PLAIN, DurableTopics, Subscription, refuse_stream
+from spark_stomp.brokers.subscriptions import DurableTopics, Subscription, plain_subscription, refuse_stream
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
 from spark_stomp.protocol.frames import HeaderPairs
@@ -72,6 +72,8 @@ class Dialect:
         marks_redelivered: False if the broker sets ``redelivered:true`` only on some of the messages that it
             redelivers after a connection was lost.
         unsubscribe_returns: True if messages that UNSUBSCRIBE returns to the queue do not count as delivered.
+        orphans_subscriptions: True if the broker ends the connection after a SUBSCRIBE that it refused, and
+            yet accepts those behind it. It then holds their messages for nobody until it is restarted.
         outgoing: how the broker treats a SEND.
     """
 
@@ -102,6 +104,7 @@ class Dialect:
     redelivery_limit: int | None = None
     marks_redelivered: bool = True
     unsubscribe_returns: bool = False
+    orphans_subscriptions: bool = False
     outgoing: Outgoing = GENERIC
 
     def subscribe_headers(
@@ -221,7 +224,7 @@ class Dialect:
     def redelivers(self, destination: str, headers: HeaderPairs = (), *, durable: bool) -> bool:
         """Whether the broker is known to redeliver messages that were not ACKed.
 
-        ``headers`` are those of SUBSCRIBE. ``durable`` is True if the subscription is a durable one.
+        ``headers`` are those of SUBSCRIBE. ``durable`` is True for a durable subscription.
         """
         return durable or self.is_queue(destination, headers)
 
@@ -259,7 +262,7 @@ class Dialect:
         the broker cannot keep a topic's messages under that name.
         """
         if durable_name is None:
-            return PLAIN
+            return plain_subscription(destination)
         if not self.is_topic(destination, headers):
             raise UnsupportedError(
                 f"durableName is given, but {destination} is not known to be a topic on this broker "
@@ -274,18 +277,17 @@ class Dialect:
         return self.durable_topics.subscription(destination, durable_name, client_id, selector)
 
     def check_subscription(
-        self, destination: str, headers: HeaderPairs, *, receivers: int, durable: bool, allow_loss: bool
+        self, destination: str, headers: HeaderPairs, *, connections: int, durable: bool, allow_loss: bool
     ) -> None:
         """Raise UnsupportedError if this subscription could not keep the delivery contract.
 
-        ``receivers`` is how many subscribe to ``destination`` in parallel, with these ``headers`` besides the
-        dialect's. ``durable`` is True if the subscription is a durable one. ``allow_loss`` is the option
-        ``allowLoss``.
+        ``connections`` is how many subscribe to ``destination``, with these ``headers`` besides the dialect's.
+        ``durable`` is True for a durable subscription, ``allow_loss`` is the option ``allowLoss``.
         """
         self._check_queue(destination, headers, allow_loss=allow_loss)
         self._check_headers(destination, headers)
-        if receivers > 1:
-            self._check_sharing(destination, headers, receivers, durable)
+        if connections > 1:
+            self._check_sharing(destination, headers, connections, durable)
         if self.is_topic(destination, headers) and not durable and not allow_loss:
             raise UnsupportedError(
                 f"{destination} is a topic without a durable subscription: messages are lost if they are "
@@ -297,8 +299,7 @@ class Dialect:
     def check_batch_read(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
         """Raise UnsupportedError for a topic, a stream, an ignored selector, or a deleting header.
 
-        ``headers`` are those of SUBSCRIBE; some make the broker delete the queue. With ``allow_loss`` these,
-        and topics, are accepted.
+        ``headers`` are those of SUBSCRIBE. With ``allow_loss``, topics and deleting headers are accepted.
         """
         self._check_queue(destination, headers, allow_loss=allow_loss)
         if self.is_topic(destination, headers) and not allow_loss:
@@ -349,12 +350,12 @@ class Dialect:
                 )
 
     def check_client_id(self, client_id: str | None, connections: int) -> None:
-        """Raise UnsupportedError if this many ``connections`` of one query may not share ``client_id``."""
+        """Raise UnsupportedError if this many connections of one query may not share ``client_id``."""
         if client_id is not None and connections > 1 and self.one_connection_per_client:
             raise UnsupportedError(
-                f"clientId = {client_id} is given, and this query has {connections} connections (receivers "
-                f"times destinations), but on this broker ({self.name}) only one connection at a time can "
-                "have it. Leave clientId out, or read with one receiver from one destination"
+                f"clientId = {client_id} is given, and this query has connections = {connections}, but on "
+                f"this broker ({self.name}) only one connection at a time can have that id. Leave "
+                "connections out: one connection reads all destinations"
             )
 
     def _check_headers(self, destination: str, headers: HeaderPairs) -> None:
@@ -366,18 +367,20 @@ class Dialect:
                 "which sets that header and all that belongs to it"
             )
 
-    def _check_sharing(self, destination: str, headers: HeaderPairs, receivers: int, durable: bool) -> None:
+    def _check_sharing(self, destination: str, headers: HeaderPairs, several: int, durable: bool) -> None:
         if self.is_queue(destination, headers):
             return
         if not durable:
             raise UnsupportedError(
-                f"receivers = {receivers}, but {destination} is not known to be a queue on this broker "
-                f"({self.name}): each receiver would get every message. Use receivers = 1"
+                f"{several} connections would subscribe to {destination}, which is not known to be a queue "
+                f"on this broker ({self.name}): each would get every message. Give at most as many "
+                "connections as destinations"
             )
         if self.durable_topics is not None and not self.durable_topics.shared:
             raise UnsupportedError(
-                f"receivers = {receivers}, but only one connection at a time may have a durable subscription "
-                f"on this broker ({self.name}). Use receivers = 1{self.durable_topics.alternative}"
+                f"{several} connections would subscribe to {destination}, but only one at a time may have a "
+                f"durable subscription on this broker ({self.name}). Give at most as many connections as "
+                f"destinations{self.durable_topics.alternative}"
             )
 
     def end_of_browse(self, browser: str | None, message_id: str | None) -> bool:
@@ -407,7 +410,6 @@ DIALECTS: tuple[Dialect, ...] = (
         offset_header="x-stream-offset",
         deleting_headers=_DELETING,
         timestamp_unit="s",
-        # RabbitMQ ignores the header ``selector``, and delivers all messages.
         selectors=False,
         queue_prefixes=("/queue/", "/amq/queue/"),
         topic_prefixes=("/topic/", "/temp-topic/", "/exchange/"),
@@ -449,6 +451,7 @@ DIALECTS: tuple[Dialect, ...] = (
         # Only the first message of a lost connection is marked.
         marks_redelivered=False,
         unsubscribe_returns=True,
+        orphans_subscriptions=True,
         outgoing=ARTEMIS,
     ),
     Dialect(

@@ -9,13 +9,15 @@ silently lose what was published while no subscription was there.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from dataclasses import dataclass
 
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.protocol.frames import HeaderPairs
 
-_PLAIN_ID = "0"
+# Characters of a subscription's id. RabbitMQ repeats it three times in each message, so it is short: 36 bits.
+_ID_LENGTH = 6
 _QUEUE_TYPE, _STREAM_OFFSET = "x-queue-type", "x-stream-offset"
 
 
@@ -27,13 +29,22 @@ class Subscription:
     headers: HeaderPairs = ()
 
 
-PLAIN = Subscription(_PLAIN_ID)
-"""A subscription that ends with its connection."""
+def plain_subscription(destination: str) -> Subscription:
+    """A subscription that ends with its connection.
+
+    Its id follows from the destination alone. So the header ``subscription`` of a message says which entry of
+    the option ``destination`` it came by, also in a journal, and after a restart with other destinations.
+    """
+    digest = hashlib.sha256(destination.encode()).digest()
+    return Subscription(base64.urlsafe_b64encode(digest)[:_ID_LENGTH].decode())
 
 
 @dataclass(frozen=True)
 class DurableTopics:
     """How one kind of broker keeps a topic's messages for an absent subscriber.
+
+    A durable subscription has the name "NAME@DESTINATION", so that several topics have different ones, and
+    none changes if topics are added or left out.
 
     Attributes:
         name_header: SUBSCRIBE header with the name; None if the subscription's ``id`` is the name.
@@ -41,9 +52,8 @@ class DurableTopics:
         needs_client_id: True if the subscription is durable only with a ``client-id``.
         shared: True if several connections can have the subscription at once and share its messages.
         alternative: end of an error text: how several receivers can share a topic if ``shared`` is False.
-        by_name_alone: True if the broker compares only names: a subscription of the same name to another
-            topic, or with another selector, would go on with the old ones. So topic and selector become parts
-            of the name.
+        by_name_alone: True if the broker compares only names: a subscription of the same name with another
+            selector would go on with the old one. So the selector becomes a part of the name.
         forbidden: text that a name must not contain.
     """
 
@@ -72,13 +82,15 @@ class DurableTopics:
                 f"durableName = {name} needs clientId on this broker, which keeps a topic's messages only "
                 "for a client with an id. Choose one that no other application uses"
             )
+        name = f"{name}@{destination}"
         if self.name_header is None:
             return Subscription(
                 self._checked(name if client_id is None else f"{client_id}.{name}"), self.headers
             )
-        if self.by_name_alone:
-            name += "@" + destination + ("" if selector is None else "?" + _digest(selector))
-        return Subscription(_PLAIN_ID, ((self.name_header, self._checked(name)), *self.headers))
+        if self.by_name_alone and selector is not None:
+            name += "?" + hashlib.sha256(selector.encode()).hexdigest()[:8]
+        headers = ((self.name_header, self._checked(name)), *self.headers)
+        return Subscription(plain_subscription(destination).id, headers)
 
     def _checked(self, name: str) -> str:
         if self.forbidden is not None and self.forbidden in name:
@@ -87,10 +99,6 @@ class DurableTopics:
                 f"{self.forbidden}"
             )
         return name
-
-
-def _digest(selector: str) -> str:
-    return hashlib.sha256(selector.encode()).hexdigest()[:8]
 
 
 def refuse_stream(destination: str, headers: HeaderPairs) -> None:

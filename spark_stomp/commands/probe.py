@@ -154,10 +154,10 @@ def _treatment(dialect: Dialect) -> Facts:
 def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
     """How a stream read would subscribe. Raises UnsupportedError if the read would be refused."""
     for settings in ReceiverSettings.of(source):
-        chosen = choose_subscription(dialect, settings)
-        own = dialect.subscribe_headers(settings.destination, source.prefetch)
-        headers = dict(chosen.headers + own)
-        yield settings.name, f"{dialect.kind(settings.destination, source.subscribe_headers)}, id {chosen.id}"
-        yield "  SUBSCRIBE", json.dumps(headers) if headers else "no more headers"
+        for destination in settings.destinations:
+            chosen = choose_subscription(dialect, settings, destination)
+            headers = dict(chosen.headers + dialect.subscribe_headers(destination, source.prefetch))
+            yield destination, f"{dialect.kind(destination, source.subscribe_headers)}, id {chosen.id}"
+            yield "  SUBSCRIBE", json.dumps(headers) if headers else "no more headers"
         for risk in risks(dialect, settings):
             yield "  note", risk

@@ -1,4 +1,4 @@
-"""``spark-stomp status``: shows the status file of a query as a table, which it keeps up to date."""
+"""``spark-stomp status``: shows the status of a query as tables, one for each source, kept up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_stomp.commands.status_table import health, table
 from spark_stomp.commands.terminal import Line, Rate, Terminal
 from spark_stomp.files.locations import FILE_ERRORS, Location, resolve, without_credentials
 from spark_stomp.quoting import line, shown
-from spark_stomp.status import read_status
+from spark_stomp.status import read_statuses
 from spark_stomp.status.files import StatusFile
 
 ABOUT: Final = """\
@@ -103,7 +103,7 @@ class _View:
     def lines(self, columns: int, rows: int | None = None) -> list[Line]:
         """The lines of the table now, or the reason why there is none."""
         try:
-            status = read_status(self._name)
+            statuses = read_statuses(self._name)
         except FileNotFoundError:
             return self._unread(
                 "there is no status file yet; a query writes one if its source has checkpointLocation or "
@@ -112,8 +112,13 @@ class _View:
         except (ValueError, *FILE_ERRORS) as error:
             return self._unread(self._location.words(error))
         try:
-            lines = table(status, self._silence, self._rate(status), columns, rows)
-            self.fine = health(status, self._silence)[0] != "bad"
+            room = None if rows is None else rows // len(statuses)
+            lines: list[Line] = []
+            for one in statuses:
+                if lines and lines[-1]:
+                    lines.append([])
+                lines += table(one, self._silence, self._rate(one), columns, room)
+            self.fine = all(health(one, self._silence)[0] != "bad" for one in statuses)
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             return self._unread(f"its content is not the status of a query: {shown(str(error), 200)}")
         self.trouble = None

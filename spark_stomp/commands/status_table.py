@@ -73,8 +73,10 @@ def _head(status: Status, silence: float, width: int) -> Iterator[Line]:
     run = f"run {status.get('run')} on {status.get('host')}"
     if status.get("pid") is not None:
         run += f", process {status['pid']}"
-    query = shown(str(status.get("query")))
-    yield [(query, "strong"), ("  ", ""), (word, colour), (f"   {shown(run)}", "dim")]
+    query = str(status.get("query"))
+    if status.get("source", 1) != 1:
+        query += f", source {status['source']}"
+    yield [(shown(query), "strong"), ("  ", ""), (word, colour), (f"   {shown(run)}", "dim")]
     yield from _facts("", _labelled(QueryPart.figures(), status), "dim", width)
     if status.get("failure"):
         yield from _wrapped(str(status["failure"]), "bad", width, _FAILURE_LINES)

@@ -20,7 +20,7 @@ Message keys are those of committed messages whose frames were deleted. A batch 
     magic "SSJK" | crc32 u32 | count u32 | payload length u32
     payload, for each key: name length u32 | id length u32 | body digest (16 bytes) | name | id
 
-The name is the entry of the option ``destination``, a NUL, which no entry can contain, and the destination
+The name is the id of the subscription, a NUL, which no such id can contain, and the destination
 header of the message.
 """
 
@@ -213,8 +213,8 @@ def pack_keys(keys: Collection[MessageKey]) -> bytes:
     parts: list[bytes] = []
     origin, name = ("", ""), _NUL.encode()
     for key in keys:
-        if (key.entry, key.destination) != origin:
-            origin = key.entry, key.destination
+        if (key.subscription, key.destination) != origin:
+            origin = key.subscription, key.destination
             name = _NUL.join(origin).encode()
         parts += (_KEY.pack(len(name), len(key.id), key.body), name, key.id)
     payload = b"".join(parts)
@@ -246,8 +246,8 @@ def _unpacked(payload: bytes) -> Iterator[MessageKey]:
         name_bytes, id_bytes, body = _KEY.unpack_from(payload, offset)
         begin = offset + _KEY.size
         offset = begin + name_bytes + id_bytes
-        entry, _, header = payload[begin : begin + name_bytes].decode().partition(_NUL)
-        yield MessageKey(header, payload[offset - id_bytes : offset], body, entry)
+        subscription, _, destination = payload[begin : begin + name_bytes].decode().partition(_NUL)
+        yield MessageKey(destination, payload[offset - id_bytes : offset], body, subscription)
 
 
 def _batch_end(raw: bytes, offset: int) -> int | None:

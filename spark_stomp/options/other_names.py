@@ -45,7 +45,7 @@ _READS: Final = {
         "startingOffsets startingTimestamp startingOffsetsByTimestamp endingOffsets endingTimestamp "
         "autoOffsetReset"
     ),
-    "there are no partitions. Use receivers for more connections, and repartition() after load()": (
+    "there are no partitions. Use connections for more of them, and repartition() after load()": (
         "minPartitions numPartitions partitions"
     ),
     "there are no consumer groups: all readers of a queue share its messages. For a topic see durableName": (
@@ -61,7 +61,8 @@ _READS: Final = {
     ),
     "use minMessagesPerTrigger": "minOffsetsPerTrigger",
     "use prefetch": "prefetchCount prefetchSize consumerWindowSize",
-    "use receivers": "consumers concurrency concurrentConsumers",
+    "use connections": "consumers concurrency concurrentConsumers",
+    "use connections, which counts those of all destinations together": "receivers",
     "they run in the driver, and there is nothing to set": "receiverPlacement",
     "use frameServerHost": "exchangeHost",
     "use frameServerPort": "exchangePort",

@@ -13,7 +13,7 @@ from spark_stomp.options.kinds import has_private_key
 from spark_stomp.options.other_names import nearest, remedy
 from spark_stomp.options.rules import contradictions, notes
 from spark_stomp.options.sink_options import SinkOptions
-from spark_stomp.options.source_options import SourceOptions
+from spark_stomp.options.source_options import MOST_CONNECTIONS, SourceOptions
 
 Parsed = TypeVar("Parsed", SourceOptions, SinkOptions)
 
@@ -65,6 +65,10 @@ def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=())
     if "prefetch" not in texts.given:
         parsed = replace(parsed, prefetch=_default_prefetch(parsed))
+    if "connections" not in texts.given:
+        # With some brokers only one connection at a time may have a client id.
+        most = MOST_CONNECTIONS if parsed.connection.client_id is None else 1
+        parsed = replace(parsed, connections=min(max(1, len(parsed.destinations)), most))
     return _checked(texts, parsed)
 
 

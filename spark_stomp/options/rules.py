@@ -140,8 +140,6 @@ def _addresses(destinations: Iterable[str]) -> Iterator[str]:
 
 
 def _reads(given: Set[str], options: SourceOptions) -> Iterator[str]:
-    if options.durable_name and len(options.destinations) > 1:
-        yield f"durableName names one subscription, but there are {len(options.destinations)} destinations"
     idle, limit = options.idle_timeout, options.max_drain_time
     if limit < idle:
         yield (
@@ -194,7 +192,8 @@ def _in_clear(connection: ConnectionOptions) -> Iterator[str]:
 
 
 def _unreachable(options: SourceOptions) -> Iterator[str]:
-    window = options.prefetch * options.receivers * len(options.destinations)
+    # A receiver does not wait for more than its prefetch, however many destinations it reads.
+    window = options.prefetch * options.connections
     limits = (
         ("minMessagesPerTrigger", options.min_messages_per_trigger),
         ("maxMessagesPerTrigger", options.max_messages_per_trigger),

@@ -21,12 +21,16 @@ from spark_stomp.options.kinds import (
 )
 from spark_stomp.protocol.frames import HeaderPairs
 
+MOST_CONNECTIONS = 4
+"""The most connections of a query that does not set the option. A judgement: hosted brokers count them, and
+one process receives for all of them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
     """Options of a stream reader or a batch reader; durations in seconds, sizes in bytes.
 
-    ``receivers`` counts per destination, ``prefetch`` per receiver. ``max_messages`` is for batch reads only;
+    ``prefetch`` counts per destination and connection. ``max_messages`` is for batch reads only;
     fields that end in ``per_trigger`` are for streams only. Without ``id_header``, the dialect names one.
     ``capped`` says whether ``maxMessages`` was given. ``notes`` are sentences to log once, about settings
     that are risky or limit each other.
@@ -36,15 +40,19 @@ class SourceOptions:
     destinations: tuple[str, ...] = READS.required(
         "destination",
         name_list,
-        "What to subscribe to. `load(...)` sets it too.",
+        "What to subscribe to: queues and topics, with the broker's own wildcards if it has any. `load(...)` "
+        "sets it too.",
         missing='say what to read, as in .load("/queue/orders")',
     )
-    receivers: int = SOURCE.option(
-        "receivers",
+    connections: int = SOURCE.option(
+        "connections",
         integer(1),
         "1",
-        "Connections per destination. More than one needs a queue, or a broker that lets connections share a "
-        "durable subscription.",
+        "How many connections to the broker share the destinations. If there are more connections than "
+        "destinations, some destinations are read by several. Each of these must be a queue, or a durable "
+        "subscription on a broker that lets connections share it. ActiveMQ allows one connection for each "
+        "`clientId`.",
+        note="one for each destination, at most `4`; `1` with `clientId`",
     )
     # Messages; a batch is half of them. With 40,000 the rate was 0.94 of a bare socket's on RabbitMQ, 1.03 on
     # ActiveMQ and 0.49 on Artemis; with 100,000 it was 0.76, 0.81 and 0.57 (RESULTS.md, November 2026).
@@ -52,7 +60,8 @@ class SourceOptions:
         "prefetch",
         integer(1),
         "40000",
-        "How many un-acked messages the broker may send to each receiver.",
+        "How many un-acked messages of each destination the broker may send to a connection. The memory for "
+        "all of them is limited by `maxBufferedBytes`.",
         note="2 × `maxMessagesPerTrigger`, else `40000`",
     )
     selector: str | None = READS.optional(
@@ -64,8 +73,9 @@ class SourceOptions:
     durable_name: str | None = SOURCE.optional(
         "durableName",
         NAME,
-        "Name of a durable topic subscription: the broker keeps messages while no receiver is connected. "
-        "Needs `clientId` on ActiveMQ and Artemis.",
+        "Name for durable subscriptions: the broker keeps a topic's messages while no receiver is connected. "
+        "Each topic has its own, `NAME@TOPIC`; queues in the same list need none. Needs `clientId` on "
+        "ActiveMQ and Artemis.",
     )
     max_messages_per_trigger: int | None = SOURCE.optional(
         "maxMessagesPerTrigger", integer(1), "Most messages of a batch.", note="all there are"
@@ -114,8 +124,8 @@ class SourceOptions:
         "maxMessages",
         integer(1),
         "1000",
-        "Most messages of a batch read, over all destinations, which it reads in order. If there are more, "
-        "the read returns the first ones if you set this option, and fails if you do not.",
+        "Most messages of a batch read, over all destinations, in the order in which they come. If there are "
+        "more, the read returns the first ones if you set this option, and fails if you do not.",
     )
     ack_after: Literal["commit", "journal"] = SOURCE.option(
         "ackAfter",
@@ -184,8 +194,9 @@ class SourceOptions:
         "maxBufferedBytes",
         SIZE,
         "256m",
-        "How much the messages of all receivers together take in memory. At this limit the receivers pause "
-        "until Spark commits, or until the journal has taken what waits for it.",
+        "How much memory the messages of the query may take. The connections have equal shares. At its share "
+        "a connection pauses, for all of its destinations, until Spark commits, or until the journal has "
+        "taken what waits for it.",
     )
     body_decode_errors: Literal["error", "null", "column"] = READS.option(
         "bodyDecodeErrors",

@@ -317,22 +317,20 @@ class ClientConnection(Session[Event]):
         """
         self._acknowledge("NACK", subscription_id, handle, headers, transaction, receipt)
 
-    def ack_raw(self, subscription_id: str, handles: Sequence[bytes], *, receipt: str | None = None) -> None:
+    def ack_raw(self, handles: Sequence[bytes], *, receipt: str | None = None) -> None:
         """Queue one ACK for each handle.
 
         Args:
-            subscription_id: the subscription that delivered the messages.
-            handles: ack handles as on the wire, still escaped (``MessageBlock.acks``).
+            handles: what :func:`~spark_stomp.protocol.encoder.ack_handles` returned.
             receipt: the receipt that the last ACK asks for, if any.
         """
         self._machine.check("ACK")
-        self._ids.check_wants_acks(subscription_id)
         if not handles:
             if receipt is not None:
                 raise LocalProtocolError("no ACK asks for the receipt, because there are no handles")
             return
         self._ids.check_new_receipt(receipt)
-        self._out.append(encode_acks(subscription_id, handles, self._negotiated, receipt=receipt))
+        self._out.append(encode_acks(handles, self._negotiated, receipt=receipt))
         self._ids.await_receipt(receipt)
 
     def begin(self, transaction: str, *, receipt: str | None = None) -> None:

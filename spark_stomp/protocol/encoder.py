@@ -178,16 +178,41 @@ def ack_headers(subscription_id: str, handle: str, version: str) -> HeaderPairs:
 
 
 _HANDLE = "the handle"
+_SUBSCRIPTION = b"\nsubscription:"
 
 
-def encode_acks(
-    subscription_id: str, handles: Sequence[bytes], version: str, *, receipt: str | None = None
-) -> bytes:
+def ack_handles(
+    acks: list[bytes], subscriptions: Sequence[bytes | None], version: str, default: str
+) -> list[bytes]:
+    """What :func:`encode_acks` needs of each message.
+
+    In STOMP 1.1 an ACK names the subscription too, so the handle then is "``ack``, LF, header line". In other
+    versions it is the value in ``acks``.
+
+    Args:
+        acks, subscriptions: values as on the wire (``MessageBlock``).
+        version: the version of the connection.
+        default: the subscription of messages that name none; empty if it is not known. Their handle is empty
+            then.
+    """
+    if version != "1.1":
+        return acks
+    other = escape(default, version).encode()
+    pairs = zip(acks, (name or other for name in subscriptions), strict=True)
+    return [ack + _SUBSCRIPTION + name if ack and name else b"" for ack, name in pairs]
+
+
+def message_of_handle(handle: bytes) -> str:
+    """The part of a handle of :func:`ack_handles` that names the message."""
+    return handle.partition(_SUBSCRIPTION)[0].decode(errors="replace")
+
+
+def encode_acks(handles: Sequence[bytes], version: str, *, receipt: str | None = None) -> bytes:
     """The bytes of one ACK for each handle, in order, made without a ``Frame`` for each.
 
     Args:
-        subscription_id: the subscription that delivered the messages (only 1.1 names it in an ACK).
-        handles: ack handles as on the wire, still escaped (``MessageBlock.acks``).
+        handles: what :func:`ack_handles` returned.
+        version: the version of the connection.
         receipt: the receipt that the last ACK asks for, if any.
 
     Raises:
@@ -195,7 +220,8 @@ def encode_acks(
     """
     if not handles:
         return b""
-    one = encode_frame(Frame("ACK", ack_headers(subscription_id, _HANDLE, version)), version)
+    name = "id" if version == "1.2" else "message-id"
+    one = encode_frame(Frame("ACK", ((name, _HANDLE),)), version)
     head, _, tail = one.partition(_HANDLE.encode())
     between = tail + head
     body = between.join(handles)
@@ -203,7 +229,8 @@ def encode_acks(
     if b"" in handles:
         raise LocalProtocolError("a message without message-id cannot be acknowledged")
     # Counting in all handles together costs next to nothing.
-    if body.count(b"\n") != between.count(b"\n") * gaps or body.count(b"\0") != gaps:
+    lines = between.count(b"\n") * gaps + (len(handles) if version == "1.1" else 0)
+    if body.count(b"\n") != lines or body.count(b"\0") != gaps:
         raise LocalProtocolError("an ack handle holds a line feed or a NUL")
     if receipt is not None:
         tail = b"%breceipt:%b\n\n\0" % (tail[:-2], escape(receipt, version).encode())

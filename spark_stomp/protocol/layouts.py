@@ -82,8 +82,9 @@ in November 2026)."""
 class RunLayout(NamedTuple):
     """A layout and the expressions that find its frames.
 
-    ``length_at``, ``ack_at``, ``id_at`` and ``time_at`` are numbers of groups in ``head``: content-length,
-    ack handle, stable id, and the time that completes the id. None if the layout lacks that header.
+    ``length_at``, ``ack_at``, ``id_at``, ``time_at`` and ``subscription_at`` are numbers of groups in
+    ``head``: content-length, ack handle, stable id, the time that completes the id, and the subscription.
+    None if the layout lacks that header.
     """
 
     names: tuple[str, ...]
@@ -97,6 +98,7 @@ class RunLayout(NamedTuple):
     ack_at: int | None
     id_at: int | None
     time_at: int | None
+    subscription_at: int | None
 
 
 class LayoutCache:
@@ -153,8 +155,8 @@ class Run(NamedTuple):
     """Consecutive frames of one layout, one column for each collected value.
 
     ``heads`` include the EOLs before them. ``ends`` are offsets in the buffer's data, just after each NUL.
-    ``acks``, ``ids`` and ``times`` are values as on the wire; the column is empty if the layout lacks that
-    header.
+    ``acks``, ``ids``, ``times`` and ``subscriptions`` are values as on the wire; the column is empty if the
+    layout lacks that header.
     """
 
     heads: Sequence[bytes]
@@ -162,19 +164,19 @@ class Run(NamedTuple):
     acks: Sequence[bytes] = ()
     ids: Sequence[bytes] = ()
     times: Sequence[bytes] = ()
+    subscriptions: Sequence[bytes] = ()
 
 
-def compile_run(names: tuple[str, ...], collected: RawNames, subscriptions: Sequence[str] = ()) -> RunLayout:
+def compile_run(names: tuple[str, ...], collected: RawNames) -> RunLayout:
     """Compile the layout of MESSAGE frames with these header names.
 
     The expression accepts any value without LF, so the heads that it finds must still be checked for NUL, CR,
-    escapes and character set. Only two headers are checked here: content-length has 1 to 18 digits, and
-    subscription, if ``subscriptions`` has any, is one of these. If a name is repeated, its first line counts.
+    escapes and character set. Only one header is checked here: content-length has 1 to 18 digits. If a name
+    is repeated, its first line counts.
 
     Args:
         names: plain names (``_PLAIN_NAME``), which are the same on the wire.
         collected: the headers whose values are wanted.
-        subscriptions: ids of subscriptions, as on the wire.
     """
 
     def position(name: str) -> int | None:
@@ -182,15 +184,12 @@ def compile_run(names: tuple[str, ...], collected: RawNames, subscriptions: Sequ
         return names.index(name) if name in names else None
 
     ack_at = next((at for name in collected.acks if (at := position(name.decode())) is not None), None)
-    id_at, time_at = (None if name is None else position(name.decode()) for name in collected[1:])
-    wanted = (position(LENGTH), ack_at, id_at, time_at)
+    others = (None if name is None else position(name.decode()) for name in collected[1:])
+    wanted = (position(LENGTH), ack_at, *others, position(SUBSCRIPTION))
     captured = sorted({at for at in wanted if at is not None})
-    values = {position(LENGTH): "[0-9]{1,18}"}
-    if subscriptions:
-        values[position(SUBSCRIPTION)] = f"(?:{'|'.join(map(re.escape, subscriptions))})"
     lines = [rf"\n{ANY_NUMBER}MESSAGE\n"]
     for at, name in enumerate(names):
-        value = values.get(at, f".{ANY_NUMBER}")
+        value = "[0-9]{1,18}" if at == wanted[0] else f".{ANY_NUMBER}"
         lines.append(f"{re.escape(name)}:" + (f"({value})\n" if at in captured else f"{value}\n"))
     head = "".join([*lines, "\n"]).encode()
     # The expression begins with one fixed byte, which ``re`` finds quickly. If a frame does not match, the
@@ -261,7 +260,7 @@ def sweep(layout: RunLayout, data: bytes, start: int, stop: int, numbers: Number
         del heads[agreed:], sizes[agreed:]
     ends = list(accumulate(map(add, map(len, heads), sizes), initial=start))
     del ends[0]
-    at_groups = (layout.ack_at, layout.id_at, layout.time_at)
+    at_groups = (layout.ack_at, layout.id_at, layout.time_at, layout.subscription_at)
     return Run(heads, ends, *([] if at is None else found[at + 1 :: width][: len(ends)] for at in at_groups))
 
 
@@ -288,7 +287,7 @@ def walk(layout: RunLayout, data: bytes, start: int, longest: int, largest: int)
     Unlike a sweep it finds bodies that contain NULs.
     """
     match_head, length_at = layout.head.match, layout.length_at
-    columns = (layout.ack_at, layout.id_at, layout.time_at)
+    columns = (layout.ack_at, layout.id_at, layout.time_at, layout.subscription_at)
     heads: list[re.Match[bytes]] = []
     ends: list[int] = []
     position, size = start, len(data)

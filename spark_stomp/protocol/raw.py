@@ -41,6 +41,7 @@ _SECOND_FRAME: Final = re.compile(rb"\0[\r\n]*(?:MESSAGE|RECEIPT|ERROR|CONNECTED
 # 18 digits: a longer number is beyond any limit.
 _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 _MOST_HEADERS: Final = Limits().max_headers
+_SUBSCRIPTION: Final = b"subscription"
 _COLUMNS: Final = frozenset({"destination", "message-id", "content-type", "redelivered", "timestamp"})
 
 
@@ -58,19 +59,22 @@ class RawNames(NamedTuple):
 class RawValues(NamedTuple):
     """The values, as on the wire, that are collected from one message.
 
-    If a header is missing, ``ack`` is empty, and ``id`` or ``time`` is None.
+    If a header is missing, ``ack`` is empty, and any other value is None.
     """
 
     ack: bytes
     id: bytes | None
     time: bytes | None
+    subscription: bytes | None
 
 
 def raw_values(head: bytes, names: RawNames, grammar: Grammar) -> RawValues:
-    """The values of the headers ``names`` in ``head``."""
+    """The values of the headers ``names``, and of ``subscription``, in ``head``."""
     handles = (raw_value(head, name, grammar) for name in names.acks)
-    stable, time = (None if name is None else raw_value(head, name, grammar) for name in names[1:])
-    return RawValues(next((handle for handle in handles if handle is not None), b""), stable, time)
+    others = (
+        None if name is None else raw_value(head, name, grammar) for name in (*names[1:], _SUBSCRIPTION)
+    )
+    return RawValues(next((handle for handle in handles if handle is not None), b""), *others)
 
 
 def parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
@@ -91,18 +95,22 @@ def parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
     return head, frame[end:-1]
 
 
-def frame_content(frame: bytes, version: str) -> tuple[str, bytes]:
-    """The destination and the body of a frame, which are parts of its message key.
+def frame_content(frame: bytes, version: str) -> tuple[str, str, bytes]:
+    """The destination, the subscription and the body of a frame, which are parts of its message key.
 
-    A destination that breaks a rule, as in a malformed message, is returned as on the wire. It is empty if
-    the header is missing.
+    A destination that breaks a rule, as in a malformed message, is returned as on the wire. A header that is
+    missing is empty, and so is a subscription that contains NUL.
     """
-    head, body = parted(frame, version)
-    return _destination(raw_value(head, b"destination", grammar_of(version)) or b"", version), body
+    (head, body), grammar = parted(frame, version), grammar_of(version)
+    destination = raw_value(head, b"destination", grammar) or b""
+    subscription = raw_value(head, _SUBSCRIPTION, grammar) or b""
+    if b"\0" in subscription:
+        subscription = b""
+    return _readable(destination, version), _readable(subscription, version), body
 
 
-@lru_cache(maxsize=64)
-def _destination(raw: bytes, version: str) -> str:
+@lru_cache(maxsize=2048)
+def _readable(raw: bytes, version: str) -> str:
     text = text_of(raw, grammar_of(version))
     return raw.decode(errors="replace") if text is None else text
 
@@ -144,9 +152,10 @@ def text_of(raw: bytes | None, grammar: Grammar) -> str | None:
 class MalformedMessage:
     """A MESSAGE frame that breaks a rule or a limit, and whose end is known.
 
-    ``data`` is the frame from its command to its NUL, and ``error`` says what is wrong. ``ack``, ``id`` and
-    ``time`` are values as on the wire, see :class:`~spark_stomp.protocol.scanner.MessageBlock`. A value that
-    is missing or cannot be read is ``b""`` in ``ack``, and None in all other fields.
+    ``data`` is the frame from its command to its NUL, and ``error`` says what is wrong. ``ack``, ``id``,
+    ``time`` and ``subscription`` are values as on the wire, see
+    :class:`~spark_stomp.protocol.scanner.MessageBlock`. A value that is missing or cannot be read is ``b""``
+    in ``ack``, and None in all other fields.
     """
 
     data: bytes
@@ -154,6 +163,7 @@ class MalformedMessage:
     ack: bytes
     id: bytes | None
     time: bytes | None
+    subscription: bytes | None
     destination: str | None
     message_id: str | None
 
@@ -221,11 +231,15 @@ class BadFrame:
         """The malformed message, once its end is known. ``data`` is the whole frame."""
         head, grammar = data[: self.body], self._grammar
         collected = raw_values(head, names, grammar)
-        ack, stable, time = (None if text_of(raw, grammar) is None else raw for raw in collected)
+        ack, stable, time, subscription = (
+            None if text_of(raw, grammar) is None else raw for raw in collected
+        )
         destination, message_id = (
             text_of(raw_value(head, name, grammar), grammar) for name in (b"destination", b"message-id")
         )
-        return MalformedMessage(data, self.error, ack or b"", stable, time, destination, message_id)
+        return MalformedMessage(
+            data, self.error, ack or b"", stable, time, subscription, destination, message_id
+        )
 
 
 # --- the readable parts of a malformed message

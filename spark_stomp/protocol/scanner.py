@@ -20,8 +20,9 @@ Plan
 
     :meth:`FrameScanner.collect` names the headers whose values a block lists: ack handle, stable id, time.
     :meth:`FrameScanner.collect_from` names subscriptions. All others are foreign: their frames are returned
-    decoded. If the scanner is ``tolerant``, a refused head does not end the reading if the end of the message
-    is certain: the message is returned as a MalformedMessage, between two blocks.
+    decoded. A block also lists the subscription of each frame.
+    If the scanner is ``tolerant``, a refused head does not end the reading if the end of the message is
+    certain: the message is returned as a MalformedMessage, between two blocks.
 
 Invariants
     - Scanner and decoder accept the same frames and raise the same errors (tests/property/test_codec.py).
@@ -74,14 +75,16 @@ class MessageBlock:
     times: list[bytes | None] = field(default_factory=list)
     """The times that complete the ids, as on the wire. None if the header is missing; no entries at all if no
     header was named."""
+    subscriptions: list[bytes | None] = field(default_factory=list)
+    """The ids of the subscriptions, as on the wire. None if the header is missing."""
     malformed: str | None = None
     """Why all of these frames are malformed; None if they are good."""
 
     @classmethod
     def of_malformed(cls, message: MalformedMessage) -> MessageBlock:
         """A block that contains only this malformed message."""
-        data = message.data
-        return cls(data, [len(data)], [message.ack], [message.id], [message.time], str(message.error))
+        data, values = message.data, ([message.ack], [message.id], [message.time], [message.subscription])
+        return cls(data, [len(data)], *values, malformed=str(message.error))
 
 
 @dataclass(slots=True)
@@ -94,6 +97,7 @@ class _BlockBuilder:
     acks: list[bytes] = field(default_factory=list)
     ids: list[bytes | None] = field(default_factory=list)
     times: list[bytes | None] = field(default_factory=list)
+    subscriptions: list[bytes | None] = field(default_factory=list)
 
     def extend(self, source: bytes | bytearray, begin: int, ends: list[int]) -> None:
         """Add the frames of ``source`` that end at ``ends``. The first begins at ``begin``.
@@ -111,7 +115,7 @@ class _BlockBuilder:
         else:
             data = bytes(memoryview(self.source)[begin:end])
         ends = [end - begin for end in self.ends] if begin else self.ends
-        return MessageBlock(data, ends, self.acks, self.ids, self.times)
+        return MessageBlock(data, ends, self.acks, self.ids, self.times, self.subscriptions)
 
 
 class FrameScanner(FrameReader):
@@ -137,7 +141,8 @@ class FrameScanner(FrameReader):
         self._tolerant = tolerant
         self._bad: BadFrame | None = None
         self._escaped = {char.encode() for char in self._grammar.unescapes} - {b"\\"}
-        self._subscriptions: tuple[str, ...] = ()
+        self._subscriptions: frozenset[str] = frozenset()
+        self._raw_subscriptions: set[bytes] = set()
         self._layouts: LayoutCache = LayoutCache(self._compile)
         self._runs = RunFinder()
         self.collect(id_header=id_header)
@@ -169,8 +174,8 @@ class FrameScanner(FrameReader):
         A MESSAGE of another subscription is then returned decoded, as frames of other commands are. A MESSAGE
         that names no subscription is collected. Before the first call, every MESSAGE is collected.
         """
-        self._subscriptions += (subscription,)
-        self._layouts.clear()
+        self._subscriptions |= {subscription}
+        self._raw_subscriptions = {escape(name, self.version).encode() for name in self._subscriptions}
 
     def next_event(
         self,
@@ -253,6 +258,7 @@ class FrameScanner(FrameReader):
         builder.ids.append(values.id)
         if self._collected.time is not None:
             builder.times.append(values.time)
+        builder.subscriptions.append(values.subscription)
         if span.headers and b"\r" not in head and not grammar.lenient:
             self._layouts.saw(span.headers)
 
@@ -314,7 +320,9 @@ class FrameScanner(FrameReader):
                 head = match[0].lstrip(b"\n")
                 length = None if layout.length_at is None else int(match[layout.length_at])
                 size = len(head) + (length or 0)
-                if self._count_plain([head]) and size < min(limits.max_frame, limits.max_body):
+                at = layout.subscription_at
+                ours = at is None or self._count_ours([match[at]])
+                if ours and self._count_plain([head]) and size < min(limits.max_frame, limits.max_body):
                     self._buffer.start = match.end() - len(head)
                     self._enter_body("MESSAGE", length, len(head))
                 return
@@ -329,6 +337,8 @@ class FrameScanner(FrameReader):
             return False
         run = self._runs.find(layout, data, start, min(self._limits.max_frame, self._limits.max_body))
         count = self._count_plain(run.heads)
+        if layout.subscription_at is not None:
+            count = min(count, self._count_ours(run.subscriptions))
         self._runs.learn(run, start, count)
         if not count:
             return False
@@ -337,6 +347,8 @@ class FrameScanner(FrameReader):
         builder.ids += [None] * count if layout.id_at is None else run.ids[:count]
         if self._collected.time is not None:
             builder.times += [None] * count if layout.time_at is None else run.times[:count]
+        none = layout.subscription_at is None
+        builder.subscriptions += [None] * count if none else run.subscriptions[:count]
         self._buffer.start = run.ends[count - 1]
         self._layouts.used(rank)
         return True
@@ -349,6 +361,13 @@ class FrameScanner(FrameReader):
         return next(
             count for count, head in enumerate(heads) if len(head) > longest or not self._is_plain(head)
         )
+
+    def _count_ours(self, subscriptions: Sequence[bytes]) -> int:
+        """How many frames precede the first of a foreign subscription."""
+        ours = self._raw_subscriptions
+        if not ours or ours.issuperset(subscriptions):
+            return len(subscriptions)
+        return next(count for count, name in enumerate(subscriptions) if name not in ours)
 
     def _is_plain(self, head: bytes) -> bool:
         """Whether ``head`` is valid UTF-8 without NUL, CR or an escape that the version does not define."""
@@ -374,5 +393,4 @@ class FrameScanner(FrameReader):
         return {escaped[:1] for escaped in after} <= self._escaped
 
     def _compile(self, names: tuple[str, ...]) -> RunLayout:
-        subscriptions = [escape(name, self.version) for name in self._subscriptions]
-        return compile_run(names, self._collected, subscriptions)
+        return compile_run(names, self._collected)

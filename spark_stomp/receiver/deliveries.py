@@ -26,7 +26,7 @@ run left in the journal, so that a redelivery of it is recognised.
 
 Invariants: the marks keep their order (see marks.py). Every change is made under the lock of the dedup index.
 No I/O is done. A message is recognised by its entry of the option ``destination``, its destination header,
-its stable id and its body, never by its id alone.
+its stable id and its body, never by its id alone. The header ``subscription`` says which entry it is.
 
 Tried and left (November 2026):
 
@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
@@ -125,11 +125,12 @@ class Deliveries:
             self._ledger = AckLedger(self._marks.committed)
             self._keyed = keyed
 
-    def disconnected(self, *, redelivers: bool) -> None:
+    def disconnected(self, *, redelivers: bool, but: Collection[str] = ()) -> None:
         """The connection ended, and all its ack handles are void.
 
         ``redelivers``: the broker redelivers what was not ACKed, so that frames that are not kept can be
-        discarded.
+        discarded. It does not redeliver those of the subscriptions ``but``: they stay, and get new sequence
+        numbers.
         """
         with self._index.lock:
             ledger, self._ledger = self._ledger, None
@@ -138,7 +139,7 @@ class Deliveries:
             marks = self._marks
             if redelivers:
                 self._expect_doubles(max(ledger.confirmed, marks.live_from), marks.kept)
-                self._discard()
+                self._discard(but)
             self._remember_committed(marks.committed)
             self.frames.free(marks.committed)
             marks.advance(live_from=marks.received)
@@ -327,10 +328,7 @@ class Deliveries:
             first = self.frames.recover(batch, ids)
             end = self._marks.received
             self._marks.advance(kept=end, durable=end, live_from=end)
-            if not self._index.add_new(ids, HeldAt(self._owner, first)):
-                for sequence, name in enumerate(ids, start=first):
-                    if name:
-                        self._index.add(name, HeldAt(self._owner, sequence))
+            self._note_ids(ids, first)
 
     def permit_acks(self) -> None:
         """Allow ACKs for all held frames, although Spark did not commit them: they are in the journal."""
@@ -401,11 +399,21 @@ class Deliveries:
 
     # --- frames go
 
-    def _discard(self) -> None:
-        """Forget the frames that are not kept: the broker redelivers them."""
+    def _discard(self, but: Collection[str]) -> None:
+        """Forget the frames that are not kept and not of ``but``: the broker redelivers them."""
         if self._marks.received > self._marks.kept:
+            staying = self.frames.copies(self._marks.kept, but) if but else ()
             self._remove(self._marks.kept, self._marks.received)
             self.frames.discard()
+            for held in staying:
+                self._note_ids(held.ids or (), self.frames.append(held))
+
+    def _note_ids(self, ids: Sequence[bytes | None], first: int) -> None:
+        """Note the ids of frames that are held from ``first`` on, of which some may be known."""
+        if not self._index.add_new(ids, HeldAt(self._owner, first)):
+            for sequence, name in enumerate(ids, start=first):
+                if name:
+                    self._index.add(name, HeldAt(self._owner, sequence))
 
     def _remember_committed(self, upto: int) -> None:
         """In the index, replace the ids of the committed frames below ``upto`` by their message keys."""

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from spark_stomp.errors import RangeUnavailable
 from spark_stomp.frame_batch import (
@@ -33,6 +33,7 @@ from spark_stomp.frame_batch import (
     bytes_between,
     end_within,
 )
+from spark_stomp.protocol import frame_content
 from spark_stomp.receiver.dedup import frame_keys
 from spark_stomp.receiver.marks import Marks
 
@@ -243,6 +244,22 @@ class FrameStore:
         """The largest end up to ``high`` for which [low, end) has at most ``max_bytes``; at least ``low``."""
         with self._lock:
             return end_within([(self._index, high)], low, high, max_bytes)
+
+    def copies(self, low: int, subscriptions: Collection[str]) -> list[Held]:
+        """Copies of the frames from ``low`` on that came by these subscriptions, or name none."""
+        copies = []
+        with self._lock:
+            for piece in self._index.overlapping(low, self.marks.received):
+                start = max(low - piece.first, 0)
+                batch, ids = piece.item.frames.part(low, piece.end), piece.item.ids
+                copy = Held(batch, None if ids is None else ids[start:])
+                data = bytes(batch.data)
+                frames = [data[begin:end] for begin, end in pairwise((0, *map(int, batch.ends)))]
+                names = [frame_content(frame, batch.version)[1] for frame in frames]
+                copy.select([at for at, name in enumerate(names) if not name or name in subscriptions])
+                if copy.batch.ends:
+                    copies.append(copy)
+        return copies
 
     # --- frames go to the journal
 

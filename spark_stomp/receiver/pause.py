@@ -52,6 +52,7 @@ class BoundedReader:
     ) -> None:
         self._options = settings.options
         self._buffer = settings.max_buffered_bytes
+        self._window = settings.options.prefetch * len(settings.destinations)
         self._stopping = stopping
         self._deliveries = deliveries
         self._changed = changed
@@ -138,7 +139,7 @@ class BoundedReader:
         deadline = self._deliveries.receipt_deadline
         if deadline is None:
             return
-        if not counted or self._deliveries.receipt_is_behind(self._options.prefetch):
+        if not counted or self._deliveries.receipt_is_behind(self._window):
             self._patient_from = max(self._patient_from, self._receipt_clock(connection.last_frame_byte))
         timeout = self._options.ack_receipt_timeout
         if self._receipt_clock() >= max(deadline, self._patient_from + timeout):

@@ -1,9 +1,11 @@
-"""The receiver: a thread that keeps one subscription open, takes its messages and sends its ACKs.
+"""The receiver: a thread that keeps its subscriptions open, takes their messages and sends their ACKs.
 
 Goal: messages arrive as fast as the broker sends them, whatever Spark does meanwhile, and none is lost
 (contract 4, 5 and 7). Heart-beats go out in time, and a lost connection is replaced.
 
-Plan: the thread has one connection at a time. It reads what there is room for, passes blocks of raw frames
+Plan: the thread has one connection at a time, with a subscription for each destination that it reads. The
+header ``subscription`` of a message says which one it came by; all else is the connection's: epoch, sequence
+numbers, ACK ledger, memory. It reads what there is room for, passes blocks of raw frames
 and receipts to ``Deliveries``, sends the ACKs that are due, and checks deadlines; then it begins again. It
 cuts frames but decodes no body, because tasks do that. Connecting, reconnecting and the order of calls
 are here. The rules for messages are in deliveries.py, back-pressure and deadlines for receipts in pause.py,
@@ -39,7 +41,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from spark_stomp.brokers import PLAIN, Dialect, Subscription, dialect_for
+from spark_stomp.brokers import Dialect, dialect_for
 from spark_stomp.errors import (
     AcksRefused,
     ClientIdInUse,
@@ -57,7 +59,9 @@ from spark_stomp.protocol import (
     MessageReceived,
     MessagesScanned,
     ReceiptReceived,
+    ack_handles,
     ack_modes,
+    message_of_handle,
 )
 from spark_stomp.quoting import counted, quoted
 from spark_stomp.receiver.ack_ledger import AckGroup
@@ -103,18 +107,17 @@ _JOIN_MARGIN = 0.5
 
 
 class Receiver:
-    """One subscription, its thread and its connection. It fills ``deliveries``.
+    """One connection, its subscriptions and its thread. It fills ``deliveries``.
 
     Call :meth:`start` once and :meth:`stop` once; the other public methods may be called from any thread.
-    ``changed`` is notified whenever :meth:`status` may have changed; several receivers may share it.
-    ``on_news`` is called just before that.
+    ``on_news`` is called whenever :meth:`status` may have changed. ``failure`` and ``refused`` are those of
+    :class:`ReceiverStatus`, now.
     """
 
     def __init__(
         self,
         settings: ReceiverSettings,
         deliveries: Deliveries,
-        changed: threading.Condition | None = None,
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
@@ -122,10 +125,10 @@ class Receiver:
         self._deliveries = deliveries
         self._connection: Connection | None = None
         self._dialect: Dialect = dialect_for(None)
-        self._subscription: Subscription = PLAIN
-        self._changed = changed or threading.Condition()
-        self._on_news = on_news
+        self._subscriptions: dict[str, str] = {}  # the destinations by the ids of their subscriptions
+        self._notify = on_news
         self._prefetch = self._options.prefetch
+        self._busy = 1  # how many destinations may have messages at a time, as far as memory is concerned
         self._window_bytes: int | None = None
         self._may_stop_early = False
         self._warned: set[str] = set()
@@ -135,11 +138,11 @@ class Receiver:
         self._last_active = time.monotonic()
         self._stopping = threading.Event()
         self._reader = BoundedReader(settings, deliveries, self._notify, self._stopping)
-        self._failure: StompError | None = None
-        self._refused: MalformedMessageError | None = None
+        self.failure: StompError | None = None
+        self.refused: MalformedMessageError | None = None
         self._refused_acks = 0
         self._acks_confirmed = False
-        self._streams = StreamCheck(settings.options, settings.destination)
+        self._streams = StreamCheck(settings.options, settings.destinations)
         self._stop_deadline: float | None = None
         self._thread = threading.Thread(
             target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
@@ -165,7 +168,7 @@ class Receiver:
             committed=deliveries.committed,
             last_active=self._reader.active_at(self._last_active),
             window_full=self._is_full(deliveries.acked, received),
-            failure=self._failure,
+            failure=self.failure,
             acks_pending=deliveries.acks_pending,
             paused_since=self._reader.paused_since,
             buffered=deliveries.frames.memory_bytes,
@@ -175,9 +178,10 @@ class Receiver:
             counts=deliveries.counts,
             window=self._prefetch,
             window_bytes=self._window_bytes or self._settings.max_buffered_bytes,
+            destinations=self._settings.destinations,
             # Read last: if it is not None, all values above are from the connection that brought the
             # malformed message.
-            refused=self._refused,
+            refused=self.refused,
         )
 
     def _is_full(self, acked: int, received: int) -> bool:
@@ -208,11 +212,6 @@ class Receiver:
             self._thread.join(timeout + _JOIN_MARGIN)
         self._deliveries.close()
 
-    def _notify(self) -> None:
-        self._on_news()
-        with self._changed:
-            self._changed.notify_all()
-
     # Everything below runs in the receiver's thread.
 
     def _run(self) -> None:
@@ -225,11 +224,11 @@ class Receiver:
                 except StompError as error:
                     self._wait_to_reconnect(error, retry)
         except StompError as error:
-            self._failure = error
+            self.failure = error
             log.error("ended: %s", error)
         except Exception as error:
             # A thread that ends silently would look like an empty queue.
-            self._failure = DeliveryError(f"receiver {self._settings.name} failed unexpectedly: {error!r}")
+            self.failure = DeliveryError(f"receiver {self._settings.name} failed unexpectedly: {error!r}")
             log.exception("failed unexpectedly")
         finally:
             self._notify()
@@ -244,6 +243,9 @@ class Receiver:
                 self._receive(connection)
                 self._end(connection)
         finally:
+            if self._connection is not None and self._connection.rested:
+                # It was paused, and a broker may close a connection that is not read.
+                self._busy = len(self._settings.destinations)
             self._connection = None
 
     # --- a lost connection
@@ -260,13 +262,15 @@ class Receiver:
             begun = self._reader.clock(self._subscribed_since)
             retry.ended(begun, now - self._quiet(), now, in_vain=in_vain)
         self._reader.resume()
-        self._refused = None  # the broker redelivers it, behind the messages that are not ACKed
+        self.refused = None  # the broker redelivers it, behind the messages that are not ACKed
         self._connections = self._connections.failed(error, time.time())
-        self._deliveries.disconnected(
-            redelivers=self._dialect.redelivers(
-                settings.destination, self._options.subscribe_headers, durable=settings.durable
-            )
-        )
+        headers, durable = self._options.subscribe_headers, settings.durable
+        lost = [
+            name
+            for name, one in self._subscriptions.items()
+            if not self._dialect.redelivers(one, headers, durable=durable)
+        ]
+        self._deliveries.disconnected(redelivers=len(lost) < len(self._subscriptions), but=lost)
         self._notify()
         let_in = self._let_in is not None
         if not may_recover(error, let_in=let_in) or not self._may_try_again(error, now):
@@ -276,7 +280,7 @@ class Receiver:
             return
         delay = retry.next_delay(error, now)
         if delay is None:
-            raise retry.out_of_time(error, settings.destination, now) from None
+            raise retry.out_of_time(error, settings.what, now) from None
         text = "%s: %s; trying again, next in %.1f s"
         what = "connection lost" if was_connected else "no connection"
         # Every refusal of a login is a warning, because somebody has to correct the login.
@@ -299,9 +303,9 @@ class Receiver:
 
     def _subscribe(self, connection: Connection) -> None:
         connection.require_open()
-        session, options, destination = connection.session, self._options, self._settings.destination
+        session, options, settings = connection.session, self._options, self._settings
         self._dialect = dialect_for(session.server, options.connection.broker)
-        self._subscription = choose_subscription(self._dialect, self._settings)
+        chosen = {one: choose_subscription(self._dialect, settings, one) for one in settings.destinations}
         self._dialect.check_version(session.version or "1.0")
         self._streams.at_start(self._dialect, connection.peer)
         # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
@@ -314,36 +318,55 @@ class Receiver:
             ack_header=self._dialect.ack_header,
             time_header=self._dialect.id_time_header,
         )
-        headers = self._prefetch_headers() + self._subscription.headers
-        self._may_stop_early = may_stop_early(self._dialect, self._settings)
-        receipt = session.new_receipt()
-        mode = "client-individual" if individual else "client"
-        session.subscribe(self._subscription.id, destination, ack=mode, headers=headers, receipt=receipt)
-        # Before the receipt is awaited, because messages may come before it.
+        self._choose_window()
+        self._subscriptions = {subscription.id: one for one, subscription in chosen.items()}
+        # Before the receipts are awaited, because messages may come before them.
         self._deliveries.connected(keyed=individual and id_header is not None)
-        timeout, what = options.connection.connect_timeout, f"SUBSCRIBE to {destination}"
         take, poll = partial(self._handle, connection), partial(self._reader.poll, connection)
-        connection.await_receipt(receipt, timeout, what, take, poll)
+        requests: dict[str, str] = {}
+        for one, subscription in chosen.items():
+            if self._dialect.orphans_subscriptions:
+                connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
+                requests.clear()
+            receipt = session.new_receipt()
+            requests[receipt] = f"SUBSCRIBE to {one}"
+            session.subscribe(
+                subscription.id,
+                one,
+                ack="client-individual" if individual else "client",
+                headers=self._prefetch_headers(one) + subscription.headers,
+                receipt=receipt,
+            )
+        connection.await_receipts(requests, options.connection.connect_timeout, take, poll)
         self._acks_confirmed = False
         self._subscribed_since = self._last_active = time.monotonic()
         before, now = self._connections, time.time()
         self._connections = before.subscribed(now)
         if before.connections:
             log.warning("connected again after %.1f s", now - before.since)
-        log.info("subscribed to %s at %s", destination, connection.peer)
+        log.info("subscribed to %s at %s", settings.what, connection.peer)
         self._notify()
 
-    def _prefetch_headers(self) -> tuple[tuple[str, str], ...]:
-        """The SUBSCRIBE headers for the prefetch, computed from the mean size of the frames so far."""
+    def _choose_window(self) -> None:
+        """Choose the prefetch, from the mean size of the frames so far, and log what is risky."""
         dialect, mean = self._dialect, self._deliveries.frames.mean_bytes
-        most = self._settings.max_buffered_bytes
-        self._prefetch = prefetch = self._settings.prefetch_for(mean)
-        self._window_bytes = dialect.window_bytes(prefetch, frame_bytes=mean, max_bytes=most)
+        self._prefetch = self._settings.prefetch_for(mean, busy=self._busy)
+        self._window_bytes = dialect.window_bytes(
+            self._prefetch, frame_bytes=mean, max_bytes=self._settings.max_buffered_bytes
+        )
+        self._may_stop_early = may_stop_early(dialect, self._settings)
         if not self._connections.connections:
             for risk in risks(dialect, self._settings):
                 log.warning("%s", risk)
-        destination = self._settings.destination
-        return dialect.subscribe_headers(destination, prefetch, frame_bytes=mean, max_bytes=most)
+
+    def _prefetch_headers(self, destination: str) -> tuple[tuple[str, str], ...]:
+        """The SUBSCRIBE headers for the prefetch. Each subscription may use all of it, so none starves."""
+        return self._dialect.subscribe_headers(
+            destination,
+            self._prefetch,
+            frame_bytes=self._deliveries.frames.mean_bytes,
+            max_bytes=self._settings.max_buffered_bytes,
+        )
 
     def _warn_once(self, subject: str, text: str) -> None:
         if subject not in self._warned:
@@ -375,7 +398,8 @@ class Receiver:
             timeout = 0.0 if more_acks else deadline - time.monotonic()
             self._handle(connection, connection.poll(max(0.0, timeout)))
         if self._dialect.unsubscribe_returns:
-            connection.session.unsubscribe(self._subscription.id)
+            for name in self._subscriptions:
+                connection.session.unsubscribe(name)
         connection.disconnect(max(0.0, deadline - time.monotonic()))
 
     def _handle(self, connection: Connection, events: Sequence[Event]) -> None:
@@ -406,11 +430,11 @@ class Receiver:
         if self._refused_acks < _MOST_REFUSED_ACKS:
             return error
         words = set(_WORDS.findall(event.message + " " + event.detail))
-        names = [handle.decode(errors="replace") for handle in handles]
+        names = [message_of_handle(handle) for handle in handles]
         named = next((f"It names {quoted(name)}" for name in names if name in words), None)
         first = f"Of {counted(len(names), 'message')} without a receipt the first is {quoted(names[0])}"
         return AcksRefused(
-            f"{self._settings.destination}: {self._refused_acks} times in a row the broker answered ACKs "
+            f"{self._settings.what}: {self._refused_acks} times in a row the broker answered ACKs "
             f"with an ERROR, so nothing can be acknowledged. {named or first}, which is the ack or "
             f"message-id header of the message. The last answer: {error.message}"
         )
@@ -419,26 +443,29 @@ class Receiver:
         """Take a malformed message as a row, or refuse it and take no more messages of this connection."""
         if self._options.on_malformed == "column" and message.ack:
             self._take(connection, MessageBlock.of_malformed(message))
-        elif self._refused is None:
-            self._refused = message.as_error(self._settings.destination)
+        elif self.refused is None:
+            self.refused = message.as_error(self._settings.what)
             self._deliveries.refused(len(message.data))
-            log.warning("%s", self._refused)
+            log.warning("%s", self.refused)
 
     def _take(self, connection: Connection, block: MessageBlock) -> None:
-        if self._refused is not None or self._stop_deadline is not None:
+        if self.refused is not None or self._stop_deadline is not None:
             # These messages get no number and no ACK, so they stay on the broker. When the receiver ends,
             # they are read only because the receipts for the last ACKs are behind them.
             return
+        version = connection.session.version or "1.0"
+        only = next(iter(self._subscriptions)) if len(self._subscriptions) == 1 else ""
+        block.acks = ack_handles(block.acks, block.subscriptions, version, only)
         if b"" in block.acks:
             raise RemoteProtocolError(
-                f"{connection.peer} sent a MESSAGE that cannot be acknowledged, because it has "
-                "no ack and no message-id header; it stays un-acked on the broker"
+                f"{connection.peer} sent a MESSAGE that cannot be acknowledged, because it has no ack and no "
+                "message-id header, or no subscription header; it stays un-acked on the broker"
             )
-        self._streams.at_messages(self._dialect, connection.peer, block.data)
+        self._streams.at_messages(self._dialect, connection.peer, block, version)
         self._deliveries.receive(
             self._with_stable_ids(block),
             received_at=time.time_ns() // 1_000,
-            version=connection.session.version or "1.0",
+            version=version,
             dialect=self._dialect.name,
         )
         self._last_active = time.monotonic()
@@ -462,6 +489,6 @@ class Receiver:
         if acks is None:
             return False
         receipt = connection.session.new_receipt()
-        connection.session.ack_raw(self._subscription.id, acks.handles, receipt=receipt)
+        connection.session.ack_raw(acks.handles, receipt=receipt)
         self._deliveries.sent(AckGroup(acks, receipt, self._reader.receipt_deadline()))
         return True

@@ -78,7 +78,7 @@ class ReceiverStatus:
     """A snapshot of one receiver. Sequence numbers are exclusive ends.
 
     Attributes:
-        name: the name of the receiver: its destination and number.
+        name: the name of the receiver: what it reads, and its number.
         epoch: the random id of the receiver.
         subscribed: whether it has a connection with a subscription; False while it reconnects.
         received: frames below this sequence number were received. It goes back when frames are discarded.
@@ -99,8 +99,10 @@ class ReceiverStatus:
         refused: the error of a malformed message, if this connection brought one. Then the receiver takes no
             more messages from this connection, and the query fails once everything that was received before
             is committed (contract 7.6).
-        window: how many messages may be un-acked.
-        window_bytes: how many bytes may be un-acked.
+        window: how many messages of one destination may be un-acked. With as many in all, the window counts
+            as full: whether the broker sends more then depends on how many destinations have messages.
+        window_bytes: how many bytes of one destination may be un-acked.
+        destinations: what the receiver reads.
     """
 
     name: str
@@ -122,3 +124,4 @@ class ReceiverStatus:
     refused: StompError | None = None
     window: int | None = None
     window_bytes: int | None = None
+    destinations: tuple[str, ...] = ()

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
-from spark_stomp.brokers import Dialect
+from spark_stomp.brokers import Dialect, plain_subscription
 from spark_stomp.brokers.subscriptions import stream_refused, stream_suspected
 from spark_stomp.errors import BrokerError, ConnectFailed, ReceiptTimeout, StompError, TransportError
 from spark_stomp.options import ConnectionOptions, SourceOptions
-from spark_stomp.protocol import ErrorReceived, ReceiptReceived
+from spark_stomp.protocol import ErrorReceived, MessageBlock, ReceiptReceived, frame_content
 from spark_stomp.transport import Connection, open_connection
 
 _DECLARED: Final = "/queue/"
@@ -50,53 +52,64 @@ class StreamInDoubt(ConnectFailed):
 
 
 class StreamCheck:
-    """Refuses ``destination`` if it is a stream of RabbitMQ. Used by one receiver, or one batch read."""
+    """Refuses destinations that are streams of RabbitMQ. Used by one receiver, or one batch read."""
 
-    def __init__(self, options: SourceOptions, destination: str) -> None:
+    def __init__(self, options: SourceOptions, destinations: Sequence[str]) -> None:
         self._options = options
-        self._destination = destination
-        self._name = _queue_name(destination)
-        self._done = False
+        # The destinations that may be streams, by the ids of their subscriptions.
+        self._open = {plain_subscription(one).id: one for one in destinations}
 
     def at_start(self, dialect: Dialect, peer: str) -> None:
-        """Check the destination before the first SUBSCRIBE.
+        """Check the destinations before the first SUBSCRIBE.
 
         Only ``/amq/queue/`` is checked here, because a SUBSCRIBE to ``/queue/`` declares the queue. Raises
-        UnsupportedError if the destination is a stream.
+        UnsupportedError if a destination is a stream.
         """
-        if dialect.offset_header is None or self._done or not self._destination.startswith(_BY_NAME):
+        if dialect.offset_header is None:
             return
-        try:
-            stream = _is_stream(self._options.connection, peer, self._name or "")
-        except StompError:
-            # No answer is needed yet: the messages are checked too.
-            return
-        self._conclude(stream)
+        for destination in [one for one in self._open.values() if one.startswith(_BY_NAME)]:
+            try:
+                stream = _is_stream(self._options.connection, peer, destination.removeprefix(_BY_NAME))
+            except StompError:
+                # No answer is needed yet: the messages are checked too.
+                return
+            self._conclude(destination, stream)
 
-    def at_messages(self, dialect: Dialect, peer: str, data: bytes) -> None:
-        """Check the frames ``data`` before they are taken.
+    def at_messages(self, dialect: Dialect, peer: str, block: MessageBlock, version: str) -> None:
+        """Check the frames of ``block``, of a connection of this ``version``, before they are taken.
 
-        Raises UnsupportedError if they come from a stream. If RabbitMQ does not say what the queue is, it is
+        Raises UnsupportedError if some come from a stream. If RabbitMQ does not say what the queue is, it is
         raised too, unless ``allowLoss`` is set. Raises StreamInDoubt if RabbitMQ cannot be asked.
         """
-        header = dialect.offset_header
-        if self._done or header is None or f"\n{header}:".encode() not in data:
+        mark = f"\n{dialect.offset_header}:".encode()
+        if dialect.offset_header is None or not self._open or mark not in block.data:
             return
-        if self._name is not None:
-            try:
-                stream = _is_stream(self._options.connection, peer, self._name)
-            except (TransportError, ReceiptTimeout) as error:
-                raise StreamInDoubt(f"{peer} cannot be asked what {self._destination} is: {error}") from error
-            self._conclude(stream)
-            if not self._done and not self._options.allow_loss:
-                raise stream_suspected(self._destination)
-        self._done = True
+        for begin, end in pairwise((0, *block.ends)):
+            frame = block.data[begin:end]
+            if mark in frame:
+                # A durable subscription has another id, and its queue is no stream.
+                name = frame_content(frame, version)[1]
+                for destination in [one for key, one in self._open.items() if name in (key, "")]:
+                    self._check(destination, peer)
 
-    def _conclude(self, stream: bool | None) -> None:
+    def _check(self, destination: str, peer: str) -> None:
+        name = _queue_name(destination)
+        if name is not None:
+            try:
+                stream = _is_stream(self._options.connection, peer, name)
+            except (TransportError, ReceiptTimeout) as error:
+                raise StreamInDoubt(f"{peer} cannot be asked what {destination} is: {error}") from error
+            self._conclude(destination, stream)
+            if stream is None and not self._options.allow_loss:
+                raise stream_suspected(destination)
+        self._open.pop(plain_subscription(destination).id, None)
+
+    def _conclude(self, destination: str, stream: bool | None) -> None:
         """Refuse a stream; end the check if the queue is certainly not one."""
         if stream:
-            raise stream_refused(self._destination)
-        self._done = stream is False
+            raise stream_refused(destination)
+        if stream is False:
+            del self._open[plain_subscription(destination).id]
 
 
 def _queue_name(destination: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_stomp.brokers import Dialect, Subscription
@@ -11,70 +11,87 @@ from spark_stomp.options import SourceOptions
 
 @dataclass(frozen=True)
 class ReceiverSettings:
-    """The destination that one receiver reads, its unique ``name``, and the options of the query."""
+    """The destinations that one receiver reads, its unique ``name``, and the options of the query."""
 
     name: str
-    destination: str
+    destinations: tuple[str, ...]
     options: SourceOptions
 
     @classmethod
     def of(cls, options: SourceOptions) -> list[ReceiverSettings]:
-        """The settings of all receivers of a query. A name is the destination, ``#`` and a number."""
-        return [
-            cls(f"{destination}#{number}", destination, options)
-            for destination in options.destinations
-            for number in range(options.receivers)
-        ]
+        """The settings of all receivers of a query: they share the destinations out.
+
+        If there are more receivers than destinations, some destinations have several. A name says what the
+        receiver reads, and ends in ``#`` and a number.
+        """
+        count, destinations = options.connections, options.destinations
+        shares = [destinations[i::count] or (destinations[i % len(destinations)],) for i in range(count)]
+        return [cls(f"{listed(share)}#{i}", share, options) for i, share in enumerate(shares)]
 
     @property
-    def connections(self) -> int:
-        """How many connections all receivers of the query have together."""
-        return self.options.receivers * len(self.options.destinations)
+    def what(self) -> str:
+        """What the receiver reads, in a few words."""
+        return listed(self.destinations)
 
     @property
     def max_buffered_bytes(self) -> int:
         """The bytes that this receiver may hold in memory: its share of ``maxBufferedBytes``."""
-        return self.options.max_buffered_bytes // self.connections
+        return self.options.max_buffered_bytes // self.options.connections
 
-    def prefetch_for(self, mean_bytes: float | None) -> int:
+    def receivers_of(self, destination: str) -> int:
+        """How many receivers of the query read ``destination``."""
+        count, all_of_them = self.options.connections, self.options.destinations
+        return max(1, len(range(all_of_them.index(destination), count, len(all_of_them))))
+
+    def prefetch_for(self, mean_bytes: float | None, *, busy: int = 1) -> int:
         """The prefetch to ask for: the option's, but no more messages of ``mean_bytes`` than fit in memory.
 
         A receiver without room leaves its socket unread, and RabbitMQ closes a connection to which it could
         write nothing for two heart-beats. With the smaller prefetch of the next connection that does not
-        happen again. With a journal the prefetch is not reduced: frames in the journal take no memory.
+        happen again, if at most ``busy`` destinations have messages. With a journal the prefetch is not
+        reduced: frames in the journal take no memory.
         """
         prefetch = self.options.prefetch
         if mean_bytes is None or self.options.journal is not None:
             return prefetch
-        return min(prefetch, max(1, int(self.max_buffered_bytes / mean_bytes)))
+        return min(prefetch, max(1, int(self.max_buffered_bytes / mean_bytes / busy)))
 
     @property
     def durable(self) -> bool:
-        """Whether the subscription is durable: the broker keeps messages under its name."""
+        """Whether subscriptions to topics are durable: the broker keeps messages under their names."""
         return self.options.durable_name is not None
 
 
-def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscription:
+def listed(destinations: Sequence[str]) -> str:
+    """The only destination, or the first one and how many more there are."""
+    first, *others = destinations
+    return f"{first} and {len(others)} more" if others else first
+
+
+def choose_subscription(dialect: Dialect, settings: ReceiverSettings, destination: str) -> Subscription:
     """The subscription to ask a broker of this dialect for, with all headers except those for the prefetch.
 
     Raises UnsupportedError if the delivery contract could not be kept with it, or if the broker cannot do
     what the options ask for.
     """
-    options, destination = settings.options, settings.destination
+    options = settings.options
     client_id = options.connection.client_id
     selector = () if options.selector is None else (("selector", options.selector),)
-    dialect.check_client_id(client_id, settings.connections)
+    dialect.check_client_id(client_id, options.connections)
     dialect.check_subscription(
         destination,
         selector + options.subscribe_headers,
-        receivers=options.receivers,
+        connections=settings.receivers_of(destination),
         durable=settings.durable,
         allow_loss=options.allow_loss,
     )
+    queues = [one for one in options.destinations if dialect.is_queue(one, options.subscribe_headers)]
+    # In a list with topics, durableName is theirs: queues keep their messages without it.
+    plain = destination in queues and len(queues) < len(options.destinations)
     chosen = dialect.subscription(
         destination,
         options.subscribe_headers,
-        durable_name=options.durable_name,
+        durable_name=None if plain else options.durable_name,
         client_id=client_id,
         selector=options.selector,
     )
@@ -82,11 +99,12 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings) -> Subscri
 
 
 def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
-    """Warnings about this broker and this destination, one line each."""
+    """Warnings about this broker and these destinations, one line each."""
     options = settings.options
-    unknown = dialect.unknown_kind(settings.destination, options.subscribe_headers)
-    if unknown is not None and not options.allow_loss:
-        yield unknown
+    for destination in settings.destinations:
+        unknown = dialect.unknown_kind(destination, options.subscribe_headers)
+        if unknown is not None and not options.allow_loss:
+            yield unknown
     if dialect.redelivery_limit is not None and options.journal is None:
         yield (
             f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
@@ -104,7 +122,7 @@ def unmarked_warning(dialect: Dialect, settings: ReceiverSettings) -> str:
     """The warning if many messages count as redelivered although the broker did not mark them so."""
     header = settings.options.id_header or dialect.id_header
     return (
-        f"many messages of {settings.destination} have the id ({header}) and the body of a message that this "
+        f"many messages of {settings.what} have the id ({header}) and the body of a message that this "
         "query has received before, and the broker did not mark them as redelivered. They count as "
         "redelivered and give no second row. That is right if the broker was killed. If it was not, "
         "different messages have one id: let the producers set a unique id, and name its header in idHeader"
@@ -119,5 +137,6 @@ def may_stop_early(dialect: Dialect, settings: ReceiverSettings) -> bool:
     matter: ACKs do not wait for a batch, so no page limit holds messages back.
     """
     options = settings.options
-    is_queue = dialect.is_queue(settings.destination, options.subscribe_headers)
-    return dialect.page_size is not None and is_queue and options.ack_after == "commit"
+    if dialect.page_size is None or options.ack_after != "commit":
+        return False
+    return any(dialect.is_queue(one, options.subscribe_headers) for one in settings.destinations)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
-from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.brokers import Dialect, dialect_for, plain_subscription
 from spark_stomp.errors import StompError, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.logs import get_log, show
@@ -28,11 +31,11 @@ from spark_stomp.protocol import (
 from spark_stomp.protocol.decoder import frames_in
 from spark_stomp.quoting import counted
 from spark_stomp.receiver.stream_check import StreamCheck
+from spark_stomp.receiver.subscription import listed
 from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
 
-_SUBSCRIPTION = "0"
 # Seconds for the receipt of DISCONNECT. A judgement, not measured.
 _DISCONNECT_TIMEOUT = 5.0
 # The most bytes to read before the receipt of DISCONNECT. The buffers of both sockets hold less, so a broker
@@ -46,10 +49,10 @@ def browse(
 ) -> Iterator[tuple[FrameBatch, Dialect]]:
     """Yield up to ``maxMessages`` raw frames of the destinations, in frame batches with the broker's dialect.
 
-    Each destination is read until ``idleTimeout`` of silence. Nothing is ACKed. If the broker cannot browse,
-    the messages are taken and given back at the end, and each then counts one delivery more. The log says so,
-    and it says if the read was cut off. ``check`` is called with the broker's dialect and each destination
-    before anything is taken from it, and may raise.
+    The destinations are read together, until ``idleTimeout`` of silence. Nothing is ACKed. If the broker
+    cannot browse, the messages are taken and given back at the end, and each then counts one delivery more.
+    The log says so, and it says if the read was cut off. ``check`` is called with the broker's dialect and
+    each destination before anything is taken from it, and may raise.
 
     Raises TooManyMessages if there are more than ``maxMessages`` and the user did not set that option, and
     UnsupportedError if a destination is a topic.
@@ -58,15 +61,16 @@ def browse(
 
 
 class _BatchRead:
-    """One batch read of all destinations."""
+    """One batch read of all destinations, on one connection."""
 
     def __init__(self, options: SourceOptions, check: Callable[[Dialect, str], object]) -> None:
         self._options = options
         self._check = check
+        self._what = listed(options.destinations)
         self._deadline = time.monotonic() + options.max_drain_time
         # Held while the connection is used, because the pump's thread uses it too.
         self._lock = threading.Lock()
-        self._taken = 0
+        self._taken: Counter[str] = Counter()  # messages by the id of their subscription
         self._cut_off_by: str | None = None
         self._warned_of_stray = False
 
@@ -74,12 +78,9 @@ class _BatchRead:
         show(self._options.connection.log_level)
         for note in self._options.notes:
             log.warning("%s", note)
-        for destination in self._options.destinations:
-            if self._options.capped and not self._room:
-                self._cut_off_by = self._cap
-            if self._cut_off_by is not None:
-                break
-            yield from self._read_destination(destination)
+        with open_connection(self._options.connection, scan=True) as connection:
+            connection.require_open()
+            yield from self._read(connection)
         if self._cut_off_by is not None:
             log.warning(
                 "the batch read of %s was cut off after %s: there may be more",
@@ -89,45 +90,52 @@ class _BatchRead:
 
     @property
     def _room(self) -> int:
-        return self._options.max_messages - self._taken
+        return self._options.max_messages - self._taken.total()
 
     @property
     def _cap(self) -> str:
         return f"maxMessages ({self._options.max_messages})"
 
-    def _read_destination(self, destination: str) -> Iterator[tuple[FrameBatch, Dialect]]:
-        options, before = self._options, self._taken
-        with open_connection(options.connection, scan=True) as connection:
-            connection.require_open()
-            version = connection.session.version or "1.0"
-            dialect = dialect_for(connection.session.server, options.connection.broker)
-            browsed = dialect if dialect.browses(destination) else None
-            dialect.check_version(version)
+    def _read(self, connection: Connection) -> Iterator[tuple[FrameBatch, Dialect]]:
+        options, version = self._options, connection.session.version or "1.0"
+        dialect = dialect_for(connection.session.server, options.connection.broker)
+        dialect.check_version(version)
+        for destination in options.destinations:
             self._check(dialect, destination)
-            check = StreamCheck(options, destination)
-            check.at_start(dialect, connection.peer)
-            too_many = ended = False
-            early = _subscribe(connection, options, dialect, destination, self._room)
-            # The pump sends heart-beats while Spark works on a batch of rows.
-            with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
-                for block in self._blocks(connection, destination, early):
-                    check.at_messages(dialect, connection.peer, block.data)
-                    there, ended = _messages_in(block, version, browsed)
-                    shown = min(there, self._room)
-                    if shown:
-                        yield _batch(block, shown, version, destination, self._taken - before), dialect
-                    self._taken += shown
-                    too_many = shown < there or (options.capped and not self._room and not ended)
-                    if ended or too_many:
-                        break
-            _warn(dialect, destination, self._taken - before, options)
-            _disconnect(connection, dialect)
-        if browsed is not None and not (ended or too_many):
-            log.warning("the broker did not say that the browse has ended: %s may have more", destination)
+        check = StreamCheck(options, options.destinations)
+        check.at_start(dialect, connection.peer)
+        subscriptions = {plain_subscription(one).id: one for one in options.destinations}
+        browsed = {name for name, one in subscriptions.items() if dialect.browses(one)}
+        first, too_many, ended = next(iter(subscriptions)), False, set[str]()
+        early = _subscribe(connection, options, dialect, subscriptions, self._room)
+        # The pump sends heart-beats while Spark works on a batch of rows.
+        with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
+            for block in self._blocks(connection, early):
+                check.at_messages(dialect, connection.peer, block, version)
+                names = _subscriptions_of(block, first)
+                block, names = (
+                    _without_marks(block, names, version, dialect, ended) if browsed else (block, names)
+                )
+                shown = min(len(names), self._room)
+                if shown:
+                    yield _batch(block, shown, version, self._what, self._taken.total()), dialect
+                self._taken.update(names[:shown])
+                all_ended = ended == subscriptions.keys()
+                too_many = shown < len(names) or (options.capped and not self._room and not all_ended)
+                if all_ended or too_many:
+                    break
+        self._warn(dialect, subscriptions, browsed)
+        _disconnect(connection, dialect, subscriptions)
         if too_many:
             self._end_early()
-        elif self._taken - before == dialect.browse_limit:
-            self._check_browse(destination, dialect.browse_limit)
+            return
+        for name in browsed:
+            if name not in ended:
+                log.warning(
+                    "the broker did not say that the browse has ended: %s may have more", subscriptions[name]
+                )
+            if self._taken[name] == dialect.browse_limit:
+                self._check_browse(subscriptions[name], dialect.browse_limit)
 
     def _check_browse(self, destination: str, limit: int) -> None:
         """Raise TooManyMessages if the user wants more than ``limit``, the most that the broker shows."""
@@ -135,7 +143,7 @@ class _BatchRead:
             raise TooManyMessages(
                 f"{destination}: the broker ended the browse after {limit} messages, which is its "
                 "maxBrowsePageSize unless configured otherwise, so there may be more. Raise it in the "
-                f"destination policy, or set maxMessages = {self._taken} to accept that many"
+                f"destination policy, or set maxMessages = {self._taken.total()} to accept that many"
             )
 
     def _end_early(self) -> None:
@@ -152,7 +160,7 @@ class _BatchRead:
             )
         self._cut_off_by = self._cap
 
-    def _blocks(self, connection: Connection, destination: str, early: list[Event]) -> Iterator[MessageBlock]:
+    def _blocks(self, connection: Connection, early: list[Event]) -> Iterator[MessageBlock]:
         """Yield blocks of messages until ``maxDrainTime``, or until no frame byte came for ``idleTimeout``.
 
         Raises the error of an ERROR frame, and with ``onMalformed=fail`` that of a malformed message.
@@ -164,7 +172,7 @@ class _BatchRead:
                     raise connection.error_of(event)
                 if isinstance(event, MalformedMessage):
                     if self._options.on_malformed == "fail":
-                        raise event.as_error(destination)
+                        raise event.as_error(self._what)
                     event = MessagesScanned(MessageBlock.of_malformed(event))
                 if isinstance(event, MessageReceived):
                     self._warn_of_stray(event)
@@ -180,6 +188,33 @@ class _BatchRead:
             with self._lock:
                 events = connection.poll(remaining)
 
+    def _warn(self, dialect: Dialect, subscriptions: Mapping[str, str], browsed: set[str]) -> None:
+        """Warn of destinations that may lose messages, and of what the read has cost."""
+        for destination in subscriptions.values():
+            unknown = dialect.unknown_kind(destination, self._options.subscribe_headers)
+            if unknown is not None and not self._options.allow_loss:
+                log.warning("%s", unknown)
+        if dialect.browse_limit is not None and self._options.selector is not None:
+            log.warning(
+                "the batch read of %s with a selector may miss messages: %s looks only at the first "
+                "maxBrowsePageSize messages of the queue, %d by default",
+                self._what,
+                dialect.name,
+                dialect.browse_limit,
+            )
+        taken = [
+            name for name, one in subscriptions.items() if not dialect.is_topic(one) and name not in browsed
+        ]
+        if taken:
+            cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
+            log.warning(
+                "the batch read of %s took %s and gives all back un-acked, because this broker cannot "
+                "browse%s",
+                listed([subscriptions[name] for name in taken]),
+                counted(sum(self._taken[name] for name in taken), "message"),
+                cost,
+            )
+
     def _warn_of_stray(self, event: MessageReceived) -> None:
         if not self._warned_of_stray:
             self._warned_of_stray = True
@@ -187,34 +222,44 @@ class _BatchRead:
 
 
 def _subscribe(
-    connection: Connection, options: SourceOptions, dialect: Dialect, destination: str, room: int
+    connection: Connection,
+    options: SourceOptions,
+    dialect: Dialect,
+    subscriptions: Mapping[str, str],
+    room: int,
 ) -> list[Event]:
     session = connection.session
     selector = () if options.selector is None else (("selector", options.selector),)
     further = selector + options.subscribe_headers
-    dialect.check_batch_read(destination, further, allow_loss=options.allow_loss)
+    for destination in subscriptions.values():
+        dialect.check_batch_read(destination, further, allow_loss=options.allow_loss)
     # Never `auto`, not even to browse: a broker that ignores the browse header would count all as consumed.
     individual = "client-individual" in ack_modes(session.version or "1.0")
-    receipt = session.new_receipt()
-    # Nothing is ACKed, so the window must also have room for what comes after the last message: the end mark
-    # of a browse, or the one message too many that is an error.
-    after_last = 0 if options.capped and not dialect.browses(destination) else 1
-    session.subscribe(
-        _SUBSCRIPTION,
-        destination,
-        ack="client-individual" if individual else "client",
-        headers=dialect.batch_read_headers(destination, room + after_last) + further,
-        receipt=receipt,
-    )
-    early = _EarlyEvents(room)
-    connection.await_receipt(
-        receipt, options.connection.connect_timeout, f"SUBSCRIBE to {destination}", early.take
-    )
+    requests: dict[str, str] = {}
+    # End marks of browses are no messages.
+    early = _EarlyEvents(room + len(subscriptions))
+    for name, destination in subscriptions.items():
+        if dialect.orphans_subscriptions:
+            connection.await_receipts(requests, options.connection.connect_timeout, early.take)
+            requests.clear()
+        # Nothing is ACKed, so the window must also have room for what comes after the last message: the end
+        # mark of a browse, or the one message too many that is an error.
+        after_last = 0 if options.capped and not dialect.browses(destination) else 1
+        receipt = session.new_receipt()
+        requests[receipt] = f"SUBSCRIBE to {destination}"
+        session.subscribe(
+            name,
+            destination,
+            ack="client-individual" if individual else "client",
+            headers=dialect.batch_read_headers(destination, room + after_last) + further,
+            receipt=receipt,
+        )
+    connection.await_receipts(requests, options.connection.connect_timeout, early.take)
     return early.events
 
 
 class _EarlyEvents:
-    """The messages that come before the subscription is confirmed.
+    """The messages that come before all subscriptions are confirmed.
 
     A broker may send them without end. So this keeps only enough messages to show that there are more than
     ``room``, and one of another subscription.
@@ -235,54 +280,47 @@ class _EarlyEvents:
                 self._stray = True
 
 
-def _messages_in(block: MessageBlock, version: str, browsed: Dialect | None) -> tuple[int, bool]:
-    """How many frames of ``block`` are messages, and whether the end mark of a browse follows them."""
-    if browsed is None or block.malformed or b"browser:end" not in block.data:
-        return len(block.ends), False
+def _subscriptions_of(block: MessageBlock, only: str) -> list[str]:
+    """The subscription of each frame; ``only`` for those that name none."""
+    return [only if name is None else name.decode() for name in block.subscriptions]
+
+
+def _without_marks(
+    block: MessageBlock, names: list[str], version: str, dialect: Dialect, ended: set[str]
+) -> tuple[MessageBlock, list[str]]:
+    """The block without the end marks of browses, whose subscriptions are added to ``ended``.
+
+    ``names`` are the subscriptions of the frames; those of the frames that are left are returned too.
+    """
+    if block.malformed or b"browser:end" not in block.data:
+        return block, names
+    kept, ends = [], [0, *block.ends]
     for index, frame in enumerate(frames_in(block.data, version)):
-        if browsed.end_of_browse(frame.get("browser"), frame.get("message-id")):
-            return index, True
-    return len(block.ends), False
+        if dialect.end_of_browse(frame.get("browser"), frame.get("message-id")):
+            ended.add(names[index])
+        else:
+            kept.append(index)
+    parts = [block.data[ends[index] : ends[index + 1]] for index in kept]
+    rest = replace(block, data=b"".join(parts), ends=list(accumulate(map(len, parts))))
+    return rest, [names[index] for index in kept]
 
 
-def _batch(block: MessageBlock, count: int, version: str, destination: str, first: int) -> FrameBatch:
+def _batch(block: MessageBlock, count: int, version: str, what: str, first: int) -> FrameBatch:
     return FrameBatch(
         data=block.data[: block.ends[count - 1]],
         ends=np.asarray(block.ends[:count], dtype=np.int64),
         version=version,
         received_at=time.time_ns() // 1_000,
-        receiver=f"{destination}#look",
+        receiver=f"{what}#look",
         first_sequence=first,
         malformed=block.malformed,
     )
 
 
-def _warn(dialect: Dialect, destination: str, taken: int, options: SourceOptions) -> None:
-    unknown = dialect.unknown_kind(destination, options.subscribe_headers)
-    if unknown is not None and not options.allow_loss:
-        log.warning("%s", unknown)
-    if dialect.browse_limit is not None and options.selector is not None:
-        log.warning(
-            "the batch read of %s with a selector may miss messages: %s looks only at the first "
-            "maxBrowsePageSize messages of the queue, %d by default",
-            destination,
-            dialect.name,
-            dialect.browse_limit,
-        )
-    if not dialect.browses(destination) and not dialect.is_topic(destination):
-        cost = "" if dialect.unsubscribe_returns else ". It counts each of them as delivered once more"
-        log.warning(
-            "the batch read of %s took %s and gives all back un-acked, because this broker cannot browse%s",
-            destination,
-            counted(taken, "message"),
-            cost,
-        )
-
-
-def _disconnect(connection: Connection, dialect: Dialect) -> None:
+def _disconnect(connection: Connection, dialect: Dialect, subscriptions: Iterable[str]) -> None:
     try:
-        if dialect.unsubscribe_returns:
-            connection.session.unsubscribe(_SUBSCRIPTION)
+        for name in subscriptions if dialect.unsubscribe_returns else ():
+            connection.session.unsubscribe(name)
         connection.disconnect(_DISCONNECT_TIMEOUT, _DISCONNECT_MAX_BYTES)
     except StompError as error:
         # The rows are complete, and without DISCONNECT the broker also keeps the un-acked messages.

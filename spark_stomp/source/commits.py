@@ -123,12 +123,19 @@ class CommitWatch:
     """Calls ``check`` in its own thread: several times a second, when asked, and once more at the end.
 
     The pause between two calls is 0.1 s. While nobody asks it doubles, up to ``longest_pause`` seconds. The
-    first exception of ``check`` ends the thread and sets ``failure``. The thread is a daemon, unlike those of
-    an executor, because a call that hangs must not keep the process alive.
+    first exception of ``check`` ends the thread, sets ``failure`` and calls ``on_failure``. The thread is a
+    daemon, unlike those of an executor, because a call that hangs must not keep the process alive.
     """
 
-    def __init__(self, check: Callable[[], None], *, longest_pause: float = 0.0) -> None:
+    def __init__(
+        self,
+        check: Callable[[], None],
+        *,
+        longest_pause: float = 0.0,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
         self._check = check
+        self._on_failure = on_failure
         self._longest_pause = max(_PAUSE, longest_pause)
         self._asked: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -189,6 +196,8 @@ class CommitWatch:
             # First ``_over``, then the answers: a caller who asks too late for an answer sees ``_over``.
             self._over = True
             _answer([*asked, *self._await_turn(0.0)])
+            if self.failure is not None:
+                self._on_failure()
 
     def _await_turn(self, pause: float) -> list[threading.Event]:
         """Wait ``pause`` seconds, or until a look is asked for. Returns the events of those who asked."""
@@ -212,6 +221,7 @@ class Committer:
     - ``frame_server``: knows when the tasks have read a batch.
     - ``checkpoint``: the query's own, or None if ``checkpointLocation`` is not set.
     - ``acks_wait``: whether ACKs wait for the commit. Only then is missing evidence worth a warning.
+    - ``on_failure``: called when ``failure`` was set.
     """
 
     def __init__(
@@ -222,6 +232,7 @@ class Committer:
         checkpoint: Checkpoint | None,
         *,
         acks_wait: bool = True,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self._epochs = epochs
         self._frame_server = frame_server
@@ -237,7 +248,9 @@ class Committer:
         self._ended = False
         self._unreadable_since: float | None = None
         costly = checkpoint is not None and not checkpoint.on_local_disk
-        self._watch = CommitWatch(self._check, longest_pause=_LONGEST_PAUSE if costly else 0.0)
+        self._watch = CommitWatch(
+            self._check, longest_pause=_LONGEST_PAUSE if costly else 0.0, on_failure=on_failure
+        )
 
     def start(self) -> None:
         self._watch.start()

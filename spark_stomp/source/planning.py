@@ -175,7 +175,9 @@ def choose_end(
     takes = _shares(wanted, limits.max_messages)
     if limits.max_bytes is not None:
         takes = _within_bytes(available, takes, limits.max_bytes, sizes)
-    positions = dict(start.positions)
+    # Receivers of an earlier run that this one does not have are left out.
+    names = {receiver.name for receiver in available}
+    positions = {name: position for name, position in start if name in names}
     for receiver in available:
         if takes[receiver.name]:
             end = receiver.offered + takes[receiver.name]
@@ -309,6 +311,18 @@ class Situation:
     def refill_left(self) -> float:
         """Seconds for which a batch may still wait for the un-acked window to fill again."""
         return 0.0 if self.last is None else max(0.0, self.last.next_waits_until() - self.now)
+
+    @property
+    def decided_until(self) -> float:
+        """The monotonic time at which a decision to wait may change without news."""
+        left = (
+            self.refill_left,
+            self.idle_timeout - self.silence,
+            QUIET_PERIOD - self.silence,
+            QUIET_PERIOD_MAX - self.waited,
+            self.drain_until - self.now,
+        )
+        return self.now + min((one for one in left if one > 0), default=0.0)
 
     @property
     def waited(self) -> float:

@@ -22,6 +22,7 @@ from spark_stomp.source.commits import Committer
 from spark_stomp.source.offsets import JOURNAL, Offset, Range, plan, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
+    QUIET_PERIOD_MAX,
     RECENT_BATCHES,
     BatchLimits,
     Decision,
@@ -37,7 +38,7 @@ from spark_stomp.source.planning import (
 from spark_stomp.source.process_end import ParentWatch, SigtermHandler
 from spark_stomp.source.receivers import ReceiverGroup
 from spark_stomp.source.tasks import FrameRanges
-from spark_stomp.status.files import StatusWriter, opened, query_name
+from spark_stomp.status.files import StatusWriter, query_name
 from spark_stomp.status.source import QueryPart, RunIdentity, TotalsPart
 
 log = get_log(__name__)
@@ -50,7 +51,10 @@ _SHUTDOWN = 5.0  # the longest that ending the query may take; Spark does not wa
 _LAST_LOOK = 2.0  # the part of _SHUTDOWN for the last look into the checkpoint (contract 1.5)
 _RESERVE = 1.0  # the part of _SHUTDOWN that is left when the receivers must have ended
 _STATUS_END = 0.5  # for the last write of the status file
-_CHECK_AGAIN = 0.05  # between two looks while a call waits for receivers
+# Seconds for which the query's progress shows the same status if there is no news. Spark asks for it about a
+# hundred times a second, and shows it every ten seconds. Making it each time took half of what an idle query
+# took (November 2026). A judgement.
+_SHOW_AGAIN = 1.0
 # The cores of this machine, because Spark does not tell a source how many tasks run at a time. In local mode
 # it is this number; a cluster runs more.
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -108,8 +112,8 @@ class QueryRuntime:
         )
         self._recent: deque[LastBatch] = deque(maxlen=RECENT_BATCHES)
         checkpoint = None if options.checkpoint_location is None else Checkpoint(options.checkpoint_location)
-        file = opened(options)
-        self._status = None if file is None else StatusWriter(file, self._document)
+        has_status = (options.status_file or options.checkpoint_location) is not None
+        self._status = StatusWriter(options, self._document) if has_status else None
         self._receivers = ReceiverGroup(options)
         self._backlog = self._receivers.backlog
         self._frame_server = self._receivers.frame_server
@@ -119,10 +123,14 @@ class QueryRuntime:
             self._frame_server,
             checkpoint,
             acks_wait=options.ack_after == "commit",
+            on_failure=self._receivers.news.tell,
         )
         self._raised: StompError | None = None
         self._pending_since: float | None = None
-        self._nothing_after: tuple[Offset, object] | None = None
+        self._nothing_since: object = None
+        self._shown: dict[str, Any] = {}
+        self._shown_since: object = None
+        self._shown_until = 0.0
         self._turn = 0
         self._drain_until = float("inf")
         self._more_waiting = False
@@ -151,6 +159,8 @@ class QueryRuntime:
             self._failure or self._raised,
             running,
             self._committer.ended_within_batch,
+            is_stopping=self._stopping,
+            number=1 if self._status is None else self._status.number,
         ).shown()
 
     def start(self, begin: Offset, planned: Offset) -> None:
@@ -166,10 +176,10 @@ class QueryRuntime:
             log.warning("%s", note)
         self._sigterm.install()
         self._parent.start()
-        self._receivers.start()
-        self._committer.start()
         if self._status is not None:
             self._status.start()
+        self._receivers.start()
+        self._committer.start()
 
     @property
     def drains_first(self) -> bool:
@@ -189,14 +199,23 @@ class QueryRuntime:
 
         Raises the error that kept a receiver from subscribing, or SubscribeTimeout after ``maxDrainTime``.
         """
-        while not all(one.subscribed or one.paused_since is not None for one in self._receivers.statuses()):
+        if not self._await(self._receivers.are_subscribed, self._drain_until):
+            raise SubscribeTimeout("not every destination was subscribed within maxDrainTime")
+        self._await(self._receivers.have_received, time.monotonic() + QUIET_PERIOD)
+
+    def _await(self, condition: Callable[[], bool], until: float) -> bool:
+        """Wait until ``condition()``. False at the monotonic time ``until``. Raises what fails the query."""
+        news = self._receivers.news
+        while True:
+            seen = news.latest
+            if condition():
+                return True
             self._raise_failure()
-            if time.monotonic() >= self._drain_until:
-                raise SubscribeTimeout("not every destination was subscribed within maxDrainTime")
-            self._receivers.wait_changed(_CHECK_AGAIN)
-        deadline = time.monotonic() + QUIET_PERIOD
-        while time.monotonic() < deadline and not any(one.received for one in self._receivers.statuses()):
-            self._receivers.wait_changed(_CHECK_AGAIN)
+            now = time.monotonic()
+            if now >= until:
+                return False
+            # A malformed message fails the query up to so much later, without further news.
+            news.wait(seen, min(until, now + QUIET_PERIOD_MAX))
 
     # --- evidence of commits
 
@@ -219,12 +238,11 @@ class QueryRuntime:
         """
         if self._recent:
             self._recent.append(self._recent.pop().asked_again(time.monotonic()))
-        if mode is Mode.STREAMING and self._still_nothing_after(start):
-            return start
         # With a one-time trigger this may be the only batch, so it takes all there is.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
+        news = self._receivers.news
         while True:
-            news = self._receivers.news
+            seen = news.latest
             self._raise_failure()
             situation = self._situation(start)
             decision = decide(mode, limits, situation)
@@ -242,34 +260,39 @@ class QueryRuntime:
                     )
                 if mode is not Mode.STREAMING:
                     self._finish_run()
-                self._nothing_after = (start, news) if situation.waits_for_news else None
+                self._nothing_since = seen if situation.waits_for_news else None
                 return start
-            self._receivers.wait_changed(min(_CHECK_AGAIN, situation.refill_left or _CHECK_AGAIN))
+            news.wait(seen, situation.decided_until)
 
-    def _still_nothing_after(self, start: Offset) -> bool:
-        """Whether the last answer was "nothing is new after ``start``", and this is still so.
+    @property
+    def nothing_new(self) -> bool:
+        """Whether the last call of :meth:`latest_offset` found nothing new, and that is still so.
 
-        Spark asks about every 10 ms. Looking at a hundred receivers each time took most of a core (November
-        2026). The answer stays true until a receiver or the journal has news. It is not kept if time alone
-        may change it: while messages wait for a minimum, or a malformed message waits to fail the query.
+        It stays so until there is news of a receiver, the journal or the committer, or a batch is planned.
+        The answer is not kept if time alone may change it: while messages wait for a minimum, or a malformed
+        message waits to fail the query.
         """
-        if self._nothing_after is None or self._committer.failure is not None:
-            return False
-        after, news = self._nothing_after
-        return news is self._receivers.news and after == start
+        return self._nothing_since is self._receivers.news.latest
 
     def _note_cut(self, mode: Mode, situation: Situation, start: Offset, end: Offset) -> None:
         self._more_waiting = leaves_more(mode, situation, end)
         self._log_what_is_left(mode, situation)
         messages = sum(part.high - part.low for part in plan(start, end))
         self._recent.append(LastBatch(messages, cut=time.monotonic()))
-        self._pending_since = None
+        self._pending_since = self._nothing_since = None
         self._turn += 1
 
     def progress(self) -> dict[str, Any]:
-        """The end of everything received, and the status, for the query's progress."""
-        received = self._backlog.received(self._receivers.statuses())
-        return {"offset": received.to_dict(), "status": self._document(running=True)}
+        """The end of everything received, and the status, for the query's progress.
+
+        Without news it may be a second old.
+        """
+        latest, now = self._receivers.news.latest, time.monotonic()
+        if latest is not self._shown_since or now >= self._shown_until:
+            received = self._backlog.received(self._receivers.statuses())
+            self._shown = {"offset": received.to_dict(), "status": self._document(running=True)}
+            self._shown_since, self._shown_until = latest, now + _SHOW_AGAIN
+        return self._shown
 
     def _log_what_is_left(self, mode: Mode, situation: Situation) -> None:
         # Logged when the batch is cut: at the end of the run Spark no longer reads what this process writes.
@@ -315,9 +338,7 @@ class QueryRuntime:
             raise SubscribeTimeout("the connection broke and did not come back within maxDrainTime")
         deadline = time.monotonic() + self._options.ack_receipt_timeout
         # If there was a malformed message, it fails the run after these receipts.
-        while not self._receivers.is_done() and time.monotonic() < deadline:
-            self._raise_failure()
-            self._receivers.wait_changed(_CHECK_AGAIN)
+        self._await(self._receivers.is_done, deadline)
 
     # --- the tasks of a batch
 
@@ -329,6 +350,8 @@ class QueryRuntime:
         so the broker redelivers them (contract 3). A range that is missing from its journal is an error.
         """
         self._raise_failure()
+        # Before Spark 4.2 the next call of latestOffset is evidence for this batch.
+        self._nothing_since = None
         epochs = self._backlog.epochs
         ranges = plan(start, end)
         self._declare_lost([lost for lost in ranges if lost.epoch not in epochs])
@@ -375,6 +398,9 @@ class QueryRuntime:
 
     def _stop(self) -> None:
         deadline = time.monotonic() + _SHUTDOWN - _RESERVE
+        if self._status is not None:
+            # A query that starts again at once takes the file of a source that is being stopped.
+            self._status.write_soon()
         try:
             self._committer.stop(_LAST_LOOK)
         finally:

@@ -29,16 +29,42 @@ from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
 from spark_stomp.status.source import ReceiverPart
 
 
+class News:
+    """Says that something has changed: messages, a receipt, a connection, a discard, a failure.
+
+    ``latest`` is replaced with each news. Get it before a look at what may have changed: while it stays the
+    same, only time changes what was seen.
+    """
+
+    def __init__(self) -> None:
+        self.latest = object()
+        self._changed = threading.Condition()
+
+    def tell(self) -> None:
+        """Something has changed. May be called from any thread."""
+        # A new object and not a counter: several threads come here, and no news may get lost.
+        self.latest = object()
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(self, seen: object, until: float) -> None:
+        """Wait until ``latest`` is not ``seen`` any more, at most until the monotonic time ``until``."""
+        timeout = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
+        with self._changed:
+            self._changed.wait_for(lambda: self.latest is not seen, timeout)
+
+
 class ReceiverGroup:
     """All receivers of one query in this process. Methods may be called from any thread.
+
+    ``news`` tells of the receivers and the journal.
 
     The constructor opens the frame server and, with the option ``journal``, the journal. It raises
     OptionError or a JournalError if it cannot.
     """
 
     def __init__(self, options: SourceOptions) -> None:
-        self._changed = threading.Condition()
-        self._news = object()
+        self.news = News()
         index = DedupIndex(journaled=options.journal is not None)
         settings = ReceiverSettings.of(options)
         with ExitStack() as undo:
@@ -53,8 +79,7 @@ class ReceiverGroup:
             undo.callback(self.backlog.stop, 0.0)
             self._deliveries = deliveries
             self._receivers = [
-                Receiver(one, held, self._changed, self._has_news)
-                for one, held in zip(settings, deliveries, strict=True)
+                Receiver(one, held, self._tell) for one, held in zip(settings, deliveries, strict=True)
             ]
             self._refusal = Refusal(self.backlog)
             self._judging = threading.Lock()
@@ -107,27 +132,28 @@ class ReceiverGroup:
         return statuses
 
     @property
-    def news(self) -> object:
-        """An object, replaced whenever a receiver or the journal has news: messages, a failure or a discard.
-
-        Get it before a look at the receivers. While it stays the same, only time changes what was seen.
-        """
-        return self._news
-
-    @property
     def failure(self) -> StompError | None:
         """The error that ended a receiver or the backlog, or that of a malformed message if it is due now."""
+        failures = (self.backlog.failure, *(receiver.failure for receiver in self._receivers))
         # One thread at a time: the status writer asks too, and an older snapshot must not be judged last.
         with self._judging:
-            statuses = self.statuses()
-            failures = (self.backlog.failure, *(status.failure for status in statuses))
-            return next(filter(None, failures), None) or self._refusal.failure(statuses)
+            refused = any(receiver.refused for receiver in self._receivers)
+            refusal = self._refusal.failure(self.statuses() if refused else [])
+        return next(filter(None, failures), refusal)
 
     def commit(self, committed: Offset) -> None:
         """Everything up to ``committed`` is committed: ACK it."""
         if self.backlog.commit(committed):
             # Wake all: a message may have been redelivered to a receiver that does not hold its frame.
             self._wake_receivers()
+
+    def are_subscribed(self) -> bool:
+        """Whether every receiver is subscribed or paused."""
+        return all(status.subscribed or status.paused_since is not None for status in self.statuses())
+
+    def have_received(self) -> bool:
+        """Whether any message has come."""
+        return any(held.frames.received for held in self._deliveries)
 
     def is_done(self) -> bool:
         """Whether all ACKs are confirmed and no receiver has met a malformed message.
@@ -138,11 +164,6 @@ class ReceiverGroup:
             status.refused or (status.acks_pending and status.paused_since is None)
             for status in self.statuses()
         )
-
-    def wait_changed(self, timeout: float) -> None:
-        """Wait up to ``timeout`` seconds for news of any receiver."""
-        with self._changed:
-            self._changed.wait(timeout)
 
     def stop(self, timeout: float) -> None:
         """Stop the backlog, then all receivers together, within ``timeout`` seconds, then the frame server.
@@ -169,16 +190,13 @@ class ReceiverGroup:
             for status, held in zip(self.statuses(), self._deliveries, strict=True)
         } | self.backlog.figures()
 
-    def _has_news(self) -> None:
-        # A new object and not a counter: several threads come here, and no news may get lost.
-        self._news = object()
+    def _tell(self) -> None:
+        self.news.tell()
         self.backlog.wake()
 
     def _more_is_durable(self) -> None:
-        self._news = object()
+        self.news.tell()
         self._wake_receivers()
-        with self._changed:
-            self._changed.notify_all()
 
     def _wake_receivers(self) -> None:
         for receiver in self._receivers:

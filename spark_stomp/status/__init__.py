@@ -1,4 +1,5 @@
-"""The status of a query, for people and programs that watch it: :func:`read_status`, :func:`prometheus`.
+"""The status of a query, for people and programs that watch it: :func:`read_status`, :func:`read_statuses`,
+:func:`prometheus`.
 
 Each figure is declared in one place, as a method of a part in ``source`` or ``sink``. The method's name is
 the key, its docstring is the meaning, and what it returns is the value. Its decorator (``figure``) says
@@ -12,6 +13,6 @@ what the figure shows, add a counter where that happens.
 
 from __future__ import annotations
 
-from spark_stomp.status.reading import prometheus, read_status
+from spark_stomp.status.reading import prometheus, read_status, read_statuses
 
-__all__ = ["prometheus", "read_status"]
+__all__ = ["prometheus", "read_status", "read_statuses"]

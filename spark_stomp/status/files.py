@@ -1,8 +1,13 @@
 """The files that hold the status of a query: where they are, how they are replaced, and the source's writer.
 
-Source and sink of a query run in different processes, so each has its own file.
-:func:`spark_stomp.status.read_status` reads both as one status. A file system may hang, so separate threads
-use it, and the query never waits long for them.
+The sources of a query and its sink run in different processes, so each has its own file:
+``status.json``, ``status-2.json`` and so on, and ``status.sink.json``. A file system may hang, so separate
+threads use it, and the query never waits long for them.
+
+Spark does not tell a source that there are others, so each looks for its file when it starts
+(:meth:`StatusWriter.start`). Spark starts them one after the other. A file is taken if its last status is
+that of a running source of the same driver. It is free if that source is being stopped, or if it is of
+another driver: a driver that was killed can leave a source that runs for a moment beside the next one.
 """
 
 from __future__ import annotations
@@ -13,11 +18,13 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyarrow.fs import FileType
 
@@ -36,8 +43,8 @@ _BESIDE_CHECKPOINT: Final = "spark_stomp/status.json"
 
 # Bytes of a status file that are read at most: room for 30,000 receivers, which take 2,000 each. A judgement.
 _LARGEST: Final = 64 << 20
-# Seconds for which the start of a query waits: to see whether statusFile is a folder or a pipe, and to open
-# its file system. A store may look up credentials and the region of a bucket. Judgements, not measured.
+# Seconds for which the start of a query waits: to see whether statusFile is a folder or a pipe, and for its
+# file system. A store may look up credentials and the region of a bucket. Judgements, not measured.
 _CHECK: Final = 0.5
 _OPEN: Final = 10.0
 
@@ -76,8 +83,17 @@ class StatusFile:
     @property
     def of_sink(self) -> StatusFile:
         """The file with the sink's part, beside this one: two processes cannot write one file."""
+        return self._beside(".sink")
+
+    def of_sources(self) -> Iterator[StatusFile]:
+        """The files of all sources of a query, without end: this one, and those beside it."""
+        yield self
+        for number in count(2):
+            yield self._beside(f"-{number}")
+
+    def _beside(self, ending: str) -> StatusFile:
         name = PurePosixPath(self.path)
-        return replace(self, path=str(name.with_name(f"{name.stem}.sink{name.suffix}")))
+        return replace(self, path=str(name.with_name(f"{name.stem}{ending}{name.suffix}")))
 
     def read(self) -> bytes:
         """The content of the file. Raises one of FILE_ERRORS, FileNotFoundError if there is no file."""
@@ -130,14 +146,14 @@ def status_file(options: SourceOptions | SinkOptions) -> StatusFile | None:
     return StatusFile(location, location.root) if options.status_file else _beside(location)
 
 
-def status_at(place: str) -> StatusFile:
-    """The status file at this path or URI, or in the checkpoint there.
+def status_at(place: str) -> tuple[StatusFile, bool]:
+    """The status file at this path or URI, or the first one in the checkpoint there; and whether it is that.
 
     Raises ValueError if no file system fits.
     """
     location = resolve(place)
     is_folder = location.files.get_file_info(location.root).type is FileType.Directory
-    return _beside(location) if is_folder else StatusFile(location, location.root)
+    return _beside(location) if is_folder else StatusFile(location, location.root), is_folder
 
 
 def _beside(checkpoint: Location) -> StatusFile:
@@ -206,48 +222,91 @@ def parsed(content: bytes) -> Figures:
     return status
 
 
-def opened(options: SourceOptions) -> StatusFile | None:
-    """The status file of a query; None if the options name none, or if its store does not answer in time.
-
-    Raises OptionError if ``statusFile`` names something that cannot be the file.
-    """
-    missing = object()
-    found = within(_OPEN, lambda: status_file(options), missing)
-    if isinstance(found, StatusFile):
-        return found
-    if found is missing:
-        log.warning("no status is written: the file system of its file did not answer within %.0f s", _OPEN)
-    return None
-
-
 class StatusWriter:
-    """Writes what ``snapshot(running)`` returns, in its own thread: on news, at intervals, and at the end."""
+    """Writes the status of a source, in its own thread: on news, at intervals, and at the end.
 
-    def __init__(self, file: StatusFile, snapshot: Callable[[bool], Figures]) -> None:
-        self._file = file
+    ``snapshot(running)`` returns the status, of which ``number`` is a part: the number of this source among
+    those of the query, 1 for the first.
+    """
+
+    def __init__(self, options: SourceOptions, snapshot: Callable[[bool], Figures]) -> None:
+        self.number = 1
+        self._options = options
         self._snapshot = snapshot
+        self._file: StatusFile
+        self._claimed: Future[None] = Future()
         self._written: Figures | None = None
         self._written_at = 0.0
         self._failing = False
+        self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=in_context(self._run), name="stomp-status", daemon=True)
 
     def start(self) -> None:
+        """Begin to write. Waits at most 10 s until the file is this source's, so that the next one sees it.
+
+        Raises OptionError if ``statusFile`` names something that cannot be the file.
+        """
         self._thread.start()
+        if wait([self._claimed], _OPEN).done:
+            self._claimed.result()
+        else:
+            log.warning("the file system of the status file has not answered for %.0f s", _OPEN)
+
+    def write_soon(self) -> None:
+        """Look for news now."""
+        self._woken.set()
 
     def stop(self, timeout: float) -> None:
         """Write once more, then end. Waits at most ``timeout`` seconds for that."""
         self._stopping.set()
+        self._woken.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
     # Everything below runs in the writer's thread.
 
     def _run(self) -> None:
+        try:
+            self._open()
+        except BaseException as error:  # noqa: BLE001 - raised by ``start``
+            self._claimed.set_exception(error)
+            return
+        self._claimed.set_result(None)
         while not self._stopping.is_set():
             self._step(running=True)
-            self._stopping.wait(self._file.look_every)
+            self._woken.wait(self._file.look_every)
+            self._woken.clear()
         self._step(running=False)
+
+    def _open(self) -> None:
+        file = status_file(self._options)
+        assert file is not None, "the options name no status file"
+        self._file = file
+        if self._options.status_file is None:
+            self.number, self._file = self._unclaimed(file)
+            # Now the query's next source sees that the file is taken.
+            self._step(running=True)
+
+    def _unclaimed(self, first: StatusFile) -> tuple[int, StatusFile]:
+        """The first file that no running source of this query has, and its number.
+
+        If one of these had the same receivers in an earlier run, it is that one: after a restart, Spark may
+        start the sources in another order.
+        """
+        own = self._snapshot(True)
+        free = []
+        for number, file in enumerate(first.of_sources(), 1):
+            before = _last_status(file)
+            if before is None:
+                free.append((number, file))
+                break
+            if not _runs_beside(before, own):
+                free.append((number, file))
+                had = before.get("receivers")
+                if isinstance(had, dict) and had.keys() == own["receivers"].keys():
+                    return number, file
+        return free[0]
 
     def _step(self, *, running: bool) -> None:
         try:
@@ -263,10 +322,39 @@ class StatusWriter:
         now, news = time.monotonic(), lasting(shown)
         if news == self._written and now - self._written_at < self._file.write_every:
             return
+        if not running and self._written and self._has_next_run(shown):
+            return
         self._file.write(as_json(shown))
         self._written, self._written_at = news, now
+
+    def _has_next_run(self, shown: Figures) -> bool:
+        """Whether a later run has the file already: it need not wait until this one has ended."""
+        there = _last_status(self._file)
+        return there is not None and there.get("run") != shown.get("run")
 
     def _warn_once(self, why: str) -> None:
         if not self._failing:
             log.warning("the status file %s cannot be written: %s; it is tried again", self._file.shown, why)
         self._failing = True
+
+
+def _last_status(file: StatusFile) -> Figures | None:
+    """What the file holds; None without a file, or if it cannot be read."""
+    with suppress(ValueError, *FILE_ERRORS):
+        return parsed(file.read())
+    return None
+
+
+def _runs_beside(other: Figures, own: Figures) -> bool:
+    """Whether ``other`` is the status of a source that runs under the same driver as that of ``own``."""
+    same = all(other.get(key) == own[key] for key in ("host", "driver", "running"))
+    return same and not other.get("stopping") and _lives(other.get("pid"))
+
+
+def _lives(pid: Any) -> bool:
+    """Whether there is a process with this id."""
+    try:
+        os.kill(pid, 0)
+    except (TypeError, OverflowError, OSError):
+        return False
+    return True

@@ -16,7 +16,7 @@ from spark_stomp.status.source import JournalPart, QueryPart, ReceiverPart, Tota
 
 
 def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
-    """The status of a query, with the keys of docs/status.md.
+    """The status of a query, with the keys of docs/status.md. If it has several sources, that of the first.
 
     ``location`` is a path or URI of the status file or of the query's checkpoint. The sink's part is read
     from the file beside it. If only the sink of a query is of this package, only that file exists, and the
@@ -24,30 +24,53 @@ def read_status(location: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises OSError if neither file can be read, and ValueError if one holds no status of a known version.
     """
-    file = status_at(os.fspath(location))
+    return read_statuses(location)[0]
+
+
+def read_statuses(location: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The status of each source of a query, as :func:`read_status` returns that of the first.
+
+    Only the first has the sink's part. If ``location`` is a status file, the list has only what is there.
+    """
+    first, in_checkpoint = status_at(os.fspath(location))
     sink = None
     with contextlib.suppress(FileNotFoundError):
-        sink = _read(file.of_sink, SinkPart.check)
+        sink = _read(first.of_sink, SinkPart.check)
+    statuses: list[dict[str, Any]] = []
     try:
-        status = _read(file, _check)
+        for file in first.of_sources() if in_checkpoint else [first]:
+            statuses.append({**_read(file, _check), "sink": None, "file": file.shown})
     except FileNotFoundError:
-        if sink is None:
-            raise
-        status = {key: sink.get(key) for key in ("version", "query", "run", "host")}
-    return {**status, "sink": sink, "file": file.shown}
+        if not statuses:
+            if sink is None:
+                raise
+            shared = {key: sink.get(key) for key in ("version", "query", "run", "host")}
+            return [{**shared, "sink": sink, "file": first.shown}]
+    # A source that has not started again yet still shows its last run, under another driver.
+    latest = max(statuses, key=lambda one: one.get("started_at") or "")
+    statuses = [one for one in statuses if _driver(one) == _driver(latest)]
+    statuses[0]["sink"] = sink
+    return statuses
+
+
+def _driver(status: Status) -> tuple[object, object]:
+    """Identifies the driver under which a source ran."""
+    return status.get("host"), status.get("driver")
 
 
 def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
     """The metrics of one or more queries in the text format of Prometheus.
 
-    Each of ``statuses`` is a status, or a location as for :func:`read_status`.
+    Each of ``statuses`` is a status, or a location as for :func:`read_statuses`.
 
     Raises OSError if a file cannot be read. Raises ValueError if one holds no status of a known version, or
-    if two statuses have the same labels: the same file, or no file and the same ``query``.
+    if two statuses have the same labels: the same file, or no file and the same ``query`` and ``source``.
     """
     metrics: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for one in statuses:
-        status = one if isinstance(one, Mapping) else read_status(one)
+    every = (
+        status for one in statuses for status in ([one] if isinstance(one, Mapping) else read_statuses(one))
+    )
+    for status in every:
         # Checkpoints of several queries may have the same last part. The file tells them apart.
         labels = {"query": status["query"], "file": status.get("file", "")}
         for part, figures, own in _parts(status):
@@ -65,13 +88,14 @@ def prometheus(*statuses: str | os.PathLike[str] | Status) -> str:
 
 def _parts(status: Status) -> Iterator[tuple[type[Part], Status, dict[str, object]]]:
     """Yield each part of ``status``: its class, its values, and the labels of its metrics."""
-    yield QueryPart, status, {}
-    yield TotalsPart, _mapping(status, "totals"), {}
+    source = {"source": status.get("source", 1)}
+    yield QueryPart, status, source
+    yield TotalsPart, _mapping(status, "totals"), source
     receivers = _mapping(status, "receivers")
     for name in receivers:
         one = _mapping(receivers, name)
-        yield ReceiverPart, one, {"receiver": name, "destination": one.get("destination", "")}
-    yield JournalPart, _mapping(status, "journal"), {}
+        yield ReceiverPart, one, source | {"receiver": name}
+    yield JournalPart, _mapping(status, "journal"), source
     yield SinkPart, _mapping(status, "sink"), {}
 
 

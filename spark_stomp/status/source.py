@@ -7,6 +7,7 @@ import platform
 import secrets
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_stomp.errors import StompError
@@ -19,16 +20,32 @@ if TYPE_CHECKING:
 Figures = dict[str, Any]
 
 
+def _parent() -> str:
+    """The parent's process id and, on Linux, its start: clock ticks since the machine's.
+
+    The id alone is not enough: in a container that starts again, the processes have the same ids.
+    """
+    parent = os.getppid()
+    try:
+        # proc(5): the name of the program, in parentheses, may contain spaces. The start is field 22.
+        fields = Path(f"/proc/{parent}/stat").read_bytes().rpartition(b")")[2].split()
+        return f"{parent}@{int(fields[19])}"
+    except (OSError, LookupError):
+        return str(parent)
+
+
 @dataclass(frozen=True)
 class RunIdentity:
     """Identifies one run of a query.
 
-    ``run`` is a random id. ``started_at`` is when the run began, in seconds since 1970.
+    ``run`` is a random id. ``started_at`` is when the run began, in seconds since 1970. ``driver`` identifies
+    the parent process.
     """
 
     query: str
     run: str = field(default_factory=lambda: secrets.token_hex(4))
     started_at: float = field(default_factory=time.time)
+    driver: str = field(default_factory=_parent)
 
 
 @dataclass(frozen=True)
@@ -50,9 +67,9 @@ class ReceiverPart(Part):
     since_unacked: int | None
 
     @Figure()
-    def destination(self) -> str:
-        """The destination of the receiver."""
-        return self.status.name.rpartition("#")[0]
+    def destinations(self) -> list[str]:
+        """What the receiver is subscribed to."""
+        return list(self.status.destinations)
 
     @Gauge()
     def connected(self) -> bool:
@@ -184,7 +201,7 @@ SUMMED = [figure for figure in ReceiverPart.figures() if figure.summed]
 
 @dataclass(frozen=True)
 class TotalsPart(Part):
-    """The figures of the whole query. ``of_receivers`` are the parts of all receivers."""
+    """The figures of the whole source. ``of_receivers`` are the parts of all its receivers."""
 
     counted: Rows
     leaves_more: bool
@@ -207,7 +224,7 @@ class TotalsPart(Part):
 
     @Figure()
     def receivers(self) -> int:
-        """How many receivers the query has."""
+        """How many receivers the source has."""
         return len(self.of_receivers)
 
     @Figure()
@@ -298,6 +315,8 @@ class QueryPart(Part):
     error: StompError | None
     is_running: bool
     ended_within_batch: bool
+    is_stopping: bool = False
+    number: int = 1
 
     @Figure()
     def version(self) -> int:
@@ -310,8 +329,13 @@ class QueryPart(Part):
         return self.identity.query
 
     @Figure()
+    def source(self) -> int:
+        """The number of this source: 1, or in a query with several sources 1, 2 and so on."""
+        return self.number
+
+    @Figure()
     def run(self) -> str:
-        """A random id, new at each start of the query."""
+        """A random id, new for each source at each start of the query."""
         return self.identity.run
 
     @Figure()
@@ -324,11 +348,21 @@ class QueryPart(Part):
         """The process id of the reader process."""
         return os.getpid()
 
+    @Figure()
+    def driver(self) -> str:
+        """Identifies the driver's process on its machine: the sources of a query have the same."""
+        return self.identity.driver
+
     @Gauge()
     def running(self) -> bool:
         """Whether the query runs; false once it has ended in order. A killed process cannot write that, so
         see `written_at` too."""
         return self.is_running
+
+    @Figure()
+    def stopping(self) -> bool:
+        """Whether the query runs and is being stopped: the source sends its last ACKs."""
+        return self.is_running and self.is_stopping
 
     @Gauge()
     def unfinished(self) -> bool:
@@ -354,12 +388,12 @@ class QueryPart(Part):
 
     @Figure()
     def totals(self) -> Figures:
-        """Figures of the whole query."""
+        """Figures of the whole source."""
         return self.of_totals
 
     @Figure()
     def receivers(self) -> Figures:
-        """Figures of each receiver, by its name: the destination, `#` and a number."""
+        """Figures of each receiver, by its name: what it reads, `#` and a number."""
         return self.of_receivers
 
     @Figure()

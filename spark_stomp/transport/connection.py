@@ -11,7 +11,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 
 from spark_stomp.errors import (
@@ -213,45 +213,44 @@ class Connection:
             if most is not None and self._received - before >= most:
                 raise ReceiptTimeout(f"{self.peer} sent {most} bytes and did not confirm DISCONNECT")
 
-    def await_receipt(
+    def await_receipts(
         self,
-        receipt: str,
+        requests: Mapping[str, str],
         timeout: float,
-        what: str,
         take: Callable[[Sequence[Event]], None] = lambda events: None,
         poll: Callable[[float], list[Event]] | None = None,
     ) -> None:
-        """Poll until ``receipt`` is received. No other request may be unanswered meanwhile.
+        """Poll until these receipts are received. No other request may be unanswered meanwhile.
 
         Args:
-            receipt: the id of the receipt.
-            timeout: seconds to wait. Time in which nothing is read does not count, because the receipt may
-                have arrived.
-            what: names the request in errors.
+            requests: what to call each request in errors, by the id of its receipt, in the order of sending.
+            timeout: seconds to wait for each receipt after the one before. Time in which nothing is read does
+                not count, because the receipt may have arrived.
             take: called with the other events of each round. They are not kept here, because a broker may
                 send endless messages and no receipt.
             poll: called in place of :meth:`poll`.
 
         Raises:
             ReceiptTimeout: the receipt was not received in time.
-            DestinationRefused: an ERROR frame answers the request.
+            DestinationRefused: an ERROR frame answers a request.
             BrokerError: an ERROR frame has another reason.
         """
-        begun = self._clock() - self.rested
-        while True:
-            events = (poll or self.poll)(max(0.0, self._left(begun, timeout)))
-            # Nothing follows an ERROR, so a receipt among the same events came before it.
-            answered = ReceiptReceived(receipt) in events
+        missing, begun = dict(requests), self._clock() - self.rested
+        while missing:
+            events, others = (poll or self.poll)(max(0.0, self._left(begun, timeout))), []
             for event in events:
-                if isinstance(event, ErrorReceived):
-                    # An ERROR of RabbitMQ or Artemis does not name the request. It must be this one, because
-                    # no other request waits for an answer.
-                    refused = not answered and event.receipt_id in (None, receipt)
-                    raise self.error_of(event, what if refused else "")
-            take([event for event in events if event != ReceiptReceived(receipt)])
-            if answered:
-                return
-            if self._left(begun, timeout) <= 0:
+                if isinstance(event, ReceiptReceived) and missing.pop(event.receipt_id, None) is not None:
+                    begun = self._clock() - self.rested
+                elif isinstance(event, ErrorReceived):
+                    # An ERROR of RabbitMQ or Artemis does not name the request. It must be the first one
+                    # without an answer, because they answer in order.
+                    named = event.receipt_id or next(iter(missing), "")
+                    raise self.error_of(event, missing.get(named, ""))
+                else:
+                    others.append(event)
+            take(others)
+            if missing and self._left(begun, timeout) <= 0:
+                what = next(iter(missing.values()))
                 raise ReceiptTimeout(f"{self.peer} did not confirm {what} within {timeout:g}s")
 
     def _left(self, begun: float, timeout: float) -> float:

@@ -108,8 +108,11 @@ class Retry:
         self._delay = min(2 * self._delay, longest)
         return min(delay, remaining)
 
-    def out_of_time(self, error: StompError, destination: str, now: float) -> StompError:
-        """The error to raise after the last attempt, which failed with ``error``."""
+    def out_of_time(self, error: StompError, what: str, now: float) -> StompError:
+        """The error to raise after the last attempt, which failed with ``error``.
+
+        ``what`` says what the connection is for.
+        """
         if isinstance(error, ClientIdInUse):
             return error
         if self._refused_since is not None:
@@ -120,6 +123,6 @@ class Retry:
                 f"({self._timeout:g}s)"
             )
         return ConnectionLost(
-            f"the connection for {destination} broke and could not be restored within reconnectTimeout "
+            f"the connection for {what} broke and could not be restored within reconnectTimeout "
             f"({self._timeout:g}s); the last attempt: {error}"
         )

@@ -16,7 +16,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -195,7 +195,10 @@ def _ready(subscriptions: list[Subscription]) -> list[Subscription]:
 
 @dataclass(frozen=True)
 class Publishing:
-    """``messages`` with bodies of ``body`` octets; ``rate`` is how many a second, None as fast as it goes."""
+    """``messages`` with bodies of ``body`` octets; ``rate`` is how many a second, None as fast as it goes.
+
+    At a rate, messages go to ``destination`` and the ``others`` in turn.
+    """
 
     peer: Peer
     destination: str
@@ -203,13 +206,15 @@ class Publishing:
     body: int
     persistent: bool = False
     rate: float | None = None
+    others: Sequence[str] = ()
 
-    def frame(self, stamp: bytes = b"") -> bytes:
-        """One SEND; its body begins with ``stamp``."""
+    def frame(self, stamp: bytes = b"", number: int = 0) -> bytes:
+        """One SEND; its body begins with ``stamp``. ``number`` says whose turn it is."""
+        destination = (self.destination, *self.others)[number % (1 + len(self.others))]
         persistent = b"persistent:true\n" if self.persistent else b""
         head = b"SEND\ndestination:%b\ncontent-type:application/json\n%bcontent-length:%d\n\n"
         filled = stamp.ljust(self.body, b"x")
-        return head % (self.destination.encode(), persistent, len(filled)) + filled + b"\0"
+        return head % (destination.encode(), persistent, len(filled)) + filled + b"\0"
 
 
 def publish(settings: Publishing) -> dict[str, float]:
@@ -237,7 +242,8 @@ def _at_rate(settings: Publishing) -> Iterator[bytes]:
     began, sent = time.monotonic(), 0
     while sent < settings.messages:
         due = min(settings.messages, int((time.monotonic() - began) * settings.rate) + 1)
-        yield b"".join(settings.frame(b"%*d" % (_STAMP, time.time_ns())) for _ in range(due - sent))
+        stamp = b"%*d" % (_STAMP, time.time_ns())
+        yield b"".join(settings.frame(stamp, number) for number in range(sent, due))
         sent = due
         time.sleep(max(_TICK, began + sent / settings.rate - time.monotonic()))
 

@@ -41,7 +41,7 @@ class Load:
             options = {
                 "url": f"stomp://127.0.0.1:{port}",
                 "destination": "/queue/a",
-                "receivers": str(self.receivers),
+                "connections": str(self.receivers),
                 "prefetch": str(self.unacked),
             }
             hold = self.unacked if self.hold else 0

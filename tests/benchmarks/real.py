@@ -177,7 +177,7 @@ class Measurement:
             return self._through_spark({"journal": f"{folder}/journal", "ackAfter": ack_after}, queue)
 
     def _options(self, queue: str) -> dict[str, str]:
-        return {**self._broker.options(queue), "receivers": str(RECEIVERS[self._load.receivers])}
+        return {**self._broker.options(queue), "connections": str(RECEIVERS[self._load.receivers])}
 
 
 def main() -> None:

@@ -50,16 +50,20 @@ Series = dict[str, list[list[float]]]
 
 @dataclass(frozen=True)
 class Goal:
-    """``candidate`` divided by ``reference``, a candidate too, is at least or at most so much."""
+    """A figure of ``candidate`` is at least or at most so much.
+
+    With ``reference``, a candidate too, it is first divided by the same figure of that one.
+    """
 
     candidate: str
-    reference: str
+    reference: str | None = None
     at_least: float | None = None
     at_most: float | None = None
+    figure: str = "value"
 
-    def met(self, ratio: float) -> bool:
+    def met(self, found: float) -> bool:
         low, high = self.at_least, self.at_most
-        return (low is None or ratio >= low) and (high is None or ratio <= high)
+        return (low is None or found >= low) and (high is None or found <= high)
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,11 @@ class Case:
         found = (one.figures.get(candidate, {}).get(figure) for one in self.rounds)
         return [value for value in found if value is not None]
 
-    def ratios(self, candidate: str, reference: str | None = None) -> list[float]:
-        """Candidate by reference, in each round that has both."""
-        other = reference or self.reference
-        pairs = ((one.figures.get(candidate), one.figures.get(other or "")) for one in self.rounds)
-        return [own["value"] / base["value"] for own, base in pairs if own and base]
+    def ratios(self, candidate: str, reference: str | None = None, figure: str = "value") -> list[float]:
+        """Candidate by reference, in each round that has this figure of both."""
+        other = reference or self.reference or ""
+        pairs = ((one.figures.get(candidate, {}), one.figures.get(other, {})) for one in self.rounds)
+        return [own[figure] / base[figure] for own, base in pairs if figure in own and figure in base]
 
 
 class Results:
@@ -208,9 +212,11 @@ def describe_round(case: Case, figures: Mapping[str, Figures]) -> str:
     lines = [f"{case.section}, {case.name}"]
     base = figures.get(case.reference or "", {}).get("value")
     for candidate, found in figures.items():
-        ratio = f"{found['value'] / base:6.2f} x" if base else ""
+        value = found.get("value")
+        main = "" if value is None else f"{value:,.6g} {case.unit}"
+        ratio = f"{value / base:6.2f} x" if base and value is not None else ""
         more = ", ".join(f"{name} {value:,.6g}" for name, value in found.items() if name != "value")
-        lines.append(f"  {candidate:24}{found['value']:14,.6g} {case.unit} {ratio}  {more}".rstrip())
+        lines.append(f"  {candidate:24}{main:>25} {ratio}  {more}".rstrip())
     return "\n".join(lines)
 
 

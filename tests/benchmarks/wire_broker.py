@@ -28,7 +28,6 @@ _PIECE = 1 << 20
 _DIGITS = 10
 _MARK = b"#" * _DIGITS
 _HEADERS = (
-    b"subscription:0",
     b"destination:/queue/a",
     b"message-id:ID:bench-1-" + _MARK,
     b"ack:" + _MARK,
@@ -48,10 +47,11 @@ class Frames:
     body: int = 235
     headers: int = 10
 
-    def template(self) -> bytes:
-        """A frame with marks in the places of its number."""
-        more = [b"header-%d:value of header %d" % (n, n) for n in range(self.headers - 1 - len(_HEADERS))]
-        lines = (b"MESSAGE", *_HEADERS, *more, b"content-length:%d" % self.body)
+    def template(self, subscription: bytes = b"0") -> bytes:
+        """A frame of this subscription, with marks in the places of its number."""
+        more = [b"header-%d:value of header %d" % (n, n) for n in range(self.headers - 2 - len(_HEADERS))]
+        lines = (b"MESSAGE", b"subscription:" + subscription, *_HEADERS, *more)
+        lines += (b"content-length:%d" % self.body,)
         return b"\n".join(lines) + b"\n\n" + b"x" * self.body + b"\0"
 
 
@@ -67,8 +67,8 @@ class WireBroker:
 class Renderer:
     """Makes many frames at once, by writing numbers into copies of one."""
 
-    def __init__(self, frames: Frames) -> None:
-        template = frames.template()
+    def __init__(self, frames: Frames, subscription: bytes = b"0") -> None:
+        template = frames.template(subscription)
         self.most = max(1, _PIECE // len(template))
         """How many frames are made at once, about a MiB of them."""
         self._rows = np.tile(np.frombuffer(template, np.uint8), (self.most, 1))
@@ -98,7 +98,9 @@ class Session:
         complete = b"\0" + complete  # so that every command is behind a NUL
         if b"\0CONNECT\n" in complete or b"\0STOMP\n" in complete:
             self._answers.append(b"CONNECTED\nversion:1.2\nserver:bench/1\nheart-beat:0,0\n\n\0")
-        if b"\0SUBSCRIBE\n" in complete:
+        subscribed = re.search(rb"\0SUBSCRIBE\nid:(.*)\n", complete)
+        if subscribed is not None:
+            self._renderer = Renderer(self._settings.frames, subscribed[1])
             self._allowed = self._settings.window
         self._allowed += complete.count(b"\0ACK\n")
         for name in re.findall(rb"\nreceipt:(.*)\n", complete):

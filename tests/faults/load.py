@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -9,23 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from support.brokers import Broker
-from support.driven import publish
+from support.driven import send_messages
 from support.waiting import PATIENCE
 
 from spark_stomp.errors import StompError
 
 _CHUNK = 20
 _PAUSE = 0.2
+ID_HEADER = "load-id"
+"""The header of each message with an id of its own, for the option ``idHeader``."""
 
 
 class Load:
     """Publishes about a hundred persistent messages a second, each once, until the context ends.
 
-    A broker that is away costs the messages that were under way: whether it has them is not known.
+    The destinations take turns. A broker that is away costs the messages that were under way: whether it has
+    them is not known.
     """
 
-    def __init__(self, broker: Broker, queue: str) -> None:
-        self._broker, self._queue = broker, queue
+    def __init__(self, broker: Broker, *destinations: str) -> None:
+        self._destinations = destinations
+        # Without another attempt, or a second row would prove nothing.
+        self._options = broker.options(sendHeaders=json.dumps(broker.crash_safe), reconnectTimeout="1ms")
         self._confirmed: list[str] = []
         self._sent = 0
         self._over = threading.Event()
@@ -61,14 +67,17 @@ class Load:
             self._sent += _CHUNK
             begun = time.monotonic()
             try:
-                messages = [body.encode() for body in bodies]
-                publish(self._broker.options(), self._queue, messages, *self._broker.crash_safe.items())
+                send_messages(self._options, map(self._message, bodies))
             except StompError:
-                # Each is sent once only, or a second row would prove nothing.
                 self._over.wait(_PAUSE)
                 continue
             self._confirmed += bodies
             self._over.wait(max(0.0, _PAUSE - (time.monotonic() - begun)))
+
+    def _message(self, body: str) -> tuple[str, bytes, tuple[tuple[str, str], ...]]:
+        """Where the message goes, its body, and its headers."""
+        destination = self._destinations[int(body) % len(self._destinations)]
+        return destination, body.encode(), ((ID_HEADER, body),)
 
 
 @dataclass(frozen=True)

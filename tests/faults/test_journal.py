@@ -104,10 +104,10 @@ class TestReplay:
 class TestRestartedOtherwise:
     """Whatever the restarted query asks of the broker, what is in the journal comes first."""
 
-    def test_with_fewer_receivers(self, query: Query, devbroker: DevBroker) -> None:
+    def test_with_fewer_connections(self, query: Query, devbroker: DevBroker) -> None:
         devbroker.publish_many(QUEUE, texts(0, 60))
-        rows = query.begin(receivers=3).gather(60)
-        run = query.again(receivers=1)
+        rows = query.begin(connections=3).gather(60)
+        run = query.again(connections=1)
         assert run.read() == rows
         run.commit()
         emptied(devbroker)

@@ -21,7 +21,7 @@ from spark_stomp.errors import JournalInUse, JournalUnwritable
 from spark_stomp.journal import Journal, JournalSettings, open_journal
 from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.journal.objects.object_names import WRITERS
-from spark_stomp.status import read_status
+from spark_stomp.status import read_status, read_statuses
 
 QUEUE = "/queue/a"
 BUCKET = "journals"
@@ -151,6 +151,22 @@ def test_the_status_file_is_an_object(devbroker: DevBroker, server: S3Server) ->
     assert server.keys("orders") == ["spark_stomp/status.json"]
     # The folder of the checkpoint will do.
     assert main(["status", server.uri("orders"), "--quiet"]) == 0
+
+
+def test_two_sources_of_a_query_have_an_object_each(devbroker: DevBroker, server: S3Server) -> None:
+    checkpoint = server.uri("union")
+    options = {"url": devbroker.url, "destination": QUEUE, "checkpointLocation": checkpoint}
+    for _ in range(2):
+        # Again with the files of the run before.
+        with Run(options) as one, Run(options) as two:
+            one.idle()
+            two.idle()
+            assert sorted(server.keys("union")) == ["spark_stomp/status-2.json", "spark_stomp/status.json"]
+            shown = [(status["source"], status["running"]) for status in read_statuses(checkpoint)]
+            assert shown == [(1, True), (2, True)]
+        wait_until(
+            lambda: not any(status["running"] for status in read_statuses(checkpoint)), what="the end of both"
+        )
 
 
 def test_a_store_that_takes_no_status_file_is_said_without_credentials(

@@ -185,7 +185,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockWatch]:
 @pytest.fixture(params=["memory", "journal", "objects"])
 def options(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
     if request.param == "memory":
-        yield {"receivers": "2"}
+        yield {"connections": "2"}
         return
     with (
         kind_of_journal(request.param, tmp_path / request.param),
@@ -194,7 +194,7 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str
         ),
         mock.patch.object(ObjectCache.__init__, "__defaults__", (9_000,)),
     ):
-        yield {"receivers": "2", "journal": str(tmp_path / request.param)}
+        yield {"connections": "2", "journal": str(tmp_path / request.param)}
 
 
 def drive(broker: DevBroker, options: dict[str, str]) -> None:

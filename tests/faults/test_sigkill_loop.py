@@ -1,23 +1,47 @@
-"""A driver that is killed again and again at random moments, on one checkpoint, into Spark's file sink."""
+"""Drivers are killed again and again at random moments, each on one checkpoint, into Spark's file sink."""
 
 from __future__ import annotations
 
 import json
 import random
+import secrets
+import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
-from faults.load import Load
+from faults.load import ID_HEADER, Audit, Load
+from support.brokers import Broker
 from support.brokers.fixtures import BrokerPool
-from support.driven import MODES
+from support.driven import MODES, Run
 from support.drivers import START, SparkDriver
+from support.proxy import FaultProxy
 from support.soak import ROUNDS, SEED, USUAL, put
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(3600)]
 
 BATCH = 500
+# Destinations of the queries that read many over one connection.
+QUEUES, TOPICS = 50, 20
+# Half of the rounds of one query on one queue: with more queries each takes longer.
+FEWER = max(1, ROUNDS // 2)
+SOURCES, QUERIES = 2, 3
+# Broker, mode, and whether an id survives redelivery. On RabbitMQ that takes idHeader.
+CASES = [
+    ("rabbitmq", "plain", False),
+    ("rabbitmq", "plain", True),
+    ("rabbitmq", "journal", True),
+    ("activemq", "plain", True),
+    ("activemq", "journal", True),
+    ("artemis", "plain", True),
+    ("artemis", "journal", True),
+]
 
 
 def batches(driver: SparkDriver) -> int:
@@ -26,59 +50,216 @@ def batches(driver: SparkDriver) -> int:
     return max((int(path.name) + 1 for path in commits), default=0)
 
 
-def kill_at_a_random_moment(driver: SparkDriver, chance: random.Random) -> str:
-    """Some batches after its start, and some fraction of a second later; says when."""
-    wanted, later = chance.randrange(3), chance.uniform(0.0, 0.5)
-    begun = batches(driver)
-    everything = chance.random() < 0.5
+@dataclass
+class Loop:
+    """A steady load, drivers that read it, and faults at random moments.
 
-    def reached() -> bool:
-        driver.supervise()
-        return batches(driver) >= begun + wanted
+    ``doubles`` counts, after each fault and before the next one, the rows beyond the first of each message.
+    """
 
-    # Without any batch it dies while it starts, or replays.
-    if wanted:
-        wait_until(reached, START, f"{wanted} batches")
-    moment = time.monotonic() + (later if wanted else 20 * later)
-    wait_until(lambda: time.monotonic() >= moment, what="the moment")
-    if everything:
-        driver.kill_everything()
-    else:
-        driver.kill_driver()
-    return f"{'everything' if everything else 'driver'} after {wanted} batches and {later:.2f}s"
+    broker: Broker
+    destinations: Sequence[str]
+    drivers: Sequence[SparkDriver]
+    chance: random.Random
+    schedule: list[str] = field(default_factory=list)
+    doubles: Counter[str] = field(default_factory=Counter)
+
+    def run(self, strikes: Iterable[tuple[str, Callable[[], object]]]) -> Audit:
+        """One fault after the other; then wait until everything is read and ACKed. Returns the audit.
+
+        Each fault has a name and what does it.
+        """
+        with ExitStack() as stack:
+            for driver in self.drivers:
+                stack.enter_context(driver)
+            load = stack.enter_context(Load(self.broker, *self.destinations))
+            last = "nothing"
+            for name, strike in strikes:
+                moment = self._at_a_random_moment()
+                self._count(last)
+                self.schedule.append(f"{name} {moment}: {strike()}")
+                last = name
+            load.stop()
+
+            def done() -> bool:
+                return load.confirmed <= set(self.rows()) and not self._held()
+
+            try:
+                self._wait(done, "the end of the queues", timeout=2 * START, every=1.0)
+            except AssertionError as error:
+                said = f"{load.audit(self.rows())}; {self._held()} at the broker; {self}"
+                raise AssertionError(f"{error}: {said}\n{self.drivers[0].log}") from None
+            for driver in self.drivers:
+                driver.stop()
+            self._count(last)
+            return load.audit(self.rows())
+
+    def rows(self) -> list[str]:
+        """The bodies that all sinks have."""
+        return [row for driver in self.drivers for row in driver.rows()]
+
+    def kill(self) -> str:
+        """Kill one driver, or with equal chance all of them, and start again what was killed; says which."""
+        chance = self.chance
+        victims = self.drivers if chance.random() < 0.5 else [chance.choice(self.drivers)]
+        everything = chance.random() < 0.5
+        for driver in victims:
+            if everything:
+                driver.kill_everything()
+            else:
+                driver.kill_driver()
+        for driver in victims:
+            driver.start()
+        which = "" if len(self.drivers) == 1 else f" of {'all' if victims is self.drivers else 'one'}"
+        return f"{'everything' if everything else 'driver'}{which}"
+
+    def __str__(self) -> str:
+        """What repeats the run."""
+        return f"seed {SEED}: {self.schedule}"
+
+    def _at_a_random_moment(self) -> str:
+        """Return some batches later, and some fraction of a second; says when."""
+        wanted, later = self.chance.randrange(3), self.chance.uniform(0.0, 0.5)
+        begun = [batches(driver) for driver in self.drivers]
+
+        def reached() -> bool:
+            now = map(batches, self.drivers)
+            return any(new >= old + wanted for old, new in zip(begun, now, strict=True))
+
+        # Without any batch a driver dies while it starts, or replays.
+        if wanted:
+            self._wait(reached, f"{wanted} batches")
+        moment = time.monotonic() + (later if wanted else 20 * later)
+        wait_until(lambda: time.monotonic() >= moment, what="the moment")
+        return f"after {wanted} batches and {later:.2f}s"
+
+    def _wait(
+        self, condition: Callable[[], bool], what: str, timeout: float = START, every: float = 0.01
+    ) -> None:
+        def holds() -> bool:
+            for driver in self.drivers:
+                driver.supervise()
+            return condition()
+
+        wait_until(holds, timeout, what, every)
+
+    def _count(self, last: str) -> None:
+        rows = self.rows()
+        self.doubles[last] += len(rows) - len(set(rows)) - self.doubles.total()
+
+    def _held(self) -> int:
+        return sum(self.broker.standing_of_all(self.destinations))
+
+
+def said(name: str, mode: str, ids: bool) -> str:
+    """The case in words."""
+    header = ", idHeader" if name == "rabbitmq" and ids else ""
+    return f"{name}, {mode}{header}"
+
+
+def read(broker: Broker, mode: str, folder: Path, ids: bool, **options: Any) -> dict[str, str]:
+    """Options of a source."""
+    header = {"idHeader": ID_HEADER} if broker.name == "rabbitmq" and ids else {}
+    return broker.options(
+        maxMessagesPerTrigger=BATCH,
+        subscribeHeaders=json.dumps(broker.crash_safe),
+        **MODES[mode](folder),
+        **header,
+        **options,
+    )
+
+
+def check(loop: Loop, audit: Audit, place: str, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fail if anything was lost; show the result, which a run of the usual length puts into the page too."""
+    assert not audit.missing and not audit.unknown, f"{audit}; {loop}"
+    by = ", ".join(f"{count} after {name}" for name, count in loop.doubles.items() if count)
+    line = f"- {case}: {len(loop.schedule)} rounds, {audit}{f' ({by})' if by else ''}."
+    with capsys.disabled():
+        # pytest-xdist passes on nothing else of a process.
+        print(f"\n{place}\n{line}", file=sys.stderr)  # noqa: T201
+    if USUAL["ROUNDS"] <= ROUNDS:
+        put(place, f"{line}\n")
 
 
 @pytest.mark.parametrize(
     ("name", "mode"), [("activemq", "journal"), ("artemis", "ackAfter=journal"), ("rabbitmq", "plain")]
 )
 def test_no_id_is_missing_and_with_the_journal_none_comes_twice(
-    broker_pool: BrokerPool, name: str, mode: str, tmp_path: Path
+    broker_pool: BrokerPool, name: str, mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker = broker_pool.get(name)
     queue = broker.new_queue()
-    chance = random.Random(f"{SEED} {name}")
-    schedule: list[str] = []
-    options = broker.options(
-        maxMessagesPerTrigger=BATCH, subscribeHeaders=json.dumps(broker.crash_safe), **MODES[mode](tmp_path)
-    )
-    with Load(broker, queue) as load, SparkDriver(tmp_path, "files", queue, options) as driver:
-        for _ in range(ROUNDS):
-            schedule.append(kill_at_a_random_moment(driver, chance))
-            driver.start()
-        load.stop()
-
-        def done() -> bool:
-            driver.supervise()
-            return load.confirmed <= set(driver.rows()) and broker.depth(queue) == 0
-
-        try:
-            wait_until(done, 2 * START, "the end of the queue", every=1.0)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {load.audit(driver.rows())}; seed {SEED}: {schedule}") from None
-        driver.stop()
-        audit = load.audit(driver.rows())
-    assert not audit.missing and not audit.unknown, f"{audit}; seed {SEED}: {schedule}"
+    driver = SparkDriver(tmp_path, "files", queue, read(broker, mode, tmp_path, ids=False))
+    loop = Loop(broker, [queue], [driver], random.Random(f"{SEED} {name}"))
+    audit = loop.run(ROUNDS * [("SIGKILL", loop.kill)])
     if mode != "plain":
-        assert not audit.duplicates, f"{audit}; seed {SEED}: {schedule}"
-    if USUAL["ROUNDS"] <= ROUNDS:
-        put(f"SIGKILL loop, {name}", f"- {name}, {mode}: {ROUNDS} rounds, {audit}.\n")
+        assert not audit.duplicates, f"{audit}; {loop}"
+    check(loop, audit, f"SIGKILL loop, {name}", f"{name}, {mode}", capsys)
+
+
+@pytest.mark.parametrize(("name", "mode", "ids"), CASES)
+def test_many_destinations_on_one_connection(
+    broker_pool: BrokerPool,
+    name: str,
+    mode: str,
+    ids: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The connection is cut, the broker dies, and the driver is killed."""
+    broker = broker_pool.get(name)
+    destinations = [broker.new_queue() for _ in range(QUEUES)] + [broker.new_topic() for _ in range(TOPICS)]
+    many = {"connections": 1, "durableName": "loop", "clientId": f"loop-{secrets.token_hex(4)}"}
+    # What is published to a topic before its first subscription is dropped.
+    with Run(read(broker, "plain", tmp_path, ids, destination=json.dumps(destinations), **many)) as query:
+        query.idle()
+    with FaultProxy(broker.port) as proxy:
+        options = read(broker, mode, tmp_path, ids, url=proxy.url, **many)
+        driver = SparkDriver(tmp_path, "files", json.dumps(destinations), options)
+        loop = Loop(broker, destinations, [driver], random.Random(f"{SEED} {name} {mode} {ids}"))
+        # Kills at last: without a journal they alone may give second rows.
+        kinds = [("cut", proxy.cut), ("broker killed", broker.crash), ("SIGKILL", loop.kill)]
+        audit = loop.run([kinds[3 * number // FEWER] for number in range(FEWER)])
+    if mode != "plain" and ids:
+        assert not audit.duplicates, f"{audit}; {loop}"
+    case = said(name, mode, ids)
+    check(loop, audit, f"{QUEUES} queues and {TOPICS} topics, {case}", case, capsys)
+
+
+@pytest.mark.parametrize(("name", "mode", "ids"), CASES)
+def test_a_union_of_sources_on_one_queue(
+    broker_pool: BrokerPool,
+    name: str,
+    mode: str,
+    ids: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broker = broker_pool.get(name)
+    queue = broker.new_queue()
+    options = read(broker, mode, tmp_path / "{source}", ids) | {"sources": str(SOURCES)}
+    driver = SparkDriver(tmp_path, "files", queue, options)
+    loop = Loop(broker, [queue], [driver], random.Random(f"{SEED} {name} {mode} {ids} union"))
+    audit = loop.run(FEWER * [("SIGKILL", loop.kill)])
+    case = said(name, mode, ids)
+    check(loop, audit, f"{SOURCES} sources of one query, {case}", case, capsys)
+
+
+@pytest.mark.parametrize(("name", "mode", "ids"), CASES)
+def test_queries_that_share_a_queue(
+    broker_pool: BrokerPool,
+    name: str,
+    mode: str,
+    ids: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One of them is killed, or all at once."""
+    broker = broker_pool.get(name)
+    queue = broker.new_queue()
+    folders = [tmp_path / str(number) for number in range(QUERIES)]
+    drivers = [SparkDriver(one, "files", queue, read(broker, mode, one, ids)) for one in folders]
+    loop = Loop(broker, [queue], drivers, random.Random(f"{SEED} {name} {mode} {ids} queries"))
+    audit = loop.run(FEWER * [("SIGKILL", loop.kill)])
+    case = said(name, mode, ids)
+    check(loop, audit, f"{QUERIES} queries, {case}", case, capsys)

@@ -13,16 +13,18 @@ from itertools import count
 from support.tcp import tcp_server
 from support.waiting import PATIENCE
 
+from spark_stomp.brokers import plain_subscription
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import NEED_DATA, Frame, FrameDecoder
 
+OURS = plain_subscription("/queue/a").id
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
 # Enough to fill every buffer on the way, however fast the other side is.
 FLOOD_BYTES = 256 << 20
 WITHOUT_END = 1 << 50
 
 
-def message(number: int, body: bytes = b"x", subscription: str = "0", **headers: object) -> bytes:
+def message(number: int, body: bytes = b"x", subscription: str = OURS, **headers: object) -> bytes:
     """A MESSAGE as the dev broker sends it."""
     own = {"subscription": subscription, "message-id": f"m{number}", "ack": f"a{number}", **headers}
     lines = "".join(f"{name.replace('_', '-')}:{value}\n" for name, value in own.items())

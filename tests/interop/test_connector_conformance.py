@@ -133,7 +133,7 @@ def cut_off_with_unacked(broker: Broker, queue: str, dialect: Dialect, count: in
         connection.session.collect(id_header="message-id", time_header=dialect.id_time_header)
         connection.session.subscribe("0", queue, headers=headers, receipt=receipt)
         events: list[Event] = []
-        connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE", events.extend)
+        connection.await_receipts({receipt: "SUBSCRIBE"}, PATIENCE, events.extend)
         ids: list[bytes] = []
         while True:
             blocks = [event.block for event in events if isinstance(event, MessagesScanned)]

@@ -117,13 +117,13 @@ def test_the_same_name_is_another_subscription_on_another_topic(
 
 
 @on_every_release
-def test_several_receivers_share_it_or_are_refused(
+def test_several_connections_share_it_or_are_refused(
     broker: Broker, topic: str, client: str, dialect: Dialect
 ) -> None:
     shared = dialect.durable_topics is not None and dialect.durable_topics.shared
-    options = broker.options(destination=topic, durableName="sub", receivers=2)
+    options = broker.options(destination=topic, durableName="sub", connections=2)
     if not shared:
-        with Run(options) as query, pytest.raises(UnsupportedError, match="receivers = 2"):
+        with Run(options) as query, pytest.raises(UnsupportedError, match="2 connections would subscribe"):
             query.idle()
         return
     with Run(options, ("body", "receiver"), clientId=client) as query:
@@ -137,12 +137,12 @@ def test_several_receivers_share_it_or_are_refused(
 
 
 @on_every_broker
-def test_several_receivers_share_a_virtual_topic(broker: Broker) -> None:
+def test_several_connections_share_a_virtual_topic(broker: Broker) -> None:
     if broker.name != "activemq":
         return  # which alone has them, in place of shared subscriptions
     topic = f"VirtualTopic.t{secrets.token_hex(6)}"
     queue = f"/queue/Consumer.me.{topic}"
-    options = broker.options(destination=queue, receivers=2)
+    options = broker.options(destination=queue, connections=2)
     with Run(options, ("body", "receiver")) as query:
         query.idle()
         send(broker, f"/topic/{topic}", BODIES)

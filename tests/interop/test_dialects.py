@@ -37,7 +37,7 @@ class Consumer:
         self.frames: list[Frame] = []
         receipt = self.session.new_receipt()
         self.session.subscribe("0", destination, headers=headers, receipt=receipt)
-        connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE", self._keep)
+        connection.await_receipts({receipt: "SUBSCRIBE"}, PATIENCE, self._keep)
 
     def _keep(self, events: Sequence[object]) -> None:
         self.frames += [event.frame for event in events if isinstance(event, MessageReceived)]
@@ -55,7 +55,7 @@ class Consumer:
 
     def confirm(self, receipt: str) -> None:
         """Wait until the broker has handled all that was sent up to ``receipt``."""
-        self.connection.await_receipt(receipt, PATIENCE, "the request", self._keep)
+        self.connection.await_receipts({receipt: "the request"}, PATIENCE, self._keep)
 
 
 @contextmanager
@@ -197,13 +197,13 @@ def test_activemq_ends_a_browse_early_and_a_batch_read_notices(broker_pool: Brok
 
 @pytest.mark.broker
 @pytest.mark.rule("5.3")
-@pytest.mark.parametrize(("size", "receivers"), [(200, 1), (200, 2), (230, 1), (370, 2)])
-def test_pages_of_activemq_hold_no_batch_up(broker_pool: BrokerPool, size: int, receivers: int) -> None:
+@pytest.mark.parametrize(("size", "connections"), [(200, 1), (200, 2), (230, 1), (370, 2)])
+def test_pages_of_activemq_hold_no_batch_up(broker_pool: BrokerPool, size: int, connections: int) -> None:
     broker = broker_pool.get("activemq")
     assert isinstance(broker, ActiveMQ)
     queue, bodies = broker.new_paged_queue(size), [b"%d" % number for number in range(4_000)]
     assert publish(broker.options(), queue, bodies) == 4_000
-    options = broker.options(destination=queue, receivers=receivers)
+    options = broker.options(destination=queue, connections=connections)
     with Run(options, minMessagesPerTrigger=3_900, maxTriggerDelay="1h") as query:
         rows = query.batch()
         assert len(rows) < 3_900

@@ -211,7 +211,7 @@ def confirmed(connection: Connection, destination: str, body: bytes, *headers: t
     receipt = connection.session.new_receipt()
     further = (("persistent", "true"), *headers)
     connection.session.send(destination, body, headers=further, receipt=receipt)
-    connection.await_receipt(receipt, PATIENCE, f"SEND to {destination}")
+    connection.await_receipts({receipt: f"SEND to {destination}"}, PATIENCE)
 
 
 def send(broker: Broker, destination: str, bodies: Iterable[bytes], *headers: tuple[str, str]) -> None:

@@ -40,7 +40,7 @@ def publish(broker: Broker, queue: str, headers: Iterable[tuple[str, str]]) -> N
                 header, receipt = waiting.pop(), session.new_receipt()
                 others = [pair for pair in own if pair[0] != header[0]]
                 session.send(queue, b"x", headers=[("persistent", "true"), *others, header], receipt=receipt)
-                connection.await_receipt(receipt, PATIENCE, "SEND")
+                connection.await_receipts({receipt: "SEND"}, PATIENCE)
 
 
 def produced(broker: Broker, queue: str) -> Iterator[Pairs]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.codec import decode, scan, scanned_frames
+from support.codec import decode, message_of, owners, scan, scanned_frames
 
 from spark_stomp.errors import FrameEncodeError, ProtocolError
 from spark_stomp.protocol import VERSIONS, Frame, Limits, encode_frame, escape, unescape
@@ -232,6 +232,32 @@ def test_no_split_changes_what_is_read_over(
         assert scanned_frames(version, scanned, limits) == whole
     good = decode(version, [data], limits).frames
     assert whole.frames[: len(good)] == good
+
+
+@given(
+    version=st.sampled_from(STRICT),
+    kinds=st.lists(
+        st.tuples(
+            st.sampled_from([b"a", b"b", b"d", None]),
+            st.sampled_from([b"", b"body", b"\0", b"x" * 1_500]),
+            st.sampled_from([b"x:y", b"x:y", b"z:y", b"\xc3\xa9:y", b"no colon"]),
+            st.integers(1, 20),
+        ),
+        max_size=8,
+    ),
+    cuts=cuts,
+)
+def test_no_split_changes_whose_a_message_is(
+    version: str, kinds: list[tuple[bytes | None, bytes, bytes, int]], cuts: list[int]
+) -> None:
+    """Of several subscriptions on one connection."""
+    octets = b"".join(message_of(name, body, line) * count for name, body, line, count in kinds)
+    expected: list[object] = []
+    for name, _, line, count in kinds:
+        ours = "d" if name == b"d" else (name,) if line == b"no colon" else name
+        expected += [ours] * count
+    assert owners(version, [octets], "a", "b") == expected
+    assert owners(version, cut(octets, cuts), "a", "b") == expected
 
 
 @given(version=versions, data=mixed_messages(), cuts=cuts)

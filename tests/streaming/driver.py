@@ -10,6 +10,9 @@ its standard input. MODE says where the rows go:
 - ``files``: Spark's own file sink under ``FOLDER/output``, as JSON;
 - ``stomp``: the connector's sink, with the column ``id`` for ``dedupKey``: the body as text. Its options are
   those that begin with ``sink.``, without that.
+
+The option ``sources`` is how many sources are read, whose union goes there. In the other options ``{source}``
+is the number of the source.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -43,8 +47,11 @@ def main(folder: str, mode: str, queue: str, options: str) -> None:
     register(spark)
     given = json.loads(options)
     sink = {key.removeprefix(SINK): given.pop(key) for key in list(given) if key.startswith(SINK)}
-    frame = stomp_stream(spark, destination=queue, **given)
-    stream = writer(frame, Path(folder) / "output", mode, sink)
+    frames = []
+    for number in range(int(given.pop("sources", "1"))):
+        its_own = {key: value.replace("{source}", str(number)) for key, value in given.items()}
+        frames.append(stomp_stream(spark, destination=queue, **its_own))
+    stream = writer(reduce(DataFrame.union, frames), Path(folder) / "output", mode, sink)
     if mode == "available":
         stream = stream.trigger(availableNow=True)
     query = stream.option("checkpointLocation", f"{folder}/checkpoint").start()

@@ -24,10 +24,10 @@ def test_connections_that_break_at_random(spark: SparkSession, devbroker: DevBro
     chance = random.Random(1)
     devbroker.publish_many(QUEUE, BODIES[:1_000])
     seen = Recorder()
-    frame = stomp_stream(spark, devbroker.url, QUEUE, receivers=2, maxMessagesPerTrigger=200)
+    frame = stomp_stream(spark, devbroker.url, QUEUE, connections=2, maxMessagesPerTrigger=200)
     with Running(frame, tmp_path, seen) as running:
         # A connection that breaks before the broker let it in is an error and not tried again.
-        running.wait(lambda: devbroker.connections == 2, what="both receivers")
+        running.wait(lambda: devbroker.connections == 2, what="both connections")
         running.wait(lambda: seen.bodies, what="the first batch")
         for begin in range(1_000, len(BODIES), 200):
             devbroker.publish_many(QUEUE, BODIES[begin : begin + 200])

@@ -71,6 +71,51 @@ def test_a_batch_that_failed_is_replayed_empty_and_its_messages_come_again(
     assert seen.bodies == bodies(0, 50)
 
 
+@pytest.mark.core
+@pytest.mark.rule("1.4")
+def test_two_sources_with_the_checkpoint_named_are_acked_and_go_on(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    """Each finds its own end among those of the batch. A batch that failed is lost for both."""
+    queues = [QUEUE, "/queue/returns"]
+    sent = {queue: [b"%s %04d" % (queue.encode(), number) for number in range(150)] for queue in queues}
+
+    def publish(queue: str, first: int, end: int) -> None:
+        devbroker.publish_many(queue, sent[queue][first:end])
+
+    def run(seen: Recorder) -> Running:
+        one, two = (
+            stomp_stream(spark, devbroker.url, queue, checkpointLocation=tmp_path) for queue in queues
+        )
+        return Running(one.union(two), tmp_path, seen)
+
+    def all_acked(*counts: int) -> bool:
+        views = [devbroker.queue(queue) for queue in queues]
+        return [(view.acked, view.depth) for view in views] == [(count, 0) for count in counts]
+
+    for queue in queues:
+        publish(queue, 0, 50)
+    failed, seen = Recorder(error="the sink is down"), Recorder()
+    with run(failed) as running:
+        assert "the sink is down" in running.failure()
+    wait_until(lambda: devbroker.connections == 0, what="the end of the receivers")
+    assert [devbroker.queue(queue).acked for queue in queues] == [0, 0]
+    with run(seen) as running:
+        running.wait(lambda: all_acked(50, 50), what="the ACKs of both queues")
+        # A batch of one of them alone, and of the other alone.
+        publish(queues[0], 50, 100)
+        running.wait(lambda: all_acked(100, 50), what="the ACKs of the first queue")
+        publish(queues[1], 50, 100)
+        running.wait(lambda: all_acked(100, 100), what="the ACKs of the second queue")
+    wait_until(lambda: devbroker.connections == 0, what="the end of the receivers")
+    for queue in queues:
+        publish(queue, 100, 150)
+    with run(seen) as running:
+        running.wait(lambda: all_acked(150, 150), what="the ACKs of both queues")
+    assert failed.bodies and not any(seen.batches[batch_id] for batch_id in failed.batches)
+    assert sorted(seen.bodies) == sorted(sent[queues[0]] + sent[queues[1]])
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "named",

@@ -47,14 +47,14 @@ def test_several_receivers_and_several_queues(
         devbroker.url,
         '["/queue/a", "/queue/b"]',
         schema="destination string, receiver string",
-        receivers=2,
+        connections=4,
         prefetch=50,
     )
     with Running(frame, tmp_path, sink, availableNow=True) as running:
         running.finish()
     destinations = [destination for destination, _ in rows]
     assert (destinations.count("/queue/a"), destinations.count("/queue/b")) == (300, 200)
-    assert {receiver for _, receiver in rows} == {"/queue/a#0", "/queue/a#1", "/queue/b#0", "/queue/b#1"}
+    assert {receiver for _, receiver in rows} == {"/queue/a#0", "/queue/b#1", "/queue/a#2", "/queue/b#3"}
     assert devbroker.queue("/queue/a").depth == devbroker.queue("/queue/b").depth == 0
 
 

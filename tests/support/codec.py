@@ -87,6 +87,36 @@ def scan(
     return Scanned(events, None)
 
 
+Owner = bytes | None | str | tuple[bytes | None]
+"""Whose a MESSAGE is: as on the wire if it is in a block (None: it names no subscription), text if it is
+foreign and came decoded, and a tuple if it is malformed."""
+
+
+def owners(version: str, pieces: Iterable[bytes], *subscriptions: str) -> list[Owner]:
+    """Whose each MESSAGE is, to a tolerant scanner that collects these subscriptions."""
+    scanner = FrameScanner(version, tolerant=True)
+    for subscription in subscriptions:
+        scanner.collect_from(subscription)
+    found: list[Owner] = []
+    for piece in pieces:
+        scanner.receive_data(piece)
+        while (event := scanner.next_event()) is not NEED_DATA:
+            if isinstance(event, MessageBlock):
+                assert len(event.subscriptions) == len(event.ends) == len(event.acks)
+                found += event.subscriptions
+            elif isinstance(event, MalformedMessage):
+                found.append((event.subscription,))
+            elif isinstance(event, Frame):
+                found.append(event.get("subscription") or "")
+    return found
+
+
+def message_of(subscription: bytes | None, body: bytes = b"x", line: bytes = b"x:y") -> bytes:
+    """A MESSAGE with this header ``subscription``, as on the wire, and one header line more."""
+    own = b"" if subscription is None else b"subscription:%b\n" % subscription
+    return b"MESSAGE\n%bmessage-id:m\n%b\ncontent-length:%d\n\n%b\0" % (own, line, len(body), body)
+
+
 def scanned_frames(version: str, scanned: Scanned, limits: Limits | None = None) -> Outcome:
     """What a decoder makes of everything the scanner let through; malformed messages stay bytes."""
     frames: list[Any] = []

@@ -69,8 +69,8 @@ _TEXT = """
     unit/receiver/test_deliveries.py::test_old_handles_are_void_and_new_ones_are_acked
 4.2 receiver.dedup:frame_keys | blake2b(body, digest_size=16).digest() -> b""
     unit/receiver/test_deliveries.py::test_the_same_key_with_another_body_is_new_and_counted
-4.2 receiver.dedup:frame_keys | MessageKey(destination, name, blake2b(body, digest_size=16).digest(), entry)
-    -> MessageKey(destination, name, blake2b(body, digest_size=16).digest())
+4.2 receiver.dedup:frame_keys | MessageKey(destination, name, digest, subscription)
+    -> MessageKey(destination, name, digest)
     unit/receiver/test_deliveries.py::test_the_same_message_by_another_entry_is_new
 4.3 receiver.deliveries:Deliveries._sort_out |
     self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received))
@@ -123,8 +123,8 @@ _TEXT = """
     integration/receiver/test_pause.py::test_a_receipt_behind_messages_that_wait_is_not_missing
 5.14 receiver.deliveries:Deliveries.room | self.frames.shed() -> pass
     integration/receiver/test_pause.py::test_committed_messages_make_room_before_their_receipts_come
-5.15 receiver.receiver:Receiver._take | self._refused is not None or self._stop_deadline is not None
-    -> self._refused is not None
+5.15 receiver.receiver:Receiver._take | self.refused is not None or self._stop_deadline is not None
+    -> self.refused is not None
     integration/receiver/test_pause.py::test_the_end_reads_on_for_the_last_receipts_and_keeps_nothing
 # 6. The offset says exactly what was read
 6.1 source.offsets:split | low = high -> low = high + 1
@@ -151,15 +151,15 @@ _TEXT = """
 7.5 brokers.dialect:Dialect.check_subscription |
     self.is_topic(destination, headers) and not durable and not allow_loss -> False
     unit/brokers/test_dialect.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss
-7.6 receiver.receiver:Receiver._take | self._refused is not None -> False
+7.6 receiver.receiver:Receiver._take | self.refused is not None -> False
     integration/source/test_refusal.py::test_what_came_before_it_is_read_and_acked_first
 7.7 receiver.receiver:Receiver._take_malformed | self._options.on_malformed == 'column' and message.ack
     -> False
     integration/source/test_malformed_rows.py::test_rows_in_order_acked_like_any
 7.8 source.tasks:RowSettings.of | without and MALFORMED not in projection.columns -> False
     integration/source/test_malformed_rows.py::TestTheColumnIsRequired::test_by_the_options_that_fill_it
-7.9 receiver.receiver:Receiver._take | self._streams.at_messages(self._dialect, connection.peer, block.data)
-    -> pass
+7.9 receiver.receiver:Receiver._take |
+    self._streams.at_messages(self._dialect, connection.peer, block, version) -> pass
     integration/receiver/test_hostile_messages.py::TestStreams::test_are_refused_at_their_first_message
 # J. With a journal
 J.1 journal.local.journal:LocalJournal.append | segment.sync() ->

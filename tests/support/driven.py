@@ -44,11 +44,20 @@ def send_rows(
     options: dict[str, str], destination: str, rows: Iterable[tuple[bytes, Iterable[tuple[str, str]]]]
 ) -> int:
     """Send persistent messages, each a body and headers; returns how many the broker confirmed."""
-    columns = SinkColumns(("body", "headers"), False)
-    values = [{"body": body, "headers": [*headers]} for body, headers in rows]
+    return send_messages(
+        {**options, "destination": destination}, ((destination, body, headers) for body, headers in rows)
+    )
+
+
+def send_messages(
+    options: dict[str, str], messages: Iterable[tuple[str, bytes, Iterable[tuple[str, str]]]]
+) -> int:
+    """Send persistent messages, each a destination, a body and headers, over one connection; returns how many
+    the broker confirmed."""
+    columns = SinkColumns(("destination", "body", "headers"), False)
+    values = [{"destination": to, "body": body, "headers": [*headers]} for to, body, headers in messages]
     batch = pa.RecordBatch.from_pylist(values, schema=columns.arrow_schema)
-    parsed = parse_sink_options({**options, "destination": destination})
-    result = send_batches([batch], columns, parsed)
+    result = send_batches([batch], columns, parse_sink_options(options))
     if result.refused is not None:
         raise result.refused
     return result.figures.confirmed

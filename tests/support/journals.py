@@ -15,10 +15,11 @@ from spark_stomp.journal.objects.journal import ObjectJournal
 from spark_stomp.receiver.dedup import frame_keys
 
 
-def frame(number: int, body: str = "") -> bytes:
+def frame(number: int, body: str = "", subscription: str = "") -> bytes:
     """A MESSAGE as a broker with stable ids sends it; the EOL behind it leads the next frame."""
     text = body or f"body {number}"
-    return f"\nMESSAGE\ndestination:/queue/a\nmessage-id:ID:{number}\nack:{number}\n\n{text}\0".encode()
+    own = f"subscription:{subscription}\n" if subscription else ""
+    return f"\nMESSAGE\n{own}destination:/queue/a\nmessage-id:ID:{number}\nack:{number}\n\n{text}\0".encode()
 
 
 def batch_of(first: int, count: int, receiver: str = "/queue/a#0", received_at: int = 7) -> FrameBatch:
@@ -74,8 +75,10 @@ def damage(path: Path, offset: int) -> None:
     path.write_bytes(content)
 
 
-def key(name: bytes, body: bytes = b"body", destination: str = "/q", entry: str = "") -> MessageKey:
-    data = b"MESSAGE\ndestination:%b\n\n%b\0" % (destination.encode(), body)
-    (made,) = frame_keys(FrameBatch(data, [len(data)], 0, 0, "1.2", receiver=f"{entry}#0"), [name])
+def key(name: bytes, body: bytes = b"body", destination: str = "/q", subscription: str = "") -> MessageKey:
+    own = f"subscription:{subscription}\n" if subscription else ""
+    head = f"{own}destination:{destination}".encode()
+    data = b"MESSAGE\n%b\n\n%b\0" % (head, body)
+    (made,) = frame_keys(FrameBatch(data, [len(data)], 0, 0, "1.2"), [name])
     assert made is not None
     return made

@@ -6,6 +6,11 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 
+from spark_stomp.brokers import plain_subscription
+
+OURS = plain_subscription("/queue/a").id.encode()
+"""The subscription of a receiver, or of a batch read, to /queue/a."""
+
 
 def opened(connection: socket.socket, heartbeat: bytes = b"100,100") -> None:
     """Answer CONNECT and SUBSCRIBE."""
@@ -25,7 +30,7 @@ def answer(connection: socket.socket, before: bytes = b"") -> bytes:
 
 
 def message(
-    number: int, body: bytes = b"x", subscription: bytes = b"0", headers: Sequence[bytes] = ()
+    number: int, body: bytes = b"x", subscription: bytes = OURS, headers: Sequence[bytes] = ()
 ) -> bytes:
     head = b"subscription:%b\nmessage-id:%d\nack:a%d\ndestination:/queue/a" % (subscription, number, number)
     length = b"content-length:%d" % len(body)
@@ -75,20 +80,33 @@ DIFFERS = (
 IS_STREAM = DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'stream'")
 
 
-class RabbitMQ:
-    """Says ``answers`` to those who ask of the queue, and sends others messages with ``header``."""
+def header_of(frame: bytes, name: bytes) -> bytes:
+    """The value of the first header of this name."""
+    return frame.partition(b"\n%b:" % name)[2].partition(b"\n")[0]
 
-    def __init__(self, answers: list[str], header: bytes = b"x-stream-offset:7") -> None:
+
+class RabbitMQ:
+    """Says ``answers`` to those who ask of the queue, and sends others messages with ``header``.
+
+    If ``streams`` are given, only the messages of these destinations have the header.
+    """
+
+    def __init__(
+        self, answers: list[str], header: bytes = b"x-stream-offset:7", streams: Sequence[bytes] = ()
+    ) -> None:
         self.questions: list[bytes] = []
         self.broker = ScriptedBroker(b"RabbitMQ/3.10.8", self._asked)
         self._answers = answers
         self._header = header
+        self._streams = streams
 
     def _asked(self, number: int, frame: bytes) -> bytes:
         if not frame.startswith(b"SUBSCRIBE"):
             return b""
         if b"x-queue-type" not in frame:
-            return b"".join(message(one, headers=[self._header]) for one in range(3))
+            with_header = not self._streams or header_of(frame, b"destination") in self._streams
+            headers = [self._header] if with_header else []
+            return b"".join(message(one, b"x", header_of(frame, b"id"), headers) for one in range(3))
         self.questions.append(frame)
         answer = self._answers[len(self.questions) - 1]
         return b"ERROR\nmessage:precondition_failed\n\n%b\0" % answer.encode() if answer else b""

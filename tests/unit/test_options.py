@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 from collections.abc import Callable
@@ -93,6 +94,14 @@ VALUES: list[tuple[Callable[..., object], Options, str, object]] = [
     (sink, {"path": "/queue/x"}, "destination", "/queue/x"),
     # What Spark adds to the options of a stream write.
     (sink, {"checkpointlocation": "/tmp/c", "queryname": "q"}, "query_name", "q"),
+    (source, {"destination": '["/topic/a","/topic/b"]', "durableName": "d"}, "durable_name", "d"),
+    # One for each destination, but not too many for a broker that counts them; with a client id, one.
+    (source, {}, "connections", 1),
+    (source, {"destination": '["a","b","c"]'}, "connections", 3),
+    (source, {"destination": json.dumps([f"/queue/{n}" for n in range(500)])}, "connections", 4),
+    (source, {"destination": '["a","b","c"]', "clientId": "me"}, "connections", 1),
+    (source, {"destination": '["a","b","c"]', "clientId": "me", "connections": "2"}, "connections", 2),
+    (source, {"connections": "9"}, "connections", 9),
     (source, {}, "prefetch", 40_000),
     (source, {"maxMessagesPerTrigger": "300"}, "prefetch", 600),
     (source, {"maxMessagesPerTrigger": "300", "minMessagesPerTrigger": "200"}, "prefetch", 600),
@@ -238,7 +247,6 @@ ONE_PROBLEM: list[tuple[Callable[..., object], Options, str]] = [
     (source, {"drain": "true", "journal": "/j"}, "journal and ackAfter = journal"),
     (source, {"ackAfter": "journal"}, "needs journal"),
     (source, {"journalMaxBytes": "1g"}, "without journal"),
-    (source, {"destination": '["a","b"]', "durableName": "d"}, "2 destinations"),
     (sink, {"password": "x"}, "^password is given without login$"),
     (source, {"maxBodyBytes": "300m"}, "raise maxFrameBytes"),
     *[
@@ -290,11 +298,11 @@ def test_nul_in_a_header_value() -> None:
 
 
 def test_all_problems_are_reported_together() -> None:
-    wrong = {"receivers": "0", "idleTimeout": "2", "nonsense": "1", "password": "x"}
+    wrong = {"connections": "0", "idleTimeout": "2", "nonsense": "1", "password": "x"}
     assert len(problems(source, **wrong)) == 4
     with pytest.raises(OptionError) as caught:
-        source(receivers="0", nonsense="1")
-    assert "\n  - receivers = '0' must be at least 1\n  - nonsense is not an option" in str(caught.value)
+        source(connections="0", nonsense="1")
+    assert "\n  - connections = '0' must be at least 1\n  - nonsense is not an option" in str(caught.value)
 
 
 @given(st.integers(min_value=1, max_value=10**9))
@@ -360,6 +368,9 @@ class TestKeys:
             ("activemq.prefetchSize", "use prefetch"),
             ("activemq.exclusive", "subscribeHeaders"),
             ("persistent", "writes, not of stream reads (readStream): the sender decides"),
+            ("receivers", "use connections, which counts those of all destinations together"),
+            ("concurrentConsumers", "use connections"),
+            ("minPartitions", "Use connections for more of them"),
             ("receiverPlacement", "they run in the driver"),
             ("exchangeHost", "use frameServerHost"),
         ],
@@ -465,7 +476,7 @@ class TestSecrets:
             {"url": f"broker?passcode={SECRET}"},
             {"url": f"ws://broker/ws#{SECRET}"},
             {"url": f"failover:(tcp://me:{SECRET}@a,tcp://me:{SECRET}@b)?passcode={SECRET}"},
-            {"receivers": f"stomp://me:{SECRET}@broker"},
+            {"connections": f"stomp://me:{SECRET}@broker"},
             {"path": f"stomp://me:{SECRET}@broker"},
             {"destination": f'["stomp://me:{SECRET}@broker", "stomp://me:{SECRET}@broker"]'},
             {"paths": f"stomp://broker?passcode={SECRET}"},
@@ -605,8 +616,9 @@ class TestNotes:
         "options",
         [
             {},
-            # The window counts all receivers.
-            {**WINDOW, "receivers": "2", "destination": '["a","b"]'},
+            # The windows of all connections count.
+            {**WINDOW, "connections": "4"},
+            {**WINDOW, "destination": '["a","b","c","d"]'},
             *[
                 {**LOGIN, "url": f"stomp://{host}"}
                 for host in ("localhost", "LOCALHOST", "127.0.0.1", "127.8.0.1", "[::1]")
@@ -621,7 +633,9 @@ class TestNotes:
         ("options", "words"),
         [
             (WINDOW, r"maxMessagesPerTrigger \(400\) .*at most 100 un-acked messages"),
-            ({**WINDOW, "receivers": "2"}, "at most 200 un-acked messages"),
+            ({**WINDOW, "connections": "2"}, "at most 200 un-acked messages"),
+            ({**WINDOW, "destination": '["a","b"]'}, "at most 200 un-acked messages"),
+            ({**WINDOW, "destination": '["a","b"]', "clientId": "me"}, "at most 100 un-acked messages"),
             ({"url": "wss://b", "tlsVerify": "false"}, "anyone"),
             (
                 {**LOGIN, "url": "stomp://127.0.0.1,stomp://b:1"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver, running
-from support.scripted import CLOSE, DIFFERS, IS_STREAM, RabbitMQ, ScriptedBroker, message
+from support.scripted import CLOSE, DIFFERS, IS_STREAM, RabbitMQ, ScriptedBroker, header_of, message
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, pause, wait_until
 
@@ -178,6 +179,24 @@ class TestStreams:
         assert failure(rabbit) is None
         assert len(rabbit.questions) == len(answers)
         assert b"\nx-max-length-bytes:5000\n" in rabbit.questions[-1] or len(answers) == 1
+
+    @pytest.mark.rule("7.9")
+    @pytest.mark.parametrize("prefix", ["/queue/", "/amq/queue/"])
+    def test_of_several_the_right_one_is_named(self, prefix: str) -> None:
+        """One is declared on SUBSCRIBE and found by its messages, the other is asked for at the start."""
+        names = [f"{prefix}{one}" for one in "abc"]
+        asked_first = [QUEUES["quorum"][0]] if prefix == "/amq/queue/" else []
+        rabbit = RabbitMQ([*asked_first, IS_STREAM], streams=[names[1].encode()])
+        with tcp_server(rabbit.broker.serve, together=True) as port:
+            url = f"stomp://127.0.0.1:{port}"
+            with running(source_options(url, json.dumps(names), connections=1)) as receiver:
+                wait_until(lambda: receiver.status().failure, what="the failure")
+                refused = receiver.status().failure
+        assert isinstance(refused, UnsupportedError)
+        assert f"{names[1]} is a stream" in refused.message
+        asked = [header_of(one, b"destination").decode().rpartition("/")[2] for one in rabbit.questions]
+        assert asked == ["a", "b"][-len(asked) :]
+        assert len(asked) == len(asked_first) + 1
 
     def test_nor_is_what_hangs_on_an_exchange(self) -> None:
         rabbit = RabbitMQ([])

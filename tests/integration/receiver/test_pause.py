@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -277,3 +278,25 @@ def test_the_next_connection_asks_for_what_there_is_room_for(full: DevBroker) ->
         assert status.window is not None and BOUND - 2 * SIZE < status.unacked * SIZE <= BOUND
         assert (status.unacked, status.paused_since) == (status.window, None)
         drained(receiver, full)
+
+
+@pytest.mark.rule("5.7")
+def test_after_a_loss_in_a_pause_all_destinations_together_fit_into_memory(devbroker: DevBroker) -> None:
+    """RabbitMQ ends a connection that is not read, and would end the next one too."""
+    names = [f"/queue/{name}" for name in "abcd"]
+    for name in names:
+        devbroker.publish_many(name, [b"x" * SIZE] * MANY)
+    with running(source_options(devbroker.url, json.dumps(names), connections=1, **BOUNDED)) as receiver:
+        paused(receiver)
+        devbroker.drop_connections()
+
+        def is_back() -> bool:
+            commit_all(receiver)  # a paused receiver does not notice it
+            return receiver.status().connection.connections == 2
+
+        wait_until(is_back, what="a new connection")
+        window, mean = receiver.status().window, receiver.frames.mean_bytes
+        assert window is not None
+        assert mean is not None
+        assert window >= 1
+        assert window * len(names) * mean <= BOUND

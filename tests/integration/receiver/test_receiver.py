@@ -13,7 +13,7 @@ from support.certificates import Authority
 from support.fronts import tls_front
 from support.options import source_options
 from support.receivers import LoneReceiver, running
-from support.scripted import answer, message, opened
+from support.scripted import OURS, answer, message, opened
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -131,7 +131,7 @@ def test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack(
         foreign = {3, 4, 17}
         connection.sendall(
             b"".join(
-                message(number, subscription=b"9" if number in foreign else b"0") for number in range(20)
+                message(number, subscription=b"9" if number in foreign else OURS) for number in range(20)
             )
         )
         acks.append(answer(connection))

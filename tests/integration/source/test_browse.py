@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from types import MappingProxyType
 from typing import Any
 
 import pytest
-from support.scripted import IS_STREAM, RabbitMQ, message, opened
+from support.scripted import IS_STREAM, OURS, RabbitMQ, ScriptedBroker, message, opened
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.arrow import decode_frames
-from spark_stomp.brokers import Dialect
+from spark_stomp.brokers import Dialect, plain_subscription
 from spark_stomp.columns import Projection
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.devbroker.core import Broker
@@ -180,23 +183,72 @@ class TestWhereABrowseEndsEarly:
 
 
 class TestSeveralDestinations:
-    BOTH = '["/queue/a", "/queue/b"]'
+    THREE = '["/queue/a", "/queue/b", "/queue/c"]'
 
     @pytest.fixture
     def filled(self, devbroker: DevBroker) -> DevBroker:
-        devbroker.publish_many("/queue/a", [b"a"] * 600)
-        devbroker.publish_many("/queue/b", [b"b"] * 600)
+        for name in "abc":
+            devbroker.publish_many(f"/queue/{name}", [name.encode()] * 600)
         return devbroker
 
     @pytest.mark.parametrize("broker", ["auto", "generic"])
-    @pytest.mark.parametrize("most", [599, 600, 700, 1200])
+    @pytest.mark.parametrize("most", [599, 600, 700, 1300, 1800])
     def test_max_messages_counts_those_of_all(self, filled: DevBroker, broker: str, most: int) -> None:
-        bodies = seen(filled, destination=self.BOTH, broker=broker, maxMessages=most)
-        assert bodies == ([b"a"] * 600 + [b"b"] * 600)[:most]
+        bodies = seen(filled, destination=self.THREE, broker=broker, maxMessages=most)
+        assert len(bodies) == most
+        assert max(Counter(bodies).values()) <= 600
+        assert filled.connects == 1
+
+    @pytest.mark.parametrize("versions", ["1.0", "1.1", "1.2"])
+    def test_one_silence_ends_the_read_of_all(self, devbroker: DevBroker, versions: str) -> None:
+        queues = [f"/queue/{number}" for number in range(10)]
+        for queue in queues:
+            devbroker.publish(queue, queue.encode())
+        begun = time.monotonic()
+        given = {"destination": json.dumps(queues), "broker": "generic", "acceptVersions": versions}
+        bodies = seen(devbroker, idleTimeout="800ms", **given)
+        assert 0.8 < time.monotonic() - begun < 4
+        assert sorted(bodies) == [queue.encode() for queue in queues]
+        assert devbroker.connects == 1
+        wait_until(
+            lambda: not any(view.unacked for view in devbroker.queues().values()), what="all given back"
+        )
+
+    FOUR = MappingProxyType({name: plain_subscription(f"/queue/{name}").id.encode() for name in "abcd"})
+
+    def marked(
+        self, caplog: pytest.LogCaptureFixture, answers: list[str], **options: Any
+    ) -> list[list[bytes]]:
+        """The rows of four queues, from a broker that answers each SUBSCRIBE with these messages and marks.
+
+        "a" is a message of /queue/a, and "A" the mark that ends its browse.
+        """
+        given = iter(answers)
+
+        def frame_of(one: str) -> bytes:
+            head = [] if one.islower() else [b"browser:end"]
+            return message(ord(one) if one.islower() else 0, one.encode(), self.FOUR[one.lower()], head)
+
+        def asked(number: int, frame: bytes) -> bytes:
+            return b"".join(map(frame_of, next(given))) if frame.startswith(b"SUBSCRIBE") else b""
+
+        broker = ScriptedBroker(b"ActiveMQ/6", asked)
+        with tcp_server(broker.serve) as port:
+            options = {"destination": json.dumps([f"/queue/{name}" for name in self.FOUR]), **options}
+            rows = list(looks(f"stomp://127.0.0.1:{port}", idleTimeout="1h", maxDrainTime="1h", **options))
+        assert broker.connections == 1
+        assert not caplog.records
+        return rows
+
+    def test_marks_of_several_browses_may_be_in_one_block(self, caplog: pytest.LogCaptureFixture) -> None:
+        assert self.marked(caplog, ["", "", "", "BadAdcDC"]) == [[b"a", b"d", b"d", b"c"]]
+
+    def test_marks_that_come_before_all_receipts_take_no_room(self, caplog: pytest.LogCaptureFixture) -> None:
+        assert self.marked(caplog, ["A", "B", "CdD", ""], maxMessages=1) == [[b"d"]]
 
     def test_the_default_counts_those_of_all(self, filled: DevBroker) -> None:
         with pytest.raises(TooManyMessages, match=r"/queue/a, /queue/b.*more than 1000"):
-            seen(filled, destination=self.BOTH)
+            seen(filled, destination=self.THREE)
 
 
 # --- what is there to be read
@@ -252,7 +304,7 @@ def test_a_login_in_clear_is_said_once(
 
 def test_a_message_of_a_foreign_subscription_is_no_row(caplog: pytest.LogCaptureFixture) -> None:
     def then(connection: socket.socket) -> None:
-        frames = [message(number, b"%d" % number, b"0" if number % 3 else b"other") for number in range(30)]
+        frames = [message(number, b"%d" % number, OURS if number % 3 else b"other") for number in range(30)]
         connection.sendall(b"".join(frames))
 
     with tcp_server(served(then)) as port:

@@ -52,7 +52,7 @@ class TestKeys:
         assert status["version"] == VERSION
         assert status["totals"].keys() == names(TotalsPart) | {figure.key for figure in SUMMED}
         assert status["journal"].keys() == names(JournalPart)
-        assert status["receivers"].keys() == {f"{QUEUE}#0", "/queue/b#0"}
+        assert status["receivers"].keys() == {f"{QUEUE}#0", "/queue/b#1"}
         for figures in status["receivers"].values():
             assert figures.keys() == names(ReceiverPart)
 
@@ -67,10 +67,10 @@ class TestPrometheus:
     def test_has_every_figure(self, status: dict[str, Any]) -> None:
         text = prometheus(status)
         assert len(parsed(text)) > 50
-        query = f'query="{QUEUE},/queue/b",file="{status["file"]}"'
+        query = f'query="{QUEUE},/queue/b",file="{status["file"]}",source="1"'
         assert f"spark_stomp_rows_total{{{query}}} 2\n" in text
         assert f"spark_stomp_journal_end{{{query}}} 5\n" in text
-        receiver = f'{query},receiver="{QUEUE}#0",destination="{QUEUE}"'
+        receiver = f'{query},receiver="{QUEUE}#0"'
         assert f"spark_stomp_delivered_total{{{receiver}}} 3\n" in text
         assert f"spark_stomp_window_full{{{receiver}}} 0\n" in text
         written = re.search(r"spark_stomp_written_timestamp_seconds\{.*\} (.*)", text)

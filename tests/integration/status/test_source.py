@@ -15,6 +15,8 @@ from support.waiting import wait_until
 from spark_stomp.commands.main import main
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import RangeUnavailable
+from spark_stomp.source.receivers import ReceiverGroup
+from spark_stomp.status import prometheus, read_statuses
 from spark_stomp.status.files import StatusFile
 
 QUEUE = "/queue/a"
@@ -137,3 +139,79 @@ class TestOfAQuery:
             at = time.monotonic()
         assert time.monotonic() - at < 5.0
         over.set()
+
+
+class TestOfTwoSources:
+    """Of one query, so with the same checkpoint, and here with all options alike."""
+
+    def test_all_is_shown_of_both(
+        self, devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = {"url": devbroker.url, "destination": QUEUE, "checkpointLocation": str(tmp_path)}
+        with Run(options) as one, Run(options) as two:
+            one.idle()
+            two.idle()
+            devbroker.publish_many(QUEUE, [b"m"] * 6)
+
+            def delivered() -> int:
+                return sum(status["totals"]["delivered"] for status in read_statuses(tmp_path))
+
+            wait_until(lambda: delivered() == 6, what="all messages in both files")
+            assert [status["source"] for status in read_statuses(tmp_path)] == [1, 2]
+            assert [list(status["receivers"]) for status in read_statuses(tmp_path)] == [[f"{QUEUE}#0"]] * 2
+            assert [run.status.document["source"] for run in (one, two)] == [1, 2]
+            assert main(["status", str(tmp_path)]) == 0
+            out = capsys.readouterr().out
+            assert f"{tmp_path.name}  running" in out and f"{tmp_path.name}, source 2  running" in out
+            assert out.count(f"{QUEUE}#0") == 2
+            text = prometheus(tmp_path)
+            assert text.count("\nspark_stomp_connected{") == 2
+            assert text.count(f'source="2",receiver="{QUEUE}#0"') > 10
+        assert [status["running"] for status in read_statuses(tmp_path)] == [False, False]
+
+    def test_the_exit_code_is_that_of_the_worst(
+        self, devbroker: DevBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = {"url": devbroker.url, "destination": QUEUE, "checkpointLocation": str(tmp_path)}
+        with Run(options) as one, DevBroker() as broker:
+            one.idle()
+            with Run({**options, "url": broker.url}) as two:
+                two.idle()
+                broker.stop()
+                wait_shown(tmp_path / "spark_stomp" / "status.json", connected=1)
+                wait_shown(tmp_path / "spark_stomp" / "status-2.json", connected=0)
+                assert main(["status", str(tmp_path), "--quiet"]) == 1
+                assert main(["status", str(tmp_path / "spark_stomp" / "status.json"), "--quiet"]) == 0
+                assert main(["status", str(tmp_path)]) == 1
+                assert "1 of 1 receiver not connected" in capsys.readouterr().out
+
+    def test_a_run_takes_the_file_of_one_that_is_being_stopped(
+        self, devbroker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Spark does not wait until a source has ended, and a broker may keep it waiting."""
+        options = {"url": devbroker.url, "destination": QUEUE, "checkpointLocation": str(tmp_path)}
+        path = tmp_path / "spark_stomp" / "status.json"
+        over, stop = threading.Event(), ReceiverGroup.stop
+
+        def slow(self: ReceiverGroup, timeout: float) -> None:
+            over.wait(60.0)
+            stop(self, timeout)
+
+        monkeypatch.setattr(ReceiverGroup, "stop", slow)
+        with Run(options) as old:
+            old.idle()
+            ending = threading.Thread(target=old.reader.stop)
+            ending.start()
+            shown = wait_shown(path, stopping=True)
+            assert shown["running"]
+            try:
+                with Run(options) as new:
+                    new.idle()
+                    later = wait_shown(path, stopping=False)
+                    assert (later["source"], later["run"] != shown["run"]) == (1, True)
+                    over.set()
+                    ending.join(60.0)
+                    assert read(path)["run"] == later["run"]
+            finally:
+                over.set()
+        assert not path.with_name("status-2.json").exists()

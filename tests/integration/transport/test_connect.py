@@ -126,7 +126,7 @@ def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
     with tcp_server(says(answer % {b"secret": b"s3cretword"})) as port, pytest.raises(StompError) as refused:
         options = source_options(f"stomp://127.0.0.1:{port}", login="ada", password="s3cretword")
         with open_connection(options.connection) as connection:
-            connection.await_receipt("r", PATIENCE, "SUBSCRIBE")
+            connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
     told = "".join(traceback.format_exception(refused.value))
     assert "s3c" not in told
     assert "***" in told

@@ -7,11 +7,12 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from types import MappingProxyType
 
 import pytest
 from support.options import source_options
 from support.tcp import says, tcp_server
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, pause
 
 from spark_stomp.devbroker import DevBroker
 from spark_stomp.errors import (
@@ -22,7 +23,14 @@ from spark_stomp.errors import (
     ReceiptTimeout,
     RemoteProtocolError,
 )
-from spark_stomp.protocol import MessageReceived
+from spark_stomp.protocol import (
+    ErrorReceived,
+    Event,
+    Frame,
+    HeartbeatReceived,
+    MessageReceived,
+    ReceiptReceived,
+)
 from spark_stomp.transport import Connection, open_connection
 
 QUEUE = "/queue/a"
@@ -38,7 +46,7 @@ def subscribe(connection: Connection, destination: str = QUEUE) -> list[object]:
     receipt = connection.session.new_receipt()
     connection.session.subscribe("0", destination, receipt=receipt)
     events: list[object] = []
-    connection.await_receipt(receipt, PATIENCE, f"SUBSCRIBE to {destination}", events.extend)
+    connection.await_receipts({receipt: f"SUBSCRIBE to {destination}"}, PATIENCE, events.extend)
     return events
 
 
@@ -71,6 +79,71 @@ def test_only_an_error_that_answers_the_request_refuses_it(answer: bytes, refuse
     assert (f"refused SUBSCRIBE to {QUEUE}" in str(error.value)) is refused
 
 
+class TestSeveralReceipts:
+    """Of requests that were sent together; brokers answer them in order, or by the receipt's id."""
+
+    REQUESTS = MappingProxyType({f"r{name}": f"SUBSCRIBE to /queue/{name}" for name in "abc"})
+    A, B, C = (ReceiptReceived(name) for name in REQUESTS)
+    OTHER = HeartbeatReceived()
+
+    def awaited(
+        self, broker: DevBroker, rounds: list[list[Event]], timeout: float = PATIENCE, every: float = 0.0
+    ) -> list[Event]:
+        """What else comes in these rounds, one each ``every`` seconds. After the last nothing comes."""
+        others: list[Event] = []
+        left = iter(rounds)
+
+        def poll(_: float) -> list[Event]:
+            pause(every)
+            return next(left, [])
+
+        with connected(broker.url) as connection:
+            connection.await_receipts(self.REQUESTS, timeout, others.extend, poll)
+        return others
+
+    @pytest.mark.parametrize(
+        "rounds",
+        [
+            [[A, B, C, OTHER]],
+            [[OTHER, A], [B], [], [C]],
+            [[C, OTHER], [A, B]],
+            [[B], [C, A], [OTHER]],
+        ],
+    )
+    def test_all_are_awaited_in_any_order(self, devbroker: DevBroker, rounds: list[list[Event]]) -> None:
+        expected = [self.OTHER] if [self.OTHER] not in rounds else []
+        assert self.awaited(devbroker, rounds) == expected
+
+    @pytest.mark.parametrize(
+        ("rounds", "receipt", "refused"),
+        [
+            ([[A]], "rb", "/queue/b"),
+            ([], "rb", "/queue/b"),
+            ([[A]], None, "/queue/b"),
+            ([], None, "/queue/a"),
+            ([[B], [A]], None, "/queue/c"),
+            ([[A]], "ra", None),
+            ([[A]], "another", None),
+        ],
+    )
+    def test_an_error_is_blamed_on_the_one_that_it_names_or_the_first(
+        self, devbroker: DevBroker, rounds: list[list[Event]], receipt: str | None, refused: str | None
+    ) -> None:
+        own = () if receipt is None else (("receipt-id", receipt),)
+        error = ErrorReceived(Frame("ERROR", (("message", "no"), *own)))
+        with pytest.raises(BrokerError) as caught:
+            self.awaited(devbroker, [*rounds, [error]])
+        assert type(caught.value) is (BrokerError if refused is None else DestinationRefused)
+        assert refused is None or f"refused SUBSCRIBE to {refused}: no" in str(caught.value)
+
+    def test_each_receipt_starts_the_time_again(self, devbroker: DevBroker) -> None:
+        """500 subscriptions may take longer than connectTimeout altogether."""
+        rounds: list[list[Event]] = [[self.A], [self.C], [], []]
+        with pytest.raises(ReceiptTimeout, match=r"SUBSCRIBE to /queue/b within 0\.5s"):
+            self.awaited(devbroker, rounds, timeout=0.5, every=0.3)
+        assert self.awaited(devbroker, [*rounds[:2], [self.B]], timeout=0.5, every=0.3) == []
+
+
 def test_an_unknown_receipt_is_quoted_in_short() -> None:
     answer = b"RECEIPT\nreceipt-id:\\n\x1b" + b"x" * 60_000 + b"\n\n\0"
     with (
@@ -99,7 +172,7 @@ def test_a_withheld_receipt_times_out_by_name(devbroker: DevBroker) -> None:
         receipt = connection.session.new_receipt()
         connection.session.send(QUEUE, b"one", receipt=receipt)
         with pytest.raises(ReceiptTimeout, match="the message"):
-            connection.await_receipt(receipt, 0.3, "the message")
+            connection.await_receipts({receipt: "the message"}, 0.3)
 
 
 def scripted(
@@ -261,5 +334,5 @@ def test_more_than_the_socket_takes_is_sent_in_pieces(devbroker: DevBroker) -> N
     with connected(devbroker.url) as connection:
         receipt = connection.session.new_receipt()
         connection.session.send(QUEUE, body, receipt=receipt)
-        connection.await_receipt(receipt, PATIENCE, "a large message")
+        connection.await_receipts({receipt: "a large message"}, PATIENCE)
     assert devbroker.bodies(QUEUE) == [body]

@@ -50,7 +50,7 @@ def send(
         with open_connection(source_options(url, **options).connection) as connection:
             receipt = connection.session.new_receipt()
             connection.session.send(QUEUE, b"x" * 300_000, receipt=receipt)
-            connection.await_receipt(receipt, PATIENCE, "the message")
+            connection.await_receipts({receipt: "the message"}, PATIENCE)
             connection.disconnect(5)
     assert broker.queue(QUEUE).depth == 1
 

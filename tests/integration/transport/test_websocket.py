@@ -40,7 +40,7 @@ def round_trip(connection: Connection) -> None:
         connection.session.send(QUEUE, body)
     connection.session.subscribe("0", QUEUE, receipt=receipt)
     events: list[Any] = []
-    connection.await_receipt(receipt, PATIENCE, "SUBSCRIBE", events.extend)
+    connection.await_receipts({receipt: "SUBSCRIBE"}, PATIENCE, events.extend)
     deadline = time.monotonic() + 20
     while len(events) < len(BODIES) and time.monotonic() < deadline:
         events += connection.poll(1)
@@ -79,8 +79,8 @@ def test_every_frame_and_heartbeat_is_its_own_message(
         while len(events) < 3:
             events += connection.poll(5)
         handles = [(event.frame.get("ack") or "").encode() for event in events]
-        connection.session.ack_raw("0", handles, receipt="all")
-        connection.await_receipt("all", PATIENCE, "ACKs")
+        connection.session.ack_raw(handles, receipt="all")
+        connection.await_receipts({"all": "ACKs"}, PATIENCE)
     texts = [message if isinstance(message, str) else message.decode() for message in received]
     assert [text.partition("\n")[0] for text in texts] == ["CONNECT", "SUBSCRIBE", "ACK", "ACK", "ACK"]
     assert all(text.endswith("\0") and text.count("\0") == 1 for text in texts)
@@ -90,7 +90,7 @@ def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> Non
     with connected(url) as connection:
         connection.session.send(QUEUE, "café".encode())
         connection.session.send(QUEUE, b"caf\xe9", receipt="last")
-        connection.await_receipt("last", PATIENCE, "SEND")
+        connection.await_receipts({"last": "SEND"}, PATIENCE)
     assert [type(message) for message in received] == [str, str, bytes]
 
 
@@ -179,7 +179,7 @@ def test_one_large_message_is_not_held() -> None:
         with connected(f"ws://127.0.0.1:{port}/") as connection:
             connection.session.subscribe("0", QUEUE, receipt="r")
             with pytest.raises(ConnectionLost):
-                connection.await_receipt("r", PATIENCE, "SUBSCRIBE")
+                connection.await_receipts({"r": "SUBSCRIBE"}, PATIENCE)
         server.shutdown()
 
 

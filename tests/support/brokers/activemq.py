@@ -19,6 +19,28 @@ PAGE_SIZES = (200, 230, 370)
 # Producers to a queue of this policy wait (producer flow control) as soon as its messages take this memory.
 _BOUNDED = """<policyEntry queue="bounded.>" producerFlowControl="true" memoryLimit="200kb">
 <pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy></policyEntry>"""
+# What waits in a queue when a wildcard is subscribed to comes at once, or when the broker next looks for
+# messages that have expired: every 30 seconds unless a policy says otherwise.
+_WILD = '<policyEntry queue="wild.>" maxPageSize="100000" lazyDispatch="true" expireMessagesPeriod="1000"/>'
+# The queues to which users have a right: all of tests, and not those that begin with "denied.". What one
+# entry allows, no other one can forbid.
+_ALLOWED = (
+    "*",
+    "Consumer.>",
+    "ActiveMQ.>",
+    "wild.>",
+    "bounded.>",
+    *(f"paged{size}.>" for size in PAGE_SIZES),
+)
+_ALL = 'read="users" write="users" admin="users"'
+_RIGHTS = "\n".join(
+    [
+        "<authorizationPlugin><map><authorizationMap><authorizationEntries>",
+        *(f'<authorizationEntry queue="{one}" {_ALL}/>' for one in _ALLOWED),
+        f'<authorizationEntry topic=">" {_ALL}/>',
+        "</authorizationEntries></authorizationMap></map></authorizationPlugin>",
+    ]
+)
 _NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
@@ -43,6 +65,10 @@ class ActiveMQ(Broker):
         """A queue that nobody used before, whose producers wait once it holds 200 kB."""
         return self.new_queue().replace("/queue/", "/queue/bounded.")
 
+    def new_wild_queue(self) -> str:
+        """A beginning of queues that nobody used before, to read them by a wildcard without long waits."""
+        return self.new_queue().replace("/queue/", "/queue/wild.")
+
     def classpath(self) -> str:
         """Where Java finds the broker's libraries, which are fetched first."""
         # Another folder as soon as anything in the list of libraries changes.
@@ -61,6 +87,7 @@ class ActiveMQ(Broker):
 
     def standing(self, destination: str) -> Standing:
         kind, _, name = destination.removeprefix("/").partition("/")
+        name = name.replace("*", "&ast;")
         if kind == "topic":
             beans = f"{_BEAN},destinationType=Topic,destinationName={name},endpoint=Consumer,*"
             said = self._jolokia.read_all(beans, "PendingQueueSize", "DispatchedQueueSize")
@@ -70,12 +97,20 @@ class ActiveMQ(Broker):
         (queue,) = self._jolokia.read_all(bean, "QueueSize", "InFlightCount") or [_NO_QUEUE]
         return Standing(queue["QueueSize"] - queue["InFlightCount"], queue["InFlightCount"])
 
+    @property
+    def connections(self) -> int:
+        (said,) = self._jolokia.read_all(_BEAN, "CurrentConnectionsCount")
+        return int(said["CurrentConnectionsCount"])
+
     def _configure(self) -> None:
         self.port, self.tls_port, jolokia = free_ports(3)
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text()
         paged = [f'<policyEntry queue="paged{size}.>" maxPageSize="{size}"/>' for size in PAGE_SIZES]
-        text = with_tls(text).replace("<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED]))
+        text = with_tls(text).replace(
+            "<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED, _WILD])
+        )
+        text = text.replace("</plugins>", f"{_RIGHTS}</plugins>")
         (self.folder / "activemq.xml").write_text(text)
 
 

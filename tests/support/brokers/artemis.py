@@ -55,6 +55,11 @@ class Artemis(Broker):
         delivered = sum(queue["DeliveringCount"] for queue in said)
         return Standing(held - delivered, delivered)
 
+    @property
+    def connections(self) -> int:
+        (said,) = self._jolokia.read_all('org.apache.activemq.artemis:broker="localhost"', "ConnectionCount")
+        return int(said["ConnectionCount"])
+
     def create_queue(self, name: str) -> None:
         """``address::queue``: a durable queue that gets a copy of every message to its multicast address."""
         address, _, queue = name.partition("::")
@@ -83,7 +88,8 @@ class Artemis(Broker):
 
 
 def with_fixed(configuration: str) -> str:
-    """The configuration with two addresses whose kinds the broker does not change."""
+    """The configuration with two addresses whose kinds the broker does not change, and the queues that only
+    a role may read which nobody has."""
     setting = (
         '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
         "<auto-create-queues>false</auto-create-queues></address-setting></address-settings>"
@@ -92,4 +98,8 @@ def with_fixed(configuration: str) -> str:
         f'<addresses><address name="{Artemis.multicast}"><multicast/></address><address '
         f'name="{Artemis.anycast}"><anycast><queue name="{Artemis.anycast}"/></anycast></address></addresses>'
     )
+    rights = (
+        '<security-setting match="denied.#"><permission type="consume" roles="nobody"/></security-setting>'
+    )
+    configuration = configuration.replace("</security-settings>", f"{rights}</security-settings>")
     return configuration.replace("</address-settings>", setting).replace("</core>", f"{addresses}</core>")

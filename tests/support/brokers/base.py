@@ -6,6 +6,7 @@ import random
 import secrets
 import socket
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -127,6 +128,16 @@ class Broker(ABC):
         Of a topic: what its subscriptions hold, all together.
         """
 
+    def standing_of_all(self, destinations: Sequence[str]) -> Standing:
+        """The sum of what the broker's management says of each destination."""
+        said = [self.standing(destination) for destination in destinations]
+        return Standing(sum(one.ready for one in said), sum(one.unacked for one in said))
+
+    @property
+    @abstractmethod
+    def connections(self) -> int:
+        """How many connections the broker's management counts."""
+
     @property
     def crash_safe(self) -> dict[str, str]:
         """SEND and SUBSCRIBE headers by which a queue keeps what was confirmed when the broker is killed."""
@@ -151,17 +162,24 @@ class Broker(ABC):
 
     def wait_for(self, destination: str, ready: int, unacked: int = 0, timeout: float = PATIENCE) -> None:
         """Wait until the broker's management says this of ``destination``; fails with what it said last."""
+        self.wait_for_all([destination], ready, unacked, timeout)
+
+    def wait_for_all(
+        self, destinations: Sequence[str], ready: int, unacked: int = 0, timeout: float = PATIENCE
+    ) -> None:
+        """Wait until the broker's management says this of all of them together, as :meth:`wait_for` does."""
         wanted, said = Standing(ready, unacked), Standing(-1, -1)
 
         def holds() -> bool:
             nonlocal said
-            said = self.standing(destination)
+            said = self.standing_of_all(destinations)
             return said == wanted
 
         try:
             wait_until(holds, timeout)
         except AssertionError:
-            raise AssertionError(f"{self.name} says of {destination}: {said}, not {wanted}") from None
+            what = ", ".join(destinations)
+            raise AssertionError(f"{self.name} says of {what}: {said}, not {wanted}") from None
 
     def new_queue(self) -> str:
         """A queue that nobody used before."""
@@ -170,6 +188,10 @@ class Broker(ABC):
     def new_topic(self) -> str:
         """A topic that nobody used before."""
         return f"/topic/t{secrets.token_hex(6)}"
+
+    def new_refused(self) -> str:
+        """A destination to which the broker lets nobody subscribe, of which nobody has heard before."""
+        return self.new_queue().replace("/queue/", "/queue/denied.")
 
     def options(self, **options: Any) -> dict[str, str]:
         """Options for the connector: the URL, the credentials, and these."""

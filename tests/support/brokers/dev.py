@@ -59,6 +59,11 @@ class DevelopmentBroker(Broker):
         assert self._broker is not None
         self._broker.drop_connections()
 
+    @property
+    def connections(self) -> int:
+        assert self._broker is not None
+        return self._broker.connections
+
     def standing(self, destination: str) -> Standing:
         assert self._broker is not None
         of_topic = self._broker.durable(destination).values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class RabbitMQ(Broker):
     @property
     def crash_safe(self) -> dict[str, str]:
         """Classic queues of 3.10 lose confirmed messages now and then when the node is killed."""
-        return {"x-queue-type": "quorum", "durable": "true", "auto-delete": "false"}
+        return {"x-queue-type": "quorum"}
 
     def start(self) -> None:
         if not self.port:
@@ -99,14 +100,33 @@ class RabbitMQ(Broker):
         self.start()
 
     def standing(self, destination: str) -> Standing:
-        kind, _, name = destination.removeprefix("/").removeprefix("amq/").partition("/")
-        found = (_OF_TOPIC if kind == "topic" else _QUEUE).replace("NAME", name)
+        return self.standing_of_all([destination])
+
+    def standing_of_all(self, destinations: Sequence[str]) -> Standing:
+        """One question for all, because each takes a tenth of a second."""
+        found = " ++ ".join(map(_queues_of, destinations))
         try:
             ready, unacked = re.findall(r"\d+", self.evaluate(_STANDING.replace("FOUND", found)))
         except EvaluationFailed:
             # A queue that goes while it is asked for, as that of a subscription which just ended.
             return Standing(-1, -1)
         return Standing(int(ready), int(unacked))
+
+    @property
+    def connections(self) -> int:
+        """The plugin for STOMP has a connection to the node itself for each of its clients."""
+        return int(self.evaluate("length(rabbit_direct:list())."))
+
+    def new_refused(self) -> str:
+        """A queue that must exist, because no SUBSCRIBE to this name declares one."""
+        return self.new_queue().replace("/queue/", "/amq/queue/")
+
+    def delete_queue(self, destination: str) -> None:
+        """Delete it with its messages; the broker tells its consumers."""
+        self.evaluate(
+            f"{{ok, Queue}} = rabbit_amqqueue:lookup(hd({_queues_of(destination)})), "
+            'rabbit_amqqueue:delete(Queue, false, false, <<"test">>).'
+        )
 
     def change_password(self, login: str, password: str) -> None:
         self.evaluate(
@@ -187,6 +207,12 @@ class RabbitMQ(Broker):
             "ERL_EPMD_PORT": str(self._epmd_port),
             "ERL_EPMD_ADDRESS": HOST,
         }
+
+
+def _queues_of(destination: str) -> str:
+    """An expression for the names of the queue, or of those that a topic's subscriptions have."""
+    kind, _, name = destination.removeprefix("/").removeprefix("amq/").partition("/")
+    return (_OF_TOPIC if kind == "topic" else _QUEUE).replace("NAME", name)
 
 
 def _install(folder: Path) -> None:

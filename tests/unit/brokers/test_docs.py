@@ -57,7 +57,7 @@ class TestTheTable:
         durable = dialect.durable_topics
         assert durable is not None
         assert ("clientId" in cell(dialect, "durable subscription")) == durable.needs_client_id
-        assert ("durable subscriptions" in cell(dialect, "several `receivers`")) == durable.shared
+        assert ("durable subscriptions" in cell(dialect, "what connections can share")) == durable.shared
 
     def test_selector_and_browsing(self, dialect: Dialect) -> None:
         assert (cell(dialect, "`selector`") == "yes") == dialect.selectors

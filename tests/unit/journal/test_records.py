@@ -63,14 +63,14 @@ class TestKeys:
         assert unpack_keys(raw) == (KEYS, len(raw))
         assert unpack_keys(b"") == ([], 0)
 
-    def test_with_and_without_an_entry(self) -> None:
-        entries = [KEYS[0]._replace(entry=entry) for entry in ("a::q1", "a::q2", "", "/queue/ä#1")]
+    def test_with_and_without_a_subscription(self) -> None:
+        entries = [KEYS[0]._replace(subscription=one) for one in ("a::q1", "a::q2", "", "me.sub@/topic/ä")]
         assert unpack_keys(pack_keys(entries))[0] == entries
         assert b"a::q1\0/queue/\xc3\xa4ID:0" in pack_keys(entries[:1])
 
     @pytest.mark.rule("7.7")
     def test_a_malformed_message_may_have_a_nul_in_its_destination(self) -> None:
-        keys = [KEYS[0]._replace(entry="/queue/a", destination=name) for name in ("a\0b", "\0", "\0\0a")]
+        keys = [KEYS[0]._replace(subscription="0", destination=name) for name in ("a\0b", "\0", "\0\0a")]
         assert unpack_keys(pack_keys(keys))[0] == keys
 
     def test_up_to_the_first_batch_that_is_not_intact(self) -> None:

@@ -160,7 +160,7 @@ class TestSending:
 
     @pytest.mark.parametrize(
         "act",
-        [lambda c: c.ack("0", "x"), lambda c: c.nack("0", "x"), lambda c: c.ack_raw("0", [b"x"])],
+        [lambda c: c.ack("0", "x"), lambda c: c.nack("0", "x")],
     )
     def test_acknowledgements_need_a_subscription_that_wants_them(
         self, act: Callable[[ClientConnection], None]
@@ -176,9 +176,9 @@ class TestSending:
         connection = connected()
         connection.subscribe("0", "/q")
         connection.data_to_send()
-        assert sent(connection, lambda c: c.ack_raw("0", [])) == b""
+        assert sent(connection, lambda c: c.ack_raw([])) == b""
         with pytest.raises(LocalProtocolError, match="no ACK asks for the receipt"):
-            connection.ack_raw("0", [], receipt="r")
+            connection.ack_raw([], receipt="r")
 
     def test_transactions(self) -> None:
         connection = connected()
@@ -237,11 +237,11 @@ class TestSending:
         connection = connected()
         connection.subscribe("0", "/q")
         connection.data_to_send()
-        assert sent(connection, lambda c: c.ack_raw("0", [b"a\\c1", b"b"], receipt="r")) == (
+        assert sent(connection, lambda c: c.ack_raw([b"a\\c1", b"b"], receipt="r")) == (
             b"ACK\nid:a\\c1\n\n\0ACK\nid:b\nreceipt:r\n\n\0"
         )
         with pytest.raises(LocalProtocolError, match="already awaited"):
-            connection.ack_raw("0", [b"c"], receipt="r")
+            connection.ack_raw([b"c"], receipt="r")
 
 
 class TestReceiving:

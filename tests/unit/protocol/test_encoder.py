@@ -8,7 +8,7 @@ import pytest
 from support.codec import decode
 
 from spark_stomp.errors import FrameEncodeError, LocalProtocolError
-from spark_stomp.protocol import VERSIONS, Frame, encode_frame
+from spark_stomp.protocol import VERSIONS, Frame, ack_handles, encode_frame, message_of_handle
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule, ack_headers, encode_acks, request, send_frame
 
 ANY, ESCAPING, RAW = VERSIONS, ("1.1", "1.2"), ("1.0", "lenient")
@@ -177,39 +177,55 @@ def test_what_an_ack_names(version: str, headers: tuple[tuple[str, str], ...]) -
     assert ack_headers("s", "h", version) == headers
 
 
+class TestAckHandles:
+    @pytest.mark.parametrize("version", ["1.0", "1.2", "lenient"])
+    def test_are_the_handles_of_the_messages(self, version: str) -> None:
+        assert ack_handles([b"a", b""], [b"q", None], version, "s") == [b"a", b""]
+
+    def test_name_the_subscription_too_in_1_1(self) -> None:
+        """As on the wire; messages that name none have the default. What is not known gives no handle."""
+        handles = ack_handles([b"a", b"b", b""], [b"q\\c1", None, b"q"], "1.1", "s:1")
+        assert handles == [b"a\nsubscription:q\\c1", b"b\nsubscription:s\\c1", b""]
+        assert ack_handles([b"a", b"b"], [b"q", None], "1.1", "") == [b"a\nsubscription:q", b""]
+        assert list(map(message_of_handle, [*handles[:1], b"c"])) == ["a", "c"]
+
+
 class TestBulkAcks:
     @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])
     def test_is_the_same_as_one_by_one(self, version: str) -> None:
-        data = encode_acks("sub:1", [b"a", b"b", b"c"], version)
-        assert decode(version, [data]).frames == [
-            Frame("ACK", ack_headers("sub:1", handle, version)) for handle in "abc"
+        handles = ack_handles([b"a", b"b", b"c"], [b"q", None, b"r"], version, "sub:1")
+        assert decode(version, [encode_acks(handles, version)]).frames == [
+            Frame("ACK", ack_headers(subscription, handle, version))
+            for handle, subscription in [("a", "q"), ("b", "sub:1"), ("c", "r")]
         ]
 
     @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
     def test_only_the_last_asks_for_the_receipt(self, version: str) -> None:
-        frames = decode(version, [encode_acks("s", [b"a", b"b"], version, receipt="r")]).frames
+        handles = ack_handles([b"a", b"b"], [None, None], version, "s")
+        frames = decode(version, [encode_acks(handles, version, receipt="r")]).frames
         assert [frame.get("receipt") for frame in frames] == [None, "r"]
 
     def test_handles_go_out_as_they_came_in(self) -> None:
-        assert encode_acks("s", [b"ID\\c1"], "1.2") == b"ACK\nid:ID\\c1\n\n\0"
+        assert encode_acks([b"ID\\c1"], "1.2") == b"ACK\nid:ID\\c1\n\n\0"
 
     def test_the_receipt_is_escaped(self) -> None:
-        assert b"\nreceipt:a\\cb\n" in encode_acks("s", [b"1"], "1.2", receipt="a:b")
+        assert b"\nreceipt:a\\cb\n" in encode_acks([b"1"], "1.2", receipt="a:b")
 
     def test_of_nothing_is_nothing(self) -> None:
-        assert encode_acks("s", [], "1.2") == b""
+        assert encode_acks([], "1.2") == b""
 
+    @pytest.mark.parametrize("version", ["1.1", "1.2"])
     @pytest.mark.parametrize("handles", [[b""], [b"a", b"", b"c"]])
-    def test_refuses_an_empty_handle(self, handles: list[bytes]) -> None:
+    def test_refuses_an_empty_handle(self, handles: list[bytes], version: str) -> None:
         with pytest.raises(LocalProtocolError, match="message-id"):
-            encode_acks("s", handles, "1.2")
+            encode_acks(ack_handles(handles, [None] * len(handles), version, "s"), version)
 
     @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
     @pytest.mark.parametrize("bad", [b"a\nreceipt:x", b"a\n\n\0SEND\ndestination:/q", b"a\0"])
     def test_refuses_what_would_inject_headers_or_frames(self, bad: bytes, version: str) -> None:
         for handles in ([bad], [b"ok", bad], [bad, b"ok"]):
             with pytest.raises(LocalProtocolError, match="line feed or a NUL"):
-                encode_acks("s", handles, version)
+                encode_acks(ack_handles(handles, [None] * len(handles), version, "s"), version)
 
 
 NAMES = HeaderNames(frozenset({"exclusive"}), ("x-max-",), frozenset({"x-max-mine"}))

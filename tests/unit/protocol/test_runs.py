@@ -10,17 +10,15 @@ from spark_stomp.protocol import layouts
 from spark_stomp.protocol.layouts import Numbers, Run, RunLayout, compile_run, sweep, walk
 from spark_stomp.protocol.raw import RawNames
 
-NAMES = ("message-id", "ack", "id", "timestamp", "content-length")
+NAMES = ("subscription", "message-id", "ack", "id", "timestamp", "content-length")
 ANY = 1 << 20
 COLLECTED = RawNames((b"ack", b"message-id"), b"id", b"timestamp")
 
 
 def frame(number: int, body: bytes = b"body", length: bytes | None = None) -> bytes:
-    return b"MESSAGE\nmessage-id:m%d\nack:a%d\nid:s%d\ntimestamp:%d\ncontent-length:%b\n\n%b\0" % (
-        *(number, number, number, number),
-        b"%d" % len(body) if length is None else length,
-        body,
-    )
+    head = b"MESSAGE\nsubscription:q%d\nmessage-id:m%d\nack:a%d\nid:s%d\ntimestamp:%d\n" % ((number,) * 5)
+    size = b"%d" % len(body) if length is None else length
+    return head + b"content-length:%b\n\n%b\0" % (size, body)
 
 
 @pytest.fixture
@@ -69,8 +67,8 @@ class TestBothWays:
         run = find(layout, b"\0\0" + b"".join(frames), 2)
         assert run.ends == ends_of(frames, 2)
         assert [len(head) for head in run.heads] == [octets.rindex(b"\n\n") + 2 for octets in frames]
-        columns = [[b"%b%d" % (name, n) for n in range(len(frames))] for name in (b"a", b"s", b"")]
-        assert [list(run.acks), list(run.ids), list(run.times)] == columns
+        columns = [[b"%b%d" % (name, n) for n in range(len(frames))] for name in (b"a", b"s", b"", b"q")]
+        assert [list(run.acks), list(run.ids), list(run.times), list(run.subscriptions)] == columns
 
     @pytest.mark.parametrize("rest", AFTER_FOUR)
     def test_end_at_what_is_no_such_frame(self, find: Any, layout: RunLayout, rest: bytes) -> None:

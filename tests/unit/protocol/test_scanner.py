@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.codec import decode, scan, scanned_frames, splits
+from support.codec import Owner, decode, message_of, owners, scan, scanned_frames, splits
 
 from spark_stomp.errors import FrameSyntaxError
 from spark_stomp.protocol import (
@@ -259,6 +259,25 @@ class TestSubscriptions:
 
     def test_a_lenient_peer_may_not_know_them(self) -> None:
         assert self.taken(["a", "b", None] * 20, "0", version="lenient") == [True] * 60
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+    @pytest.mark.parametrize("body", [b"x", b"\0\0", b"x" * 2_000], ids=["swept", "walked", "large"])
+    def test_of_several_each_message_says_its_own(self, version: str, body: bytes) -> None:
+        """In runs, alternately, in the exact path, without the header, foreign, and malformed."""
+        kinds: list[tuple[bytes | None, bytes, Owner]] = [
+            *[(b"a", b"x:y", b"a")] * 40,
+            *[(b"b", b"x:y", b"b")] * 3,
+            *[(b"a", b"x:y", b"a"), (b"b", b"x:y", b"b")] * 20,
+            *[(None, b"x:y", None), (b"b", b"x:y", b"b")] * 3,
+            *[(b"b", b"\xc3\xa9:y", b"b")] * 2,
+            *[(b"d", b"x:y", "d"), (b"a", b"x:y", b"a")] * 5,
+            (b"b", b"no colon", (b"b",)),
+            (None, b"no colon", (None,)),
+            (b"d", b"no colon", "d"),
+            *[(b"b", b"x:y", b"b")] * 40,
+        ]
+        octets = b"".join(message_of(name, body, line) for name, line, _ in kinds)
+        assert owners(version, [octets], "a", "b") == [owner for _, _, owner in kinds]
 
     def test_the_first_of_repeated_headers_counts(self) -> None:
         for first, second, ours in (("0", "1", True), ("1", "0", False)):

@@ -183,9 +183,15 @@ def batch(data: bytes, ends: list[int], version: str = "1.2") -> FrameBatch:
 
 class TestFrameKeys:
     @pytest.mark.rule("4.2")
-    def test_destination_id_and_body_make_the_key(self) -> None:
+    def test_subscription_destination_id_and_body_make_the_key(self) -> None:
         assert key(b"1") == key(b"1")
-        assert len({key(b"1"), key(b"2"), key(b"1", b"other"), key(b"1", destination="/other")}) == 4
+        others = [
+            key(b"2"),
+            key(b"1", b"other"),
+            key(b"1", destination="/other"),
+            key(b"1", subscription="s"),
+        ]
+        assert len({key(b"1"), *others}) == 5
 
     @pytest.mark.rule("4.2")
     def test_headers_and_line_ends_are_not_part_of_it(self) -> None:
@@ -215,6 +221,7 @@ class TestFrameKeys:
             b"message-id:ID\\ca\\\\1\ndestination:/q",
             b"x:\xc3\xa4\ndestination:/q",
             b"destination: /q ",
+            b"subscription:s\\c1\ndestination:/q\nsubscription:other",
             b"no-destination:/q",
             b"x:y\ndestination:/q\ncontent-length:%d",
         ],
@@ -235,4 +242,5 @@ class TestFrameKeys:
         (made,) = frame_keys(batch(frame, [len(frame)], version), [b"1"])
         assert made is not None
         assert made.destination == (decoded.get("destination") or "")
+        assert made.subscription == (decoded.get("subscription") or "")
         assert made.body == hashlib.blake2b(decoded.body, digest_size=16).digest()

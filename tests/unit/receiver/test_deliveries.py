@@ -17,21 +17,26 @@ from spark_stomp.receiver.status import Counts
 class Query:
     """Two receivers of one query; handles and messages are made up as they are delivered."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self) -> None:
         self.index = DedupIndex()
-        self.first, self.second = (Deliveries(1 << 20, self.index, name) for name in names or ("", ""))
+        self.first, self.second = (Deliveries(1 << 20, self.index) for _ in range(2))
         for receiver in (self.first, self.second):
             receiver.connected(keyed=True)
         self.handles = 0
 
     def deliver(self, to: Deliveries, *ids: str, again: bool = False, body: str = "") -> list[bytes]:
-        """Messages of these ids ("" has none), whose body is the id unless given; returns their handles."""
+        """Messages of these ids, whose body is the id unless given; returns their handles.
+
+        "" has no id, and "q:a" is "a" that came by the subscription "q".
+        """
         block = MessageBlock(b"", [], [], [])
-        for name in ids:
+        for one in ids:
+            by, _, name = one.rpartition(":")
             self.handles += 1
             block.acks.append(b"h%d" % self.handles)
-            mark = b"redelivered:true\n" if again else b""
-            block.data += b"MESSAGE\ndestination:/q\n%b\n%b\0" % (mark, (body or name).encode())
+            head = (f"subscription:{by}\n" if by else "") + ("redelivered:true\n" if again else "")
+            text = f"MESSAGE\ndestination:/q\n{head}\n{body or name}\0"
+            block.data += text.encode()
             block.ends.append(len(block.data))
             block.ids.append(name.encode() or None)
         to.receive(block, received_at=0, version="1.2", dialect="generic")
@@ -91,11 +96,33 @@ def test_what_was_offered_stays_and_the_rest_is_discarded(query: Query) -> None:
 
 
 @pytest.mark.rule("2.4")
-def test_where_nothing_comes_again_everything_stays(query: Query) -> None:
-    query.deliver(query.first, "a", "b")
-    query.first.disconnected(redelivers=False)
-    assert rows(query.first) == ["a", "b"]
+@pytest.mark.parametrize("but", [[], ["t"]])
+def test_where_nothing_comes_again_everything_stays(query: Query, but: list[str]) -> None:
+    query.deliver(query.first, "a", "q:b", "t:c")
+    query.first.disconnected(redelivers=False, but=but)
+    assert rows(query.first) == ["a", "b", "c"]
     assert query.first.discards == 0
+
+
+@pytest.mark.rule("2.4")
+def test_what_some_subscriptions_do_not_deliver_again_stays_with_new_numbers(query: Query) -> None:
+    """A plain topic beside queues; a message that names no subscription may be its."""
+    query.deliver(query.first, "q:a", "q:b", "t:c", "q:d", "t:e")
+    query.deliver(query.first, "q:f")
+    query.deliver(query.first, "g", "u:")
+    assert offered(query.first, 1)
+    chosen = Offer(query.first, 5, query.first.discards)
+    query.first.disconnected(redelivers=True, but=["t", "u"])
+    assert rows(query.first) == ["a", "c", "e", "g", ""]
+    assert not offer([chosen])
+    query.first.connected(keyed=True)
+    # Their ids are still known, those of the discarded ones are not.
+    query.deliver(query.first, "q:b", "q:d", "q:f", "t:c", "t:e", again=True)
+    assert rows(query.first) == ["a", "c", "e", "g", "", "b", "d", "f"]
+    assert again(query.first) == Counts(redelivered=5, reattached=2)
+    assert offered(query.first, 8)
+    query.first.commit(8)
+    assert len(query.acks(query.first)) == 5
 
 
 @pytest.mark.rule("4.1")
@@ -201,29 +228,29 @@ def test_a_commit_after_the_end_changes_nothing_elsewhere(query: Query) -> None:
     assert again(query.second) == Counts(redelivered=2, reattached=1)
 
 
-@pytest.fixture
-def two_queues() -> Iterator[Query]:
-    """Two queues of one address, which each get every message."""
-    made = Query("prices::one#0", "prices::two#0")
-    yield made
-    made.first.close()
-    made.second.close()
-
-
 @pytest.mark.rule("4.2")
-def test_the_same_message_by_another_entry_is_new(two_queues: Query) -> None:
-    query = two_queues
-    query.deliver(query.first, "a", "b")
-    query.deliver(query.second, "a", "b")
-    assert (rows(query.first), rows(query.second)) == (["a", "b"], ["a", "b"])
-    assert again(query.second) == Counts()
-    for receiver in (query.first, query.second):
-        assert offered(receiver, 2)
+@pytest.mark.parametrize("one_connection", [True, False])
+def test_the_same_message_by_another_entry_is_new(query: Query, one_connection: bool) -> None:
+    """Two queues of one address each get every message."""
+    other = query.first if one_connection else query.second
+    query.deliver(query.first, "one:a", "one:b")
+    query.deliver(other, "two:a", "two:b")
+    receivers = {query.first: 4} if one_connection else {query.first: 2, other: 2}
+    assert [rows(receiver) for receiver in receivers] == [
+        (["a", "b"] * 2)[:count] for count in receivers.values()
+    ]
+    for receiver, count in receivers.items():
+        assert again(receiver) == Counts()
+        assert offered(receiver, count)
         receiver.disconnected(redelivers=True)
         receiver.connected(keyed=True)
-        handles = query.deliver(receiver, "a", "b", again=True)
-        assert again(receiver) == Counts(redelivered=2, reattached=2)
-        receiver.commit(2)
-        assert query.acks(receiver) == handles
+    handles = query.deliver(query.first, "one:a", "one:b", again=True)
+    handles += query.deliver(other, "two:a", "two:b", again=True)
+    acks: list[bytes] = []
+    for receiver, count in receivers.items():
+        assert again(receiver) == Counts(redelivered=count, reattached=count)
+        receiver.commit(count)
+        acks += query.acks(receiver)
         receiver.confirm("r")
+    assert acks == handles
     assert query.index.held == 0

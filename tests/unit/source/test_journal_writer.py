@@ -57,10 +57,10 @@ class Query:
     def _changed(self) -> None:
         self.changes += 1
 
-    def deliver(self, first: int, count: int = 1, handle: str = "h") -> None:
+    def deliver(self, first: int, count: int = 1, handle: str = "h", subscription: str = "") -> None:
         block = MessageBlock(b"", [], [], [])
         for number in range(first, first + count):
-            block.data += frame(number)
+            block.data += frame(number, subscription=subscription)
             block.ends.append(len(block.data))
             block.acks.append(f"{handle}{number}".encode())
             block.ids.append(b"ID:%d" % number)
@@ -276,6 +276,29 @@ class TestAfterARestart:
         assert query.receiver.counts.reattached == 3
         query.writer.commit(2)
         assert query.acks() == [b"again0", b"again1"]
+
+    @pytest.mark.rule("4.2", "J.8")
+    @pytest.mark.parametrize("committed", [False, True])
+    def test_copies_of_one_message_in_two_queues_are_two(self, make: Make, committed: bool) -> None:
+        """One connection reads both. Only the subscription tells them apart, also by their keys."""
+        query = make()
+        for subscription in ("one", "two"):
+            query.deliver(0, 2, subscription=subscription)
+        query.writer.step()
+        assert query.journal.end == 4
+        if committed:
+            query.writer.commit(4)
+            query.acks()
+            query.receiver.confirm("receipt")
+            query.writer.step()
+            query.journal.flush()
+        query = make()
+        for subscription in ("two", "one", "three"):
+            query.deliver(0, 2, handle=subscription, subscription=subscription)
+        query.writer.step()
+        assert query.journal.end == 6
+        counts = query.receiver.counts
+        assert (counts.dropped, counts.reattached) == ((4, 0) if committed else (0, 4))
 
     def test_beyond_the_bound_the_oldest_committed_have_no_key_and_are_counted(self, make: Make) -> None:
         query = make()

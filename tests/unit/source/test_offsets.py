@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from support.options import source_options
 
 from spark_stomp.errors import OffsetError
+from spark_stomp.receiver import ReceiverSettings
+from spark_stomp.receiver.deliveries import new_epoch
 from spark_stomp.source.offsets import INITIAL, JOURNAL, Offset, Position
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "0.3"
@@ -27,6 +30,14 @@ def test_text_does_not_depend_on_the_order_of_receivers() -> None:
     other = Offset(dict(reversed(list(OFFSET.positions.items()))))
     assert other.to_json() == OFFSET.to_json()
     assert list(json.loads(OFFSET.to_json())) == ["receivers", "version"]
+
+
+def test_text_does_not_grow_with_the_destinations() -> None:
+    queues = json.dumps([f"/queue/plant.{number}.measurements" for number in range(500)])
+    settings = ReceiverSettings.of(source_options("stomp://b", queues))
+    offset = Offset({one.name: Position(new_epoch(), 10**12) for one in settings})
+    assert len(offset.positions) == 4
+    assert len(offset.to_json()) < 2_000
 
 
 @pytest.mark.rule("6.4")

@@ -57,6 +57,11 @@ class TestChooseEnd:
             {"a": Position("ea", 10), "b": Position("eb", 4)}
         )
 
+    def test_receivers_of_an_earlier_run_are_left_out(self) -> None:
+        start = Offset({"a#0": Position("e0", 7), "a and 2 more#0": Position("e1", 9)})
+        available = [Available("a#0", "ea", 0, 2), Available("b#1", "eb", 0, 0)]
+        assert end(start, available, BatchLimits()) == Offset({"a#0": Position("ea", 2)})
+
     def test_receivers_share_a_limit_and_leave_what_they_do_not_need(self) -> None:
         available = [Available("a", "ea", 0, 100), Available("b", "eb", 0, 2), Available("c", "ec", 0, 100)]
         assert taken(available, end(INITIAL, available, BatchLimits(max_messages=20))) == {

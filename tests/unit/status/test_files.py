@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from support.options import sink_options, source_options
 from support.waiting import wait_until
 
 from spark_stomp.errors import OptionError
-from spark_stomp.status.files import StatusFile, StatusWriter, opened, status_at, status_file
+from spark_stomp.status.files import StatusFile, StatusWriter, status_at, status_file
 from spark_stomp.status.source import lasting
 
 
@@ -32,8 +35,11 @@ class TestWhere:
         assert place(checkpointLocation=tmp_path) == status_file(
             sink_options("stomp://h", checkpointLocation=tmp_path)
         )
-        assert status_at(str(tmp_path)).path == status_at(f"file:{tmp_path}/").path == beside
-        assert status_at(beside).path == beside
+        for checkpoint in (str(tmp_path), f"file:{tmp_path}/"):
+            first, in_checkpoint = status_at(checkpoint)
+            assert (first.path, in_checkpoint) == (beside, True)
+        named, in_checkpoint = status_at(beside)
+        assert (named.path, in_checkpoint) == (beside, False)
 
     @pytest.mark.parametrize(
         ("named", "of_sink"),
@@ -45,16 +51,6 @@ class TestWhere:
     def test_a_place_that_cannot_be_is_an_error_of_the_option(self) -> None:
         with pytest.raises(OptionError, match="statusFile nosuch://place/s cannot be opened"):
             place(statusFile="nosuch://place/s")
-
-    def test_a_query_starts_without_one_if_a_store_does_not_answer(
-        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        over = threading.Event()
-        monkeypatch.setattr("spark_stomp.status.files.resolve", lambda _: over.wait(60.0))
-        monkeypatch.setattr("spark_stomp.status.files._OPEN", 0.05)
-        assert opened(source_options("stomp://h", statusFile="s3://bucket/s")) is None
-        assert "no status is written" in caplog.text
-        over.set()
 
     def test_in_a_store_it_is_written_more_rarely(self, tmp_path: Path) -> None:
         local, mounted = place(statusFile=tmp_path / "s"), place(statusFile="dbfs:/s")
@@ -98,7 +94,7 @@ class TestWriter:
             looks.append(running)
             return {"written_at": str(len(looks)), "running": running}
 
-        writer = StatusWriter(place(statusFile=tmp_path / "s"), look)
+        writer = StatusWriter(source_options("stomp://h", statusFile=tmp_path / "s"), look)
         writer.start()
         wait_until(lambda: len(looks) > 20, what="looks")
         assert len(writes) == 1
@@ -120,7 +116,7 @@ class TestWriter:
                 raise KeyError("a bug")
             return {"running": running}
 
-        writer = StatusWriter(place(statusFile=path), look)
+        writer = StatusWriter(source_options("stomp://h", statusFile=path), look)
         writer.start()
         wait_until(lambda: len(looks) > 10, what="attempts")
         (record,) = caplog.records
@@ -137,3 +133,137 @@ class TestWriter:
         assert lasting(shown) == lasting(shown | {"written_at": "then", "totals": later})
         assert lasting(shown) == lasting(shown | {"receivers": {"a#0": later}})
         assert lasting(shown) != lasting(shown | {"receivers": {"a#0": one | {"unacked": 4}}})
+
+
+class Source:
+    """The status of a source that runs in this process; ``changed`` are keys with another value."""
+
+    def __init__(self, run: str, receivers: tuple[str, ...] = ("/queue/a#0",), **options: object) -> None:
+        self.changed: dict[str, object] = {}
+        self._run = run
+        self._receivers = receivers
+        self.writer = StatusWriter(source_options("stomp://h", **options), self.shown)
+
+    def shown(self, running: bool) -> dict[str, Any]:
+        shown = {"run": self._run, "host": "here", "driver": "7@1", "pid": os.getpid(), "stopping": False}
+        shown |= {"running": running, "source": self.writer.number}
+        return shown | {"receivers": dict.fromkeys(self._receivers)} | self.changed
+
+    def __enter__(self) -> int:
+        self.writer.start()
+        return self.writer.number
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.stop(10.0)
+
+
+def runs(folder: Path) -> dict[str, str]:
+    """The run in each file of the folder."""
+    return {path.name: json.loads(path.read_text())["run"] for path in folder.iterdir()}
+
+
+def dead() -> int:
+    """The id of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    return process.pid
+
+
+class TestSeveralSources:
+    """Sources of one query, which starts them one after the other."""
+
+    def test_each_has_its_file(self, tmp_path: Path) -> None:
+        options, folder = {"checkpointLocation": tmp_path}, tmp_path / "spark_stomp"
+        sources = [Source(run, **options) for run in ("a", "b", "c")]
+        with sources[0] as one, sources[1] as two, sources[2] as three:
+            assert (one, two, three) == (1, 2, 3)
+            # Written before the next one looks, whatever the times between two writes are.
+            expected = {"status.json": "a", "status-2.json": "b", "status-3.json": "c"}
+            assert runs(folder) == expected
+            assert [json.loads((folder / name).read_text())["source"] for name in expected] == [1, 2, 3]
+        assert runs(folder) == expected
+        assert place(**options).of_sink.path not in map(str, folder.iterdir())
+
+    def test_each_has_its_file_again_in_whatever_order_they_start(self, tmp_path: Path) -> None:
+        options = {"checkpointLocation": tmp_path}
+        with Source("1", ("a#0", "b#1"), **options), Source("2", ("c#0",), **options):
+            pass
+        with (
+            Source("3", ("c#0",), **options) as later,
+            Source("4", ("other#0",), **options) as first,
+            Source("5", ("c#0",), **options) as further,
+        ):
+            assert (later, first, further) == (2, 1, 3)
+
+    def test_one_file_that_the_option_names_stays_that_file(self, tmp_path: Path) -> None:
+        options = {"checkpointLocation": tmp_path, "statusFile": tmp_path / "s.json"}
+        with Source("a", **options) as one, Source("b", **options) as two:
+            assert (one, two) == (1, 1)
+        assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
+
+    @pytest.mark.parametrize(
+        ("changed", "number"),
+        [
+            ({}, 2),
+            ({"receivers": {"/queue/b#0": None}}, 2),
+            ({"running": False}, 1),
+            ({"stopping": True}, 1),
+            ({"host": "elsewhere"}, 1),
+            ({"driver": "7@2"}, 1),
+            ({"pid": dead}, 1),
+            ({"pid": None}, 1),
+            ({"pid": "7"}, 1),
+            ({"pid": 1 << 80}, 1),
+            ({"driver": [], "receivers": 5}, 1),
+        ],
+    )
+    def test_a_file_is_taken_by_a_running_source_of_this_driver(
+        self, tmp_path: Path, changed: dict[str, Any], number: int
+    ) -> None:
+        options = {"checkpointLocation": tmp_path}
+        values = {key: value() if callable(value) else value for key, value in changed.items()}
+        first = Source("a", **options)
+        path = tmp_path / "spark_stomp" / "status.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps(first.shown(running=True) | values))
+        with Source("b", **options) as other:
+            assert other == number
+
+    @pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000])
+    def test_what_is_no_status_is_replaced(self, tmp_path: Path, content: str) -> None:
+        path = tmp_path / "spark_stomp" / "status.json"
+        path.parent.mkdir()
+        path.write_text(content)
+        with Source("a", checkpointLocation=tmp_path) as number:
+            assert number == 1
+        assert runs(path.parent) == {"status.json": "a"}
+
+    def test_a_source_that_is_being_stopped_leaves_the_file_to_the_next_run(self, tmp_path: Path) -> None:
+        options, path = {"checkpointLocation": tmp_path}, tmp_path / "spark_stomp" / "status.json"
+        old = Source("old", **options)
+        with old:
+            old.changed = {"stopping": True}
+            old.writer.write_soon()
+            wait_until(lambda: json.loads(path.read_text())["stopping"], what="the end in the file")
+            with Source("new", **options) as number:
+                assert number == 1
+                old.writer.stop(10.0)
+                shown = json.loads(path.read_text())
+                assert (shown["run"], shown["running"]) == ("new", True)
+
+    def test_a_query_waits_only_a_while_for_its_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        over = threading.Event()
+        read = StatusFile.read
+        monkeypatch.setattr(StatusFile, "read", lambda self: over.wait(60.0) and read(self))
+        monkeypatch.setattr("spark_stomp.status.files._OPEN", 0.05)
+        with Source("a", checkpointLocation=tmp_path):
+            assert "the file system of the status file has not answered" in caplog.text
+            over.set()
+            wait_until((tmp_path / "spark_stomp" / "status.json").exists, what="the file")
+
+    def test_a_place_that_cannot_be_fails_the_start(self) -> None:
+        source = Source("a", statusFile="nosuch://place/s")
+        with pytest.raises(OptionError, match="statusFile nosuch://place/s cannot be opened"):
+            source.writer.start()

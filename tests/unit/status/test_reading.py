@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from spark_stomp.status import prometheus
+from spark_stomp.status import prometheus, read_status, read_statuses
 from spark_stomp.status.sink import SinkPart
 from spark_stomp.status.source import JournalPart, QueryPart, ReceiverPart, TotalsPart
 
@@ -62,10 +62,74 @@ class TestPrometheus:
         "name", ['"', "\\", "\n", "\r", '\\"} 5\nforged 1\n#', "\ud800", "\u2028", "\0", "{}"]
     )
     def test_names_that_are_forged(self, name: str) -> None:
-        one = {"destination": name, "attempts": 1}
+        one = {"destinations": [name], "attempts": 1}
         shown = parsed(prometheus(FORGED | {"query": name, "receivers": {name: one, f"{name}2": one}}))
         assert {name for name, _, _ in shown} == {"spark_stomp_rows_total", "spark_stomp_attempts"}
 
     @pytest.mark.parametrize("query", [None, 5, ["a"], True])
     def test_a_query_that_is_no_text(self, query: object) -> None:
         assert parsed(prometheus(FORGED | {"query": query}))[0][1]["query"] == str(query)
+
+    def test_the_sources_of_a_query_are_told_apart(self, tmp_path: Path) -> None:
+        write(tmp_path, "status.json", source=1, receivers=RECEIVERS)
+        write(tmp_path, "status-2.json", source=2, receivers=RECEIVERS)
+        write(tmp_path, "status.sink.json", confirmed=5)
+        shown = parsed(prometheus(tmp_path))
+        attempts = [labels["source"] for name, labels, _ in shown if name == "spark_stomp_attempts"]
+        assert attempts == ["1", "2"]
+        assert [labels for name, labels, _ in shown if name.startswith("spark_stomp_sink")] == [
+            {"query": "q", "file": f"{tmp_path}/spark_stomp/status.json"}
+        ]
+
+    def test_those_in_the_progress_are_told_apart(self) -> None:
+        shown = parsed(prometheus(FORGED | {"source": 1}, FORGED | {"source": 2}))
+        assert [labels["source"] for _, labels, _ in shown] == ["1", "2"]
+
+
+RECEIVERS = {"/queue/a#0": {"attempts": 1}}
+TIMES = [f"2026-01-01T00:00:0{second}.000+00:00" for second in range(3)]
+
+
+def write(checkpoint: Path, name: str, **keys: object) -> None:
+    path = checkpoint / "spark_stomp" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(FORGED | keys))
+
+
+class TestSeveralSources:
+    def test_all_of_them_are_read_and_the_sink_once(self, tmp_path: Path) -> None:
+        for number, name in enumerate(("status.json", "status-2.json", "status-3.json"), 1):
+            write(tmp_path, name, source=number, started_at=TIMES[number - 1], driver="7@1")
+        write(tmp_path, "status.sink.json", confirmed=5)
+        statuses = read_statuses(tmp_path)
+        assert [one["source"] for one in statuses] == [1, 2, 3]
+        assert [one["sink"] and one["sink"]["confirmed"] for one in statuses] == [5, None, None]
+        assert read_status(tmp_path) == statuses[0]
+        # A file is that file.
+        (second,) = read_statuses(tmp_path / "spark_stomp" / "status-2.json")
+        assert second == statuses[1]
+
+    def test_those_of_an_earlier_driver_are_not_shown(self, tmp_path: Path) -> None:
+        """The last one that started says which driver it is; here Spark started the second source first."""
+        write(tmp_path, "status.json", source=1, started_at=TIMES[0], driver="7@1")
+        write(tmp_path, "status-2.json", source=2, started_at=TIMES[1], driver="7@2")
+        write(tmp_path, "status.sink.json", confirmed=5)
+        (only,) = read_statuses(tmp_path)
+        assert (only["source"], only["sink"]["confirmed"]) == (2, 5)
+        write(tmp_path, "status.json", source=1, started_at=TIMES[2], driver="7@2")
+        assert [one["source"] for one in read_statuses(tmp_path)] == [1, 2]
+        write(tmp_path, "status.json", source=1, started_at=TIMES[2], driver="7@2", host="other")
+        assert [one["source"] for one in read_statuses(tmp_path)] == [1]
+
+    def test_one_that_is_no_status_is_named(self, tmp_path: Path) -> None:
+        write(tmp_path, "status.json", source=1)
+        write(tmp_path, "status-2.json", source=2, version=9)
+        with pytest.raises(ValueError, match=r"status-2\.json has version 9"):
+            read_statuses(tmp_path)
+
+    def test_without_any(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            read_statuses(tmp_path)
+        write(tmp_path, "status.sink.json", confirmed=5)
+        (only,) = read_statuses(tmp_path)
+        assert only.keys() == {"version", "query", "run", "host", "sink", "file"}

@@ -44,7 +44,7 @@ SOURCE = {
     "host": "h",
     "written_at": "2026-01-01T00:00:00+00:00",
     "totals": {"rows": 1},
-    "receivers": {"/queue/a#0": {"destination": "/queue/a", "connected": True}},
+    "receivers": {"/queue/a#0": {"destinations": ["/queue/a"], "connected": True}},
 }
 NO_NUMBERS = ("1" + "0" * 400, "1" + "0" * 5000, "1e999", "NaN", "-Infinity", '"x"', "[]", "[1]", "{}")
 KEYS = ("rows", "confirmed", "attempts", "unacked", "oldest_unacked_seconds", "bytes", "connected")
@@ -55,7 +55,7 @@ NO_TIMES = ("now", "0001-01-01T00:00:00", "9999-12-31T23:59:59.9+00:00", "2026-0
 def with_figure(section: str, key: str, value: str) -> bytes:
     forged: dict[str, Any] = {key: "FORGED"}
     if section == "receivers":
-        forged = {"a#0": {"destination": "/queue/a", **forged}}
+        forged = {"a#0": {"destinations": ["/queue/a"], **forged}}
     shown = SINK | forged if section == "sink" else SOURCE | {section: forged}
     return json.dumps(shown).replace('"FORGED"', value).encode()
 

@@ -86,10 +86,10 @@ def test_it_stands_beside_that_of_the_source(tmp_path: Path) -> None:
     shown = read_status(path)
     assert (shown["totals"]["rows"], shown["sink"]["confirmed"]) == (5, 3)
     text = prometheus(path)
-    labels = f'{{query="q",file="{path}"}}'
-    assert f"spark_stomp_rows_total{labels} 5" in text
-    assert f"spark_stomp_sink_confirmed_total{labels} 3" in text
-    assert f"spark_stomp_sink_receipt_p99_seconds{labels} 0." in text
+    labels = f'query="q",file="{path}"'
+    assert f'spark_stomp_rows_total{{{labels},source="1"}} 5' in text
+    assert f"spark_stomp_sink_confirmed_total{{{labels}}} 3" in text
+    assert f"spark_stomp_sink_receipt_p99_seconds{{{labels}}} 0." in text
 
 
 def test_one_that_cannot_be_written_costs_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

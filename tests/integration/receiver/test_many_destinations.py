@@ -1,0 +1,129 @@
+"""Many destinations on one connection, against the dev broker."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from support.options import source_options
+from support.receivers import LoneReceiver, running
+from support.scripted import answer
+from support.tcp import tcp_server
+from support.waiting import wait_until
+
+from spark_stomp.brokers import plain_subscription
+from spark_stomp.devbroker import DevBroker
+from spark_stomp.errors import DestinationRefused, RemoteProtocolError
+
+QUEUES = [f"/queue/{number}" for number in range(20)]
+EACH = 10
+
+
+def bodies(receiver: LoneReceiver) -> Counter[str]:
+    """How often each body is held."""
+    found: Counter[str] = Counter()
+    for batch in receiver.frames.batches(receiver.frames.released, receiver.frames.received):
+        data = bytes(batch.data)
+        frames = [data[begin:end] for begin, end in pairwise((0, *map(int, batch.ends)))]
+        found.update(frame.partition(b"\n\n")[2].rstrip(b"\0").decode() for frame in frames)
+    return found
+
+
+@pytest.fixture
+def filled(devbroker: DevBroker) -> DevBroker:
+    for queue in QUEUES:
+        devbroker.publish_many(queue, [f"{queue} {number}".encode() for number in range(EACH)])
+    return devbroker
+
+
+@pytest.mark.rule("1.1", "4.4")
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_all_are_received_and_acked_on_one_connection(filled: DevBroker, version: str) -> None:
+    count = len(QUEUES) * EACH
+    with running(
+        source_options(filled.url, json.dumps(QUEUES), connections=1, acceptVersions=version)
+    ) as receiver:
+        wait_until(lambda: receiver.status().received == count, what="all messages")
+        assert receiver.status().destinations == tuple(QUEUES)
+        assert set(bodies(receiver).values()) == {1} and len(bodies(receiver)) == count
+        receiver.acknowledge(count - 7)
+        wait_until(lambda: receiver.status().unacked == 7, what="the receipts")
+        assert sum(filled.queue(queue).acked for queue in QUEUES) == count - 7
+        receiver.acknowledge(count)
+        wait_until(lambda: receiver.status().unacked == 0, what="the other receipts")
+        assert [filled.queue(queue).acked for queue in QUEUES] == [EACH] * len(QUEUES)
+        assert filled.connects == 1
+
+
+@pytest.mark.rule("4.3")
+def test_after_a_break_each_message_is_known_by_its_subscription(filled: DevBroker) -> None:
+    count = len(QUEUES) * EACH
+    with running(source_options(filled.url, json.dumps(QUEUES), connections=1)) as receiver:
+        wait_until(lambda: receiver.status().received == count, what="all messages")
+        receiver.offer(count // 2)
+        filled.drop_connections()
+        wait_until(lambda: receiver.status().counts.reattached == count // 2, what="the redelivery")
+        wait_until(lambda: receiver.status().received == count, what="the others")
+        assert set(bodies(receiver).values()) == {1}
+        receiver.acknowledge(count)
+        wait_until(lambda: not any(filled.queue(queue).depth for queue in QUEUES), what="the ACKs")
+
+
+@pytest.mark.rule("2.4")
+def test_what_a_plain_topic_brought_stays_beside_queues(devbroker: DevBroker) -> None:
+    """The broker redelivers the queue's messages, and not the topic's."""
+    given = json.dumps(["/queue/a", "/topic/t"])
+    with running(source_options(devbroker.url, given, connections=1, allowLoss="true")) as receiver:
+        wait_until(lambda: receiver.status().subscribed, what="the subscriptions")
+        devbroker.publish_many("/queue/a", [b"a0", b"a1"])
+        devbroker.publish_many("/topic/t", [b"t0", b"t1"])
+        wait_until(lambda: receiver.status().received == 4, what="the messages")
+        devbroker.drop_connections()
+        wait_until(lambda: receiver.status().connection.reconnects, what="another connection")
+        wait_until(lambda: receiver.status().received == 4, what="the queue's messages")
+        assert bodies(receiver) == {"a0": 1, "a1": 1, "t0": 1, "t1": 1}
+        assert receiver.status().discards == 1
+        receiver.acknowledge(4)
+        wait_until(lambda: devbroker.queue("/queue/a").depth == 0, what="the ACKs")
+
+
+@pytest.mark.parametrize(("destinations", "told"), [(1, None), (2, "no subscription header")])
+def test_under_11_a_message_that_names_no_subscription(destinations: int, told: str | None) -> None:
+    """Its ACK must name one: the only one, if there is no other."""
+    acks: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"CONNECTED\nversion:1.1\n\n\0")
+        answer(connection, b"MESSAGE\nmessage-id:1\ndestination:/queue/0\n\nx\0")
+        acks.append(answer(connection))
+
+    with tcp_server(serve) as port:
+        url = f"stomp://127.0.0.1:{port}"
+        with running(source_options(url, json.dumps(QUEUES[:destinations]), connections=1)) as receiver:
+            wait_until(lambda: receiver.status().received or receiver.status().failure, what="the message")
+            failure = receiver.status().failure
+            if told is None:
+                receiver.acknowledge(1)
+                wait_until(lambda: not receiver.status().unacked, what="the receipt")
+    if told is None:
+        assert failure is None
+        assert b"\nsubscription:%b\n" % plain_subscription(QUEUES[0]).id.encode() in acks[0]
+    else:
+        assert isinstance(failure, RemoteProtocolError) and told in str(failure)
+
+
+@pytest.mark.parametrize("place", [0, 7, 19])
+def test_a_refused_subscription_names_its_destination_and_acks_nothing(filled: DevBroker, place: int) -> None:
+    filled.faults.refuse = (QUEUES[place],)
+    with running(source_options(filled.url, json.dumps(QUEUES), connections=1)) as receiver:
+        wait_until(lambda: receiver.status().failure is not None, what="the failure")
+        failure = receiver.status().failure
+        receiver.acknowledge(receiver.status().received)
+    assert isinstance(failure, DestinationRefused)
+    assert f"refused SUBSCRIBE to {QUEUES[place]}:" in str(failure)
+    filled.wait_until(lambda: filled.connections == 0, what="the end of the connection")
+    assert [(filled.queue(queue).depth, filled.queue(queue).acked) for queue in QUEUES] == [(EACH, 0)] * 20

@@ -1,0 +1,229 @@
+"""Many destinations on one connection, wildcards, and a SUBSCRIBE that is refused, on the real brokers."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from support.brokers import ActiveMQ, Broker, RabbitMQ
+from support.brokers.fixtures import on_real_brokers
+from support.driven import Run, send_messages
+from support.waiting import PATIENCE, wait_until
+
+from spark_stomp.errors import DestinationRefused
+
+QUEUES, TOPICS = 50, 20
+# Of each destination.
+MESSAGES = 3
+
+
+class Client:
+    """Queries with one ``clientId`` and one ``durableName``, each with one connection."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._client = f"client-{secrets.token_hex(4)}"
+
+    def reads(self, destinations: Sequence[str], **options: Any) -> Run:
+        """A query that reads all of them; without a topic among them there is nothing to name."""
+        named = {"durableName": "sub"} if any(one.startswith("/topic/") for one in destinations) else {}
+        return Run(
+            self.broker.options(
+                destination=json.dumps(destinations),
+                connections=1,
+                clientId=self._client,
+                **named,
+                **options,
+            )
+        )
+
+
+@pytest.fixture
+def client(broker: Broker) -> Client:
+    return Client(broker)
+
+
+def send(broker: Broker, destinations: Iterable[str], text: str) -> list[bytes]:
+    """Send messages to each destination; returns their bodies, each another one, sorted."""
+    messages = [
+        (destination, f"{text} {number} to {destination}".encode(), ())
+        for number, destination in product(range(MESSAGES), destinations)
+    ]
+    assert send_messages(broker.options(), messages) == len(messages)
+    return sorted(body for _, body, _ in messages)
+
+
+def gather(query: Run, bodies: Sequence[bytes]) -> None:
+    """Wait for a batch with exactly these messages."""
+    assert sorted(row["body"] for row in query.gather(len(bodies))) == bodies
+
+
+@on_real_brokers
+def test_fifty_queues_and_twenty_durable_topics(broker: Broker, client: Client) -> None:
+    queues, topics = named(broker.new_queue, QUEUES), named(broker.new_topic, TOPICS)
+    everything = [*queues, *topics]
+    with client.reads(everything) as query:
+        query.idle()
+        wait_until(lambda: broker.connections == 1, what="one connection")
+        gather(query, send(broker, everything, "first"))
+        query.commit()
+        broker.wait_for_all(everything, ready=0, unacked=0)
+        assert len(query.counters()) == 1
+        # These are not committed, so they are redelivered, among others.
+        uncommitted = send(broker, everything, "second")
+        gather(query, uncommitted)
+        broker.wait_for_all(everything, ready=0, unacked=len(uncommitted))
+    broker.wait_for_all(everything, ready=len(uncommitted), unacked=0)
+    stopped = send(broker, everything, "third")
+    # With another topic, and in another order, the subscriptions still have their names. If one had another,
+    # its old one would keep messages, which the broker's management would count at the end.
+    more = [broker.new_topic(), *reversed(topics), *queues]
+    with client.reads(more) as query:
+        gather(query, sorted(uncommitted + stopped))
+        query.commit()
+        gather(query, send(broker, more, "fourth"))
+        query.commit()
+        broker.wait_for_all(more, ready=0, unacked=0)
+        assert query.counters()[0]["reconnects"] == 0
+
+
+@on_real_brokers
+def test_the_connection_breaks(broker: Broker, client: Client) -> None:
+    """Each subscription redelivers what the query holds. Without a stable id that gives second rows."""
+    everything = named(broker.new_queue, 5) + named(broker.new_topic, 5)
+    with client.reads(everything) as query:
+        query.idle()
+        held = send(broker, everything, "held")
+        gather(query, held)
+        broker.restart()
+        broker.wait_for_all(everything, ready=0, unacked=len(held))
+        query.commit()
+        new = send(broker, everything, "new")
+        again = held if broker.name == "rabbitmq" else []
+        gather(query, sorted(new + again))
+        query.commit()
+        broker.wait_for_all(everything, ready=0, unacked=0)
+
+
+# Broker, entry of the option, and what it matches below a name that nobody used before.
+TOPIC_WILDCARDS = [
+    ("rabbitmq", "#", ["one", "two", "two.three"]),
+    ("rabbitmq", "*", ["one", "two"]),
+    ("activemq", ">", ["one", "two", "two.three"]),
+    ("activemq", "*", ["one", "two"]),
+    ("artemis", "#", ["one", "two", "two.three"]),
+    ("artemis", "*", ["one", "two"]),
+]
+PLACES = ["one", "two", "two.three"]
+
+
+@pytest.mark.parametrize(
+    ("broker", "wildcard", "matched"),
+    [pytest.param(*one, marks=pytest.mark.broker, id="-".join(one[:2])) for one in TOPIC_WILDCARDS],
+    indirect=["broker"],
+)
+def test_a_durable_subscription_with_a_wildcard(
+    broker: Broker, client: Client, wildcard: str, matched: list[str]
+) -> None:
+    topic = broker.new_topic()
+    entry = f"{topic}.{wildcard}"
+    with client.reads([entry, broker.new_queue()]) as query:
+        query.idle()
+        gather(query, matching(send(broker, below(topic, PLACES), "first"), topic, matched))
+        query.commit()
+        broker.wait_for(entry, ready=0, unacked=0)
+    # Also to a topic that did not exist then.
+    stopped = send(broker, below(topic, [*PLACES, "late"]), "second")
+    with client.reads([entry]) as query:
+        gather(query, matching(stopped, topic, [*matched, "late"]))
+        query.commit()
+        broker.wait_for(entry, ready=0, unacked=0)
+
+
+@pytest.mark.parametrize("broker", [pytest.param("activemq", marks=pytest.mark.broker)], indirect=True)
+@pytest.mark.parametrize(("wildcard", "matched"), [(">", PLACES), ("*", ["one", "two"])])
+def test_queues_by_a_wildcard(broker: ActiveMQ, client: Client, wildcard: str, matched: list[str]) -> None:
+    queue = broker.new_wild_queue()
+    places = below(queue, PLACES)
+    # One of them matches both entries. It is two consumers then, which share its messages.
+    entries = [f"{queue}.{wildcard}", f"{queue}.one"]
+    first = send(broker, places, "first")
+    with client.reads(entries) as query:
+        gather(query, matching(first, queue, matched))
+        late = send(broker, below(queue, ["late"]), "first")
+        query.commit()
+        gather(query, late)
+        broker.wait_for_all(below(queue, matched), ready=0, unacked=0)
+    # Each message of the last batch is redelivered: it was not committed.
+    with client.reads(entries) as query:
+        gather(query, late)
+        query.commit()
+        broker.wait_for_all(below(queue, [*matched, "late"]), ready=0, unacked=0)
+    left = [place for place in PLACES if place not in matched]
+    broker.wait_for_all(below(queue, left), ready=MESSAGES * len(left))
+
+
+@pytest.mark.rule("4.8")
+@on_real_brokers
+@pytest.mark.parametrize("place", [0, 5, 10])
+def test_a_refused_subscribe_costs_the_others_nothing(broker: Broker, client: Client, place: int) -> None:
+    others = named(broker.new_queue, 6) + named(broker.new_topic, 4)
+    with client.reads(others) as query:
+        query.idle()
+    bodies = send(broker, others, "waiting")
+    refused = broker.new_refused()
+    with client.reads([*others[:place], refused, *others[place:]]) as query:
+        error = failure(query)
+    assert f"refused SUBSCRIBE to {refused}: " in str(error)
+    assert not [one for one in others if one in str(error)]
+    broker.wait_for_all(others, ready=len(bodies), unacked=0)
+    with client.reads(others) as query:
+        gather(query, bodies)
+        query.commit()
+        broker.wait_for_all(others, ready=0, unacked=0)
+
+
+@pytest.mark.parametrize("broker", [pytest.param("rabbitmq", marks=pytest.mark.broker)], indirect=True)
+def test_a_queue_that_is_deleted_under_a_query(broker: RabbitMQ, client: Client) -> None:
+    """RabbitMQ ends the connection; the next one is refused this queue, and the query says which it is."""
+    others, gone = named(broker.new_queue, 5) + named(broker.new_topic, 5), broker.new_refused()
+    send(broker, [gone.removeprefix("/amq")], "gone")
+    with client.reads([*others[:5], gone, *others[5:]]) as query:
+        query.gather(MESSAGES)
+        bodies = send(broker, others, "waiting")
+        broker.wait_for_all(others, ready=0, unacked=len(bodies))
+        broker.delete_queue(gone)
+        error = failure(query)
+    assert f"refused SUBSCRIBE to {gone}: " in str(error)
+    broker.wait_for_all(others, ready=len(bodies), unacked=0)
+
+
+def failure(query: Run) -> DestinationRefused:
+    """The refusal that ends the query."""
+
+    def fails() -> bool:
+        query.reader.latestOffset(query.start, None)
+        return False
+
+    with pytest.raises(DestinationRefused) as caught:
+        wait_until(fails, PATIENCE, "the failure of the query")
+    return caught.value
+
+
+def named(new: Any, count: int) -> list[str]:
+    return [new() for _ in range(count)]
+
+
+def below(destination: str, places: Iterable[str]) -> list[str]:
+    return [f"{destination}.{place}" for place in places]
+
+
+def matching(bodies: Iterable[bytes], destination: str, places: Iterable[str]) -> list[bytes]:
+    """Those that were sent to these places."""
+    ends = "|".join(map(re.escape, below(destination, places)))
+    return [body for body in bodies if re.search(rf" to ({ends})$", body.decode())]
