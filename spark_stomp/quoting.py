@@ -8,6 +8,8 @@ with :func:`shown` or :func:`quoted`, so that the rest of the sentence stays vis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 CUT = "..."
 # The most characters of a text. A judgement, not measured: our own longest sentences have some hundreds.
 _LONGEST = 4_000
@@ -24,6 +26,12 @@ def shown(text: str, most: int = 100) -> str:
 def quoted(text: str | None, most: int = 100) -> str:
     """The first ``most`` characters of ``text``, printable, in quotation marks; ``(none)`` if it is None."""
     return "(none)" if text is None else f"'{shown(text, most)}'"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The only name, or the first one and how many more there are. At least one name is needed."""
+    first, *others = names
+    return f"{first} and {len(others)} more" if others else first
 
 
 def line(text: str, most: int = _LONGEST) -> str:

@@ -72,8 +72,8 @@ class Dialect:
         marks_redelivered: False if the broker sets ``redelivered:true`` only on some of the messages that it
             redelivers after a connection was lost.
         unsubscribe_returns: True if messages that UNSUBSCRIBE returns to the queue do not count as delivered.
-        orphans_subscriptions: True if the broker ends the connection after a SUBSCRIBE that it refused, and
-            yet accepts those behind it. It then holds their messages for nobody until it is restarted.
+        orphans_subscriptions: True if the broker may hold messages for nobody until it is restarted: those of
+            a SUBSCRIBE behind a refused one, and the oldest of each subscription of a lost connection.
         outgoing: how the broker treats a SEND.
     """
 
@@ -281,7 +281,7 @@ class Dialect:
     ) -> None:
         """Raise UnsupportedError if this subscription could not keep the delivery contract.
 
-        ``connections`` is how many subscribe to ``destination``, with these ``headers`` besides the dialect's.
+        ``connections`` is how many subscribe to ``destination``, with ``headers`` besides the dialect's.
         ``durable`` is True for a durable subscription, ``allow_loss`` is the option ``allowLoss``.
         """
         self._check_queue(destination, headers, allow_loss=allow_loss)
@@ -310,8 +310,8 @@ class Dialect:
             )
 
     def check_version(self, version: str) -> None:
-        """Raise UnsupportedError if producers can forge headers of a MESSAGE in this version of STOMP."""
-        if version in self.forged_versions:
+        """Raise UnsupportedError if producers forge headers of a MESSAGE in ``version``; lenient is 1.0."""
+        if ("1.0" if version == "lenient" else version) in self.forged_versions:
             raise UnsupportedError(
                 f"the connection speaks STOMP {version}, in which {self._forger} lets a producer replace "
                 "the headers that name a delivery, so an ACK may be for another message. Leave out "

@@ -90,7 +90,7 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
         if source is not None:
             facts += _destination(dialect, source)
         connection.disconnect(_DISCONNECT_TIMEOUT)
-    return [[(f"  {label:<{_LABEL}}", "dim"), (text, "")] for label, text in facts]
+    return [[(f"  {label:<{_LABEL - 1}} ", "dim"), (text, "")] for label, text in facts]
 
 
 def _broker(connection: Connection, options: ConnectionOptions, dialect: Dialect, took: float) -> Facts:

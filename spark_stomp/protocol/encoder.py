@@ -186,20 +186,23 @@ def ack_handles(
 ) -> list[bytes]:
     """What :func:`encode_acks` needs of each message.
 
-    In STOMP 1.1 an ACK names the subscription too, so the handle then is "``ack``, LF, header line". In other
-    versions it is the value in ``acks``.
+    In STOMP 1.2 that is the value in ``acks``. In 1.1 an ACK names the subscription too, so the handle is
+    "``ack``, LF, header line". In 1.0 it may, and does if there are several: two queues may hold copies of
+    one message.
 
     Args:
         acks, subscriptions: values as on the wire (``MessageBlock``).
         version: the version of the connection.
-        default: the subscription of messages that name none; empty if it is not known. Their handle is empty
-            then.
+        default: the only subscription of the connection; empty if it has several.
+
+    In 1.1 the handle of a message is empty if its subscription is not known.
     """
-    if version != "1.1":
+    if version == "1.2" or (version != "1.1" and default):
         return acks
-    other = escape(default, version).encode()
-    pairs = zip(acks, (name or other for name in subscriptions), strict=True)
-    return [ack + _SUBSCRIPTION + name if ack and name else b"" for ack, name in pairs]
+    only = escape(default, version).encode()
+    pairs = zip(acks, (name or only for name in subscriptions), strict=True)
+    unknown = version == "1.1"
+    return [ack + _SUBSCRIPTION + name if ack and name else b"" if unknown else ack for ack, name in pairs]
 
 
 def message_of_handle(handle: bytes) -> str:
@@ -229,7 +232,8 @@ def encode_acks(handles: Sequence[bytes], version: str, *, receipt: str | None =
     if b"" in handles:
         raise LocalProtocolError("a message without message-id cannot be acknowledged")
     # Counting in all handles together costs next to nothing.
-    lines = between.count(b"\n") * gaps + (len(handles) if version == "1.1" else 0)
+    named = 0 if version == "1.2" else sum(_SUBSCRIPTION in handle for handle in handles)
+    lines = between.count(b"\n") * gaps + named
     if body.count(b"\n") != lines or body.count(b"\0") != gaps:
         raise LocalProtocolError("an ack handle holds a line feed or a NUL")
     if receipt is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -59,15 +59,17 @@ class StreamCheck:
         # The destinations that may be streams, by the ids of their subscriptions.
         self._open = {plain_subscription(one).id: one for one in destinations}
 
-    def at_start(self, dialect: Dialect, peer: str) -> None:
+    def at_start(self, dialect: Dialect, peer: str, beat: Callable[[], None]) -> None:
         """Check the destinations before the first SUBSCRIBE.
 
-        Only ``/amq/queue/`` is checked here, because a SUBSCRIBE to ``/queue/`` declares the queue. Raises
+        Only ``/amq/queue/`` is checked here, because a SUBSCRIBE to ``/queue/`` declares the queue. ``beat``
+        is called before each question: it keeps the connection alive that will subscribe. Raises
         UnsupportedError if a destination is a stream.
         """
         if dialect.offset_header is None:
             return
         for destination in [one for one in self._open.values() if one.startswith(_BY_NAME)]:
+            beat()
             try:
                 stream = _is_stream(self._options.connection, peer, destination.removeprefix(_BY_NAME))
             except StompError:

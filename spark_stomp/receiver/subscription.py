@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_stomp.brokers import Dialect, Subscription
+from spark_stomp.errors import AcksRefused, StompError
 from spark_stomp.options import SourceOptions
+from spark_stomp.protocol import ErrorReceived, message_of_handle
+from spark_stomp.quoting import counted, listed, quoted
+
+# The words of an ERROR, to find a handle among them. A word has no blanks, quotation marks or brackets, and
+# does not end with a punctuation mark.
+_WORDS = re.compile(r"[^\s'\"\[\](){}<>]*[^\s'\"\[\](){}<>.,:;]")
 
 
 @dataclass(frozen=True)
@@ -62,12 +70,6 @@ class ReceiverSettings:
         return self.options.durable_name is not None
 
 
-def listed(destinations: Sequence[str]) -> str:
-    """The only destination, or the first one and how many more there are."""
-    first, *others = destinations
-    return f"{first} and {len(others)} more" if others else first
-
-
 def choose_subscription(dialect: Dialect, settings: ReceiverSettings, destination: str) -> Subscription:
     """The subscription to ask a broker of this dialect for, with all headers except those for the prefetch.
 
@@ -85,13 +87,14 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings, destinatio
         durable=settings.durable,
         allow_loss=options.allow_loss,
     )
-    queues = [one for one in options.destinations if dialect.is_queue(one, options.subscribe_headers)]
-    # In a list with topics, durableName is theirs: queues keep their messages without it.
-    plain = destination in queues and len(queues) < len(options.destinations)
+    durable_name = options.durable_name
+    kinds = {dialect.is_queue(one, options.subscribe_headers) for one in options.destinations if durable_name}
+    if kinds == {True, False} and dialect.is_queue(destination, options.subscribe_headers):
+        durable_name = None  # it is for the topics; queues keep their messages without it
     chosen = dialect.subscription(
         destination,
         options.subscribe_headers,
-        durable_name=None if plain else options.durable_name,
+        durable_name=durable_name,
         client_id=client_id,
         selector=options.selector,
     )
@@ -105,6 +108,12 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
         unknown = dialect.unknown_kind(destination, options.subscribe_headers)
         if unknown is not None and not options.allow_loss:
             yield unknown
+    if dialect.orphans_subscriptions and len(settings.destinations) > 1:
+        yield (
+            f"if this connection is lost, {dialect.name} may keep the oldest un-acked message of each of its "
+            f"{len(settings.destinations)} subscriptions until it is restarted. That is rare with one "
+            f"subscription for each connection: connections = {len(options.destinations)}"
+        )
     if dialect.redelivery_limit is not None and options.journal is None:
         yield (
             f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
@@ -126,6 +135,24 @@ def unmarked_warning(dialect: Dialect, settings: ReceiverSettings) -> str:
         "query has received before, and the broker did not mark them as redelivered. They count as "
         "redelivered and give no second row. That is right if the broker was killed. If it was not, "
         "different messages have one id: let the producers set a unique id, and name its header in idHeader"
+    )
+
+
+def acks_refused(
+    settings: ReceiverSettings, times: int, handles: Sequence[bytes], event: ErrorReceived, error: StompError
+) -> AcksRefused:
+    """The error if ``times`` in a row ``event`` answered ACKs with these ``handles``.
+
+    ``error`` is that of the last answer.
+    """
+    words = set(_WORDS.findall(event.message + " " + event.detail))
+    names = [message_of_handle(handle) for handle in handles]
+    named = next((f"It names {quoted(name)}" for name in names if name in words), None)
+    first = f"Of {counted(len(names), 'message')} without a receipt the first is {quoted(names[0])}"
+    return AcksRefused(
+        f"{settings.what}: {times} times in a row the broker answered ACKs with an ERROR, so nothing can be "
+        f"acknowledged. {named or first}, which is the ack or message-id header of the message. The last "
+        f"answer: {error.message}"
     )
 
 

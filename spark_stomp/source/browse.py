@@ -29,9 +29,8 @@ from spark_stomp.protocol import (
     ack_modes,
 )
 from spark_stomp.protocol.decoder import frames_in
-from spark_stomp.quoting import counted
+from spark_stomp.quoting import counted, listed
 from spark_stomp.receiver.stream_check import StreamCheck
-from spark_stomp.receiver.subscription import listed
 from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
@@ -103,7 +102,7 @@ class _BatchRead:
         for destination in options.destinations:
             self._check(dialect, destination)
         check = StreamCheck(options, options.destinations)
-        check.at_start(dialect, connection.peer)
+        check.at_start(dialect, connection.peer, connection.beat)
         subscriptions = {plain_subscription(one).id: one for one in options.destinations}
         browsed = {name for name, one in subscriptions.items() if dialect.browses(one)}
         first, too_many, ended = next(iter(subscriptions)), False, set[str]()

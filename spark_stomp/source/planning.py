@@ -40,7 +40,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_stomp.receiver import ReceiverStatus
-from spark_stomp.source.offsets import Offset, Position, Sizes
+from spark_stomp.source.offsets import JOURNAL, Offset, Position, Sizes
 
 QUIET_PERIOD = 0.2
 """Seconds without a further message after which Trigger.Once or a drain cuts its batch. A judgement, not
@@ -175,8 +175,9 @@ def choose_end(
     takes = _shares(wanted, limits.max_messages)
     if limits.max_bytes is not None:
         takes = _within_bytes(available, takes, limits.max_bytes, sizes)
-    # Receivers of an earlier run that this one does not have are left out.
-    names = {receiver.name for receiver in available}
+    # Receivers of an earlier run that this one does not have are left out. A journal is not: a later run that
+    # has none must still learn that there was one.
+    names = {JOURNAL, *(receiver.name for receiver in available)}
     positions = {name: position for name, position in start if name in names}
     for receiver in available:
         if takes[receiver.name]:

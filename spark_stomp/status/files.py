@@ -33,6 +33,7 @@ from spark_stomp.files.locations import FILE_ERRORS, Location, local_path, resol
 from spark_stomp.files.private import PRIVATE_FOLDER, create_file, replace_file
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.options import SinkOptions, SourceOptions
+from spark_stomp.quoting import listed
 from spark_stomp.status.source import Figures, lasting
 
 log = get_log(__name__)
@@ -167,7 +168,7 @@ def query_name(options: SourceOptions | SinkOptions) -> str:
     """
     checkpoint = without_credentials(options.checkpoint_location or "").rstrip("/").rpartition("/")[2]
     if isinstance(options, SourceOptions):
-        return checkpoint or ",".join(options.destinations)
+        return checkpoint or listed(options.destinations)
     return options.query_name or checkpoint or options.destination or "stomp"
 
 

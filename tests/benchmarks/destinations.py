@@ -153,6 +153,9 @@ def query_of(
         query = Query(broker, running, queues, sink)
         query.warm_up()
         yield query
+        # If a query is stopped during a batch, Spark looks through the error's text with a pattern that may
+        # overflow the stack (4.3), and prints thousands of lines.
+        pause(SETTLE)
 
 
 @contextmanager

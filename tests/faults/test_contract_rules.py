@@ -54,6 +54,10 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         pool.shutdown(cancel_futures=True)
 
 
+# Copied once: pytest changes it while threads run the tests.
+_ENVIRONMENT = dict(os.environ)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @each_rule
@@ -80,7 +84,7 @@ def run(tests: list[str], folder: Path, *changes: Broken) -> subprocess.Complete
         module.write_text(change.apply(module.read_text(encoding="utf-8")), encoding="utf-8")
     path = os.pathsep.join([str(folder), str(TESTS)])
     # Some rules are seen to be broken by waiting in vain.
-    environment = {**os.environ, "PYTHONPATH": path, "SPARK_STOMP_TEST_PATIENCE": "10"}
+    environment = {**_ENVIRONMENT, "PYTHONPATH": path, "SPARK_STOMP_TEST_PATIENCE": "10"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     return subprocess.run(
         [*command, *(str(TESTS / test) for test in tests)],

@@ -55,6 +55,7 @@ class Loop:
     """A steady load, drivers that read it, and faults at random moments.
 
     ``doubles`` counts, after each fault and before the next one, the rows beyond the first of each message.
+    ``stuck`` counts messages that the broker delivered only after it was restarted at the end.
     """
 
     broker: Broker
@@ -63,6 +64,7 @@ class Loop:
     chance: random.Random
     schedule: list[str] = field(default_factory=list)
     doubles: Counter[str] = field(default_factory=Counter)
+    stuck: int = 0
 
     def run(self, strikes: Iterable[tuple[str, Callable[[], object]]]) -> Audit:
         """One fault after the other; then wait until everything is read and ACKed. Returns the audit.
@@ -80,12 +82,8 @@ class Loop:
                 self.schedule.append(f"{name} {moment}: {strike()}")
                 last = name
             load.stop()
-
-            def done() -> bool:
-                return load.confirmed <= set(self.rows()) and not self._held()
-
             try:
-                self._wait(done, "the end of the queues", timeout=2 * START, every=1.0)
+                self._finish(load)
             except AssertionError as error:
                 said = f"{load.audit(self.rows())}; {self._held()} at the broker; {self}"
                 raise AssertionError(f"{error}: {said}\n{self.drivers[0].log}") from None
@@ -94,9 +92,29 @@ class Loop:
             self._count(last)
             return load.audit(self.rows())
 
+    def _finish(self, load: Load) -> None:
+        """Wait until everything is read and ACKed."""
+
+        def done() -> bool:
+            return load.confirmed <= set(self.rows()) and not self._held()
+
+        try:
+            self._wait(done, "the end of the queues", every=1.0)
+        except AssertionError:
+            self.stuck = self.broker.stuck(self.destinations)
+            if self.stuck:
+                self.broker.crash()
+            self._wait(done, "the end of the queues", every=1.0)
+
     def rows(self) -> list[str]:
         """The bodies that all sinks have."""
         return [row for driver in self.drivers for row in driver.rows()]
+
+    def second_rows_by_id(self) -> int:
+        """The rows beyond the first of each message, after a sink that keeps one row of each stable id."""
+        records = [record for driver in self.drivers for record in driver.records()]
+        assert all(stable for _, stable in records), "a row without a stable id"
+        return len({stable for _, stable in records}) - len({body for body, _ in records})
 
     def kill(self) -> str:
         """Kill one driver, or with equal chance all of them, and start again what was killed; says which."""
@@ -169,11 +187,19 @@ def read(broker: Broker, mode: str, folder: Path, ids: bool, **options: Any) -> 
     )
 
 
-def check(loop: Loop, audit: Audit, place: str, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def check(
+    loop: Loop, audit: Audit, place: str, case: str, capsys: pytest.CaptureFixture[str], ids: bool = False
+) -> None:
     """Fail if anything was lost; show the result, which a run of the usual length puts into the page too."""
     assert not audit.missing and not audit.unknown, f"{audit}; {loop}"
     by = ", ".join(f"{count} after {name}" for name, count in loop.doubles.items() if count)
-    line = f"- {case}: {len(loop.schedule)} rounds, {audit}{f' ({by})' if by else ''}."
+    stuck = f", {loop.stuck} stuck until the broker was restarted" if loop.stuck else ""
+    line = f"- {case}: {len(loop.schedule)} rounds, {audit}{f' ({by})' if by else ''}{stuck}."
+    if ids:
+        # What a sink that knows the ids would make of it.
+        left = loop.second_rows_by_id()
+        line = f"{line[:-1]}, {left} by `stable_id`."
+        assert not left, f"{line}; {loop}"
     with capsys.disabled():
         # pytest-xdist passes on nothing else of a process.
         print(f"\n{place}\n{line}", file=sys.stderr)  # noqa: T201
@@ -223,7 +249,7 @@ def test_many_destinations_on_one_connection(
     if mode != "plain" and ids:
         assert not audit.duplicates, f"{audit}; {loop}"
     case = said(name, mode, ids)
-    check(loop, audit, f"{QUEUES} queues and {TOPICS} topics, {case}", case, capsys)
+    check(loop, audit, f"{QUEUES} queues and {TOPICS} topics, {case}", case, capsys, ids)
 
 
 @pytest.mark.parametrize(("name", "mode", "ids"), CASES)
@@ -242,7 +268,7 @@ def test_a_union_of_sources_on_one_queue(
     loop = Loop(broker, [queue], [driver], random.Random(f"{SEED} {name} {mode} {ids} union"))
     audit = loop.run(FEWER * [("SIGKILL", loop.kill)])
     case = said(name, mode, ids)
-    check(loop, audit, f"{SOURCES} sources of one query, {case}", case, capsys)
+    check(loop, audit, f"{SOURCES} sources of one query, {case}", case, capsys, ids)
 
 
 @pytest.mark.parametrize(("name", "mode", "ids"), CASES)
@@ -262,4 +288,4 @@ def test_queries_that_share_a_queue(
     loop = Loop(broker, [queue], drivers, random.Random(f"{SEED} {name} {mode} {ids} queries"))
     audit = loop.run(FEWER * [("SIGKILL", loop.kill)])
     case = said(name, mode, ids)
-    check(loop, audit, f"{QUERIES} queries, {case}", case, capsys)
+    check(loop, audit, f"{QUERIES} queries, {case}", case, capsys, ids)

@@ -113,7 +113,7 @@ def test_ids_survive_a_lost_connection_and_a_killed_broker(broker: Broker, diale
     seen = []
     with consumer(broker, queue, goodbye=False) as taker:
         seen.append(taker.take(2))
-    broker.wait_for(queue, ready=2)
+    broker.wait_returned(queue, ready=2)
     with consumer(broker, queue) as taker:
         seen.append(taker.take(2))
     broker.restart()

@@ -133,7 +133,7 @@ class TestEqualIds:
                 assert len(query.gather(300)) == 300
                 query.commit()
                 other.wait_for(queue, ready=0, unacked=0)
-            one.wait_for(queue, ready=300)
+            one.wait_returned(queue, ready=300)
         finally:
             one.stop()
             other.stop()

@@ -168,6 +168,25 @@ def test_queues_by_a_wildcard(broker: ActiveMQ, client: Client, wildcard: str, m
     broker.wait_for_all(below(queue, left), ready=MESSAGES * len(left))
 
 
+@pytest.mark.parametrize("broker", [pytest.param("artemis", marks=pytest.mark.broker)], indirect=True)
+def test_a_wildcard_of_artemis_is_a_queue_of_its_own(broker: Broker, client: Client) -> None:
+    """It gets a copy of each message, from its first subscription on; the queues that match keep theirs."""
+    queue = broker.new_queue()
+    places, entry = below(queue, ["one", "two.three"]), f"{queue}.#"
+    before = send(broker, places, "before")
+    with client.reads([entry]) as query:
+        query.idle()
+        gather(query, send(broker, places, "during"))
+        query.commit()
+        broker.wait_for(entry, ready=0, unacked=0)
+    after = send(broker, places, "after")
+    with client.reads([entry]) as query:
+        gather(query, after)
+        query.commit()
+        broker.wait_for(entry, ready=0, unacked=0)
+    broker.wait_for_all(places, ready=3 * len(before))
+
+
 @pytest.mark.rule("4.8")
 @on_real_brokers
 @pytest.mark.parametrize("place", [0, 5, 10])

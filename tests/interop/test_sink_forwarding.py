@@ -100,7 +100,7 @@ def test_what_a_producer_says_to_the_broker_is_not_said_again(broker: Broker) ->
         broker, source.replace("/queue/", "/amq/queue/") if broker.name == "rabbitmq" else source, hostile
     )
     rows = [*produced(broker, source), *([header] for header in hostile)]
-    queues = [f"{source}.{number}" for number in range(len(rows))]
+    queues = [f"{source}-{number}" for number in range(len(rows))]
     result = forward(broker, rows, queues)
     figures = result.figures
     assert (result.refused, figures.connections, figures.resent) == (None, 1, 0)

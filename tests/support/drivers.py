@@ -160,10 +160,12 @@ class SparkDriver:
 
     def rows(self) -> list[str]:
         """The bodies that the sink has, as a reader of it sees them."""
-        if self.mode != "files":
-            return rows_of(self.output)
+        return [body for body, _ in self.records()] if self.mode == "files" else rows_of(self.output)
+
+    def records(self) -> list[tuple[str, str | None]]:
+        """Body and stable id of each row that Spark's file sink has."""
         lines = [line for path in _committed_files(self.output) for line in path.read_text().splitlines()]
-        return [json.loads(line)["body"] for line in lines]
+        return [(row["body"], row.get("stable_id")) for row in map(json.loads, lines)]
 
     def _reap(self) -> None:
         if self._process is None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+import time
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver, running
-from support.scripted import answer
+from support.scripted import DIFFERS, ScriptedBroker, answer, message
 from support.tcp import tcp_server
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.brokers import plain_subscription
 from spark_stomp.devbroker import DevBroker
@@ -127,3 +129,71 @@ def test_a_refused_subscription_names_its_destination_and_acks_nothing(filled: D
     assert f"refused SUBSCRIBE to {QUEUES[place]}:" in str(failure)
     filled.wait_until(lambda: filled.connections == 0, what="the end of the connection")
     assert [(filled.queue(queue).depth, filled.queue(queue).acked) for queue in QUEUES] == [(EACH, 0)] * 20
+
+
+@pytest.mark.rule("4.8")
+def test_heart_beats_go_out_while_rabbitmq_is_asked_about_many_queues() -> None:
+    """It is asked about one after the other, each on a connection of its own, before the first SUBSCRIBE."""
+    before: list[bytes] = []
+    is_classic = DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'classic'").encode()
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"CONNECTED\nversion:1.2\nserver:RabbitMQ/3.10.8\nheart-beat:100,100\n\n\0")
+        came = b""
+        while b"SUBSCRIBE" not in came:
+            came += connection.recv(4096)
+        if b"x-queue-type" in came:
+            time.sleep(0.1)
+            connection.sendall(b"ERROR\nmessage:precondition_failed\n\n%b\0" % is_classic)
+        else:
+            before.append(came.partition(b"SUBSCRIBE")[0])
+
+    names = json.dumps([f"/amq/queue/{number}" for number in range(8)])
+    with tcp_server(serve, together=True) as port:
+        url = f"stomp://127.0.0.1:{port}"
+        with running(source_options(url, names, connections=1, heartbeat="100ms,100ms")):
+            wait_until(lambda: before, what="the first SUBSCRIBE")
+    assert before[0].count(b"\n") >= 4
+
+
+@pytest.mark.rule("7.6")
+def test_a_malformed_message_without_a_destination_is_named_by_its_subscription() -> None:
+    name = plain_subscription(QUEUES[1]).id.encode()
+    bad = b"MESSAGE\nsubscription:%b\nmessage-id:1\nack:1\nbad:\\q\n\nx\0" % name
+    broker = ScriptedBroker(b"x", lambda number, frame: bad if b"\nid:%b\n" % name in frame else b"")
+    with tcp_server(broker.serve) as port:
+        url = f"stomp://127.0.0.1:{port}"
+        with running(
+            source_options(url, json.dumps(QUEUES[:2]), connections=1, broker="generic")
+        ) as receiver:
+            wait_until(lambda: receiver.refused, what="the malformed message")
+            assert f"message '1' from {QUEUES[1]} is malformed" in str(receiver.refused)
+
+
+@pytest.mark.rule("5.1", "5.13")
+def test_acks_go_out_before_all_subscriptions_are_confirmed() -> None:
+    """The receipt of one may lie behind more messages of another than there is room for."""
+    acked = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"CONNECTED\nversion:1.2\n\n\0")
+        asked = b""
+        while asked.count(b"receipt:") < 2:
+            asked += connection.recv(4096)
+        first = asked.partition(b"receipt:")[2].partition(b"\n")[0]
+        connection.sendall(b"RECEIPT\nreceipt-id:%b\n\n\0" % first + message(1))
+        while piece := connection.recv(4096):
+            if b"ACK\nid:a1\n" in piece:
+                acked.set()
+
+    destinations = json.dumps(["/queue/a", "/queue/b"])
+    with (
+        tcp_server(serve) as port,
+        running(source_options(f"stomp://127.0.0.1:{port}", destinations, connections=1)) as receiver,
+    ):
+        wait_until(lambda: receiver.status().received == 1, what="the message")
+        receiver.acknowledge(1)
+        assert acked.wait(PATIENCE)
+        assert not receiver.status().subscribed

@@ -216,9 +216,7 @@ class TestSeveralDestinations:
 
     FOUR = MappingProxyType({name: plain_subscription(f"/queue/{name}").id.encode() for name in "abcd"})
 
-    def marked(
-        self, caplog: pytest.LogCaptureFixture, answers: list[str], **options: Any
-    ) -> list[list[bytes]]:
+    def marked(self, *answers: str, **options: Any) -> list[list[bytes]]:
         """The rows of four queues, from a broker that answers each SUBSCRIBE with these messages and marks.
 
         "a" is a message of /queue/a, and "A" the mark that ends its browse.
@@ -237,14 +235,19 @@ class TestSeveralDestinations:
             options = {"destination": json.dumps([f"/queue/{name}" for name in self.FOUR]), **options}
             rows = list(looks(f"stomp://127.0.0.1:{port}", idleTimeout="1h", maxDrainTime="1h", **options))
         assert broker.connections == 1
-        assert not caplog.records
         return rows
 
     def test_marks_of_several_browses_may_be_in_one_block(self, caplog: pytest.LogCaptureFixture) -> None:
-        assert self.marked(caplog, ["", "", "", "BadAdcDC"]) == [[b"a", b"d", b"d", b"c"]]
+        assert self.marked("", "", "", "BadAdcDC") == [[b"a", b"d", b"d", b"c"]]
+        assert not caplog.records
 
     def test_marks_that_come_before_all_receipts_take_no_room(self, caplog: pytest.LogCaptureFixture) -> None:
-        assert self.marked(caplog, ["A", "B", "CdD", ""], maxMessages=1) == [[b"d"]]
+        assert self.marked("A", "B", "CdD", "", maxMessages=1) == [[b"d"]]
+        assert not caplog.records
+
+    def test_max_messages_counts_over_all_blocks(self, caplog: pytest.LogCaptureFixture) -> None:
+        assert self.marked("aaA", "bbB", "ccC", "ddD", maxMessages=5) == [[b"a"] * 2, [b"b"] * 2, [b"c"]]
+        assert "cut off after maxMessages (5)" in caplog.text
 
     def test_the_default_counts_those_of_all(self, filled: DevBroker) -> None:
         with pytest.raises(TooManyMessages, match=r"/queue/a, /queue/b.*more than 1000"):

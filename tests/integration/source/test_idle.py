@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.options import source_options
+from support.release import spark_release
 from support.waiting import wait_until
 
 from spark_stomp.columns import Projection
@@ -25,7 +27,13 @@ CALLS = 50
 class Idle:
     """A query of three queues whose last call found nothing; ``snapshots`` counts looks at receivers."""
 
-    def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
+    def __init__(
+        self,
+        url: str,
+        monkeypatch: pytest.MonkeyPatch,
+        reader: type[StompStreamReader] = StompStreamReader,
+        **options: object,
+    ) -> None:
         self.snapshots = 0
         look = Receiver.status
 
@@ -35,7 +43,7 @@ class Idle:
 
         monkeypatch.setattr(Receiver, "status", counted)
         given = source_options(url, json.dumps(QUEUES), **options)
-        self.reader = StompStreamReader(given, Projection.of("body"))
+        self.reader = reader(given, Projection.of("body"))
         self.end: dict[str, Any] = self.reader.initialOffset()
         wait_until(self._looks_at_nothing, what="an idle query")
 
@@ -62,6 +70,26 @@ def test_calls_look_at_no_receiver(idle: Idle) -> None:
     before = idle.snapshots
     assert not any(idle.ask() for _ in range(CALLS))
     assert idle.snapshots == before
+
+
+@pytest.mark.skipif(spark_release() < (4, 2), reason="Spark asks for no progress before 4.2")
+def test_calls_for_the_progress_make_no_status(devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark asks for it as often as for the next offset."""
+    from spark_stomp.spark.admission_reader import AdmissionStreamReader
+
+    query = Idle(devbroker.url, monkeypatch, AdmissionStreamReader)
+    report = query.reader.reportLatestOffset  # type: ignore[attr-defined]
+    try:
+        begun, first = time.monotonic(), report()
+        others = sum(
+            one is not before for before, one in pairwise([first, *(report() for _ in range(CALLS))])
+        )
+        assert others <= time.monotonic() - begun
+        devbroker.publish_many(QUEUES[0], [b"0"])
+        wait_until(query.ask, what="the message")
+        assert report()["status"]["totals"]["delivered"] == 1
+    finally:
+        query.reader.stop()
 
 
 @pytest.mark.rule("5.4")

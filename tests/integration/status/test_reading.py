@@ -67,7 +67,7 @@ class TestPrometheus:
     def test_has_every_figure(self, status: dict[str, Any]) -> None:
         text = prometheus(status)
         assert len(parsed(text)) > 50
-        query = f'query="{QUEUE},/queue/b",file="{status["file"]}",source="1"'
+        query = f'query="{QUEUE} and 1 more",file="{status["file"]}",source="1"'
         assert f"spark_stomp_rows_total{{{query}}} 2\n" in text
         assert f"spark_stomp_journal_end{{{query}}} 5\n" in text
         receiver = f'{query},receiver="{QUEUE}#0"'

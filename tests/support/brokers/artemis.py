@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from support.brokers.activemq import JAVA_OPTIONS, stomp_properties, with_tls
@@ -41,19 +42,25 @@ class Artemis(Broker):
         self._run(self._instance / "bin/artemis", "run", JAVA_ARGS=" ".join(options))
 
     def standing(self, destination: str) -> Standing:
-        kind, _, address = destination.removeprefix("/").partition("/")
-        which = f'routing-type="{"multicast" if kind == "topic" else "anycast"}"'
-        if "::" in destination:
-            address, _, queue = destination.partition("::")
-            which = f'queue="{queue}"'
-        beans = (
-            f'org.apache.activemq.artemis:broker="localhost",component=addresses,address="{address}",'
-            f"subcomponent=queues,{which},*"
-        )
-        said = self._jolokia.read_all(beans, "MessageCount", "DeliveringCount")
+        said = self._jolokia.read_all(f"{_queues_of(destination)},*", "MessageCount", "DeliveringCount")
         held = sum(queue["MessageCount"] for queue in said)
         delivered = sum(queue["DeliveringCount"] for queue in said)
         return Standing(held - delivered, delivered)
+
+    def stuck(self, destinations: Sequence[str]) -> int:
+        """2.44.0 forgot one of 300 un-acked messages in 1 of 71 lost connections (November 2026).
+
+        It counts the message as delivered, lists it with no consumer, and delivers it after a restart.
+        """
+        stuck = 0
+        for beans in map(_queues_of, destinations):
+            for said in self._jolokia.read_all(f"{beans},*", "Name", "RoutingType", "DeliveringCount"):
+                if said["DeliveringCount"]:
+                    which = beans.partition(",routing-type=")[0].partition(",queue=")[0]
+                    bean = f'{which},routing-type="{said["RoutingType"].lower()}",queue="{said["Name"]}"'
+                    listed = self._jolokia.call(bean, "listDeliveringMessages()")
+                    stuck += said["DeliveringCount"] - sum(map(len, listed.values()))
+        return stuck
 
     @property
     def connections(self) -> int:
@@ -85,6 +92,19 @@ class Artemis(Broker):
         management.write_text(management.read_text().replace('"hawtio"', '"org.apache.activemq.artemis"'))
         self.port, self.tls_port, jolokia = free_ports(3)
         self._jolokia = Jolokia(jolokia)
+
+
+def _queues_of(destination: str) -> str:
+    """How the names of the beans of its queues begin: one, or those that a topic's subscriptions have."""
+    kind, _, address = destination.removeprefix("/").partition("/")
+    which = f'routing-type="{"multicast" if kind == "topic" else "anycast"}"'
+    if "::" in destination:
+        address, _, queue = destination.partition("::")
+        which = f'queue="{queue}"'
+    return (
+        f'org.apache.activemq.artemis:broker="localhost",component=addresses,address="{address}",'
+        f"subcomponent=queues,{which}"
+    )
 
 
 def with_fixed(configuration: str) -> str:

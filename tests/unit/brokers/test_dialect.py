@@ -117,6 +117,8 @@ def test_under_stomp_10_artemis_says_nothing_that_can_be_trusted() -> None:
     for dialect in (artemis, dialect_for(None)):
         with pytest.raises(UnsupportedError, match=r"STOMP 1\.0.*acceptVersions"):
             dialect.check_version("1.0")
+        with pytest.raises(UnsupportedError, match=r"STOMP lenient.*acceptVersions"):
+            dialect.check_version("lenient")
     for dialect in (dialect_named("rabbitmq"), dialect_for("another"), dialect_for(None, "generic")):
         dialect.check_version("1.0")
 

@@ -189,6 +189,15 @@ class TestAckHandles:
         assert ack_handles([b"a", b"b"], [b"q", None], "1.1", "") == [b"a\nsubscription:q", b""]
         assert list(map(message_of_handle, [*handles[:1], b"c"])) == ["a", "c"]
 
+    @pytest.mark.rule("1.1")
+    @pytest.mark.parametrize("version", ["1.0", "lenient"])
+    def test_name_it_in_1_0_if_there_are_several(self, version: str) -> None:
+        """Two queues may hold copies of one message, with one message-id."""
+        handles = ack_handles([b"7", b"7", b"8"], [b"q", b"r", None], version, "")
+        assert handles == [b"7\nsubscription:q", b"7\nsubscription:r", b"8"]
+        frames = decode(version, [encode_acks(handles, version)]).frames
+        assert [frame.get("subscription") for frame in frames] == ["q", "r", None]
+
 
 class TestBulkAcks:
     @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "lenient"])

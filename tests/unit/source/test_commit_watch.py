@@ -120,3 +120,16 @@ def test_what_was_not_expected_is_a_failure_too(looks: Looks, watch: CommitWatch
     watch.start()
     wait_until(lambda: watch.failure, what="the failure")
     assert isinstance(watch.failure, DeliveryError)
+
+
+@pytest.mark.rule("7.1")
+def test_a_failure_is_told(looks: Looks) -> None:
+    def fails() -> None:
+        raise CheckpointMismatch("taken over")
+
+    told: list[object] = []
+    looks.do = fails
+    watch = CommitWatch(looks, on_failure=lambda: told.append(watch.failure))
+    watch.start()
+    wait_until(lambda: told, what="the failure")
+    assert isinstance(told[0], CheckpointMismatch)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_stomp.source.offsets import INITIAL, Offset, Position, Range, plan, split, task_bytes
+from spark_stomp.source.offsets import INITIAL, JOURNAL, Offset, Position, Range, plan, split, task_bytes
 from spark_stomp.source.planning import (
     Available,
     BatchLimits,
@@ -61,6 +61,12 @@ class TestChooseEnd:
         start = Offset({"a#0": Position("e0", 7), "a and 2 more#0": Position("e1", 9)})
         available = [Available("a#0", "ea", 0, 2), Available("b#1", "eb", 0, 0)]
         assert end(start, available, BatchLimits()) == Offset({"a#0": Position("ea", 2)})
+
+    @pytest.mark.rule("J.13")
+    def test_a_journal_of_an_earlier_run_is_not(self) -> None:
+        """Otherwise a later run would not learn that its messages are missing."""
+        start = Offset({JOURNAL: Position("j", 7)})
+        assert end(start, [Available("a#0", "ea", 0, 2)], BatchLimits()).get(JOURNAL) == Position("j", 7)
 
     def test_receivers_share_a_limit_and_leave_what_they_do_not_need(self) -> None:
         available = [Available("a", "ea", 0, 100), Available("b", "eb", 0, 2), Available("c", "ec", 0, 100)]

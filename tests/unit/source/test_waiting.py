@@ -102,6 +102,16 @@ class TestRefill:
         assert self.decided(new=9, after=0.16) is Decision.CUT
         assert self.decided(new=0, after=0.16) is Decision.NOTHING_NEW
 
+    def test_a_decision_to_wait_may_change_then(self) -> None:
+        situation = Case().situation()
+        assert situation.decided_until == pytest.approx(situation.now + QUIET_PERIOD)
+        soon = replace(situation, last=replace(self.last, cut=STATUS.last_active - 0.1))
+        assert soon.decided_until == pytest.approx(situation.now + 0.05)
+        assert Case(drain_left=0.1).situation().decided_until == pytest.approx(situation.now + 0.1)
+        silent = Case(silence=0.3, pending=0.3).situation()
+        assert silent.decided_until == pytest.approx(silent.now + QUIET_PERIOD_MAX - 0.3)
+        assert Case(silence=1.2, pending=1.2).situation().decided_until == pytest.approx(102.0)
+
     def test_and_no_longer_than_a_moment(self) -> None:
         slow = replace(self.last, cut=STATUS.last_active - 9.0)
         assert self.decided(new=9, last=slow, after=REFILL_MAX - 0.01) is Decision.WAIT
