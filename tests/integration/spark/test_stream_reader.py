@@ -28,7 +28,7 @@ from spark_stomp.errors import (
     SubscribeTimeout,
     UnsupportedError,
 )
-from spark_stomp.source import query
+from spark_stomp.source import planning, query
 from spark_stomp.source.memory_backlog import MemoryBacklog
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import Available, BatchLimits, Decision, Mode, Situation
@@ -386,7 +386,12 @@ def test_a_message_that_becomes_durable_between_two_questions_is_seen_by_one_of_
     assert [situation.has_unwritten for situation in situations] == [True]
 
 
-def test_the_trigger_after_a_full_window_is_not_empty(broker: DevBroker, runs: list[Spark]) -> None:
+def test_the_trigger_after_a_full_window_is_not_empty(
+    broker: DevBroker, runs: list[Spark], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # These batches take milliseconds. A busy machine needs longer for ACKs and the next messages.
+    monkeypatch.setattr(planning, "REFILL_PART", 1_000_000.0)
+    monkeypatch.setattr(planning, "REFILL_MAX", PATIENCE)
     runs.append(run := Spark(broker.url, prefetch=5))
     offsets = [run.reader.initialOffset()]
     for _ in range(4):
