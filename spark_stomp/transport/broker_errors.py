@@ -27,6 +27,9 @@ _STOPS = re.compile(
     r"\bshut(ting)?[ -]?down\b|\bbeing (stopped|shut)|\bstopping\b|BrokerStopp|connection.forced",
     re.IGNORECASE,
 )
+# What RabbitMQ says if its own code failed, for example because a stream has not started again yet. Of a
+# refusal it names the reason (seen with 3.10 in November 2026).
+_FAILED = re.compile(r"Processing error\b")
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
 _IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
 
@@ -51,7 +54,7 @@ def broker_error(
     """The exception for an ERROR frame on an established connection.
 
     ``what`` names the request that the ERROR answers (a SUBSCRIBE, a SEND), and is empty if that is not
-    known. If it is known, the exception is a DestinationRefused, unless the broker says that it is stopping.
+    known. If it is known, the exception is a DestinationRefused, unless the broker is stopping or has failed.
     ``secrets`` of CONNECT are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
@@ -59,6 +62,8 @@ def broker_error(
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
     if _STOPS.search(words):
         return BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
+    if _FAILED.match(words):
+        return BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
     return DestinationRefused(f"the broker at {peer} refused {what}: {words}")
 
 

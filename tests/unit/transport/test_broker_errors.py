@@ -68,3 +68,8 @@ def test_a_broker_that_stops_refuses_no_destination() -> None:
     for words in ("broker is shutting down", "The broker is being stopped", "BrokerStoppedException: gone"):
         assert type(refusal(words, receipt="r-1")) is BrokerError
     assert type(refusal("this queue was shut", receipt="r-1")) is DestinationRefused
+
+
+def test_a_broker_whose_own_code_failed_refuses_no_destination() -> None:
+    assert type(refusal("Processing error", receipt="r-1")) is BrokerError
+    assert type(refusal("precondition_failed", receipt="r-1")) is DestinationRefused
