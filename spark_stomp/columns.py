@@ -53,7 +53,7 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         (STRING,),
         True,
         "an id that survives redelivery (the broker's, on Artemis with its time, or the header that "
-        "`idHeader` names); null if there is none",
+        "`idHeader` names; of a stream its name, `@` and the offset); null if there is none",
     ),
     Column("content_type", (STRING,), True, "the `content-type` header as sent; null if absent"),
     Column("redelivered", (BOOLEAN,), True, "the `redelivered` header; null if it is neither true nor false"),
@@ -79,6 +79,11 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
 )
 """The columns of a read without a schema, in this order."""
 
+STREAM_OFFSET = Column(
+    "stream_offset", (BIGINT,), True, "the offset in the stream; null if the message is not from a stream"
+)
+"""A column that a read of streams has by default too, as the last one."""
+
 MALFORMED = "malformed"
 
 ON_DEMAND_COLUMNS: tuple[Column, ...] = (
@@ -91,6 +96,7 @@ ON_DEMAND_COLUMNS: tuple[Column, ...] = (
     Column("header_history", (HEADER_LIST,), False, "all header lines in order, with repeats; never null"),
     Column("receiver", (STRING,), False, "the receiver that read the message; never null"),
     Column("sequence", (BIGINT,), False, "the order of delivery within one receiver's life; never null"),
+    STREAM_OFFSET,
 )
 """The columns that a read has only if its schema names them."""
 

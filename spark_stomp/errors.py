@@ -50,6 +50,7 @@ what is allowed, and what the broker said, if anything. No text contains a secre
         ├── CheckpointUnreadable    STOMP_CHECKPOINT_UNREADABLE
         ├── FrameServerError        STOMP_FRAME_SERVER_FAILED
         ├── SubscribeTimeout        STOMP_SUBSCRIBE_TIMEOUT
+        ├── StreamTruncated         STOMP_STREAM_TRUNCATED       offsets of a stream are gone
         ├── TooManyMessages         STOMP_TOO_MANY_MESSAGES      a batch read would show only some of them
         └── JournalError            STOMP_JOURNAL
             ├── JournalInUse            STOMP_JOURNAL_IN_USE
@@ -357,6 +358,12 @@ class SubscribeTimeout(DeliveryError):
     """The broker did not confirm all subscriptions in time."""
 
     code = "STOMP_SUBSCRIBE_TIMEOUT"
+
+
+class StreamTruncated(DeliveryError):
+    """Offsets of a stream of RabbitMQ are gone that the query has not read."""
+
+    code = "STOMP_STREAM_TRUNCATED"
 
 
 class JournalError(DeliveryError):

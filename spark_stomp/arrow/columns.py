@@ -166,14 +166,14 @@ def timestamps(values: pa.Array, unit: Literal["ms", "s"], kind: pa.DataType) ->
         kind: the Arrow type of the column, in microseconds.
     """
     scale = _MICROSECONDS[unit]
-    counts = _counts(values)
+    counts = whole_numbers(values)
     late = counts.null_count < len(counts) and pc.max(counts).as_py() > _LAST_MICROSECOND // scale
     if late:
         counts = _null_unless(pc.less_equal(counts, _LAST_MICROSECOND // scale), counts)
     return pc.multiply(counts, scale).view(kind)
 
 
-def _counts(values: pa.Array) -> pa.Array:
+def whole_numbers(values: pa.Array) -> pa.Array:
     """The numbers written in ASCII digits; null for anything else, and for numbers that overflow 64 bits."""
     digits = pc.ascii_is_decimal(values)
     if not _all_true(digits):  # besides digits, the cast would read signs and hexadecimal numbers
@@ -205,6 +205,11 @@ def timed(ids: pa.Array, times: pa.Array) -> pa.Array:
     """The ids, each with its time appended, as the receiver does; null if the id or its time is missing."""
     there = pc.and_(pc.not_equal(ids, ""), pc.invert(pc.is_in(times, pa.array(map(bytes.decode, NO_TIME)))))
     return _null_unless(there, pc.binary_join_element_wise(ids, times, ID_TIME.decode()))
+
+
+def in_stream(stream: str, offsets: pa.Array) -> pa.Array:
+    """The ids of messages of ``stream``: its name, ``@`` and the offset."""
+    return pc.binary_join_element_wise(stream, offsets, "@")
 
 
 def _all_true(flags: pa.Array) -> bool:

@@ -38,6 +38,8 @@ class RowRules:
         id_separator: the ``stable_id`` is the part of its header after the last separator; None means that it
             is the whole value.
         id_time_header: the header with the time that completes the ``stable_id``; None if none is needed.
+        stream: the name of the stream that the frames are from; None if they are not from a stream.
+        offset_header: the header with the offset in the stream.
     """
 
     id_header: str | None
@@ -45,6 +47,8 @@ class RowRules:
     body_decode_errors: OnError = "error"
     id_separator: str | None = None
     id_time_header: str | None = None
+    stream: str | None = None
+    offset_header: str | None = None
 
 
 def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) -> pa.RecordBatch:
@@ -107,7 +111,13 @@ def _constant(field: pa.Field, batch: FrameBatch, body: BodyText | None) -> pa.A
 def _column(field: pa.Field, rows: AnyRows, rules: RowRules, count: int) -> pa.Array:
     """A column that is read from the frames."""
     match field.name:
+        case "stream_offset":
+            if rules.stream is None or rules.offset_header is None:
+                return pa.nulls(count, field.type)
+            return columns.whole_numbers(rows.column(rules.offset_header))
         case "stable_id":
+            if rules.stream is not None and rules.offset_header is not None:
+                return columns.in_stream(rules.stream, rows.column(rules.offset_header))
             if rules.id_header is None:
                 return columns.nulls(count)
             ids = columns.after_last(rows.column(rules.id_header), rules.id_separator)

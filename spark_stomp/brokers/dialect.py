@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
-from spark_stomp.brokers.subscriptions import DurableTopics, Subscription, plain_subscription, refuse_stream
+from spark_stomp.brokers.subscriptions import DurableTopics, Subscription, plain_subscription
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
 from spark_stomp.protocol.frames import HeaderPairs
@@ -297,7 +297,7 @@ class Dialect:
             )
 
     def check_batch_read(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError for a topic, a stream, an ignored selector, or a deleting header.
+        """Raise UnsupportedError for a topic, an ignored selector, or a deleting header.
 
         ``headers`` are those of SUBSCRIBE. With ``allow_loss``, topics and deleting headers are accepted.
         """
@@ -336,9 +336,8 @@ class Dialect:
             )
 
     def _check_queue(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError for a stream, an ignored selector, or a header that deletes the queue."""
+        """Raise UnsupportedError for an ignored selector, or a header that deletes the queue."""
         self.check_selector(headers)
-        refuse_stream(destination, headers)
         deleting = {} if allow_loss else dict(self.deleting_headers)
         for name, value in headers:
             if name in deleting and deleting[name] in (None, value.strip().lower()):

@@ -1,10 +1,10 @@
-"""Durable subscriptions to topics, which STOMP does not define, and RabbitMQ's streams, which are refused.
+"""Durable subscriptions to topics, which STOMP does not define, and errors for streams read as queues.
 
 Each broker has its own headers for a durable subscription, and its own way to name the subscriber. The
 options ``durableName`` and, if it is set or needed, ``clientId`` name the subscription on all of them.
 
-A stream keeps its messages, and each subscription says where it begins. Read like a queue, a stream would
-silently lose what was published while no subscription was there.
+A stream of RabbitMQ keeps its messages, and each subscription says where it begins. Read like a queue, it
+would silently lose what was published while no subscription was there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from spark_stomp.protocol.frames import HeaderPairs
 
 # Characters of a subscription's id. RabbitMQ repeats it three times in each message, so it is short: 36 bits.
 _ID_LENGTH = 6
-_QUEUE_TYPE, _STREAM_OFFSET = "x-queue-type", "x-stream-offset"
 
 
 @dataclass(frozen=True)
@@ -101,27 +100,24 @@ class DurableTopics:
         return name
 
 
-def refuse_stream(destination: str, headers: HeaderPairs) -> None:
-    """Raise UnsupportedError if these headers of SUBSCRIBE ask for a stream."""
-    for name, value in headers:
-        if name == _STREAM_OFFSET or (name, value.strip().lower()) == (_QUEUE_TYPE, "stream"):
-            raise stream_refused(destination, f"subscribeHeaders has {name}, so {destination} is")
-
-
-def stream_refused(destination: str, what: str = "") -> UnsupportedError:
-    """The error for a stream. ``what`` is the beginning of its sentence, verb included."""
+def stream_refused(destination: str) -> UnsupportedError:
+    """The error for a stream that is read as a queue."""
     return UnsupportedError(
-        f"{what or f'{destination} is'} a stream of RabbitMQ. Streams are not read, because what is "
-        "published while no receiver is connected would never be a row. Read from a queue that is bound to "
-        "the same exchange"
+        f"{destination} is a stream of RabbitMQ, and is read as a queue: what is published while no receiver "
+        f"is connected would never be a row. To read it as a stream, set {_remedy(destination)}"
     )
 
 
 def stream_suspected(destination: str) -> UnsupportedError:
     """The error for a destination that may be a stream, if RabbitMQ does not say whether it is one."""
     return UnsupportedError(
-        f"messages of {destination} have the header {_STREAM_OFFSET}, as messages of a stream have, and "
-        "RabbitMQ does not say whether it is a stream. Streams are not read, because what is published while "
-        "no receiver is connected would never be a row. If it is a queue, and a producer sets that header, "
-        "give the login the right to configure the queue, so that RabbitMQ answers, or set allowLoss = true"
+        f"messages of {destination} have the header x-stream-offset, as messages of a stream have, and "
+        f"RabbitMQ does not say whether it is a stream. If it is one, set {_remedy(destination)}. If it is a "
+        "queue, and a producer sets that header, give the login the right to configure the queue, so that "
+        "RabbitMQ answers, or set allowLoss = true"
     )
+
+
+def _remedy(destination: str) -> str:
+    name = destination.removeprefix("/amq").removeprefix("/queue/")
+    return f"destination = /amq/queue/{name} and startingOffsets = earliest or latest"

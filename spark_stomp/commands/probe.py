@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Final
 
-from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.brokers import Dialect, dialect_for, plain_subscription
 from spark_stomp.commands import EXIT_CODES, FINE, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.terminal import Line, Terminal
@@ -25,6 +25,7 @@ from spark_stomp.options import (
     parse_source_options,
 )
 from spark_stomp.quoting import line, shown
+from spark_stomp.receiver import begin_of, no_streams
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
 
@@ -152,7 +153,14 @@ def _treatment(dialect: Dialect) -> Facts:
 
 
 def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
-    """How a stream read would subscribe. Raises UnsupportedError if the read would be refused."""
+    """How a streaming read would subscribe. Raises UnsupportedError if the read would be refused."""
+    if source.starting_offsets is not None:
+        if error := no_streams(dialect):
+            raise error
+        for stream in source.destinations:
+            yield stream, f"stream, id {plain_subscription(stream).id}"
+            yield "  begins at", f"{begin_of(source, stream)}, if the checkpoint does not say"
+        return
     for settings in ReceiverSettings.of(source):
         for destination in settings.destinations:
             chosen = choose_subscription(dialect, settings, destination)

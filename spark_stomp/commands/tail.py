@@ -21,6 +21,7 @@ from spark_stomp.protocol import Frame
 from spark_stomp.protocol.decoder import frames_in
 from spark_stomp.quoting import shown, whole_number
 from spark_stomp.source.browse import browse
+from spark_stomp.source.stream_read import read_stream
 
 ABOUT: Final = """\
 Show the messages of a queue, oldest first, and leave them there. ActiveMQ and
@@ -28,7 +29,8 @@ the dev broker show a queue at no cost. RabbitMQ, Artemis and unknown brokers
 cannot: the messages are taken and given back, which --yes allows. Meanwhile
 no other consumer gets them. Except on Artemis, they are then marked as
 redelivered, and each counts as delivered once more (a queue with a delivery
-limit drops or dead-letters a message at its limit)."""
+limit drops or dead-letters a message at its limit). A stream of RabbitMQ, with
+-o startingOffsets=..., is shown at no cost."""
 
 MORE: Final = f"""\
 examples:
@@ -36,6 +38,7 @@ examples:
   spark-stomp tail stomp://rabbit:61613 /queue/orders -n 3 --yes --login ada --password-file secret
   spark-stomp tail stomp://broker:61613 /queue/orders -n 1000 --bodies > orders.jsonl
   spark-stomp tail stomp://broker:61613 /topic/prices --follow --json | jq .body
+  spark-stomp tail stomp://rabbit:61613 /amq/queue/log -o startingOffsets=earliest
 
 {EXIT_CODES}"""
 
@@ -76,11 +79,21 @@ def run(arguments: argparse.Namespace) -> int:
     options = parse_batch_options(option_texts(arguments, _REFUSED, **more))
     set_level(options.connection.log_level)
     show = _json if arguments.json else _bodies if arguments.bodies else _Shown()
-    for batch, dialect in browse(options, _check(arguments)):
+    for batch, dialect in _batches(options, arguments):
         for frame in _frames(batch, options):
             show(frame, dialect, batch.malformed)
         sys.stdout.flush()
     return FINE
+
+
+def _batches(options: SourceOptions, arguments: argparse.Namespace) -> Iterator[tuple[FrameBatch, Dialect]]:
+    if options.starting_offsets is None:
+        yield from browse(options, _check(arguments))
+        return
+    if arguments.follow:
+        raise UsageError("--follow is for topics, and startingOffsets for streams")
+    for stream in options.destinations:
+        yield from read_stream(options, stream)
 
 
 def _count(text: str) -> int:

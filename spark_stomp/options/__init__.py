@@ -4,6 +4,7 @@
 
     kinds         texts to values: durations, sizes, JSON headers ...
     endpoint      the addresses in ``url``
+    stream_positions  positions in streams of RabbitMQ
     fields        how a dataclass field carries the option that fills it
     connection_options, source_options, sink_options
                   the dataclasses: each option with key, who takes it, kind of value, default, meaning
@@ -31,6 +32,7 @@ from spark_stomp.options.parsing import (
     parse_batch_options,
     parse_sink_options,
     parse_source_options,
+    reads_streams,
 )
 from spark_stomp.options.sink_options import MessageOptions, SinkOptions
 from spark_stomp.options.source_options import SourceOptions
@@ -48,4 +50,5 @@ __all__ = [
     "parse_batch_options",
     "parse_sink_options",
     "parse_source_options",
+    "reads_streams",
 ]

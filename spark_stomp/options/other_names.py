@@ -41,9 +41,11 @@ _READS: Final = {
     ),
     "use destination, with the broker's own wildcards if it has any": ("subscribePattern"),
     "it names partitions, and a queue has none. Use destination": "assign",
-    "a broker has no positions to start or end at. A query begins with what is not acknowledged yet": (
-        "startingOffsets startingTimestamp startingOffsetsByTimestamp endingOffsets endingTimestamp "
-        "autoOffsetReset"
+    "use startingOffsets, for a stream of RabbitMQ; a queue begins with what is not acknowledged": (
+        "startingTimestamp startingOffsetsByTimestamp autoOffsetReset"
+    ),
+    "STOMP does not say which offset a time has. Use endingOffsets = latest, or filter the rows": (
+        "endingTimestamp endingOffsetsByTimestamp"
     ),
     "there are no partitions. Use connections for more of them, and repartition() after load()": (
         "minPartitions numPartitions partitions"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -11,9 +12,10 @@ from spark_stomp.options.endpoint import ENDPOINTS, redacted
 from spark_stomp.options.fields import Option, Scope, filled, options_of
 from spark_stomp.options.kinds import has_private_key
 from spark_stomp.options.other_names import nearest, remedy
-from spark_stomp.options.rules import contradictions, notes
+from spark_stomp.options.rules import contradictions, declares_stream, notes
 from spark_stomp.options.sink_options import SinkOptions
 from spark_stomp.options.source_options import MOST_CONNECTIONS, SourceOptions
+from spark_stomp.options.stream_positions import StreamPositions
 
 Parsed = TypeVar("Parsed", SourceOptions, SinkOptions)
 
@@ -63,6 +65,8 @@ def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
     texts = _Texts(options, scope)
     capped = "maxMessages" in texts.given
     parsed = filled(SourceOptions, texts.value_of, capped=capped, notes=())
+    if parsed.starting_offsets or parsed.ending_offsets or declares_stream(parsed):
+        return _checked(texts, _of_streams(parsed, scope))
     if "prefetch" not in texts.given:
         parsed = replace(parsed, prefetch=_default_prefetch(parsed))
     if "connections" not in texts.given:
@@ -70,6 +74,18 @@ def _source_options(options: Mapping[str, str], scope: Scope) -> SourceOptions:
         most = MOST_CONNECTIONS if parsed.connection.client_id is None else 1
         parsed = replace(parsed, connections=min(max(1, len(parsed.destinations)), most))
     return _checked(texts, parsed)
+
+
+def _of_streams(options: SourceOptions, scope: Scope) -> SourceOptions:
+    """The options of a read of streams, with the defaults of Spark's Kafka source, and a connection each."""
+    earliest, latest = StreamPositions("earliest"), StreamPositions("latest")
+    is_batch = scope == "batch"
+    return replace(
+        options,
+        starting_offsets=options.starting_offsets or (earliest if is_batch else latest),
+        ending_offsets=(options.ending_offsets or latest) if is_batch else None,
+        connections=max(1, len(options.destinations)),
+    )
 
 
 def _checked(texts: _Texts, parsed: Parsed) -> Parsed:
@@ -105,6 +121,14 @@ def check_read(options: Mapping[str, str]) -> None:
     if stream and batch and not _is_for_a_write(options):
         is_batch = len(_misplaced(options, "source")) > len(_misplaced(options, "batch"))
         raise OptionError(batch if is_batch else stream)
+
+
+def reads_streams(options: Mapping[str, str]) -> bool:
+    """Whether the options, of a stream read or a batch read, name streams of RabbitMQ."""
+    for parse in (parse_source_options, parse_batch_options):
+        with suppress(OptionError):
+            return parse(options).starting_offsets is not None
+    return False
 
 
 def _is_for_a_write(options: Mapping[str, str]) -> bool:

@@ -16,6 +16,7 @@ from spark_stomp.options.fields import options_of
 from spark_stomp.options.kinds import format_duration, format_size, is_pem
 from spark_stomp.options.sink_options import MessageOptions, SinkOptions
 from spark_stomp.options.source_options import SourceOptions
+from spark_stomp.options.stream_positions import StreamPositions, stream_name
 from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
 from spark_stomp.protocol.handshake import CONNECT_OWNS
 
@@ -30,6 +31,7 @@ _OPTION_OF_HEADER: Final = {
     "client-id": "clientId",
     "destination": "destination",
     "selector": "selector",
+    "x-stream-offset": "startingOffsets",
 }
 
 # Options with which a client proves who it is.
@@ -56,11 +58,15 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
         yield from _messages(given, parsed.message)
     else:
         yield from _owned(
-            "subscribeHeaders", parsed.subscribe_headers, REQUEST_OWNS | {"selector", "browser"}
+            "subscribeHeaders",
+            parsed.subscribe_headers,
+            REQUEST_OWNS | {"selector", "browser", "x-stream-offset"},
         )
         yield from _addresses(parsed.destinations)
         yield from _reads(given, parsed)
         yield from _journal(given, parsed)
+        if parsed.starting_offsets is not None:
+            yield from _streams(given, parsed, parsed.starting_offsets)
 
 
 def _tls(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
@@ -167,12 +173,63 @@ def _journal(given: Set[str], options: SourceOptions) -> Iterator[str]:
         yield "journalMaxBytes is given without journal"
 
 
+def declares_stream(options: SourceOptions) -> bool:
+    """Whether ``subscribeHeaders`` declares the destinations as streams."""
+    return ("x-queue-type", "stream") in {
+        (name, value.strip().lower()) for name, value in options.subscribe_headers
+    }
+
+
+# Options that do not go with streams, and why.
+_NOT_WITH_STREAMS: Final = {
+    "connections": "each stream has a connection of its own",
+    "journal": "a stream keeps its messages, so every batch can be read again without one",
+    "ackAfter": "nothing of a stream is deleted by an ACK",
+    "drain": "AvailableNow reads all that a stream has when the run begins",
+    "durableName": "a stream keeps its messages, and the position is in Spark's checkpoint",
+    "idHeader": "stable_id is the name of the stream and the offset",
+    "selector": "RabbitMQ has none; filter the rows",
+}
+
+
+def _streams(given: Set[str], options: SourceOptions, starting: StreamPositions) -> Iterator[str]:
+    for key, reason in _NOT_WITH_STREAMS.items():
+        if key in given:
+            yield f"{key} does not go with streams (startingOffsets): {reason}"
+    declared = declares_stream(options)
+    for one in options.destinations:
+        if not one.startswith(("/amq/queue/", "/queue/") if declared else "/amq/queue/"):
+            yield (
+                f"destination = {one!r} is read as a stream (startingOffsets), so it must be "
+                "/amq/queue/NAME, or /queue/NAME if subscribeHeaders declares the stream (x-queue-type: "
+                "stream). A queue begins with what is not acknowledged: leave startingOffsets out"
+            )
+    names = [stream_name(one) for one in options.destinations]
+    for name in sorted({one for one in names if names.count(one) > 1}):
+        yield f"destination names the stream {name} twice"
+    ending = options.ending_offsets
+    for key, positions in (("startingOffsets", starting), ("endingOffsets", ending)):
+        if positions is None:
+            continue
+        for one in positions.unnamed(options.destinations):
+            yield f"{key} has no offset for {one}; name every stream"
+        for one in positions.foreign(options.destinations):
+            yield f"{key} names {one}, which is not in destination"
+    if ending is not None and "latest" in map(starting.of, options.destinations):
+        yield "startingOffsets = latest is for readStream: a batch read that begins there has no rows"
+    if ending is not None and not all(
+        isinstance(end, int) or end == "latest" for end in map(ending.of, options.destinations)
+    ):
+        yield "endingOffsets must be latest, or offsets by name"
+
+
 def notes(options: SourceOptions | SinkOptions) -> Iterator[str]:
     """Sentences for the log of a query, about options that are allowed but risky or without effect."""
     yield from _in_clear(options.connection)
     if not options.connection.tls.verify:
         yield "tlsVerify = false: anyone between this machine and the broker can read and change all messages"
-    if isinstance(options, SourceOptions):
+    # Of a stream, RabbitMQ sends more before the commit (contract R.7).
+    if isinstance(options, SourceOptions) and options.starting_offsets is None:
         yield from _unreachable(options)
 
 

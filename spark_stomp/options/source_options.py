@@ -19,6 +19,7 @@ from spark_stomp.options.kinds import (
     integer,
     name_list,
 )
+from spark_stomp.options.stream_positions import BEGINS, ENDS, StreamPositions
 from spark_stomp.protocol.frames import HeaderPairs
 
 MOST_CONNECTIONS = 4
@@ -31,7 +32,8 @@ class SourceOptions:
     """Options of a stream reader or a batch reader; durations in seconds, sizes in bytes.
 
     ``prefetch`` counts per destination and connection. ``max_messages`` is for batch reads only;
-    fields that end in ``per_trigger`` are for streams only. Without ``id_header``, the dialect names one.
+    fields that end in ``per_trigger`` are for stream reads only. ``starting_offsets`` is None if the
+    destinations are not streams of RabbitMQ. Without ``id_header``, the dialect names one.
     ``capped`` says whether ``maxMessages`` was given. ``notes`` are sentences to log once, about settings
     that are risky or limit each other.
     """
@@ -63,6 +65,19 @@ class SourceOptions:
         "How many un-acked messages of each destination the broker may send to a connection. The memory for "
         "all of them is limited by `maxBufferedBytes`.",
         note="2 × `maxMessagesPerTrigger`, else `40000`",
+    )
+    starting_offsets: StreamPositions | None = READS.optional(
+        "startingOffsets",
+        BEGINS,
+        "The destinations are streams of RabbitMQ, and a query without a checkpoint begins there. See "
+        "[streams](streams.md).",
+        note="with a stream in `subscribeHeaders`: `latest`, in batch reads `earliest`; else no streams",
+    )
+    ending_offsets: StreamPositions | None = BATCH.optional(
+        "endingOffsets",
+        ENDS,
+        "Where a batch read of streams ends: before these offsets.",
+        note="`latest`",
     )
     selector: str | None = READS.optional(
         "selector", TEXT, "Filter that the broker applies, if it supports selectors."
@@ -175,12 +190,12 @@ class SourceOptions:
     id_header: str | None = READS.optional(
         "idHeader", NAME, "Header with an id that survives redelivery.", note="the dialect's"
     )
-    fail_on_data_loss: bool = SOURCE.option(
+    fail_on_data_loss: bool = READS.option(
         "failOnDataLoss",
         BOOLEAN,
         "true",
-        "Whether the query fails if its journal is missing, damaged or trimmed; `false` logs what is lost "
-        "and goes on.",
+        "Whether the query fails if its journal is missing, damaged or trimmed, or if offsets of a stream "
+        "are gone; `false` logs what is lost and goes on.",
     )
     allow_loss: bool = READS.option(
         "allowLoss",

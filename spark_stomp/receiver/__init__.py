@@ -5,10 +5,14 @@ message.
 """
 
 from spark_stomp.receiver.dedup import MAX_REMEMBERED, DedupIndex
-from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
+from spark_stomp.receiver.deliveries import Deliveries, Offer, new_epoch, offer
 from spark_stomp.receiver.frame_store import FrameStore
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import Counts, ReceiverStatus
+from spark_stomp.receiver.stream_cursor import StreamCursor, begin_of
+from spark_stomp.receiver.stream_deliveries import StreamDeliveries
+from spark_stomp.receiver.stream_log import no_streams, stream_ends
+from spark_stomp.receiver.stream_receiver import StreamReceiver
 from spark_stomp.receiver.subscription import ReceiverSettings
 
 __all__ = [
@@ -21,5 +25,12 @@ __all__ = [
     "Receiver",
     "ReceiverSettings",
     "ReceiverStatus",
+    "StreamCursor",
+    "StreamDeliveries",
+    "StreamReceiver",
+    "begin_of",
+    "new_epoch",
+    "no_streams",
     "offer",
+    "stream_ends",
 ]

@@ -135,6 +135,8 @@ class AckLedger:
 
     def add(self, first_sequence: int, handles: Sequence[bytes], at: int = 0) -> None:
         """New frames, numbered from ``first_sequence``, came with these handles at the time ``at``."""
+        if not handles:
+            return
         self._delivered += len(handles)
         end = first_sequence + len(handles)
         # If a read brings one message, an entry for each read would cost more than the handles.

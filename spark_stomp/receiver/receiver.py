@@ -5,12 +5,12 @@ Goal: messages arrive as fast as the broker sends them, whatever Spark does mean
 
 Plan: the thread has one connection at a time, with a subscription for each destination that it reads. The
 header ``subscription`` of a message says which one it came by; all else is the connection's: epoch, sequence
-numbers, ACK ledger, memory. It reads what there is room for, passes blocks of raw frames
-and receipts to ``Deliveries``, sends the ACKs that are due, and checks deadlines; then it begins again. It
-cuts frames but decodes no body, because tasks do that. Connecting, reconnecting and the order of calls
-are here. The rules for messages are in deliveries.py, back-pressure and deadlines for receipts in pause.py,
-and what the broker is asked for in subscription.py. One receiver is one epoch: its id is random and never
-used again, and its sequence numbers go on over all of its connections.
+numbers, ACK ledger, memory. It reads what there is room for, passes blocks of raw frames and receipts to
+``Deliveries``, sends the ACKs that are due, and checks deadlines; then it begins again. It cuts frames but
+decodes no body, because tasks do that. Connecting, reconnecting and the order of calls are here. The rules
+for messages are in deliveries.py, back-pressure and deadlines for receipts in pause.py, what the broker is
+asked for in subscription.py, and what streams have instead in stream_receiver.py. One receiver is one epoch:
+its id is random and never used again, and its sequence numbers go on over all of its connections.
 
 Invariants:
 
@@ -27,8 +27,7 @@ Tried and left (November 2026):
   and 3,400 messages. Two seconds of silence say the same.
 - Reconnecting as long as messages come: a broker that ended the connection at each ACK was tried without
   end. Now the second connection in a row on which no ACK was confirmed counts as a failed attempt.
-- A line in the log for each attempt, and one that waited to say how many messages were redelivered. Now there
-  is one line for the loss and one for the return; the status has the number.
+- A line in the log for each attempt. Now there is one for the loss and one for the return.
 """
 
 from __future__ import annotations
@@ -37,10 +36,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import partial
 
-from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.brokers import Dialect, Subscription, dialect_for
 from spark_stomp.errors import (
     ClientIdInUse,
     DeliveryError,
@@ -107,6 +105,8 @@ class Receiver:
     ``on_news`` is called whenever :meth:`status` may have changed. ``failure`` and ``refused`` are those of
     :class:`ReceiverStatus`, now.
     """
+
+    individual = True  # each message has its own ACK
 
     def __init__(
         self,
@@ -299,13 +299,13 @@ class Receiver:
         connection.require_open()
         session, options, settings = connection.session, self._options, self._settings
         self._dialect = dialect_for(session.server, options.connection.broker)
-        chosen = {one: choose_subscription(self._dialect, settings, one) for one in settings.destinations}
+        chosen = {one: self._subscription(one) for one in settings.destinations}
         self._dialect.check_version(session.version or "1.0")
         self._streams.at_start(self._dialect, connection.peer, connection.beat)
         # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
         # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
         # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
-        individual = "client-individual" in ack_modes(session.version or "1.0")
+        individual = self.individual and "client-individual" in ack_modes(session.version or "1.0")
         id_header = options.id_header or self._dialect.id_header
         session.collect(
             id_header=id_header,
@@ -340,6 +340,10 @@ class Receiver:
             log.warning("connected again after %.1f s", now - before.since)
         log.info("subscribed to %s at %s", settings.what, connection.peer)
         self._notify()
+
+    def _subscription(self, destination: str) -> Subscription:
+        """The subscription to ask for, with all headers except those for the prefetch."""
+        return choose_subscription(self._dialect, self._settings, destination)
 
     def _poll_before(self, connection: Connection, requests: Collection[str], timeout: float) -> list[Event]:
         """One round before all subscriptions are confirmed. ``requests`` are the receipts of SUBSCRIBE.
@@ -461,22 +465,23 @@ class Receiver:
                 f"{connection.peer} sent a MESSAGE that cannot be acknowledged, because it has no ack and no "
                 "message-id header, or no subscription header; it stays un-acked on the broker"
             )
-        self._streams.at_messages(self._dialect, connection.peer, block, version)
-        self._deliveries.receive(
-            self._with_stable_ids(block),
-            received_at=time.time_ns() // 1_000,
-            version=version,
-            dialect=self._dialect.name,
-        )
+        self._take_new(connection, block, version)
         self._last_active = time.monotonic()
         if self._dialect.marks_redelivered and self._deliveries.unmarked >= _MANY_UNMARKED:
             self._warn_once("unmarked", unmarked_warning(self._dialect, self._settings))
 
-    def _with_stable_ids(self, block: MessageBlock) -> MessageBlock:
-        """The block with stable ids: the dialect makes them of the broker's own ids, if those change."""
-        if self._dialect.id_separator is None or self._options.id_header is not None:
-            return block
-        return replace(block, ids=self._dialect.stable_ids(block.ids, block.times))
+    def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
+        """Take the messages of ``block``, which has their handles."""
+        self._streams.at_messages(self._dialect, connection.peer, block, version)
+        if self._dialect.id_separator is not None and self._options.id_header is None:
+            # The broker's own ids change with each delivery, so stable ones are made of them.
+            block.ids = self._dialect.stable_ids(block.ids, block.times)
+        self._deliveries.receive(
+            block,
+            received_at=time.time_ns() // 1_000,
+            version=version,
+            dialect=self._dialect.name,
+        )
 
     def _send_acks(self, connection: Connection) -> bool:
         """Send one group of the ACKs that are due, unless too many groups await their receipts.

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -22,6 +21,7 @@ from spark_stomp.brokers.subscriptions import stream_refused, stream_suspected
 from spark_stomp.errors import BrokerError, ConnectFailed, ReceiptTimeout, StompError, TransportError
 from spark_stomp.options import ConnectionOptions, SourceOptions
 from spark_stomp.protocol import ErrorReceived, MessageBlock, ReceiptReceived, frame_content
+from spark_stomp.receiver.stream_log import at_peer
 from spark_stomp.transport import Connection, open_connection
 
 _DECLARED: Final = "/queue/"
@@ -52,12 +52,13 @@ class StreamInDoubt(ConnectFailed):
 
 
 class StreamCheck:
-    """Refuses destinations that are streams of RabbitMQ. Used by one receiver, or one batch read."""
+    """Refuses streams of RabbitMQ that are read as queues. Used by one receiver, or one batch read."""
 
     def __init__(self, options: SourceOptions, destinations: Sequence[str]) -> None:
         self._options = options
         # The destinations that may be streams, by the ids of their subscriptions.
-        self._open = {plain_subscription(one).id: one for one in destinations}
+        queues = destinations if options.starting_offsets is None else ()
+        self._open = {plain_subscription(one).id: one for one in queues}
 
     def at_start(self, dialect: Dialect, peer: str, beat: Callable[[], None]) -> None:
         """Check the destinations before the first SUBSCRIBE.
@@ -122,11 +123,10 @@ def _queue_name(destination: str) -> str | None:
 
 def _is_stream(options: ConnectionOptions, peer: str, name: str) -> bool | None:
     """Whether the queue is a stream; None if the broker at ``peer`` does not say."""
-    here = tuple(one for one in options.endpoints if f"{one.host}:{one.port}" == peer)
     arguments = {"durable": "true", "auto-delete": "false", "x-queue-type": _NO_TYPE}
     for _ in range(_MAX_QUESTIONS):
         try:
-            with open_connection(replace(options, endpoints=here)) as connection:
+            with open_connection(at_peer(options, peer)) as connection:
                 answer = _answer(connection, name, arguments, options.connect_timeout)
         except BrokerError:
             # For example, there are too many connections.

@@ -29,7 +29,7 @@ from spark_stomp.protocol import NEED_DATA, FrameScanner, Limits, MalformedMessa
 from spark_stomp.quoting import counted
 from spark_stomp.receiver import DedupIndex, Deliveries, ReceiverStatus
 from spark_stomp.source.journal_writer import JournalWriter
-from spark_stomp.source.memory_backlog import Backlog, raise_or_log
+from spark_stomp.source.memory_backlog import Backlog, raise_or_log, report_missing_stream
 from spark_stomp.source.offsets import JOURNAL, Offset, Position, Range
 from spark_stomp.source.planning import Available
 from spark_stomp.status.source import JournalPart, Rows
@@ -152,6 +152,7 @@ class JournalBacklog(Backlog):
         return None if position is None or position.epoch != self._journal.id else position.sequence
 
     def missing(self, wanted: Range) -> None:
+        report_missing_stream(wanted, tolerant=self._tolerant)
         if wanted.name != JOURNAL:
             return
         if self._journal.end == 0:

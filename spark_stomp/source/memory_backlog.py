@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_stomp.errors import JournalError, JournalMissing, RangeUnavailable, StompError
+from spark_stomp.errors import JournalMissing, RangeUnavailable, StompError, StreamTruncated
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.logs import get_log
 from spark_stomp.receiver import Deliveries, Offer, ReceiverStatus, offer
-from spark_stomp.source.offsets import JOURNAL, Offset, Position, Range, Sizes
+from spark_stomp.source.offsets import JOURNAL, STREAM, Offset, Position, Range, Sizes
 from spark_stomp.source.planning import Available
 from spark_stomp.status.source import Rows
 
@@ -54,6 +54,17 @@ class Backlog(Sizes, ABC):
 
         False if frames were discarded since ``seen``. Then nothing is kept, and the end must be chosen again.
         """
+
+    def with_bases(self, start: Offset) -> Offset:
+        """``start``, and where reading begins of what it does not name, if a restart must begin there too."""
+        return start
+
+    def bound(self, *, until_now: bool) -> None:
+        """Whether a batch takes only what there is now. The first call finds out where that ends."""
+
+    def holds(self, end: Offset) -> bool:
+        """Whether everything up to ``end`` is here that can come again."""
+        return True
 
     @abstractmethod
     def received(self, statuses: Sequence[ReceiverStatus]) -> Offset:
@@ -116,7 +127,7 @@ class Backlog(Sizes, ABC):
         """Make nothing more available, within ``timeout`` seconds."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class MemoryBacklog(Backlog):
     """The frames that ``receivers`` (by name) hold in memory.
 
@@ -145,7 +156,7 @@ class MemoryBacklog(Backlog):
 
     def is_committed(self, end: Offset) -> bool:
         held = [(self.receivers[name], position.sequence) for name, position in end]
-        return all(one.committed >= min(upto, one.frames.received) for one, upto in held)
+        return all(one.frames.released >= min(upto, one.frames.received) for one, upto in held)
 
     def commit(self, committed: Offset) -> bool:
         held = [(self.receivers.get(name), position) for name, position in committed]
@@ -160,6 +171,7 @@ class MemoryBacklog(Backlog):
             self._report_missing(position.epoch)
 
     def missing(self, wanted: Range) -> None:
+        report_missing_stream(wanted, tolerant=self.tolerant)
         if wanted.name == JOURNAL:
             self._report_missing(wanted.epoch)
 
@@ -196,12 +208,24 @@ class MemoryBacklog(Backlog):
 
     @property
     def rows(self) -> Rows:
-        committed = sum(receiver.committed for receiver in self.receivers.values())
+        committed = sum(receiver.frames.released for receiver in self.receivers.values())
         received = sum(receiver.frames.received for receiver in self.receivers.values())
         return Rows(committed, max(0, received - committed))
 
 
-def raise_or_log(problem: JournalError, *, tolerant: bool) -> None:
+def report_missing_stream(wanted: Range, *, tolerant: bool) -> None:
+    """Raise StreamTruncated, or log it, if ``wanted`` is of a stream: nothing brings its messages again."""
+    if wanted.name.startswith(STREAM):
+        problem = StreamTruncated(
+            f"an earlier run planned a batch with the offsets {wanted.low} to {wanted.high - 1} of the "
+            f"stream {wanted.name.removeprefix(STREAM)}. They are gone: the query does not read the stream "
+            "any more, or it was deleted and declared again. Name it again, or set failOnDataLoss = false to "
+            "go on without them"
+        )
+        raise_or_log(problem, tolerant=tolerant)
+
+
+def raise_or_log(problem: StompError, *, tolerant: bool) -> None:
     """Raise ``problem``, or log it if the query may go on without the frames (``tolerant``)."""
     if not tolerant:
         raise problem

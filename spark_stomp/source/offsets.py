@@ -5,17 +5,19 @@ the journal. Spark writes it to its checkpoint as JSON, and compares it as text:
 
     {"receivers": {"/queue/a#0": {"epoch": "5f0c...", "sequence": 1200}}, "version": 1}
     {"journal": {"id": "77ab...", "sequence": 5000}, "receivers": {}, "version": 1}
+    {"receivers": {}, "streams": {"a": {"epoch": "90cd...", "offset": 700}}, "version": 1}
 
 An epoch is the life of one receiver, named by a random id that is never reused. Sequence numbers start at 0
 in every epoch, and are exclusive ends. A query starts at the offset without receivers. A journal counts as a
-receiver whose epoch does not end. If a journal's first batch did not begin at 0, ``"base"`` says where.
+receiver whose epoch does not end. So does a stream of RabbitMQ, whose numbers are the broker's offsets. If
+the first batch of a journal or stream did not begin at 0, ``"base"`` says where.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from spark_stomp.errors import OffsetError
@@ -27,6 +29,9 @@ _LEAST_OF_A_TASK, _MOST_OF_A_TASK = 8 << 20, 32 << 20
 
 JOURNAL = "journal"
 """The name under which an offset holds the position in the journal; receivers' names have a ``#``."""
+
+STREAM = "stream:"
+"""Before the name of a stream: the name under which an offset holds its position."""
 
 _VERSION = 1
 
@@ -62,25 +67,25 @@ class Offset:
         try:
             positions = {str(name): _position(entry) for name, entry in raw["receivers"].items()}
             if JOURNAL in raw:
-                positions[JOURNAL] = _journal_position(raw["journal"])
+                positions[JOURNAL] = _based_position(raw["journal"], "id", "sequence")
+            for name, entry in raw.get("streams", {}).items():
+                positions[STREAM + name] = _based_position(entry, "epoch", "offset")
             return cls(positions)
         except (KeyError, TypeError, AttributeError) as error:
             raise OffsetError(f"the checkpoint's offset is damaged: {raw!r}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """The offset as a dict for JSON, with sorted keys, because Spark compares offsets as text."""
-        receivers = {
-            name: {"epoch": position.epoch, "sequence": position.sequence}
-            for name, position in self
-            if name != JOURNAL
-        }
-        text: dict[str, Any] = {"receivers": receivers, "version": _VERSION}
-        journal = self.get(JOURNAL)
-        if journal is None:
-            return text
-        place: dict[str, Any] = {"base": journal.base} if journal.base else {}
-        place |= {"id": journal.epoch, "sequence": journal.sequence}
-        return {JOURNAL: place, **text}
+        receivers, streams, text = {}, {}, dict[str, Any]()
+        for name, position in self:
+            if name == JOURNAL:
+                text[JOURNAL] = _based_entry(position, "id", "sequence")
+            elif name.startswith(STREAM):
+                streams[name.removeprefix(STREAM)] = _based_entry(position, "epoch", "offset")
+            else:
+                receivers[name] = {"epoch": position.epoch, "sequence": position.sequence}
+        text["receivers"] = receivers
+        return text | ({"streams": streams} if streams else {}) | {"version": _VERSION}
 
     def to_json(self) -> str:
         """The text of the offset, as Spark's Python runner writes it into the offset log."""
@@ -100,12 +105,18 @@ def _position(entry: Any) -> Position:
     return Position(epoch, sequence)
 
 
-def _journal_position(entry: Any) -> Position:
-    position = _position({"epoch": entry["id"], "sequence": entry["sequence"]})
+def _based_position(entry: Any, epoch: str, number: str) -> Position:
+    """The position of a journal or a stream. ``epoch`` and ``number`` are keys of ``entry``."""
+    position = _position({"epoch": entry[epoch], "sequence": entry[number]})
     base = entry.get("base", 0)
     if not isinstance(base, int) or not 0 <= base <= position.sequence:
-        raise TypeError("base is a count up to sequence")
-    return Position(position.epoch, position.sequence, base)
+        raise TypeError("base is a count up to the position")
+    return replace(position, base=base)
+
+
+def _based_entry(position: Position, epoch: str, number: str) -> dict[str, Any]:
+    base = {"base": position.base} if position.base else {}
+    return base | {epoch: position.epoch, number: position.sequence}
 
 
 INITIAL = Offset()

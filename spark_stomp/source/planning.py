@@ -127,6 +127,8 @@ class Available:
     - ``base``: where reading begins if the start of the batch does not name the epoch.
     - ``bound``: why the journal takes no more frames; None if it takes more.
     - ``window``, ``window_bytes``: how many messages and bytes may wait for Spark's commit; None if unknown.
+    - ``complete``: whether everything is here that a run takes that ends with what there was; None if only
+      silence says so.
     """
 
     name: str
@@ -139,6 +141,7 @@ class Available:
     bound: str | None = None
     window: int | None = None
     window_bytes: int | None = None
+    complete: bool | None = None
 
     @property
     def new(self) -> int:
@@ -296,6 +299,12 @@ class Situation:
         return not self.new and not any(status.refused for status in self.statuses)
 
     @property
+    def complete(self) -> bool | None:
+        """Whether everything is here that the run takes; None if only silence says so."""
+        known = [receiver.complete for receiver in self.available if receiver.complete is not None]
+        return all(known) if known else None
+
+    @property
     def silence(self) -> float:
         """Seconds since the last message came, or since anything happened that could bring one.
 
@@ -345,8 +354,11 @@ def decide(mode: Mode, limits: BatchLimits, situation: Situation) -> Decision:
     if mode is Mode.DRAIN and situation.now >= situation.drain_until:
         return Decision.NOTHING_NEW
     if situation.new:
-        return Decision.CUT if _batch_is_complete(limits, situation) else Decision.WAIT
-    return Decision.NOTHING_NEW if situation.silence >= situation.idle_timeout else Decision.WAIT
+        return Decision.CUT if _batch_is_complete(mode, limits, situation) else Decision.WAIT
+    is_over = situation.complete
+    if is_over is None:
+        is_over = situation.silence >= situation.idle_timeout
+    return Decision.NOTHING_NEW if is_over else Decision.WAIT
 
 
 def awaits_refill(limits: BatchLimits, situation: Situation) -> bool:
@@ -379,12 +391,15 @@ def _may_be_confirmed(status: ReceiverStatus) -> bool:
     return status.acks_pending and status.paused_since is None
 
 
-def _batch_is_complete(limits: BatchLimits, situation: Situation) -> bool:
+def _batch_is_complete(mode: Mode, limits: BatchLimits, situation: Situation) -> bool:
     """Whether there is enough for a batch: the limit is reached, a window is full, or the wait is over."""
     if limits.max_messages is not None and situation.new >= limits.max_messages:
         return True
-    if any(receiver.full for receiver in situation.available):
+    if situation.complete or any(receiver.full for receiver in situation.available):
         return True
+    if mode is Mode.ONCE and situation.complete is not None:
+        # This may be the only batch of its run, and it is known that there is more.
+        return situation.silence >= situation.idle_timeout
     return situation.silence >= QUIET_PERIOD or situation.waited >= QUIET_PERIOD_MAX
 
 
@@ -411,7 +426,7 @@ def leaves_more(mode: Mode, situation: Situation, end: Offset) -> bool:
     """
     if any(receiver.full for receiver in situation.available):
         return True
-    if mode is not Mode.STREAMING and situation.silence < QUIET_PERIOD:
+    if mode is not Mode.STREAMING and not situation.complete and situation.silence < QUIET_PERIOD:
         return True
     taken = {(name, position.epoch): position.sequence for name, position in end}
     # A limit may leave out all messages of a receiver. Then the end does not name its epoch.

@@ -19,7 +19,7 @@ from spark_stomp.quoting import counted
 from spark_stomp.receiver import ReceiverStatus
 from spark_stomp.source.checkpoint import Checkpoint
 from spark_stomp.source.commits import Committer
-from spark_stomp.source.offsets import JOURNAL, Offset, Range, plan, split, task_bytes
+from spark_stomp.source.offsets import JOURNAL, STREAM, Offset, Range, plan, split, task_bytes
 from spark_stomp.source.planning import (
     QUIET_PERIOD,
     QUIET_PERIOD_MAX,
@@ -122,7 +122,7 @@ class QueryRuntime:
             self._backlog.epochs,
             self._frame_server,
             checkpoint,
-            acks_wait=options.ack_after == "commit",
+            acks_wait=options.ack_after == "commit" and options.starting_offsets is None,
             on_failure=self._receivers.news.tell,
         )
         self._raised: StompError | None = None
@@ -233,6 +233,8 @@ class QueryRuntime:
     def latest_offset(self, start: Offset, mode: Mode) -> Offset:
         """The end of the next batch; equal to ``start`` if there is none.
 
+        The first batch of streams may be empty: its end then says where reading begins.
+
         If that ends the run (any mode but STREAMING), this first waits for the receipts of all ACKs, because
         Spark ends the process right after.
         """
@@ -240,14 +242,16 @@ class QueryRuntime:
             self._recent.append(self._recent.pop().asked_again(time.monotonic()))
         # With a one-time trigger this may be the only batch, so it takes all there is.
         limits = replace(self._limits, halves=mode is Mode.STREAMING)
+        self._backlog.bound(until_now=mode is not Mode.STREAMING)
         news = self._receivers.news
         while True:
             seen = news.latest
             self._raise_failure()
             situation = self._situation(start)
+            begin = self._backlog.with_bases(start)
             decision = decide(mode, limits, situation)
             if decision is Decision.CUT:
-                end = choose_end(start, situation.available, limits, self._backlog)
+                end = choose_end(begin, situation.available, limits, self._backlog)
                 if not self._backlog.offer(end, situation.available):
                     continue
                 self._note_cut(mode, situation, start, end)
@@ -261,7 +265,7 @@ class QueryRuntime:
                 if mode is not Mode.STREAMING:
                     self._finish_run()
                 self._nothing_since = seen if situation.waits_for_news else None
-                return start
+                return begin
             news.wait(seen, situation.decided_until)
 
     @property
@@ -303,6 +307,12 @@ class QueryRuntime:
                 log.warning(f"{text}; more messages are probably waiting for the next run", reason)
             else:
                 log.info(text, reason)
+        elif mode is Mode.ONCE and self._more_waiting and self._options.starting_offsets is not None:
+            log.warning(
+                "this batch has only what memory (maxBufferedBytes) and the limits allow. If it is the only "
+                "batch of its run (Once, and AvailableNow before Spark 4.2), more messages are waiting after "
+                "it: start the query again until a run finds nothing"
+            )
         elif mode is Mode.ONCE and self._more_waiting:
             log.warning(
                 "this batch has only the messages that the broker sends before an ACK, or that the limits "
@@ -352,16 +362,17 @@ class QueryRuntime:
         self._raise_failure()
         # Before Spark 4.2 the next call of latestOffset is evidence for this batch.
         self._nothing_since = None
+        if not self._await(lambda: self._backlog.holds(end), time.monotonic() + self._options.max_drain_time):
+            raise SubscribeTimeout("a batch of an earlier run was not received again within maxDrainTime")
         epochs = self._backlog.epochs
         ranges = plan(start, end)
         self._declare_lost([lost for lost in ranges if lost.epoch not in epochs])
         held = [held for held in ranges if held.epoch in epochs]
-        readable = [part for whole in held for part in self._backlog.readable(whole)]
-        volume = sum(self._backlog.bytes_between(part.name, part.low, part.high) for part in readable)
-        about = task_bytes(volume, _CORES)
+        volume = sum(self._backlog.bytes_between(part.name, part.low, part.high) for part in held)
+        shares = split(held, self._backlog, task_bytes(volume, _CORES))
+        readable = [[one for part in share for one in self._backlog.readable(part)] for share in shares]
         tasks = [
-            tuple(RangeTicket(part.epoch, part.low, part.high) for part in task)
-            for task in split(readable, self._backlog, about)
+            tuple(RangeTicket(one.epoch, one.low, one.high) for one in task) for task in readable if task
         ]
         if held:
             self._committer.planned(end, [ticket for task in tasks for ticket in task])
@@ -372,7 +383,7 @@ class QueryRuntime:
     def _declare_lost(self, absent: list[Range]) -> None:
         for part in absent:
             self._backlog.missing(part)
-        lost = [part for part in absent if part.name != JOURNAL]
+        lost = [part for part in absent if part.name != JOURNAL and not part.name.startswith(STREAM)]
         if not lost:
             return
         self._committer.fence({part.epoch for part in lost})

@@ -20,12 +20,15 @@ from spark_stomp.receiver import (
     Receiver,
     ReceiverSettings,
     ReceiverStatus,
+    StreamDeliveries,
+    StreamReceiver,
 )
 from spark_stomp.source.journal_backlog import JournalBacklog, recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
 from spark_stomp.source.offsets import Offset
 from spark_stomp.source.planning import QUIET_PERIOD, QUIET_PERIOD_MAX
+from spark_stomp.source.stream_backlog import StreamBacklog
 from spark_stomp.status.source import ReceiverPart
 
 
@@ -68,10 +71,14 @@ class ReceiverGroup:
         index = DedupIndex(journaled=options.journal is not None)
         settings = ReceiverSettings.of(options)
         with ExitStack() as undo:
-            if options.journal is None:
+            if options.starting_offsets is not None:
+                streams = {one.what: StreamDeliveries(one.max_buffered_bytes, one.name) for one in settings}
+                deliveries: list[Deliveries] = [*streams.values()]
+                self.backlog: Backlog = StreamBacklog(options, streams)
+            elif options.journal is None:
                 deliveries = [_deliveries(one, index) for one in settings]
                 names = [one.name for one in settings]
-                self.backlog: Backlog = MemoryBacklog(
+                self.backlog = MemoryBacklog(
                     dict(zip(names, deliveries, strict=True)), tolerant=not options.fail_on_data_loss
                 )
             else:
@@ -79,7 +86,10 @@ class ReceiverGroup:
             undo.callback(self.backlog.stop, 0.0)
             self._deliveries = deliveries
             self._receivers = [
-                Receiver(one, held, self._tell) for one, held in zip(settings, deliveries, strict=True)
+                StreamReceiver(one, held, self._tell)
+                if isinstance(held, StreamDeliveries)
+                else Receiver(one, held, self._tell)
+                for one, held in zip(settings, deliveries, strict=True)
             ]
             self._refusal = Refusal(self.backlog)
             self._judging = threading.Lock()

@@ -13,6 +13,7 @@ from spark_stomp.columns import MALFORMED, Projection
 from spark_stomp.errors import OptionError
 from spark_stomp.frameserver import FrameServerAddress, RangeTicket, fetch
 from spark_stomp.options import SourceOptions
+from spark_stomp.options.stream_positions import stream_name
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class RowSettings:
     projection: Projection
     id_header: str | None
     body_decode_errors: OnError
+    streams: bool
 
     @classmethod
     def of(cls, options: SourceOptions, projection: Projection) -> RowSettings:
@@ -45,16 +47,22 @@ class RowSettings:
                 f'.schema("destination string, body binary, {MALFORMED} string")'
                 for key in without
             )
-        return cls(projection, options.id_header, options.body_decode_errors)
+        streams = options.starting_offsets is not None
+        return cls(projection, options.id_header, options.body_decode_errors, streams)
 
-    def rules(self, dialect: Dialect) -> RowRules:
-        """The rules for frames of one dialect. The option ``idHeader`` has priority over the dialect."""
+    def rules(self, dialect: Dialect, receiver: str) -> RowRules:
+        """The rules for frames that ``receiver`` got from a broker of this dialect.
+
+        The option ``idHeader`` has priority over the dialect.
+        """
         return RowRules(
             id_header=self.id_header or dialect.id_header,
             timestamp_unit=dialect.timestamp_unit,
             body_decode_errors=self.body_decode_errors,
             id_separator=None if self.id_header else dialect.id_separator,
             id_time_header=None if self.id_header else dialect.id_time_header,
+            stream=stream_name(receiver.rpartition("#")[0]) if self.streams else None,
+            offset_header=dialect.offset_header,
         )
 
 
@@ -62,5 +70,5 @@ def read_ranges(ranges: FrameRanges, settings: RowSettings) -> Iterator[pa.Recor
     """Fetch the frames of ``ranges`` and decode them. Yields a record batch for about each MiB of frames."""
     for ticket in ranges.tickets:
         for batch in fetch(ranges.address, ticket):
-            rules = settings.rules(dialect_named(batch.dialect))
+            rules = settings.rules(dialect_named(batch.dialect), batch.receiver)
             yield decode_frames(batch, settings.projection, rules)

@@ -14,6 +14,7 @@ from spark_stomp.options import (
     parse_batch_options,
     parse_sink_options,
     parse_source_options,
+    reads_streams,
 )
 from spark_stomp.spark.batch_reader import StompBatchReader
 from spark_stomp.spark.error_texts import plainly
@@ -43,7 +44,7 @@ class StompDataSource(DataSource):
     def schema(self) -> StructType:
         """The default columns of the source. Raises OptionError if no read can take the options."""
         check_read(self.options)
-        return source_struct()
+        return source_struct(streams=reads_streams(self.options))
 
     @plainly
     def reader(self, schema: StructType) -> StompBatchReader:

@@ -14,6 +14,7 @@ from pyspark.sql import types as t
 from pyspark.sql.types import DataType, StructField, StructType
 
 from spark_stomp.columns import (
+    BIGINT,
     BINARY,
     BOOLEAN,
     DEFAULT_COLUMNS,
@@ -21,6 +22,7 @@ from spark_stomp.columns import (
     HEADER_MAP,
     SINK_COLUMNS,
     SOURCE_COLUMNS,
+    STREAM_OFFSET,
     STRING,
     TIMESTAMP,
     Column,
@@ -33,9 +35,10 @@ from spark_stomp.columns import (
 from spark_stomp.errors import SchemaError
 
 
-def source_struct() -> StructType:
-    """The schema of the source if the user gives none: :data:`DEFAULT_COLUMNS`."""
-    return StructType([StructField(c.name, _spark_type(c.types[0]), c.nullable) for c in DEFAULT_COLUMNS])
+def source_struct(*, streams: bool = False) -> StructType:
+    """The schema of the source if the user gives none: :data:`DEFAULT_COLUMNS`, and the offset of streams."""
+    columns = (*DEFAULT_COLUMNS, STREAM_OFFSET) if streams else DEFAULT_COLUMNS
+    return StructType([StructField(c.name, _spark_type(c.types[0]), c.nullable) for c in columns])
 
 
 def projection(schema: StructType) -> Projection:
@@ -128,6 +131,7 @@ def _spark_type(name: str) -> DataType:
     makers: dict[str, Callable[[], DataType]] = {
         STRING: t.StringType,
         BINARY: t.BinaryType,
+        BIGINT: t.LongType,
         BOOLEAN: t.BooleanType,
         TIMESTAMP: t.TimestampType,
         HEADER_MAP: lambda: t.MapType(t.StringType(), t.StringType(), True),

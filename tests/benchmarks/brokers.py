@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -16,8 +17,10 @@ from support.processes import descendants
 
 from benchmarks.bare import Peer
 from benchmarks.programs import Json, program
+from spark_stomp.options import parse_source_options
+from spark_stomp.receiver import stream_ends
 
-__all__ = ["NAMES", "BenchmarkBroker", "each_broker", "new_queue", "running"]
+__all__ = ["NAMES", "BenchmarkBroker", "each_broker", "new_queue", "new_stream", "running"]
 
 NAMES = ("rabbitmq", "activemq", "artemis")
 # Room for a filled queue, the compiler that a broker in earnest has, and the collector that takes least of
@@ -54,6 +57,16 @@ class BenchmarkBroker:
 def new_queue() -> str:
     """A queue that nobody used before."""
     return f"/queue/bench-{secrets.token_hex(6)}"
+
+
+def new_stream(broker: BenchmarkBroker) -> str:
+    """A stream of RabbitMQ that nobody used before. It does not count as a queue: its messages stay."""
+    queue = new_queue()
+    declared = {"x-queue-type": "stream", "durable": "true", "auto-delete": "false"}
+    given = {**broker.options(queue), "subscribeHeaders": json.dumps(declared)}
+    # A look for its end declares it.
+    stream_ends(parse_source_options(given), [queue])
+    return queue.replace("/queue/", "/amq/queue/")
 
 
 @contextmanager

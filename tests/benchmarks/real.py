@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from support.spark import spark_session
 
 from benchmarks.alone import Alone
-from benchmarks.brokers import NAMES, BenchmarkBroker, each_broker, new_queue
+from benchmarks.brokers import NAMES, BenchmarkBroker, each_broker, new_queue, new_stream
 from benchmarks.plots import SHOWN
 from benchmarks.programs import program, result_of
 from benchmarks.ready_made import ReadyMade
@@ -34,7 +34,8 @@ BODIES = {"100 B": 100, "235 B": 235, "1 KB": 1_000, "10 KB": 10_000, "1 MB": 1_
 RECEIVERS = {"1 receiver": 1, "4 receivers": 4}
 JOURNALS = {"with a journal": "commit", "ackAfter=journal": "journal"}
 READY = "ready-made batches"
-CANDIDATES = ("bare socket", "receiver alone", "default", "tuned", *JOURNALS, READY)
+STREAM = "a stream"
+CANDIDATES = ("bare socket", "receiver alone", "default", "tuned", *JOURNALS, STREAM, READY)
 GOALS = [
     Goal("default", "bare socket", at_least=0.55),
     Goal("tuned", "bare socket", at_least=0.7),
@@ -113,17 +114,19 @@ class Measurement:
             self._candidates["tuned"] = partial(self._through_spark, load.tuned)
         for name, moment in JOURNALS.items() if load.has_goals else ():
             self._candidates[name] = partial(self._with_journal, moment)
+        if load.has_goals and broker.name == "rabbitmq":
+            self._candidates[STREAM] = self._of_stream
 
     def round(self, names: Sequence[str]) -> tuple[dict[str, Figures], Series]:
         """The figures of each candidate, one after another."""
         wanted = [name for name in names if name in self._candidates]
-        found = {name: self._measured(self._candidates[name]) for name in wanted}
+        found = {name: self._measured(self._candidates[name], name == STREAM) for name in wanted}
         if READY in names and self._load.octets >= LARGE:
             found[READY] = self._ready_made()
         return found, {}
 
-    def _measured(self, candidate: Callable[[str], Figures]) -> Figures:
-        queue = new_queue()
+    def _measured(self, candidate: Callable[[str], Figures], of_stream: bool) -> Figures:
+        queue = new_stream(self._broker) if of_stream else new_queue()
         with self._published(queue):
             return candidate(queue)
 
@@ -161,7 +164,12 @@ class Measurement:
         }
 
     def _through_spark(self, tuning: dict[str, str], queue: str) -> Figures:
-        options = {**self._options(queue), **tuning}
+        return self._with_options({**self._options(queue), **tuning})
+
+    def _of_stream(self, stream: str) -> Figures:
+        return self._with_options({**self._broker.options(stream), "startingOffsets": "earliest"})
+
+    def _with_options(self, options: dict[str, str]) -> Figures:
         streamed = run(self._spark, options, self._messages, processes=self._processes)
         rate = self._messages / streamed.seconds
         return {"value": rate, "messages": self._messages, **streamed.figures()}

@@ -14,13 +14,13 @@ from support.contract_rules import RULES, Broken
 
 TESTS = Path(__file__).parents[1]
 CONTRACT = TESTS.parent / "docs" / "delivery-contract.md"
-SECTIONS = ["1", "2", "3", "4", "5", "6", "7", "J", "S"]
+SECTIONS = ["1", "2", "3", "4", "5", "6", "7", "J", "R", "S"]
 
 
 def sections_and_points() -> tuple[list[str], list[str]]:
     text = CONTRACT.read_text(encoding="utf-8")
-    sections = re.findall(r"^## ([1-9JS])\. ", text, re.MULTILINE)
-    return sections, re.findall(r"^- \*\*([1-9JS]\.\d+)\*\* ", text, re.MULTILINE)
+    sections = re.findall(r"^## ([1-9JRS])\. ", text, re.MULTILINE)
+    return sections, re.findall(r"^- \*\*([1-9JRS]\.\d+)\*\* ", text, re.MULTILINE)
 
 
 POINTS = sections_and_points()[1]

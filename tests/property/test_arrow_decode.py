@@ -171,6 +171,7 @@ def expected_row(frame: Frame) -> dict[str, Any]:
         "body": frame.body,
         "malformed": None,
         "header_history": [{"name": name, "value": value} for name, value in frame.headers],
+        "stream_offset": None,
     }
 
 

@@ -8,6 +8,7 @@ its standard input. MODE says where the rows go:
 - ``available``: the same under Trigger.AvailableNow;
 - ``stall``: half of the first batch to ``FOLDER/output/partial``; then it waits to be killed;
 - ``files``: Spark's own file sink under ``FOLDER/output``, as JSON;
+- ``parquet``: the same as Parquet;
 - ``stomp``: the connector's sink, with the column ``id`` for ``dedupKey``: the body as text. Its options are
   those that begin with ``sink.``, without that.
 
@@ -36,9 +37,9 @@ def writer(frame: DataFrame, output: Path, mode: str, sink: dict[str, str]) -> D
     if mode == "stomp":
         rows = frame.selectExpr("body", "cast(body as string) as id")
         return rows.writeStream.format("stomp").options(**sink)
-    if mode == "files":
+    if mode in ("files", "parquet"):
         rows = frame.selectExpr("cast(body as string) as body", "stable_id")
-        return rows.writeStream.format("json").option("path", str(output))
+        return rows.writeStream.format("json" if mode == "files" else mode).option("path", str(output))
     return frame.writeStream.foreachBatch(BatchFiles(output, stalls=mode == "stall"))
 
 

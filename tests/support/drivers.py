@@ -11,8 +11,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pyarrow.parquet as pq
 
 from support.points import Points, session_members
 from support.processes import kill, lives, stream_readers, task_workers
@@ -160,12 +162,16 @@ class SparkDriver:
 
     def rows(self) -> list[str]:
         """The bodies that the sink has, as a reader of it sees them."""
-        return [body for body, _ in self.records()] if self.mode == "files" else rows_of(self.output)
+        of_spark = self.mode in ("files", "parquet")
+        return [body for body, _ in self.records()] if of_spark else rows_of(self.output)
 
     def records(self) -> list[tuple[str, str | None]]:
         """Body and stable id of each row that Spark's file sink has."""
-        lines = [line for path in _committed_files(self.output) for line in path.read_text().splitlines()]
-        return [(row["body"], row.get("stable_id")) for row in map(json.loads, lines)]
+        return [
+            (row["body"], row.get("stable_id"))
+            for path in _committed_files(self.output)
+            for row in (_json_rows(path) if self.mode == "files" else pq.read_table(path).to_pylist())
+        ]
 
     def _reap(self) -> None:
         if self._process is None:
@@ -173,6 +179,10 @@ class SparkDriver:
         self._process.wait(_GOODBYE)
         if self._process.stdin is not None:
             self._process.stdin.close()
+
+
+def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    yield from map(json.loads, path.read_text().splitlines())
 
 
 def _committed_files(output: Path) -> set[Path]:

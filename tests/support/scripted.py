@@ -110,3 +110,62 @@ class RabbitMQ:
         self.questions.append(frame)
         answer = self._answers[len(self.questions) - 1]
         return b"ERROR\nmessage:precondition_failed\n\n%b\0" % answer.encode() if answer else b""
+
+
+class Stream:
+    """RabbitMQ with a stream that has messages at ``offsets``, and sends ``window`` of them before each ACK.
+
+    It closes the connections ``closing`` (1 is the first) at their first ACK. If ``late``, it first sends
+    what it does not have to: the message before the one that is asked for.
+
+    Attributes:
+        published: offsets of messages that a SUBSCRIBE from ``next`` gets at once.
+        times: the offsets of the messages since a time, by the header ``x-stream-offset``.
+        begins: the header ``x-stream-offset`` of each SUBSCRIBE.
+        acks: the handle in each ACK: ``a`` and the offset.
+    """
+
+    def __init__(
+        self, *offsets: int, window: int = 1_000, closing: Sequence[int] = (), late: bool = False
+    ) -> None:
+        self.offsets = [*offsets]
+        self.published: list[int] = []
+        self.times: dict[str, list[int]] = {}
+        self.begins: list[str] = []
+        self.acks: list[str] = []
+        self.broker = ScriptedBroker(b"RabbitMQ/3.10.8", self._asked)
+        self._window = window
+        self._closing = closing
+        self._late = late
+        self._pending: dict[tuple[int, bytes], list[int]] = {}
+
+    def _asked(self, number: int, frame: bytes) -> bytes:
+        if frame.startswith(b"SUBSCRIBE"):
+            where = header_of(frame, b"x-stream-offset").decode()
+            self.begins.append(where)
+            self._pending[number, header_of(frame, b"id")] = self._from(where)
+        elif frame.startswith(b"ACK"):
+            self.acks.append(header_of(frame, b"id").decode())
+            if number in self._closing:
+                return CLOSE
+        else:
+            return b""
+        return b"".join(self._next(*key) for key in self._pending if key[0] == number)
+
+    def _from(self, where: str) -> list[int]:
+        if where == "next":
+            return [*self.published]
+        if where == "last":
+            return self.offsets[-1:]
+        if where in self.times:
+            return [*self.times[where]]
+        begin = int(where.removeprefix("offset=")) if where.startswith("offset=") else 0
+        return [offset for offset in self.offsets if offset >= begin - self._late]
+
+    def _next(self, number: int, subscription: bytes) -> bytes:
+        pending = self._pending[number, subscription]
+        now, pending[:] = pending[: self._window], pending[self._window :]
+        headers = [b"x-stream-offset:%d" % offset for offset in now]
+        return b"".join(
+            message(offset, b"x", subscription, [header]) for offset, header in zip(now, headers, strict=True)
+        )

@@ -76,6 +76,7 @@ OTHER_ERRORS = {
         "files/locations.py",
         "options/endpoint.py",
         "options/kinds.py",
+        "options/stream_positions.py",
         "status/figure.py",
         "status/files.py",
         "status/reading.py",

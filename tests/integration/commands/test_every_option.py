@@ -26,7 +26,10 @@ USED = {
         *("reconnectTimeout", "persistent", "priority", "ttl", "messageType"),
         *("onError", "deadLetterDestination"),
     },
-    "batch": {"selector", "subscribeHeaders", "idleTimeout", "maxDrainTime", "allowLoss", "onMalformed"},
+    "batch": {
+        *("selector", "subscribeHeaders", "idleTimeout", "maxDrainTime", "allowLoss", "onMalformed"),
+        *("startingOffsets", "endingOffsets", "failOnDataLoss"),
+    },
 }
 REFUSED = {
     "sink": {

@@ -40,9 +40,13 @@ def looks(url: str, **options: Any) -> Iterator[list[bytes]]:
     """The bodies of each record batch of a batch read, as they are asked for."""
     given = {"url": url, "destination": QUEUE, "idleTimeout": "300ms"}
     parsed = parse_batch_options({**given, **{key: str(value) for key, value in options.items()}})
-    rows = RowSettings(Projection.of("body"), None, "error")
+    rows = RowSettings(Projection.of("body"), None, "error", streams=False)
     for block, dialect in browse(parsed):
-        yield decode_frames(block, rows.projection, rows.rules(dialect)).column("body").to_pylist()
+        yield (
+            decode_frames(block, rows.projection, rows.rules(dialect, block.receiver))
+            .column("body")
+            .to_pylist()
+        )
 
 
 def seen(devbroker: DevBroker, **options: Any) -> list[bytes]:

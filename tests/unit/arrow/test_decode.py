@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,7 @@ def test_every_column() -> None:
         "header_history": [{"name": name, "value": value} for name, value in headers],
         "receiver": "epoch-1",
         "sequence": 41,
+        "stream_offset": None,
     }
 
 
@@ -78,6 +80,36 @@ def test_the_projection_says_which_columns_and_in_what_order() -> None:
     batch = decode_frames(frame_batch(*(FRAME % (i, i, i) for i in range(3))), chosen, RULES)
     assert batch.schema.equals(chosen.arrow_schema)
     assert batch.to_pylist()[2] == {"sequence": 43, "body": "body 2", "message_id": "m-2"}
+
+
+class TestStreams:
+    """The offset is a column, and the stable id is the stream's name with it; by either path."""
+
+    rules = RowRules("message-id", "s", stream="a", offset_header="x-stream-offset")
+    columns = Projection.of("stream_offset", "stable_id")
+
+    # One of another layout, a repeat, and an escape need the exact path.
+    @pytest.mark.parametrize("exact", [b"", b"x:y\n", b"x-stream-offset:9\n", b"x:\\c\n"])
+    def test_a_message_has_its_offset(self, exact: bytes) -> None:
+        frames = [b"MESSAGE\nmessage-id:m\nx-stream-offset:%d\n\nb\0" % number for number in (7, 8, 12)]
+        frames[1] = frames[1].replace(b"\n\n", b"\n%b\n" % exact)
+        rows = decode_frames(frame_batch(*frames), self.columns, self.rules).to_pylist()
+        assert rows == [{"stream_offset": one, "stable_id": f"a@{one}"} for one in (7, 8, 12)]
+
+    def test_a_malformed_one_too_unless_it_has_none(self) -> None:
+        projection = Projection.of("stream_offset", "stable_id", "malformed")
+        for lines, row in (
+            (b"bad\nx-stream-offset:7\n", {"stream_offset": 7, "stable_id": "a@7"}),
+            (b"bad\n", {"stream_offset": None, "stable_id": None}),
+        ):
+            batch = replace(frame_batch(b"MESSAGE\n%b\n\0" % lines), malformed="why")
+            assert decode_frames(batch, projection, self.rules).to_pylist() == [{**row, "malformed": "why"}]
+
+    def test_a_message_of_a_queue_has_none_whatever_its_producer_says(self) -> None:
+        batch = frame_batch(b"MESSAGE\nmessage-id:m\nx-stream-offset:7\n\nb\0")
+        rules = replace(self.rules, stream=None)
+        rows = decode_frames(batch, self.columns, rules).to_pylist()
+        assert rows == [{"stream_offset": None, "stable_id": "m"}]
 
 
 def test_no_stable_id_without_a_header_for_it() -> None:

@@ -11,11 +11,12 @@ from support.options import source_options
 from spark_stomp.errors import OffsetError
 from spark_stomp.receiver import ReceiverSettings
 from spark_stomp.receiver.deliveries import new_epoch
-from spark_stomp.source.offsets import INITIAL, JOURNAL, Offset, Position
+from spark_stomp.source.offsets import INITIAL, JOURNAL, STREAM, Offset, Position
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "0.3"
 OFFSET = Offset({"/queue/b#0": Position("bb", 7), "/queue/a#1": Position("aa", 0)})
 JOURNALED = Offset({JOURNAL: Position("77ab", 5000)})
+STREAMS = Offset({STREAM + "a": Position("90cd", 700), STREAM + "b": Position("e0", 9, 9)})
 FROM_BASE = Offset({JOURNAL: Position("77ab", 5000, 400), "/queue/a#0": Position("aa", 3)})
 
 
@@ -40,12 +41,12 @@ def test_text_does_not_grow_with_the_destinations() -> None:
     assert len(offset.to_json()) < 2_000
 
 
-@pytest.mark.rule("6.4")
+@pytest.mark.rule("6.4", "R.1")
 @pytest.mark.parametrize("text", (GOLDEN / "offsets.jsonl").read_text(encoding="utf-8").splitlines())
 def test_the_text_of_this_format_never_changes(text: str) -> None:
     offset = Offset.from_dict(json.loads(text))
     assert offset.to_json() == text
-    assert offset in (INITIAL, OFFSET, JOURNALED, FROM_BASE)
+    assert offset in (INITIAL, OFFSET, JOURNALED, FROM_BASE, STREAMS)
 
 
 @pytest.mark.rule("6.4")
@@ -66,6 +67,9 @@ def test_a_newer_version_is_refused_by_name() -> None:
         {"version": 1, "receivers": {"a": {"epoch": "e", "sequence": -1}}},
         {"version": 1, "receivers": {"a": {"epoch": 5, "sequence": 1}}},
         {"version": 1, "receivers": {}, "journal": {"id": "j", "sequence": 1, "base": 2}},
+        {"version": 1, "receivers": {}, "streams": []},
+        {"version": 1, "receivers": {}, "streams": {"a": {"epoch": "e"}}},
+        {"version": 1, "receivers": {}, "streams": {"a": {"epoch": "e", "offset": 1, "base": 2}}},
     ],
 )
 def test_anything_else_is_refused(raw: object) -> None:

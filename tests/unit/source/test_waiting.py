@@ -60,6 +60,43 @@ class TestStreaming:
         assert decided(Mode.STREAMING, Case(new=4, pending=0, full=True), limits) is Decision.CUT
 
 
+@pytest.mark.rule("R.5")
+class TestAKnownEnd:
+    """What a run takes that ends with what a stream had: ``complete`` says whether it is here."""
+
+    def decided(self, mode: Mode, *complete: bool, **case: Any) -> Decision:
+        situation = Case(pending=0.0, **case).situation()
+        available = [replace(situation.available[0], complete=one) for one in complete]
+        return decide(mode, BatchLimits(), replace(situation, available=available))
+
+    @pytest.mark.parametrize("mode", [Mode.ONCE, Mode.DRAIN])
+    def test_ends_the_run_at_once_and_silence_does_not(self, mode: Mode) -> None:
+        assert self.decided(mode, True, True) is Decision.NOTHING_NEW
+        assert self.decided(mode, True, False, silence=60.0) is Decision.WAIT
+
+    @pytest.mark.parametrize("mode", [Mode.ONCE, Mode.DRAIN])
+    def test_ends_the_wait_for_more(self, mode: Mode) -> None:
+        assert self.decided(mode, True, new=1) is Decision.CUT
+        assert self.decided(mode, False, new=1) is Decision.WAIT
+        assert self.decided(mode, False, new=1, full=True) is Decision.CUT
+
+    def test_only_silence_ends_the_wait_of_a_batch_that_may_be_the_only_one(self) -> None:
+        situation = Case(new=1, pending=60.0, silence=1.9).situation()
+        incomplete = [replace(situation.available[0], complete=False)]
+        situation = replace(situation, available=incomplete)
+        assert decide(Mode.ONCE, BatchLimits(), situation) is Decision.WAIT
+        assert decide(Mode.DRAIN, BatchLimits(), situation) is Decision.CUT
+        later = replace(situation, now=situation.now + 0.2)
+        assert decide(Mode.ONCE, BatchLimits(), later) is Decision.CUT
+
+    def test_leaves_nothing(self) -> None:
+        situation = Case(new=1).situation()
+        end = Offset({"a": Position("e", 1)})
+        assert leaves_more(Mode.ONCE, situation, end)
+        complete = [replace(situation.available[0], complete=True)]
+        assert not leaves_more(Mode.ONCE, replace(situation, available=complete), end)
+
+
 @pytest.mark.rule("5.10")
 class TestRefill:
     """A streaming batch right after the ACKs of the last one, which had 10,000 messages and took 300 ms."""

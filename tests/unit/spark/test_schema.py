@@ -43,6 +43,11 @@ class TestSource:
             "body:binary>"
         )
 
+    def test_a_read_of_streams_has_the_offset_too(self) -> None:
+        struct = source_struct(streams=True)
+        assert [*struct] == [*source_struct(), StructField("stream_offset", LongType())]
+        assert projection(struct).columns[-1] == "stream_offset"
+
     def test_only_what_cannot_be_missing_is_not_null(self) -> None:
         required = {field.name for field in source_struct() if not field.nullable}
         assert required == {"received_at", "headers"}
@@ -102,7 +107,7 @@ class TestProjection:
         assert "column `stable_id` cannot be NOT NULL" in text
 
     def test_unknown_name_lists_the_columns(self) -> None:
-        with pytest.raises(SchemaError, match=r"no column `zzz`; it has destination, .*, sequence$"):
+        with pytest.raises(SchemaError, match=r"no column `zzz`; it has destination, .*, stream_offset$"):
             projection(struct(StructField("zzz", TEXT)))
 
     def test_empty_schema_is_refused(self) -> None:

@@ -1,0 +1,176 @@
+"""The receiver of a stream of RabbitMQ, with a broker that a test scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from support.options import source_options
+from support.scripted import Stream
+from support.tcp import tcp_server
+from support.waiting import wait_until
+
+from spark_stomp.errors import StompError, StreamTruncated, UnsupportedError
+from spark_stomp.options import SourceOptions
+from spark_stomp.receiver import ReceiverSettings, StreamDeliveries, StreamReceiver, stream_ends
+from spark_stomp.receiver.stream_log import first_offset
+
+STREAM = "/amq/queue/a"
+BYTES = 140
+"""More than a message of the scripted stream has, and less than two of them."""
+
+
+def options_for(port: int, **options: str) -> SourceOptions:
+    given = {"startingOffsets": "latest", "idleTimeout": "100ms", **options}
+    return source_options(f"stomp://127.0.0.1:{port}", STREAM, **given)
+
+
+class Lone(StreamReceiver):
+    def __init__(self, options: SourceOptions, begin: int | str, wanted: int) -> None:
+        (settings,) = ReceiverSettings.of(options)
+        self.held = StreamDeliveries(settings.max_buffered_bytes, settings.name)
+        self.held.begin_at("e", begin, wanted)
+        self.news = 0
+        super().__init__(settings, self.held, self._count)
+
+    def _count(self) -> None:
+        self.news += 1
+
+    @property
+    def offsets(self) -> list[int | None]:
+        return [self.held.offset_of(number) for number in range(self.held.frames.received)]
+
+    def commit(self, offset: int) -> None:
+        self.held.commit(self.held.sequence_of(offset))
+        self.wake()
+
+
+@contextmanager
+def running(stream: Stream, begin: int | str = "first", wanted: int = 0, **options: str) -> Iterator[Lone]:
+    with tcp_server(stream.broker.serve, together=True) as port:
+        receiver = Lone(options_for(port, **options), begin, wanted)
+        receiver.start()
+        try:
+            yield receiver
+        finally:
+            receiver.stop(4)
+
+
+def failure(receiver: Lone) -> StompError:
+    wait_until(lambda: receiver.status().failure is not None, what="the failure")
+    found = receiver.status().failure
+    assert found is not None
+    return found
+
+
+@pytest.mark.rule("R.3")
+@pytest.mark.parametrize("late", [False, True])
+def test_after_a_broken_connection_it_goes_on_behind_the_last_message(late: bool) -> None:
+    stream = Stream(*range(7), window=3, closing=[1, 2], late=late)
+    with running(stream) as receiver:
+        wait_until(lambda: len(receiver.offsets) == 7, what="all messages")
+        assert receiver.offsets == [*range(7)]
+        assert receiver.held.discards == 0
+    assert stream.begins[0] == "first"
+    assert len(stream.begins) == 3 and all(begin.startswith("offset=") for begin in stream.begins[1:])
+
+
+@pytest.mark.rule("R.7")
+class TestAcks:
+    def test_ask_for_more_as_soon_as_messages_are_in_memory(self) -> None:
+        stream = Stream(*range(9), window=3)
+        with running(stream):
+            wait_until(lambda: len(stream.acks) == 3, what="an ACK for each window")
+        assert stream.acks == ["a2", "a5", "a8"]
+
+    def test_wait_for_a_commit_while_half_of_the_memory_is_used(self) -> None:
+        stream = Stream(*range(12), window=3)
+        with running(stream, maxBufferedBytes=str(6 * BYTES)) as receiver:
+            wait_until(lambda: receiver.status().window_full, what="a full window")
+            assert receiver.offsets == [*range(6)]
+            assert stream.acks == ["a2"]
+            receiver.commit(6)
+            wait_until(lambda: len(receiver.offsets) == 12, what="the others")
+
+    def test_do_not_wait_while_a_planned_batch_comes(self) -> None:
+        stream = Stream(*range(30), window=3)
+        with running(stream, 0, wanted=20, maxBufferedBytes=str(6 * BYTES)) as receiver:
+            wait_until(lambda: receiver.status().window_full, what="a full window")
+            assert len(receiver.offsets) >= 20
+        assert stream.acks[-1] == "a17"
+
+
+class TestTheEnd:
+    @pytest.mark.rule("R.6")
+    def test_before_the_next_offset_fails_the_query(self) -> None:
+        with running(Stream(*range(5)), 6) as receiver:
+            found = failure(receiver)
+            assert not receiver.held.end_is_known
+        assert isinstance(found, StreamTruncated)
+        assert f"the stream {STREAM} ends at offset 5, and the next one to be read is 6" in found.message
+
+    @pytest.mark.rule("R.6")
+    @pytest.mark.parametrize(("wanted", "first_asked"), [(0, "offset=6"), (9, "next")])
+    def test_before_the_next_offset_may_be_a_new_beginning(self, wanted: int, first_asked: str) -> None:
+        stream = Stream(*range(5))
+        with running(stream, 6, wanted=wanted, failOnDataLoss="false") as receiver:
+            wait_until(lambda: receiver.offsets == [*range(5)], what="the stream from its beginning")
+            assert receiver.held.stream_epoch != "e" and not receiver.held.awaits_planned
+        assert (stream.begins[0], stream.begins[-1]) == (first_asked, "first")
+
+    @pytest.mark.rule("R.5")
+    @pytest.mark.parametrize("begin", [5, "timestamp=1795420800"])
+    def test_is_known_after_a_silence_and_that_is_news(self, begin: int | str) -> None:
+        stream = Stream(*range(5) if begin == 5 else ())
+        with running(stream, begin) as receiver:
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            before = receiver.news
+            wait_until(lambda: receiver.held.end_is_known, what="the end")
+            wait_until(lambda: receiver.news > before, what="news of it")
+            assert receiver.status().failure is None
+
+    @pytest.mark.rule("R.4")
+    def test_is_where_latest_begins(self) -> None:
+        stream = Stream(*range(5))
+        with running(stream, "latest") as receiver:
+            wait_until(lambda: receiver.held.base is not None, what="the end")
+            assert (receiver.held.base, receiver.held.next) == (5, 5)
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+        assert stream.begins[:3] == ["next", "last", "offset=5"]
+
+
+@pytest.mark.rule("R.6")
+def test_offsets_that_are_gone_fail_the_query() -> None:
+    stream = Stream(8, 9)
+    with running(stream, 3) as receiver:
+        assert "offsets 3 to 7 of the stream" in failure(receiver).message
+        assert receiver.offsets == []
+
+
+@pytest.mark.rule("R.8")
+def test_a_broker_without_streams_is_refused_before_it_is_asked() -> None:
+    stream = Stream(1)
+    with running(stream, broker="activemq") as receiver:
+        found = failure(receiver)
+    assert (
+        isinstance(found, UnsupportedError) and "startingOffsets is for streams of RabbitMQ" in found.message
+    )
+    assert stream.begins == []
+
+
+class TestWhatTheBrokerIsAsked:
+    @pytest.mark.parametrize(("offsets", "end"), [((), {}), ((3, 4), {STREAM: 5})])
+    def test_where_a_stream_ends(self, offsets: tuple[int, ...], end: dict[str, int]) -> None:
+        with tcp_server(Stream(*offsets).broker.serve) as port:
+            assert stream_ends(options_for(port), [STREAM], patience=0.2) == end
+
+    def test_a_message_that_is_published_meanwhile_is_behind_it(self) -> None:
+        stream = Stream(3, 4)
+        stream.published = [7]
+        with tcp_server(stream.broker.serve) as port:
+            assert stream_ends(options_for(port), [STREAM]) == {STREAM: 7}
+
+    def test_where_it_begins(self) -> None:
+        with tcp_server(Stream(3, 4).broker.serve) as port:
+            assert first_offset(options_for(port), STREAM, f"127.0.0.1:{port}") == 3

@@ -1,0 +1,94 @@
+"""``spark.read`` of a stream, with a RabbitMQ that a test scripts."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from support.scripted import Stream
+from support.tcp import tcp_server
+
+from spark_stomp.arrow import decode_frames
+from spark_stomp.columns import Projection
+from spark_stomp.errors import StreamTruncated, SubscribeTimeout, UnsupportedError
+from spark_stomp.options import parse_batch_options
+from spark_stomp.source.stream_read import read_stream
+from spark_stomp.source.tasks import RowSettings
+
+NAME = "/amq/queue/a"
+
+
+def read(stream: Stream, **options: str) -> list[str]:
+    """The stable id of each row."""
+    with tcp_server(stream.broker.serve, together=True) as port:
+        given = {"url": f"stomp://127.0.0.1:{port}", "destination": NAME, "idleTimeout": "200ms", **options}
+        parsed = parse_batch_options({"startingOffsets": "earliest", **given})
+        settings = RowSettings.of(parsed, Projection.of("stable_id"))
+        batches = [
+            decode_frames(batch, settings.projection, settings.rules(dialect, batch.receiver))
+            for batch, dialect in read_stream(parsed, NAME)
+        ]
+    return [one for batch in batches for one in batch.column("stable_id").to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("options", "offsets"),
+    [
+        ({}, [*range(3, 12), 20, 21]),
+        ({"startingOffsets": '{"a": 5}'}, [*range(5, 12), 20, 21]),
+        ({"startingOffsets": '{"a": 5}', "endingOffsets": '{"a": 10}'}, [*range(5, 10)]),
+        ({"startingOffsets": '{"a": 11}', "endingOffsets": '{"a": 21}'}, [11, 20]),
+        ({"endingOffsets": '{"a": 15}'}, [*range(3, 12)]),
+        ({"startingOffsets": '{"a": 22}'}, []),
+        ({"startingOffsets": '{"a": 9}', "endingOffsets": '{"a": 4}'}, []),
+        ({"maxMessages": "5"}, [*range(3, 8)]),
+        ({"startingOffsets": "2026-11-23T08:00:00Z"}, [20, 21]),
+        ({"startingOffsets": "2026-11-23T09:00:00Z"}, []),
+    ],
+)
+def test_has_the_messages_between_two_offsets(options: dict[str, str], offsets: list[int]) -> None:
+    # What lies before 3 is gone, and what lies between 11 and 20 never was a message.
+    stream = Stream(*range(3, 12), 20, 21, window=3)
+    stream.times = {"timestamp=1795420800": [20, 21], "timestamp=1795424400": []}
+    assert read(stream, **options) == [f"a@{offset}" for offset in offsets]
+
+
+def test_ends_with_what_was_there_although_more_comes() -> None:
+    stream = Stream(*range(12), window=5)
+    stream.published = [7]
+    assert len(read(stream)) == 7
+
+
+def test_of_an_empty_stream_has_no_rows() -> None:
+    assert read(Stream()) == []
+
+
+@pytest.mark.rule("R.6")
+@pytest.mark.parametrize(
+    ("options", "words", "count"),
+    [
+        ({"startingOffsets": '{"a": 7}'}, "the stream /amq/queue/a ends at offset 6, and the next one", 3),
+        ({"endingOffsets": '{"a": 7}'}, "endingOffsets has 7 for the stream /amq/queue/a, which ends at", 3),
+        ({"startingOffsets": '{"a": 1}'}, "offsets 1 to 2 of the stream /amq/queue/a are gone", 3),
+    ],
+)
+def test_of_offsets_that_are_not_there_fails_or_says_so(
+    options: dict[str, str], words: str, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(StreamTruncated, match=words):
+        read(Stream(3, 4, 5), **options)
+    with caplog.at_level(logging.ERROR):
+        assert len(read(Stream(3, 4, 5), failOnDataLoss="false", **options)) == count
+    assert words in caplog.text
+
+
+def test_that_does_not_come_to_its_end_is_given_up() -> None:
+    stream = Stream(3, 4, 5)
+    stream.published = [9]  # and it does not come
+    with pytest.raises(SubscribeTimeout, match=r"maxDrainTime \(0.5s\)"):
+        read(stream, maxDrainTime="500ms")
+
+
+def test_needs_a_broker_with_streams() -> None:
+    with pytest.raises(UnsupportedError, match="startingOffsets is for streams of RabbitMQ"):
+        read(Stream(3), broker="artemis")

@@ -1,0 +1,132 @@
+"""The reader of streams, driven as Spark drives it, without Spark; a test scripts RabbitMQ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from support.options import source_options
+from support.scripted import Stream
+from support.tcp import tcp_server
+from support.waiting import wait_until
+
+from spark_stomp.columns import Projection
+from spark_stomp.errors import StreamTruncated
+from spark_stomp.spark.stream_reader import StompStreamReader
+
+NAME = "/amq/queue/a"
+
+Json = dict[str, Any]
+Start = Callable[..., StompStreamReader]
+
+
+@pytest.fixture
+def stream() -> Stream:
+    return Stream(*range(20), window=3)
+
+
+@pytest.fixture
+def begin(stream: Stream) -> Iterator[Start]:
+    """Begins a run of a query that reads the stream."""
+    with ExitStack() as undo:
+        port = undo.enter_context(tcp_server(stream.broker.serve, together=True))
+
+        def begin(starting: str = "earliest", **options: Any) -> StompStreamReader:
+            given = {"startingOffsets": starting, "idleTimeout": "200ms", **options}
+            chosen = source_options(f"stomp://127.0.0.1:{port}", NAME, **given)
+            reader = StompStreamReader(chosen, Projection.of("stream_offset"))
+            undo.callback(reader.stop)
+            return reader
+
+        yield begin
+
+
+def read(reader: StompStreamReader, start: Json, end: Json) -> list[int]:
+    """The offsets of the messages of a batch."""
+    batches = [batch for one in reader.partitions(start, end) for batch in reader.read(one)]
+    return [offset for batch in batches for offset in batch.column("stream_offset").to_pylist()]
+
+
+def next_end(reader: StompStreamReader, start: Json) -> Json:
+    """The end of the next batch, which is not empty."""
+    found: list[Json] = []
+    wait_until(lambda: found.append(reader.latestOffset(start, None)) or found[-1] != start, what="a batch")
+    return found[-1]
+
+
+@pytest.mark.rule("R.1", "R.2")
+def test_a_planned_batch_comes_again_and_the_others_after_it(begin: Start) -> None:
+    first = begin(minMessagesPerTrigger=7, maxMessagesPerTrigger=7)
+    start = first.initialOffset()
+    one = next_end(first, start)
+    assert read(first, start, one) == [*range(7)]
+    two = next_end(first, one)
+    first.stop()
+
+    second = begin("latest", minMessagesPerTrigger=6)
+    assert read(second, one, two) == [*range(7, 14)]
+    three = next_end(second, two)
+    assert read(second, two, three) == [*range(14, 20)]
+    second.commit(three)
+    assert second.latestOffset(three, None) == three
+
+
+@pytest.mark.rule("R.2")
+def test_the_first_planned_batch_comes_again_too(begin: Start, stream: Stream) -> None:
+    stream.offsets[:] = range(40, 50)
+    first = begin(minMessagesPerTrigger=10)
+    start = first.initialOffset()
+    end = next_end(first, start)
+    first.stop()
+    assert read(begin("latest"), start, end) == [*range(40, 50)]
+
+
+@pytest.mark.rule("R.4")
+def test_latest_is_where_the_stream_ended_although_nothing_came(begin: Start, stream: Stream) -> None:
+    first = begin("latest")
+    start = first.initialOffset()
+    pinned = next_end(first, start)
+    assert read(first, start, pinned) == []
+    assert first.latestOffset(pinned, None) == pinned
+    first.stop()
+
+    stream.offsets += range(20, 30)
+    second = begin("latest", minMessagesPerTrigger=10)
+    assert read(second, pinned, next_end(second, pinned)) == [*range(20, 30)]
+
+
+@pytest.mark.rule("R.5")
+def test_40_the_only_batch_takes_all_that_there_was(begin: Start, stream: Stream) -> None:
+    stream.published = [17]  # and 18 and 19 came later
+    reader = begin()
+    end = reader.latestOffset()
+    assert read(reader, reader.initialOffset(), end) == [*range(17)]
+
+
+@pytest.mark.rule("R.5")
+def test_40_there_may_be_no_message_since_a_time(begin: Start, stream: Stream) -> None:
+    reader = begin("2026-11-23T08:00:00Z")
+    stream.times = {"timestamp=1795420800": []}
+    assert reader.latestOffset() == reader.initialOffset()
+
+
+@pytest.mark.rule("R.6")
+@pytest.mark.parametrize("offsets", [range(12, 20), range(3)], ids=["retention", "declared anew"])
+def test_a_batch_whose_messages_are_gone_fails_the_query_or_is_without_them(
+    begin: Start, stream: Stream, offsets: range
+) -> None:
+    first = begin(minMessagesPerTrigger=10, maxMessagesPerTrigger=10)
+    start = first.initialOffset()
+    end = next_end(first, start)
+    two = next_end(first, end)
+    first.stop()
+    stream.offsets[:] = offsets
+    with pytest.raises(StreamTruncated, match=f"stream {NAME}"):
+        read(begin(), end, two)
+    tolerant = begin(failOnDataLoss="false", minMessagesPerTrigger=3)
+    again = read(tolerant, end, two)
+    assert again == [offset for offset in offsets if offset >= 10]
+    if not again:
+        assert read(tolerant, two, next_end(tolerant, two)) == [*offsets]

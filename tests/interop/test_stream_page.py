@@ -1,0 +1,100 @@
+"""docs/streams.md on RabbitMQ: its example as it is printed, the command line, and times."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.brokers.fixtures import BrokerPool
+from support.brokers.rabbitmq import RabbitMQ
+from support.docs import ROOT
+from support.driven import publish
+from support.streams import new_stream
+from support.waiting import PATIENCE
+
+from spark_stomp.commands.main import main
+from spark_stomp.options import parse_batch_options, parse_source_options
+from spark_stomp.source.offsets import INITIAL
+from spark_stomp.source.planning import Mode
+from spark_stomp.source.query import QueryRuntime
+from spark_stomp.source.stream_read import read_stream
+
+pytestmark = pytest.mark.broker
+
+PAGE = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
+URL = "stomp://localhost:61613"
+QUEUE = "orders"
+LATER = "2100-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def rabbitmq(broker_pool: BrokerPool) -> RabbitMQ:
+    broker = broker_pool.get("rabbitmq")
+    assert isinstance(broker, RabbitMQ)
+    return broker
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(330)  # 40 s on two idle cores (November 2026)
+def test_the_example(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    texts = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    (printed,) = (text for text in texts if "stable_id" in text)
+    assert URL in program and f"/queue/{QUEUE}" in program
+    (tmp_path / "streams.py").write_text(program.replace(URL, rabbitmq.url), encoding="utf-8")
+    # As a reader starts it, whatever this session has set for Spark.
+    clean = {name: value for name, value in os.environ.items() if not re.match("(PY)?SPARK_", name)}
+    try:
+        result = subprocess.run(
+            [sys.executable, "streams.py"],
+            cwd=tmp_path,
+            env=clean,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    finally:
+        rabbitmq.delete_queue(f"/queue/{QUEUE}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.findall(r"\| +(\d+)\| *order (\d+)\|", result.stdout.partition("stable_id")[0]) == [
+        (str(number), str(number)) for number in range(15)
+    ]
+    assert printed in result.stdout
+
+
+def test_the_command_line(
+    rabbitmq: RabbitMQ, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPARK_STOMP_LOGIN", rabbitmq.login)
+    monkeypatch.setenv("SPARK_STOMP_PASSWORD", rabbitmq.password)
+    stream = new_stream(rabbitmq)
+    publish(rabbitmq.options(), stream, [b"one", b"two", b"three"])
+    of_streams = ["-o", "startingOffsets=earliest"]
+    for _ in range(2):  # nothing is taken
+        assert main(["tail", rabbitmq.url, stream, "-n", "2", "--bodies", *of_streams]) == 0
+        assert capfd.readouterr().out.splitlines() == ["one", "two"]
+    assert main(["probe", rabbitmq.url, stream, *of_streams]) == 0
+    told = capfd.readouterr().out
+    assert f"{stream} stream, id " in told and "begins at     first" in told
+
+
+def test_a_time_after_the_last_message_gives_nothing_and_is_not_waited_for(rabbitmq: RabbitMQ) -> None:
+    stream = new_stream(rabbitmq)
+    publish(rabbitmq.options(), stream, [b"one"])
+    options = rabbitmq.options(
+        destination=stream, startingOffsets=LATER, idleTimeout="500ms", maxDrainTime=f"{PATIENCE:g}s"
+    )
+    # After maxDrainTime this would raise.
+    assert list(read_stream(parse_batch_options(options), stream)) == []
+    query = QueryRuntime(parse_source_options(options | {"maxDrainTime": "1h"}))
+    try:
+        query.start(INITIAL, INITIAL)
+        query.await_subscriptions()
+        assert query.latest_offset(INITIAL, Mode.DRAIN) == INITIAL
+    finally:
+        query.stop()

@@ -1,0 +1,386 @@
+"""Streams of RabbitMQ: where reading begins and ends, what a restart gives, what is gone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from support.brokers import RabbitMQ
+from support.driven import Json, Row, Run, publish
+from support.proxy import FaultProxy, Way
+from support.streams import messages_of, new_stream
+from support.waiting import wait_until
+
+from spark_stomp.arrow import decode_frames
+from spark_stomp.columns import Projection
+from spark_stomp.errors import DestinationRefused, StreamTruncated
+from spark_stomp.options import parse_batch_options, parse_source_options
+from spark_stomp.options.stream_positions import stream_name
+from spark_stomp.receiver import stream_ends
+from spark_stomp.receiver.stream_log import first_offset
+from spark_stomp.source.planning import Mode
+from spark_stomp.source.stream_read import read_stream
+from spark_stomp.source.tasks import RowSettings
+
+pytestmark = pytest.mark.broker
+
+# What describes the message and not its delivery (contract R.2).
+OF_THE_MESSAGE = ("destination", "stable_id", "content_type", "timestamp", "body", "stream_offset")
+
+
+@pytest.fixture
+def rabbitmq(broker_pool: Any) -> RabbitMQ:
+    broker = broker_pool.get("rabbitmq")
+    assert isinstance(broker, RabbitMQ)
+    return broker
+
+
+def fill(broker: RabbitMQ, stream: str, first: int, end: int, padding: int = 0) -> None:
+    """Publish the messages ``first`` to ``end - 1``."""
+    bodies = (b"%d" % number + b" " * padding for number in range(first, end))
+    assert publish(broker.options(), stream, bodies) == end - first
+
+
+def run(broker: RabbitMQ, stream: str, starting: str | Json = "earliest", **options: Any) -> Run:
+    text = starting if isinstance(starting, str) else json.dumps(starting)
+    given = broker.options(**{"destination": stream, "startingOffsets": text, **options})
+    return Run(given, ("body", "stream_offset", "stable_id"))
+
+
+def numbers(rows: list[Row]) -> list[int]:
+    return [int(row["body"]) for row in rows]
+
+
+def offsets(rows: list[Row]) -> list[int]:
+    return [row["stream_offset"] for row in rows]
+
+
+def read(broker: RabbitMQ, stream: str, **options: Any) -> list[Row]:
+    """The rows of a batch read."""
+    given = parse_batch_options(broker.options(**{"destination": stream, **options}))
+    projection = Projection.of("body", "stream_offset")
+    settings = RowSettings.of(given, projection)
+    return [
+        row
+        for batch, dialect in read_stream(given, stream)
+        for row in decode_frames(batch, projection, settings.rules(dialect, batch.receiver)).to_pylist()
+    ]
+
+
+class TestBeginning:
+    @pytest.mark.rule("R.1")
+    def test_earliest(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 50)
+        with run(rabbitmq, stream) as query:
+            rows = query.take(50)
+            assert numbers(rows) == offsets(rows) == [*range(50)]
+            assert rows[7]["stable_id"] == f"{stream.removeprefix('/amq/queue/')}@7"
+
+    @pytest.mark.rule("R.4")
+    def test_latest_is_where_the_stream_ended_at_the_first_start(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 10)
+        with run(rabbitmq, stream, "latest") as query:
+            recorded = query.reader.latestOffset(query.start, None)
+            assert recorded["streams"][stream_name(stream)]["offset"] == 10
+        fill(rabbitmq, stream, 10, 20)
+        with run(rabbitmq, stream, "latest") as query:
+            query.start = query.end = recorded
+            assert numbers(query.take(10)) == [*range(10, 20)]
+
+    def test_offsets_by_name(self, rabbitmq: RabbitMQ) -> None:
+        one, other = new_stream(rabbitmq), new_stream(rabbitmq)
+        fill(rabbitmq, one, 0, 10)
+        fill(rabbitmq, other, 100, 110)
+        both = {"destination": json.dumps([one, other])}
+        with run(rabbitmq, one, {one: 7, other.removeprefix("/amq/queue/"): -2}, **both) as query:
+            assert sorted(numbers(query.take(13))) == [7, 8, 9, *range(100, 110)]
+
+    def test_a_time(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 10)
+        between = int(time.time()) + 1
+        wait_until(lambda: time.time() > between + 0.1, what="the next second")
+        fill(rabbitmq, stream, 10, 20)
+        with run(rabbitmq, stream, datetime.fromtimestamp(between, UTC).isoformat()) as query:
+            assert numbers(query.take(10)) == [*range(10, 20)]
+
+    def test_a_stream_that_the_subscription_declares(self, rabbitmq: RabbitMQ) -> None:
+        queue = rabbitmq.new_queue()
+        declared = {"x-queue-type": "stream", "durable": "true", "auto-delete": "false"}
+        options = rabbitmq.options(destination=queue, subscribeHeaders=json.dumps(declared))
+        with Run(options, ("body", "stream_offset")) as query:
+            query.start = query.end = query.reader.latestOffset(query.start, None)
+            fill(rabbitmq, queue.replace("/queue/", "/amq/queue/"), 0, 5)
+            assert offsets(query.take(5)) == [*range(5)]
+
+    @pytest.mark.rule("R.6")
+    def test_an_offset_beyond_the_end(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 10)
+        with (
+            run(rabbitmq, stream, {stream: 1_000}, idleTimeout="200ms") as query,
+            pytest.raises(StreamTruncated, match=r"ends at offset 10, and the next one to be read is 1000"),
+        ):
+            query.batch()
+        tolerant = {"failOnDataLoss": "false", "idleTimeout": "200ms"}
+        with run(rabbitmq, stream, {stream: 1_000}, **tolerant) as query:
+            assert offsets(query.take(10)) == [*range(10)]
+
+
+class TestEnd:
+    @pytest.mark.rule("R.5")
+    def test_available_now_ends_although_producers_go_on(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 3_000)
+        over = threading.Event()
+
+        def go_on() -> None:
+            number = 3_000
+            while not over.is_set():
+                fill(rabbitmq, stream, number, number + 20)
+                number += 20
+
+        producer = threading.Thread(target=go_on)
+        producer.start()
+        try:
+            with run(rabbitmq, stream, maxMessagesPerTrigger=1_000) as query:
+                query.reader._mode = Mode.DRAIN
+                rows: list[Row] = []
+                while (end := query.reader.latestOffset(query.start, None)) != query.start:
+                    query.end = end
+                    rows += query.read()
+                    query.commit()
+                assert offsets(rows) == [*range(len(rows))]
+                assert len(rows) >= 3_000
+        finally:
+            over.set()
+            producer.join()
+        assert len(messages_of(rabbitmq, stream)) > len(rows)
+
+    @pytest.mark.rule("R.5")
+    def test_available_now_ends_if_one_stream_is_busy_and_the_other_quiet(self, rabbitmq: RabbitMQ) -> None:
+        busy, quiet = new_stream(rabbitmq), new_stream(rabbitmq)
+        fill(rabbitmq, busy, 0, 10)
+        fill(rabbitmq, quiet, 0, 10)
+        options = parse_source_options(
+            rabbitmq.options(destination=json.dumps([busy, quiet]), startingOffsets="earliest")
+        )
+        ends: dict[str, int] = {}
+        over = threading.Event()
+        look = threading.Thread(
+            target=lambda: ends.update(stream_ends(options, options.destinations)), daemon=True
+        )
+
+        def go_on() -> None:
+            number = 10
+            while not over.is_set():
+                fill(rabbitmq, busy, number, number + 1)
+                number += 1
+
+        producer = threading.Thread(target=go_on)
+        producer.start()
+        try:
+            look.start()
+            look.join(10)
+            assert ends[quiet] == 10
+            assert ends[busy] >= 10
+        finally:
+            over.set()
+            producer.join()
+
+    @pytest.mark.rule("R.3")
+    def test_a_cut_while_the_end_is_asked_for(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 10)
+        with FaultProxy(rabbitmq.port) as proxy:
+            proxy.cut_before(b"x-stream-offset:next")
+            with run(rabbitmq, stream, url=proxy.url) as query:
+                query.reader._mode = Mode.DRAIN
+                assert offsets(query.batch()) == [*range(10)]
+                assert proxy.tripped
+
+    def test_large_messages_on_a_slow_line(self, rabbitmq: RabbitMQ) -> None:
+        """A message may take longer than the silence that says where a stream ends."""
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 3, padding=900_000)
+        with FaultProxy(rabbitmq.port) as proxy:
+            proxy.throttle(400_000)
+            given = rabbitmq.options(destination=stream, startingOffsets="earliest", url=proxy.url)
+            options = parse_source_options(given)
+            assert stream_ends(options, [stream]) == {stream: 3}
+            assert first_offset(options, stream, "") == 0
+
+    def test_a_batch_read_between_two_offsets(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 2_500)
+        assert offsets(read(rabbitmq, stream, startingOffsets="earliest")) == [*range(2_500)]
+        ends = {"startingOffsets": json.dumps({stream: 100}), "endingOffsets": json.dumps({stream: 1_200})}
+        assert offsets(read(rabbitmq, stream, **ends)) == [*range(100, 1_200)]
+        assert offsets(read(rabbitmq, stream, **ends, maxMessages=7)) == [*range(100, 107)]
+
+    @pytest.mark.rule("R.6")
+    def test_a_batch_read_beyond_the_end(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 10)
+        ends = {"startingOffsets": "earliest", "endingOffsets": json.dumps({stream: 11})}
+        with pytest.raises(StreamTruncated, match="which ends at offset 10"):
+            read(rabbitmq, stream, **ends)
+        assert len(read(rabbitmq, stream, **ends, failOnDataLoss="false")) == 10
+
+
+class TestAgain:
+    @pytest.mark.rule("R.2")
+    def test_a_planned_batch_has_the_same_messages_after_a_restart(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq, x_stream_max_segment_size_bytes=200_000)
+        fill(rabbitmq, stream, 0, 3_000, padding=500)
+
+        def digest(rows: list[Row]) -> str:
+            return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+        options = rabbitmq.options(
+            destination=stream, startingOffsets="earliest", maxMessagesPerTrigger=1_000
+        )
+        with Run(options, OF_THE_MESSAGE) as query:
+            query.take(1_001)
+            start, end, before = query.start, query.end, query.read()
+        fill(rabbitmq, stream, 3_000, 3_100)
+        with Run(options, OF_THE_MESSAGE) as query:
+            query.start, query.end = start, end
+            assert digest(query.read()) == digest(before)
+            query.commit()
+            query.batch()
+            assert query.read()[0]["stream_offset"] > before[-1]["stream_offset"]
+
+    @pytest.mark.rule("R.3")
+    def test_a_cut_neither_loses_nor_doubles(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 5_000, padding=1_000)
+        with FaultProxy(rabbitmq.port) as proxy:
+            proxy.cut_after(1_000_000, Way.TO_CLIENT)
+            with run(rabbitmq, stream, url=proxy.url) as query:
+                assert offsets(query.take(5_000)) == [*range(5_000)]
+                assert sum(one["reconnects"] for one in query.counters()) == 1
+
+    @pytest.mark.rule("R.7")
+    def test_little_memory_is_enough(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 4_000, padding=1_000)
+        with run(rabbitmq, stream, maxBufferedBytes="1m", prefetch=100) as query:
+            assert offsets(query.take(4_000)) == [*range(4_000)]
+            assert sum(one["reconnects"] for one in query.counters()) == 0
+
+
+class TestGone:
+    @pytest.fixture
+    def trimmed(self, rabbitmq: RabbitMQ) -> str:
+        """A stream whose retention has deleted the first messages."""
+        stream = new_stream(rabbitmq, x_max_length_bytes=1_000_000, x_stream_max_segment_size_bytes=200_000)
+        fill(rabbitmq, stream, 0, 4_000, padding=1_000)
+        # Segments are deleted one after another, behind the receipts.
+        wait_until(
+            lambda: messages_of(rabbitmq, stream) == messages_of(rabbitmq, stream), what="the retention"
+        )
+        return stream
+
+    @pytest.mark.rule("R.6")
+    def test_the_committed_offset(self, rabbitmq: RabbitMQ, trimmed: str) -> None:
+        there = [offset for offset, _ in messages_of(rabbitmq, trimmed)]
+        assert there[0] > 100
+        gone = pytest.raises(StreamTruncated, match=f"offsets 100 to {there[0] - 1} .* are gone")
+        with run(rabbitmq, trimmed, {trimmed: 100}) as query, gone:
+            query.batch()
+        with run(rabbitmq, trimmed, {trimmed: 100}, failOnDataLoss="false") as query:
+            assert offsets(query.take(len(there))) == there
+
+    @pytest.mark.rule("R.6")
+    def test_a_planned_batch(self, rabbitmq: RabbitMQ, trimmed: str) -> None:
+        there = [offset for offset, _ in messages_of(rabbitmq, trimmed)]
+        with run(rabbitmq, trimmed) as query:
+            later = query.reader.latestOffset(query.start, None)
+        position = later["streams"][stream_name(trimmed)]
+        planned = later | {
+            "streams": {stream_name(trimmed): {"epoch": position["epoch"], "offset": there[0] + 5}}
+        }
+        with run(rabbitmq, trimmed) as query:
+            query.end = planned
+            with pytest.raises(StreamTruncated, match=f"offsets 0 to {there[0] - 1} "):
+                query.read()
+        with run(rabbitmq, trimmed, failOnDataLoss="false") as query:
+            query.end = planned
+            assert offsets(query.read()) == there[:5]
+
+    @pytest.mark.rule("R.6")
+    def test_offsets_that_never_were_messages_are_not_lost(self, rabbitmq: RabbitMQ) -> None:
+        """RabbitMQ writes a record of its own into each new segment."""
+        stream = new_stream(rabbitmq, x_stream_max_segment_size_bytes=200_000)
+        fill(rabbitmq, stream, 0, 2_000, padding=1_000)
+        there = [offset for offset, _ in messages_of(rabbitmq, stream)]
+        assert there[-1] > len(there) - 1
+        with run(rabbitmq, stream, maxMessagesPerTrigger=300) as query:
+            assert offsets(query.take(2_000)) == there
+        assert offsets(read(rabbitmq, stream, startingOffsets="earliest")) == there
+
+    @pytest.mark.rule("R.6")
+    def test_a_stream_declared_anew(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 20)
+        quick = {"idleTimeout": "200ms"}
+        with run(rabbitmq, stream, **quick) as query:
+            query.take(20)
+            query.commit()
+            committed = query.start
+            rabbitmq.delete_queue(stream)
+            new_stream(rabbitmq, stream.removeprefix("/amq/queue/"))
+            fill(rabbitmq, stream, 0, 5)
+            with pytest.raises(StreamTruncated, match="ends at offset 5"):
+                query.batch()
+        with run(rabbitmq, stream, **quick, failOnDataLoss="false") as query:
+            query.start = query.end = committed
+            assert offsets(query.take(5)) == [*range(5)]
+
+    @pytest.mark.rule("R.6")
+    def test_a_new_stream_that_ends_within_the_planned_batch(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        name = stream.removeprefix("/amq/queue/")
+        fill(rabbitmq, stream, 0, 95)
+        start, end = (
+            {"receivers": {}, "streams": {name: {"epoch": "e", "offset": at}}, "version": 1}
+            for at in (90, 100)
+        )
+        with run(rabbitmq, stream) as query:
+            query.start, query.end = start, end
+            with pytest.raises(StreamTruncated, match=r"ends at offset 95, and .* planned a batch up to 100"):
+                query.read()
+        with run(rabbitmq, stream, failOnDataLoss="false") as query:
+            query.start, query.end = start, end
+            assert query.read() == []
+            query.commit()
+            assert offsets(query.take(95)) == [*range(95)]
+
+
+class TestRecognition:
+    @pytest.mark.rule("R.8")
+    def test_a_queue_is_not_read_as_a_stream(self, rabbitmq: RabbitMQ) -> None:
+        queue = rabbitmq.new_queue()
+        publish(rabbitmq.options(), queue, [b"0", b"1"], ("x-stream-offset", "7"))
+        named = queue.replace("/queue/", "/amq/queue/")
+        with run(rabbitmq, named) as query, pytest.raises(DestinationRefused, match="rabbit_classic_queue"):
+            query.batch()
+        with Run(rabbitmq.options(destination=queue), ("body", "redelivered", "stream_offset")) as query:
+            rows = query.gather(2)
+            assert [row["redelivered"] for row in rows] == [False, False]
+            assert offsets(rows) == [None, None]
+
+    @pytest.mark.rule("R.8")
+    def test_a_producers_own_header_is_not_the_offset(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        publish(rabbitmq.options(), stream, [b"0", b"1"], ("x-stream-offset", "7"))
+        with run(rabbitmq, stream) as query:
+            assert offsets(query.take(2)) == [0, 1]

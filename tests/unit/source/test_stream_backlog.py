@@ -1,0 +1,355 @@
+"""The backlog of streams: offsets outside, sequence numbers inside."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from support.options import source_options
+
+from spark_stomp.errors import RangeUnavailable, StreamTruncated
+from spark_stomp.frameserver import RangeTicket
+from spark_stomp.options import SourceOptions
+from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver import ReceiverStatus, StreamDeliveries
+from spark_stomp.source import stream_backlog
+from spark_stomp.source.offsets import INITIAL, STREAM, Offset, Position, Range, plan, split
+from spark_stomp.source.planning import Available, BatchLimits, choose_end
+from spark_stomp.source.stream_backlog import StreamBacklog
+
+A, B = "/amq/queue/a", "/amq/queue/b"
+SIZE = 12
+
+
+def frame(offset: int) -> bytes:
+    return (b"MESSAGE %d\0" % offset).rjust(SIZE, b"\n")
+
+
+def at(**offsets: tuple[str, int] | tuple[str, int, int]) -> Offset:
+    """Positions in the streams ``a`` and ``b``: epoch, offset, base."""
+    return Offset({f"{STREAM}{name}": Position(*position) for name, position in offsets.items()})
+
+
+@dataclass
+class Run:
+    """A run of a query: what Spark asks of its backlog, and what its receivers take."""
+
+    backlog: StreamBacklog
+    a: StreamDeliveries
+    b: StreamDeliveries
+
+    def receive(self, held: StreamDeliveries, *offsets: int) -> None:
+        for offset in offsets:
+            held.receive_from(
+                offset, MessageBlock(frame(offset), [SIZE], [], []), received_at=0, version="1.2", dialect="r"
+            )
+
+    @property
+    def statuses(self) -> list[ReceiverStatus]:
+        return [
+            ReceiverStatus(
+                held.frames.name,
+                held.epoch,
+                True,
+                held.frames.received,
+                0,
+                0,
+                0.0,
+                window_full=False,
+                failure=None,
+            )
+            for held in (self.a, self.b)
+        ]
+
+    def available(self, start: Offset) -> tuple[Available, Available]:
+        a, b = self.backlog.available(start, self.statuses)
+        return a, b
+
+    def end(self, start: Offset, **limits: Any) -> Offset:
+        begin = self.backlog.with_bases(start)
+        return choose_end(begin, self.available(start), BatchLimits(**limits), self.backlog)
+
+    def read(self, start: Offset, end: Offset, about: int = 1 << 20) -> list[list[int]]:
+        """The offsets of the messages of each task of a batch."""
+        tasks = []
+        for task in split(plan(start, end), self.backlog, about):
+            ranges = [found for one in task for found in self.backlog.readable(one)]
+            batches = [
+                batch
+                for one in ranges
+                for batch in self.backlog.read(RangeTicket(one.epoch, one.low, one.high))
+            ]
+            texts = b"".join(bytes(batch.data) for batch in batches).split(b"\0")[:-1]
+            tasks.append([int(text.split()[1]) for text in texts])
+        return [task for task in tasks if task]
+
+
+def run(
+    starting: str = "earliest", start: Offset = INITIAL, planned: Offset = INITIAL, **options: str
+) -> Run:
+    held = {name: StreamDeliveries(1 << 20, f"{name}#0") for name in (A, B)}
+    chosen = source_options("stomp://b", f'["{A}", "{B}"]', startingOffsets=starting, **options)
+    backlog = StreamBacklog(chosen, held)
+    backlog.begin(start, planned)
+    for one in held.values():
+        one.connected(keyed=False)
+    return Run(backlog, held[A], held[B])
+
+
+class TestWhereARunBegins:
+    @pytest.mark.rule("R.4")
+    def test_where_the_options_say_only_for_what_the_checkpoint_does_not_name(self) -> None:
+        one = run('{"a": 7, "b": 8}', at(b=("e", 50)))
+        assert (one.a.begin, one.b.begin, one.b.stream_epoch) == (7, 50, "e")
+        assert one.a.stream_epoch != run('{"a": 7, "b": 8}').a.stream_epoch
+
+    @pytest.mark.rule("R.2")
+    def test_at_a_batch_that_is_planned(self) -> None:
+        one = run("earliest", at(a=("e", 50)), at(a=("e", 60), b=("f", 9, 3)))
+        assert (one.a.begin, one.b.begin) == (50, 3)
+        assert (one.a.stream_epoch, one.b.stream_epoch) == ("e", "f")
+        assert one.a.awaits_planned and one.b.awaits_planned
+
+    @pytest.mark.rule("R.2")
+    def test_of_an_epoch_that_began_anew_with_it(self) -> None:
+        one = run("earliest", at(a=("old", 50)), at(a=("new", 60, 2)))
+        assert (one.a.begin, one.a.stream_epoch) == (2, "new")
+
+
+@pytest.mark.rule("R.1")
+class TestBatches:
+    def test_follow_one_another_without_gap_and_overlap(self) -> None:
+        one = run()
+        one.receive(one.a, 5, 6, 7, 20, 21)
+        one.receive(one.b, 0, 1)
+        ends = [INITIAL]
+        while (end := one.end(ends[-1], max_messages=3)) != ends[-1]:
+            ends.append(end)
+        batches = [one.read(start, end) for start, end in pairwise(ends)]
+        offsets = [offset for tasks in batches for task in tasks for offset in task]
+        assert sorted(offsets) == [0, 1, 5, 6, 7, 20, 21]
+        assert all(batches)
+
+    def test_begin_where_the_first_message_was(self) -> None:
+        one = run()
+        one.receive(one.a, 5, 6)
+        end = one.end(INITIAL)
+        assert end == at(a=(one.a.stream_epoch, 7, 5))
+        one.receive(one.a, 7)
+        assert one.end(end) == at(a=(one.a.stream_epoch, 8))
+
+    def test_offer_no_offsets_of_a_gap_before_their_first_message(self) -> None:
+        one = run(start=at(a=("e", 10)))
+        assert one.available(at(a=("e", 10)))[0].new == 0
+        one.receive(one.a, 90, 91)
+        first = one.available(at(a=("e", 10)))[0]
+        assert (first.epoch, first.offered, first.received, first.base) == ("e", 90, 92, 0)
+
+    @pytest.mark.parametrize(("max_bytes", "end"), [(1, 6), (SIZE, 6), (2 * SIZE, 7), (36, 21), (99, 22)])
+    def test_have_as_many_bytes_as_they_may(self, max_bytes: int, end: int) -> None:
+        one = run()
+        one.receive(one.a, 5, 6, 20, 21)
+        assert one.backlog.bytes_between(f"{STREAM}a", 0, 21) == 3 * SIZE
+        assert one.end(INITIAL, max_bytes=max_bytes) == at(a=(one.a.stream_epoch, end, 5))
+
+    def test_become_tasks_that_have_each_message_once(self) -> None:
+        one = run()
+        one.receive(one.a, 5, 6, 20, 21, 90)
+        end = one.end(INITIAL)
+        assert one.read(INITIAL, end, about=SIZE) == [[5], [6], [20], [21], [90]]
+
+    def test_a_range_without_messages_has_none(self) -> None:
+        one = run(start=at(a=("e", 10)), planned=at(a=("e", 20)))
+        one.receive(one.a, 90)
+        assert one.backlog.readable(Range(f"{STREAM}a", "e", 10, 20)) == []
+
+
+@pytest.mark.rule("R.2")
+class TestAPlannedBatch:
+    def test_is_awaited_and_is_the_same(self) -> None:
+        start, end = at(a=("e", 5)), at(a=("e", 8))
+        one = run(start=start, planned=end)
+        for offset in (5, 6, 7):
+            assert not one.backlog.holds(end)
+            one.receive(one.a, offset)
+        one.receive(one.a, 8, 9)
+        assert one.backlog.holds(end) and not one.a.awaits_planned
+        assert one.read(start, end) == [[5, 6, 7]]
+
+    @pytest.mark.rule("R.7")
+    def test_has_all_the_memory_that_it_needs(self) -> None:
+        one = run(start=at(a=("e", 5)), planned=at(a=("e", 8)))
+        assert one.a.room() > 1 << 40
+        one.receive(one.a, 5, 6, 7)
+        assert one.a.room() == (1 << 20) - 3 * SIZE
+
+    def test_that_is_not_of_a_stream_here_is_not_awaited(self) -> None:
+        one = run()
+        assert one.backlog.holds(at(a=("other", 8)))
+        assert one.backlog.holds(Offset({f"{STREAM}c": Position("e", 8)}))
+
+    @pytest.mark.rule("R.6")
+    @pytest.mark.parametrize("tolerant", [False, True])
+    def test_that_is_lost_is_an_error(self, tolerant: bool, caplog: pytest.LogCaptureFixture) -> None:
+        one = run(failOnDataLoss=str(not tolerant).lower())
+        lost = Range(f"{STREAM}c", "e", 5, 9)
+        with caplog.at_level(logging.ERROR):
+            if tolerant:
+                one.backlog.missing(lost)
+            else:
+                with pytest.raises(StreamTruncated, match="offsets 5 to 8 of the stream c"):
+                    one.backlog.missing(lost)
+        assert ("offsets 5 to 8" in caplog.text) == tolerant
+
+
+class TestCommits:
+    def test_free_what_they_commit(self) -> None:
+        one = run()
+        one.receive(one.a, 5, 6, 20)
+        epoch = one.a.stream_epoch
+        assert not one.backlog.is_committed(at(a=(epoch, 7)))
+        assert one.backlog.commit(at(a=(epoch, 7)))
+        assert one.a.frames.released == 2
+        assert one.backlog.is_committed(at(a=(epoch, 7)))
+        assert not one.backlog.is_committed(at(a=(epoch, 21)))
+        assert not one.backlog.commit(at(a=(epoch, 7)))
+        with pytest.raises(RangeUnavailable, match="asks again for the offsets from 6 of a"):
+            one.backlog.readable(Range(f"{STREAM}a", epoch, 6, 21))
+        assert one.a.due(1_000) is None
+        assert one.a.frames.memory_bytes == SIZE
+
+    def test_of_another_epoch_or_stream_free_nothing(self) -> None:
+        one = run()
+        one.receive(one.a, 5)
+        assert not one.backlog.commit(Offset({**at(a=("e", 6)).positions, f"{STREAM}c": Position("e", 6)}))
+        assert one.a.frames.released == 0
+
+    def test_rows_that_wait_are_counted(self) -> None:
+        one = run()
+        one.receive(one.a, 5, 6)
+        one.backlog.commit(at(a=(one.a.stream_epoch, 6)))
+        assert (one.backlog.rows.committed, one.backlog.rows.waiting) == (1, 1)
+
+    def test_what_was_received(self) -> None:
+        one = run("latest")
+        assert one.backlog.received(one.statuses) == INITIAL
+        one.receive(one.a, 5)
+        assert one.backlog.received(one.statuses) == at(a=(one.a.stream_epoch, 6))
+
+
+@pytest.mark.rule("R.4")
+class TestLatest:
+    def test_is_in_the_first_batch_which_is_empty(self) -> None:
+        one = run("latest")
+        assert one.end(INITIAL) == INITIAL
+        one.a.base = 40  # as the receiver does when it knows it
+        pinned = at(a=(one.a.stream_epoch, 40, 40))
+        assert one.backlog.with_bases(INITIAL) == one.end(INITIAL) == pinned
+        assert one.read(INITIAL, pinned) == []
+        assert one.backlog.with_bases(pinned) is pinned
+        again = run("latest", pinned)
+        assert (again.a.begin, again.a.stream_epoch, again.b.begin) == (40, one.a.stream_epoch, "latest")
+
+    def test_of_an_end_that_is_found_later_is_in_a_later_batch(self) -> None:
+        one = run("latest")
+        one.a.base = 40
+        start = one.end(INITIAL)
+        one.b.base = 0
+        assert one.end(start) == at(a=(one.a.stream_epoch, 40, 40), b=(one.b.stream_epoch, 0))
+
+    def test_a_first_message_begins_there_too(self) -> None:
+        one = run("latest")
+        one.a.base = 40
+        one.receive(one.a, 45)
+        end = one.end(INITIAL)
+        assert end == at(a=(one.a.stream_epoch, 46, 40))
+        assert one.read(INITIAL, end) == [[45]]
+
+    @pytest.mark.parametrize("starting", ["earliest", "2026-11-23T08:00:00Z", '{"a": 3, "b": 3}'])
+    def test_only_for_latest(self, starting: str) -> None:
+        one = run(starting)
+        one.a.base = 3
+        assert one.backlog.with_bases(INITIAL) is INITIAL
+
+
+@pytest.mark.rule("R.5")
+class TestTheEndOfARun:
+    ends = 10
+
+    @pytest.fixture(autouse=True)
+    def broker(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def stream_ends(options: SourceOptions, destinations: Sequence[str]) -> dict[str, int]:
+            self.ends += 1
+            return dict.fromkeys(destinations, self.ends - 1)
+
+        monkeypatch.setattr(stream_backlog, "stream_ends", stream_ends)
+
+    def complete(self, one: Run, start: Offset = INITIAL) -> list[bool | None]:
+        return [found.complete for found in one.available(start)]
+
+    def test_is_that_of_the_streams_when_it_began(self) -> None:
+        one = run()
+        one.receive(one.a, 7, 8)
+        one.backlog.bound(until_now=True)
+        assert self.complete(one) == [False, False]
+        one.receive(one.a, 9, 10, 11)
+        one.backlog.bound(until_now=True)
+        first = one.available(INITIAL)[0]
+        assert (first.offered, first.received) == (7, 10)
+        end = one.end(INITIAL)
+        one.a.end_is_known = True
+        assert self.complete(one, end) == [True, False]
+        assert one.available(end)[0].new == 0
+
+    def test_is_not_known_of_a_query_that_goes_on(self) -> None:
+        one = run()
+        one.receive(one.a, 5, 11)
+        one.backlog.bound(until_now=True)
+        one.backlog.bound(until_now=False)
+        assert self.complete(one) == [None, None]
+        assert one.available(INITIAL)[0].received == 12
+
+    def test_an_empty_stream_is_complete(self) -> None:
+        self.ends = 0
+        one = run()
+        one.backlog.bound(until_now=True)
+        assert self.complete(one) == [True, True]
+
+    def test_one_that_begins_behind_it_is_complete_once_its_end_is_known(self) -> None:
+        start = at(a=("e", 12))
+        one = run("latest", start)
+        one.backlog.bound(until_now=True)
+        assert self.complete(one, start) == [False, False]
+        assert one.available(start)[0].new == 0
+        one.a.end_is_known = True
+        one.b.base = 12
+        assert self.complete(one, start) == [True, True]
+
+    def test_one_that_begins_at_a_time_without_messages_too(self) -> None:
+        one = run("2026-11-23T08:00:00Z")
+        one.backlog.bound(until_now=True)
+        assert self.complete(one) == [False, False]
+        one.a.end_is_known = True
+        assert self.complete(one) == [True, False]
+
+    def test_but_not_one_whose_messages_are_only_late(self) -> None:
+        one = run("earliest")
+        one.backlog.bound(until_now=True)
+        one.a.end_is_known = True
+        assert self.complete(one) == [False, False]
+
+
+@pytest.mark.rule("R.6")
+def test_a_stream_that_was_declared_anew_has_another_epoch() -> None:
+    start, planned = at(a=("e", 50)), at(a=("e", 60))
+    one = run(start=start, planned=planned)
+    one.a.begin_anew()
+    assert one.backlog.holds(planned) and not one.a.awaits_planned
+    assert "e" not in one.backlog.epochs
+    one.receive(one.a, 0, 1)
+    assert one.end(start) == at(a=(one.a.stream_epoch, 2))
+    assert one.read(start, one.end(start)) == [[0, 1]]
