@@ -25,7 +25,7 @@ from spark_stomp.options import (
     parse_source_options,
 )
 from spark_stomp.quoting import line, shown
-from spark_stomp.receiver import begin_of, no_streams
+from spark_stomp.receiver import begin_of, require_streams
 from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription, risks
 from spark_stomp.transport import Connection, open_connection
 
@@ -154,9 +154,8 @@ def _treatment(dialect: Dialect) -> Facts:
 
 def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
     """How a streaming read would subscribe. Raises UnsupportedError if the read would be refused."""
-    if source.starting_offsets is not None:
-        if error := no_streams(dialect):
-            raise error
+    if source.of_streams:
+        require_streams(dialect)
         for stream in source.destinations:
             yield stream, f"stream, id {plain_subscription(stream).id}"
             yield "  begins at", f"{begin_of(source, stream)}, if the checkpoint does not say"

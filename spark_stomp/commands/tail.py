@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _batches(options: SourceOptions, arguments: argparse.Namespace) -> Iterator[tuple[FrameBatch, Dialect]]:
-    if options.starting_offsets is None:
+    if not options.of_streams:
         yield from browse(options, _check(arguments))
         return
     if arguments.follow:

@@ -127,7 +127,7 @@ def reads_streams(options: Mapping[str, str]) -> bool:
     """Whether the options, of a stream read or a batch read, name streams of RabbitMQ."""
     for parse in (parse_source_options, parse_batch_options):
         with suppress(OptionError):
-            return parse(options).starting_offsets is not None
+            return parse(options).of_streams
     return False
 
 

@@ -32,10 +32,9 @@ class SourceOptions:
     """Options of a stream reader or a batch reader; durations in seconds, sizes in bytes.
 
     ``prefetch`` counts per destination and connection. ``max_messages`` is for batch reads only;
-    fields that end in ``per_trigger`` are for stream reads only. ``starting_offsets`` is None if the
-    destinations are not streams of RabbitMQ. Without ``id_header``, the dialect names one.
-    ``capped`` says whether ``maxMessages`` was given. ``notes`` are sentences to log once, about settings
-    that are risky or limit each other.
+    fields that end in ``per_trigger`` are for stream reads only. Without ``id_header``, the dialect names
+    one. ``capped`` says whether ``maxMessages`` was given. ``notes`` are sentences to log once, about
+    settings that are risky or limit each other.
     """
 
     connection: ConnectionOptions = group(ConnectionOptions)
@@ -249,3 +248,8 @@ class SourceOptions:
     )
     capped: bool
     notes: tuple[str, ...]
+
+    @property
+    def of_streams(self) -> bool:
+        """Whether the destinations are streams of RabbitMQ."""
+        return self.starting_offsets is not None

@@ -11,7 +11,7 @@ from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.status import Counts, ReceiverStatus
 from spark_stomp.receiver.stream_cursor import StreamCursor, begin_of
 from spark_stomp.receiver.stream_deliveries import StreamDeliveries
-from spark_stomp.receiver.stream_log import no_streams, stream_ends
+from spark_stomp.receiver.stream_log import require_streams, stream_ends
 from spark_stomp.receiver.stream_receiver import StreamReceiver
 from spark_stomp.receiver.subscription import ReceiverSettings
 
@@ -30,7 +30,7 @@ __all__ = [
     "StreamReceiver",
     "begin_of",
     "new_epoch",
-    "no_streams",
     "offer",
+    "require_streams",
     "stream_ends",
 ]

@@ -57,7 +57,7 @@ class StreamCheck:
     def __init__(self, options: SourceOptions, destinations: Sequence[str]) -> None:
         self._options = options
         # The destinations that may be streams, by the ids of their subscriptions.
-        queues = destinations if options.starting_offsets is None else ()
+        queues = destinations if not options.of_streams else ()
         self._open = {plain_subscription(one).id: one for one in queues}
 
     def at_start(self, dialect: Dialect, peer: str, beat: Callable[[], None]) -> None:

@@ -23,12 +23,13 @@ class StreamCursor:
 
     Attributes:
         next: the offset of the next message; None before it is known.
+        came: whether the present subscription has brought a message.
     """
 
     def __init__(self, options: SourceOptions, destination: str, begin: int | str) -> None:
         self.destination = destination
         self._options = options
-        self._came = False  # whether the present subscription has brought a message
+        self.came = False
         self.begin_at(begin)
 
     def begin_at(self, begin: int | str) -> None:
@@ -43,7 +44,7 @@ class StreamCursor:
 
     def header(self) -> HeaderPairs:
         """The header of a new SUBSCRIBE, which says where it begins."""
-        self._came = False
+        self.came = False
         value = self._begin if self.next is None else f"offset={self.next}"
         return ((OFFSET, str(value)),)
 
@@ -61,7 +62,7 @@ class StreamCursor:
         for begin, end, first in offsets_in(block, peer):
             if self.next is not None and first > self.next:
                 self._check_gap(self.next, first, peer)
-            self._came = True
+            self.came = True
             skipped = 0 if self.next is None else min(max(0, self.next - first), end - begin)
             if skipped < end - begin:
                 self.next = first + end - begin
@@ -74,7 +75,7 @@ class StreamCursor:
         A subscription reads each segment to its end, even if that is deleted meanwhile. So one offset that is
         missing later is the record with which the next segment begins.
         """
-        if self._came and found == expected + 1:
+        if self.came and found == expected + 1:
             return
         earliest = first_offset(self._options, self.destination, peer)
         if earliest > expected:

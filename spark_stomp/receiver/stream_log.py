@@ -52,15 +52,14 @@ _EMPTY = 2.0
 _WINDOW = 1_000
 
 
-def no_streams(dialect: Dialect) -> UnsupportedError | None:
-    """The error if a broker of this dialect has no streams."""
-    if dialect.offset_header is not None:
-        return None
-    return UnsupportedError(
-        f"startingOffsets is for streams of RabbitMQ, and this broker ({dialect.name}) has none. A queue "
-        "begins with what is not acknowledged: leave startingOffsets out. If it is RabbitMQ and hides its "
-        "name, set broker = rabbitmq"
-    )
+def require_streams(dialect: Dialect) -> None:
+    """Raise UnsupportedError if a broker of this dialect has no streams."""
+    if dialect.offset_header is None:
+        raise UnsupportedError(
+            f"startingOffsets is for streams of RabbitMQ, and this broker ({dialect.name}) has none. A queue "
+            "begins with what is not acknowledged: leave startingOffsets out. If it is RabbitMQ and hides "
+            "its name, set broker = rabbitmq"
+        )
 
 
 def offsets_in(block: MessageBlock, peer: str) -> Iterator[tuple[int, int, int]]:
@@ -163,8 +162,7 @@ def _looking(options: SourceOptions, peer: str) -> Iterator[_Look]:
     with open_connection(at_peer(options.connection, peer), scan=True) as connection:
         connection.require_open()
         dialect = dialect_for(connection.session.server, options.connection.broker)
-        if error := no_streams(dialect):
-            raise error
+        require_streams(dialect)
         connection.session.collect(id_header=None, ack_header=dialect.ack_header)
         yield _Look(options, connection)
         with suppress(StompError):

@@ -19,7 +19,7 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.stream_cursor import StreamCursor
 from spark_stomp.receiver.stream_deliveries import StreamDeliveries
-from spark_stomp.receiver.stream_log import no_streams, stream_ends
+from spark_stomp.receiver.stream_log import require_streams, stream_ends
 from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
 
@@ -39,14 +39,12 @@ class StreamReceiver(Receiver):
         self._stream = deliveries
         self._cursor: StreamCursor | None = None
         self._unasked: list[bytes] = []  # the last handle, if no ACK was sent for it
-        self._came = False  # whether the present subscription has brought a message
         self._look_after = 0.0  # seconds of silence after which to find out where the stream ends
 
     def _subscribe(self, connection: Connection) -> None:
         connection.require_open()
         dialect = dialect_for(connection.session.server, self._options.connection.broker)
-        if error := no_streams(dialect):
-            raise error
+        require_streams(dialect)
         destination = self._settings.destinations[0]
         if self._cursor is None:
             self._cursor = StreamCursor(self._options, destination, self._stream.begin)
@@ -56,7 +54,7 @@ class StreamReceiver(Receiver):
             self._compare_end(connection, self._cursor)
         if self._cursor.next is not None and not self._stream.frames.received:
             self._stream.base = self._cursor.next
-        self._unasked, self._came, self._stream.end_is_known = [], False, False
+        self._unasked, self._stream.end_is_known = [], False
         self._look_after = self._options.idle_timeout
         super()._subscribe(connection)
         # For messages that came with the receipt. The next poll waits, and sends what is due.
@@ -79,11 +77,11 @@ class StreamReceiver(Receiver):
     @property
     def _awaits_first(self) -> bool:
         """Whether the subscription is open and has brought nothing."""
-        return self._connections.connected and not self._came
+        return self._connections.connected and self._cursor is not None and not self._cursor.came
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         assert self._cursor is not None
-        self._came = self._stream.end_is_known = True
+        self._stream.end_is_known = True
         self._unasked = block.acks[-1:]
         for offset, part in self._cursor.take(block, connection.peer):
             self._stream.receive_from(

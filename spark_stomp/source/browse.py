@@ -117,14 +117,14 @@ class _BatchRead:
                 )
                 shown = min(len(names), self._room)
                 if shown:
-                    yield _batch(block, shown, version, self._what, self._taken.total()), dialect
+                    yield batch_of(block, shown, version, self._what, self._taken.total()), dialect
                 self._taken.update(names[:shown])
                 all_ended = ended == subscriptions.keys()
                 too_many = shown < len(names) or (options.capped and not self._room and not all_ended)
                 if all_ended or too_many:
                     break
         self._warn(dialect, subscriptions, browsed)
-        _disconnect(connection, dialect, subscriptions)
+        disconnect(connection, dialect, subscriptions)
         if too_many:
             self._end_early()
             return
@@ -304,7 +304,8 @@ def _without_marks(
     return rest, [names[index] for index in kept]
 
 
-def _batch(block: MessageBlock, count: int, version: str, what: str, first: int) -> FrameBatch:
+def batch_of(block: MessageBlock, count: int, version: str, what: str, first: int) -> FrameBatch:
+    """The first ``count`` frames of ``block``, numbered from ``first``, for a batch read of ``what``."""
     return FrameBatch(
         data=block.data[: block.ends[count - 1]],
         ends=np.asarray(block.ends[:count], dtype=np.int64),
@@ -316,7 +317,8 @@ def _batch(block: MessageBlock, count: int, version: str, what: str, first: int)
     )
 
 
-def _disconnect(connection: Connection, dialect: Dialect, subscriptions: Iterable[str]) -> None:
+def disconnect(connection: Connection, dialect: Dialect, subscriptions: Iterable[str]) -> None:
+    """End a batch read whose rows are complete."""
     try:
         for name in subscriptions if dialect.unsubscribe_returns else ():
             connection.session.unsubscribe(name)

@@ -122,7 +122,7 @@ class QueryRuntime:
             self._backlog.epochs,
             self._frame_server,
             checkpoint,
-            acks_wait=options.ack_after == "commit" and options.starting_offsets is None,
+            acks_wait=options.ack_after == "commit" and not options.of_streams,
             on_failure=self._receivers.news.tell,
         )
         self._raised: StompError | None = None
@@ -307,7 +307,7 @@ class QueryRuntime:
                 log.warning(f"{text}; more messages are probably waiting for the next run", reason)
             else:
                 log.info(text, reason)
-        elif mode is Mode.ONCE and self._more_waiting and self._options.starting_offsets is not None:
+        elif mode is Mode.ONCE and self._more_waiting and self._options.of_streams:
             log.warning(
                 "this batch has only what memory (maxBufferedBytes) and the limits allow. If it is the only "
                 "batch of its run (Once, and AvailableNow before Spark 4.2), more messages are waiting after "

@@ -71,7 +71,7 @@ class ReceiverGroup:
         index = DedupIndex(journaled=options.journal is not None)
         settings = ReceiverSettings.of(options)
         with ExitStack() as undo:
-            if options.starting_offsets is not None:
+            if options.of_streams:
                 streams = {one.what: StreamDeliveries(one.max_buffered_bytes, one.name) for one in settings}
                 deliveries: list[Deliveries] = [*streams.values()]
                 self.backlog: Backlog = StreamBacklog(options, streams)

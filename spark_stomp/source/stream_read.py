@@ -19,13 +19,12 @@ from spark_stomp.protocol import (
     MessagesScanned,
     ack_handles,
 )
-from spark_stomp.receiver import StreamCursor, begin_of, no_streams, stream_ends
+from spark_stomp.receiver import StreamCursor, begin_of, require_streams, stream_ends
+from spark_stomp.source.browse import batch_of, disconnect
 from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
 
-# Seconds for the receipt of DISCONNECT. A judgement, not measured.
-_DISCONNECT_TIMEOUT = 5.0
 # Un-acked messages that RabbitMQ may send: one ACK stands for all before it. A judgement, not measured.
 _PREFETCH = 10_000
 
@@ -42,15 +41,14 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
     with open_connection(options.connection, scan=True) as connection:
         connection.require_open()
         dialect = dialect_for(connection.session.server, options.connection.broker)
-        if error := no_streams(dialect):
-            raise error
+        require_streams(dialect)
         cursor = StreamCursor(options, destination, begin_of(options, destination))
         end = _end(options, cursor, connection.peer)
         if (cursor.next or 0) < end:
             connection.session.collect(id_header=None, ack_header=dialect.ack_header)
             for batch in _read(options, connection, cursor, end):
                 yield batch, dialect
-        connection.disconnect(_DISCONNECT_TIMEOUT)
+        disconnect(connection, dialect, [plain_subscription(destination).id] if cursor.came else [])
 
 
 def _end(options: SourceOptions, cursor: StreamCursor, peer: str) -> int:
@@ -92,7 +90,7 @@ def _read(
                     most = options.max_messages - count if options.capped else len(frames.ends)
                     wanted = min(len(frames.ends), end - offset, most)
                     if wanted > 0:
-                        yield _batch(frames, wanted, version, one, count)
+                        yield batch_of(frames, wanted, version, one, count)
                         count += wanted
                 if (cursor.next or 0) >= end or (options.capped and count >= options.max_messages):
                     return
@@ -124,15 +122,3 @@ def _blocks(
             if options.on_malformed == "fail":
                 raise event.as_error(destination)
             yield MessageBlock.of_malformed(event)
-
-
-def _batch(block: MessageBlock, count: int, version: str, destination: str, first: int) -> FrameBatch:
-    return FrameBatch(
-        data=block.data[: block.ends[count - 1]],
-        ends=block.ends[:count],
-        first_sequence=first,
-        received_at=time.time_ns() // 1_000,
-        version=version,
-        receiver=f"{destination}#look",
-        malformed=block.malformed,
-    )

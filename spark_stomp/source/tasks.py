@@ -47,7 +47,7 @@ class RowSettings:
                 f'.schema("destination string, body binary, {MALFORMED} string")'
                 for key in without
             )
-        streams = options.starting_offsets is not None
+        streams = options.of_streams
         return cls(projection, options.id_header, options.body_decode_errors, streams)
 
     def rules(self, dialect: Dialect, receiver: str) -> RowRules:

@@ -225,6 +225,15 @@ class TestEnd:
         assert offsets(read(rabbitmq, stream, **ends)) == [*range(100, 1_200)]
         assert offsets(read(rabbitmq, stream, **ends, maxMessages=7)) == [*range(100, 107)]
 
+    def test_a_batch_read_of_a_few_large_messages_on_a_slow_line(self, rabbitmq: RabbitMQ) -> None:
+        """The receipt of DISCONNECT lies behind the others, and the rows are complete."""
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 300, padding=200_000)
+        with FaultProxy(rabbitmq.port) as proxy:
+            proxy.throttle(4_000_000)
+            rows = read(rabbitmq, stream, startingOffsets="earliest", maxMessages=3, url=proxy.url)
+        assert offsets(rows) == [0, 1, 2]
+
     @pytest.mark.rule("R.6")
     def test_a_batch_read_beyond_the_end(self, rabbitmq: RabbitMQ) -> None:
         stream = new_stream(rabbitmq)

@@ -236,7 +236,7 @@ R.7 receiver.stream_receiver:StreamReceiver._has_room | self._stream.awaits_plan
 R.8 receiver.stream_receiver:StreamReceiver._subscription
     | self._options.subscribe_headers + self._cursor.header() -> self._options.subscribe_headers
     interop/test_streams.py::TestRecognition::test_a_queue_is_not_read_as_a_stream
-R.8 receiver.stream_log:no_streams | dialect.offset_header is not None -> True
+R.8 receiver.stream_log:require_streams | dialect.offset_header is None -> False
     integration/receiver/test_stream_receiver.py::test_a_broker_without_streams_is_refused_before_it_is_asked
 # S. The sink
 S.1 sink.sender:Sender.finish | self._persist(self._await_receipts) -> pass
