@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import socket
@@ -20,7 +21,9 @@ from support.waiting import PATIENCE, wait_until
 CONF = Path(__file__).resolve().parents[3] / "conf" / "brokers"
 HOST = "127.0.0.1"
 # Below those that the system takes for outgoing connections, so that a restarted broker finds its port free.
-_PORTS = range(20_000, 32_000)
+# Each of up to eight processes of pytest-xdist has its own: a broker takes its ports seconds after they were
+# found free.
+_PORTS = range(20_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8, 32_000, 8)
 # Seconds until messages of a lost connection that no consumer has count as stuck.
 _RETURNED_WITHIN = 20.0
 

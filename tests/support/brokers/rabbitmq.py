@@ -11,7 +11,7 @@ from typing import Any
 
 from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
 from support.brokers.cache import cached, debian_packages
-from support.brokers.process import Process, run
+from support.brokers.process import Process, Unavailable, run
 
 # What rabbitmqctl list_queues asks for, of a queue or of those that a topic's subscriptions have.
 _STANDING = """Counted = fun(Name) -> case rabbit_amqqueue:lookup(Name) of
@@ -65,6 +65,9 @@ class RabbitMQ(Broker):
         epmd = (self._erlang / "epmd", "-address", HOST, "-port", str(self._epmd_port))
         self._epmd = self._epmd or Process(epmd, self.folder / "epmd.log", {})
         self._run(self._home / "usr/lib/rabbitmq/bin/rabbitmq-server", **self._environment)
+        # The listeners of STOMP take connections before a start that fails is over.
+        if (answer := self.evaluate("rabbit:await_startup().")) != "ok":
+            raise Unavailable(answer)
 
     @property
     def ports(self) -> tuple[int, ...]:
