@@ -15,6 +15,8 @@ Facts about RabbitMQ, seen on 3.10 in November 2026:
 - An offset beyond the end is accepted. RabbitMQ then leaves out all messages below it.
 - ``first``, ``last`` and a time begin with a whole chunk: the messages that were written together.
 - ACKs delete nothing. They only ask for more, and a cumulative one stands for all messages before it.
+- To the second subscription to a stream on one connection it may deliver before it has noted the
+  subscription. Then it ends the connection.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -50,6 +53,11 @@ _EMPTY = 2.0
 # Un-acked messages that RabbitMQ may send of the last chunk. Elsewhere the first message is enough. A
 # judgement, not measured.
 _WINDOW = 1_000
+# Streams whose ends are looked for at a time, each with two connections. A judgement, not measured.
+_AT_A_TIME = 4
+# Seconds for which one of the two is waited for before the other one is asked. A judgement, not measured.
+_TURN = 0.1
+_ID: Final = "0"
 
 
 def require_streams(dialect: Dialect) -> None:
@@ -115,123 +123,100 @@ def stream_ends(
 ) -> dict[str, int]:
     """The offset after the last message of each stream, as of now. Streams that send nothing are left out.
 
+    A stream that has sent nothing is left out once nothing came for ``patience`` seconds: it is new, or
+    retention has deleted all of its messages. ``peer`` is the broker to ask; if it is empty, any of ``url``.
+    """
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        ends = pool.map(lambda one: _end_of(options, one, peer, patience), destinations)
+        return {one: end for one, end in zip(destinations, ends, strict=True) if end is not None}
+
+
+def _end_of(options: SourceOptions, stream: str, peer: str, patience: float) -> int | None:
+    """Where one stream ends; None if it sends nothing.
+
     Two subscriptions find it. The one from ``next`` gets the first message that is published from now on, if
     any is: its offset is the end. The one from ``last`` gets the last chunk: if nothing more comes, the end
-    is behind it. A stream that has sent nothing is left out once nothing came for ``patience`` seconds: it is
-    new, or retention has deleted all of its messages. ``peer`` is the broker to ask; if it is empty, any of
-    ``url``.
+    is behind it. Each has its own connection, for the last fact above.
     """
-    with _looking(options, peer) as look:
-        look.subscribe("next", destinations)
-        look.subscribe("last", destinations)
-        while missing := [one for one in destinations if one not in look.seen["next"]]:
-            for one in set(destinations).difference(missing):
-                # Its producers go on, and the others would never be quiet.
-                look.unsubscribe(one)
-            all_read = all(one in look.seen["last"] for one in missing)
-            if (left := (_QUIET if all_read else patience) - look.silence) <= 0:
-                break
-            look.poll(left)
-        read = {one: last + 1 for one, (_, last) in look.seen["last"].items()}
-        published = {one: first for one, (first, _) in look.seen["next"].items()}
-    return read | published
+    with _looking(options, stream, peer, "next") as new, _looking(options, stream, peer, "last") as last:
+        while new.first is None:
+            silence = time.monotonic() - last.connection.last_frame_byte
+            left = (patience if last.first is None else _QUIET) - silence
+            if left <= 0:
+                return None if last.latest is None else last.latest + 1
+            last.poll(min(left, _TURN))
+            new.poll(0.0)
+        return new.first
 
 
 def first_offset(options: SourceOptions, destination: str, peer: str) -> int:
     """The offset of the first message. Raises ConnectionLost if none comes within ``connectTimeout``."""
-    until = time.monotonic() + options.connection.connect_timeout
-    with _looking(options, peer) as look:
-        look.subscribe("first", [destination])
-        while destination not in look.seen["first"] and (left := until - time.monotonic()) > 0:
+    timeout = options.connection.connect_timeout
+    with _looking(options, destination, peer, "first") as look:
+        until = time.monotonic() + timeout
+        while look.first is None:
+            if (left := until - time.monotonic()) <= 0:
+                raise ConnectionLost(
+                    f"{peer} sent no first message of the stream {destination} within connectTimeout "
+                    f"({timeout:g}s)"
+                )
             look.poll(left)
-        found = look.seen["first"].get(destination)
-    if found is None:
-        raise ConnectionLost(
-            f"{peer} sent no first message of the stream {destination} within connectTimeout "
-            f"({options.connection.connect_timeout:g}s)"
-        )
-    return found[0]
-
-
-_Where = Literal["first", "last", "next"]
+        return look.first
 
 
 @contextmanager
-def _looking(options: SourceOptions, peer: str) -> Iterator[_Look]:
-    """A connection to ``peer`` that only finds out where streams begin and end."""
+def _looking(
+    options: SourceOptions, stream: str, peer: str, where: Literal["first", "last", "next"]
+) -> Iterator[_Look]:
+    """A subscription on a connection of its own to ``peer``, whose messages are only looked at."""
     with open_connection(at_peer(options.connection, peer), scan=True) as connection:
         connection.require_open()
-        dialect = dialect_for(connection.session.server, options.connection.broker)
+        session = connection.session
+        dialect = dialect_for(session.server, options.connection.broker)
         require_streams(dialect)
-        connection.session.collect(id_header=None, ack_header=dialect.ack_header)
-        yield _Look(options, connection)
+        session.collect(id_header=None, ack_header=dialect.ack_header)
+        look, receipt = _Look(connection), session.new_receipt()
+        prefetch = ("prefetch-count", str(_WINDOW if where == "last" else 1))
+        headers = (*options.subscribe_headers, prefetch, (OFFSET, where))
+        session.subscribe(_ID, stream, ack="client", headers=headers, receipt=receipt)
+        timeout = options.connection.connect_timeout
+        connection.await_receipts({receipt: f"SUBSCRIBE to {stream}"}, timeout, look.take)
+        yield look
         with suppress(StompError):
             # The answer is there. Many large messages may come before the receipt.
             connection.disconnect(_QUIET)
 
 
 class _Look:
-    """Subscriptions whose messages are only looked at.
+    """What a subscription has shown.
 
     Attributes:
-        seen: the first and the last offset of each stream, by the place where the subscription began.
+        connection: its connection.
+        first, latest: the first and the latest offset that came; None before.
     """
 
-    def __init__(self, options: SourceOptions, connection: Connection) -> None:
-        self._options = options
-        self._connection = connection
-        self._names: dict[str, tuple[_Where, str]] = {}
-        self.seen: dict[_Where, dict[str, tuple[int, int]]] = {"first": {}, "last": {}, "next": {}}
-
-    def subscribe(self, where: _Where, destinations: Sequence[str]) -> None:
-        session, requests = self._connection.session, dict[str, str]()
-        prefetch = ("prefetch-count", str(_WINDOW if where == "last" else 1))
-        headers = (*self._options.subscribe_headers, prefetch, (OFFSET, where))
-        for one in destinations:
-            name = str(len(self._names))
-            self._names[name] = where, one
-            receipt = session.new_receipt()
-            requests[receipt] = f"SUBSCRIBE to {one}"
-            session.subscribe(name, one, ack="client", headers=headers, receipt=receipt)
-        self._connection.await_receipts(requests, self._options.connection.connect_timeout, self._take)
-
-    def unsubscribe(self, destination: str) -> None:
-        """End the subscriptions to ``destination``. Messages of it that still come are left out."""
-        for name in [name for name, (_, one) in self._names.items() if one == destination]:
-            self._connection.session.unsubscribe(name)
-            del self._names[name]
-
-    @property
-    def silence(self) -> float:
-        """Seconds since the last byte of a frame came: a large message may take long."""
-        return time.monotonic() - self._connection.last_frame_byte
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.first: int | None = None
+        self.latest: int | None = None
 
     def poll(self, timeout: float) -> None:
         """Wait for messages."""
-        self._take(self._connection.poll(timeout))
+        self.take(self.connection.poll(timeout))
 
-    def _take(self, events: Iterable[Event]) -> None:
+    def take(self, events: Iterable[Event]) -> None:
         for event in events:
             if isinstance(event, ErrorReceived):
-                raise self._connection.error_of(event)
+                raise self.connection.error_of(event)
             if isinstance(event, MessagesScanned):
                 self._take_block(event.block)
             elif isinstance(event, MalformedMessage):
                 self._take_block(MessageBlock.of_malformed(event))
 
     def _take_block(self, block: MessageBlock) -> None:
-        connection = self._connection
-        version = connection.session.version or "1.0"
-        handles = ack_handles(block.acks, block.subscriptions, version, "")
-        last: list[bytes] = []
-        for at, (name, handle) in enumerate(zip(block.subscriptions, handles, strict=True)):
-            subscription = self._names.get((name or b"").decode())
-            if subscription is None:
-                continue  # unsubscribed, and an ACK would be an error
-            where, destination = subscription
-            offset = _offset(part(block, at, at + 1).data, connection.peer)
-            first, _ = self.seen[where].get(destination, (offset, offset))
-            self.seen[where][destination] = first, offset
-            last = [handle]
+        session, count = self.connection.session, len(block.ends)
+        ends = [_offset(part(block, at, at + 1).data, self.connection.peer) for at in (0, count - 1)]
+        self.first = ends[0] if self.first is None else self.first
+        self.latest = ends[1]
         # Cumulative: RabbitMQ then sends more.
-        connection.session.ack_raw(last)
+        session.ack_raw(ack_handles(block.acks, block.subscriptions, session.version or "1.0", _ID)[-1:])

@@ -162,13 +162,13 @@ def test_a_broker_without_streams_is_refused_before_it_is_asked() -> None:
 class TestWhatTheBrokerIsAsked:
     @pytest.mark.parametrize(("offsets", "end"), [((), {}), ((3, 4), {STREAM: 5})])
     def test_where_a_stream_ends(self, offsets: tuple[int, ...], end: dict[str, int]) -> None:
-        with tcp_server(Stream(*offsets).broker.serve) as port:
+        with tcp_server(Stream(*offsets).broker.serve, together=True) as port:
             assert stream_ends(options_for(port), [STREAM], patience=0.2) == end
 
     def test_a_message_that_is_published_meanwhile_is_behind_it(self) -> None:
         stream = Stream(3, 4)
         stream.published = [7]
-        with tcp_server(stream.broker.serve) as port:
+        with tcp_server(stream.broker.serve, together=True) as port:
             assert stream_ends(options_for(port), [STREAM]) == {STREAM: 7}
 
     def test_where_it_begins(self) -> None:
