@@ -3,7 +3,7 @@
 ``make brokers`` starts all of them and prints their URLs; tests take the fixtures of ``fixtures``.
 """
 
-from support.brokers.activemq import ActiveMQ, DebianActiveMQ
+from support.brokers.activemq import ActiveMQ, HostedActiveMQ
 from support.brokers.artemis import Artemis
 from support.brokers.base import Broker, Standing
 from support.brokers.dev import DevelopmentBroker
@@ -15,13 +15,13 @@ __all__ = [
     "ActiveMQ",
     "Artemis",
     "Broker",
-    "DebianActiveMQ",
     "DevelopmentBroker",
+    "HostedActiveMQ",
     "RabbitMQ",
     "Standing",
     "Unavailable",
 ]
 
 BROKERS: dict[str, type[Broker]] = {
-    broker.name: broker for broker in (DevelopmentBroker, RabbitMQ, ActiveMQ, Artemis, DebianActiveMQ)
+    broker.name: broker for broker in (DevelopmentBroker, RabbitMQ, ActiveMQ, Artemis, HostedActiveMQ)
 }

@@ -1,17 +1,20 @@
-"""ActiveMQ Classic: a current release, put together from its libraries, and the one that Debian has."""
+"""ActiveMQ Classic, put together from its libraries: a current release, and the one that Amazon MQ runs."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from pathlib import Path
 
-from support.brokers.base import CONF, Broker, Standing, free_ports
-from support.brokers.cache import cached, debian_packages, java, maven_libraries
+from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
+from support.brokers.cache import cached, java, maven_libraries
 from support.brokers.jolokia import Jolokia
 from support.certificates import STORE_PASSWORD
 
-_POM = Path(__file__).with_name("activemq.pom.xml")
+_KAHADB = '<kahaDB directory="${activemq.data:activemq-data}/kahadb"/>'
+# A standby tries every half second, and not every ten, to take the store over.
+_SHARED_KAHADB = _KAHADB.replace(
+    "/>", '><locker><shared-file-locker lockAcquireSleepInterval="500"/></locker></kahaDB>'
+)
 # Quick to start, and small. A hundred thousand messages in four queues are too many for half of this heap.
 JAVA_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BEAN = "org.apache.activemq:type=Broker,brokerName=localhost"
@@ -51,9 +54,12 @@ class ActiveMQ(Broker):
     largest_body = 8 << 20
     login, password = "spark", "spark"
     java_options: tuple[str, ...] = JAVA_OPTIONS
+    # The lists of libraries. The last one is the broker's; it may have another one as its parent.
+    poms: tuple[str, ...] = ("activemq.pom.xml",)
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        self.data = folder / "data"
         self._jolokia = Jolokia(0)
 
     def new_paged_queue(self, max_page_size: int) -> str:
@@ -71,15 +77,16 @@ class ActiveMQ(Broker):
 
     def classpath(self) -> str:
         """Where Java finds the broker's libraries, which are fetched first."""
-        # Another folder as soon as anything in the list of libraries changes.
-        edition = hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]
-        return f"{cached(f'activemq-{edition}', lambda folder: maven_libraries(_POM, folder))}/*"
+        poms = [Path(__file__).with_name(name) for name in self.poms]
+        # Another folder as soon as anything in the lists of libraries changes.
+        edition = hashlib.sha256(b"".join(pom.read_bytes() for pom in poms)).hexdigest()[:8]
+        return f"{cached(f'{self.name}-{edition}', lambda folder: maven_libraries(poms[-1], folder))}/*"
 
     def start(self) -> None:
         classpath = self.classpath()
         if not self.port:
             self._configure()
-        limit, data = f"-Dstomp.maxDataLength={self.largest_body}", f"-Dactivemq.data={self.folder / 'data'}"
+        limit, data = f"-Dstomp.maxDataLength={self.largest_body}", f"-Dactivemq.data={self.data}"
         options = (*self.java_options, self._jolokia.java_option, *stomp_properties(self), limit, data)
         command = ("org.apache.activemq.console.command.ShellCommand", "start")
         configuration = f"xbean:file:{self.folder / 'activemq.xml'}"
@@ -114,19 +121,43 @@ class ActiveMQ(Broker):
         (self.folder / "activemq.xml").write_text(text)
 
 
-class DebianActiveMQ(ActiveMQ):
-    """The release of Debian's package, with the same configuration."""
+class HostedActiveMQ(ActiveMQ):
+    """The release that Amazon MQ runs, with STOMP over WebSocket as it has it, and perhaps a standby."""
 
-    name = "activemq-debian"
+    name = "activemq-hosted"
+    poms = (*ActiveMQ.poms, "activemq-hosted.pom.xml")
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.websocket_port = 0
 
     @property
     def dialect(self) -> str:
         return "activemq"
 
-    def classpath(self) -> str:
-        packages = re.compile("lib.+-java$")
-        home = cached("activemq-debian", lambda folder: debian_packages("activemq", packages, folder))
-        return f"{home}/usr/share/activemq/lib/*:{home}/usr/share/activemq/lib/optional/*"
+    @property
+    def websocket_url(self) -> str:
+        return f"wss://localhost:{self.websocket_port}"
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the store, which the active broker has."""
+        log = self.folder / "server.log"
+        return log.exists() and "is locked by another server" in log.read_text(errors="replace")
+
+    def standby(self, folder: Path) -> HostedActiveMQ:
+        """A broker with the same store and certificate, whose ``start`` returns once this one has ended."""
+        other = HostedActiveMQ(folder)
+        other.data, other.authority, other.identity = self.data, self.authority, self.identity
+        return other
+
+    def _configure(self) -> None:
+        super()._configure()
+        (self.websocket_port,) = free_ports(1)
+        connector = f'<transportConnector name="wss" uri="wss://{HOST}:{self.websocket_port}"/>'
+        configuration = self.folder / "activemq.xml"
+        text = configuration.read_text().replace(_KAHADB, _SHARED_KAHADB)
+        configuration.write_text(text.replace("</transportConnectors>", f"{connector}</transportConnectors>"))
 
 
 def stomp_properties(broker: Broker) -> list[str]:

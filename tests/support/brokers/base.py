@@ -221,10 +221,10 @@ class Broker(ABC):
 
     def over(self, transport: str, **options: Any) -> dict[str, str]:
         """Options for the connector as :meth:`options` has them, but over ``tcp``, ``tls`` or ``ws``."""
-        if transport == "tls":
-            options |= {"url": self.tls_url, "tlsCaFile": self.ca}
-        elif transport == "ws":
-            options |= {"url": self.websocket_url}
+        urls = {"tcp": self.url, "tls": self.tls_url, "ws": self.websocket_url}
+        options = {"url": urls[transport], **options}
+        if not options["url"].startswith(("stomp://", "ws://")):
+            options["tlsCaFile"] = self.ca
         return self.options(**options)
 
 

@@ -17,7 +17,7 @@ from spark_stomp.source.tasks import RowSettings
     ("server", "name"),
     [
         ("RabbitMQ/3.10.8", "rabbitmq"),
-        ("ActiveMQ/5.17.2", "activemq"),
+        ("ActiveMQ/5.18.6", "activemq"),
         ("ActiveMQ-Artemis/2.40.0 ActiveMQ Artemis Messaging Engine", "artemis"),
         ("spark-stomp-devbroker/0.1.0", "devbroker"),
         ("CoilMQ/1.0", "generic"),

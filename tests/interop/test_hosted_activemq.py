@@ -1,0 +1,110 @@
+"""What docs/platforms.md says of Amazon MQ, on its release: a standby, and STOMP over WebSocket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.brokers import HostedActiveMQ
+from support.brokers.fixtures import BrokerPool
+from support.driven import Run, publish
+from support.waiting import wait_until
+
+from spark_stomp.errors import FrameSyntaxError, StompError
+
+pytestmark = pytest.mark.broker
+
+BODIES = [b"message %d" % number for number in range(200)]
+NOT_UTF8 = b"caf\xe9"
+
+
+@pytest.fixture
+def hosted(broker_pool: BrokerPool) -> HostedActiveMQ:
+    broker = broker_pool.get("activemq-hosted")
+    assert isinstance(broker, HostedActiveMQ)
+    return broker
+
+
+@pytest.fixture
+def active(hosted: HostedActiveMQ, tmp_path: Path) -> Iterator[HostedActiveMQ]:
+    """The test's own, after ``hosted`` has shown that it is available."""
+    (tmp_path / "active").mkdir()
+    active = HostedActiveMQ(tmp_path / "active")
+    active.start()
+    yield active
+    active.stop()
+
+
+@pytest.fixture
+def standby(active: HostedActiveMQ, tmp_path: Path) -> Iterator[tuple[HostedActiveMQ, Future[None]]]:
+    """The broker that waits for the store of ``active``, and its start, which ends once it has the store."""
+    (tmp_path / "standby").mkdir()
+    standby = active.standby(tmp_path / "standby")
+    with ThreadPoolExecutor(1) as executor:
+        started = executor.submit(standby.start)
+        try:
+            wait_until(lambda: standby.waits or started.done(), what="the standby")
+            yield standby, started
+        finally:
+            standby.stop()
+
+
+def test_the_standby_redelivers_what_was_not_acknowledged(
+    active: HostedActiveMQ, standby: tuple[HostedActiveMQ, Future[None]]
+) -> None:
+    second, started = standby
+    assert not started.done()
+    queue = active.new_queue()
+    # Over TLS alone, and the one that answers is not the first of them.
+    options = active.over("tls", url=f"{second.tls_url},{active.tls_url}")
+    publish(options, queue, BODIES[:100])
+    with Run(options, destination=queue) as query:
+        rows = query.gather(100)
+        active.wait_for(queue, ready=0, unacked=100)
+        active.kill()
+        started.result()
+        second.wait_for(queue, ready=0, unacked=100)
+        query.commit()
+        second.wait_for(queue, ready=0, unacked=0)
+        publish(options, queue, BODIES[100:])
+        rows += query.take(100)
+        query.commit()
+        second.wait_for(queue, ready=0, unacked=0)
+    assert [row["body"] for row in rows] == BODIES
+
+
+class TestWebSocket:
+    def test_text_arrives_both_ways(self, hosted: HostedActiveMQ) -> None:
+        queue, bodies = hosted.new_queue(), [*BODIES, b"", b"\0\1\n\n", "Grüße, 漢字, 😀".encode() * 500]
+        publish(hosted.over("ws"), queue, bodies)
+        with Run(hosted.over("ws"), destination=queue) as query:
+            assert [row["body"] for row in query.gather(len(bodies))] == bodies
+            query.commit()
+            hosted.wait_for(queue, ready=0, unacked=0)
+
+    @pytest.mark.parametrize(
+        ("body", "said"),
+        [(NOT_UTF8, "confirmed nothing"), (b"x" * 65_536, "closed the connection")],
+        ids=["not UTF-8", "64 KiB"],
+    )
+    def test_a_message_that_it_does_not_take_fails_the_sink(
+        self, hosted: HostedActiveMQ, body: bytes, said: str
+    ) -> None:
+        queue = hosted.new_queue()
+        options = hosted.over("ws", receiptTimeout="1s", blockedTimeout="1s", reconnectTimeout="2s")
+        with pytest.raises(StompError, match=said):
+            publish(options, queue, [body])
+        assert hosted.depth(queue) == 0
+
+    def test_a_body_that_is_not_utf8_fails_the_query(self, hosted: HostedActiveMQ) -> None:
+        """It comes with U+FFFD in place of what is no UTF-8, so it is longer than its content-length."""
+        queue = hosted.new_queue()
+        publish(hosted.over("tls"), queue, [NOT_UTF8])
+        with (
+            Run(hosted.over("ws"), destination=queue) as query,
+            pytest.raises(FrameSyntaxError, match="no NUL follows the body"),
+        ):
+            query.batch()
+        hosted.wait_for(queue, ready=1, unacked=0)
