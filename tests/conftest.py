@@ -62,6 +62,7 @@ GROUPS = {
     "the notebooks": r"test_notebooks\.py",
     "S3": r"faults/test_journal_s3\.py",
     "the demo": r"test_demo\.py",
+    "the manifest": r"test_kubernetes\.py",
     "the receiver": r"integration/receiver/test_receiver\.py",
     "the wheel": r"test_packaging\.py",
     "stomp.py": r"interop/test_devbroker_stomppy\.py",
