@@ -178,7 +178,9 @@ class Outgoing:
 
 
 GENERIC = Outgoing()
-DEVBROKER = Outgoing(left_out=HeaderNames(_DELIVERY | _BROWSED), values=(_PRIORITY,))
+DEVBROKER = Outgoing(
+    expires_header="expires", left_out=HeaderNames(_DELIVERY | _BROWSED), values=(_PRIORITY, _EXPIRES)
+)
 RABBITMQ = Outgoing(
     ttl_header="expiration",
     left_out=_RABBITMQ,

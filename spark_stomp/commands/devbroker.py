@@ -91,7 +91,7 @@ def moved(before: Mapping[str, QueueView], now: Mapping[str, QueueView]) -> Iter
         if view == past:
             continue
         parts = [f"depth {view.depth:,} ({view.unacked:,} un-acked)"]
-        for what in ("enqueued", "delivered", "redelivered", "acked"):
+        for what in ("enqueued", "delivered", "redelivered", "acked", "expired"):
             count = getattr(view, what) - getattr(past, what)
             if count:
                 parts.append(f"+{count:,} {what}")

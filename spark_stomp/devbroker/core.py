@@ -6,6 +6,7 @@ text goes to the client in an ERROR frame.
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from spark_stomp.devbroker.queues import (
     passed_on,
 )
 from spark_stomp.errors import FrameEncodeError
+from spark_stomp.quoting import whole_number
 
 _TOPIC = "/topic/"
 
@@ -86,7 +88,7 @@ class Broker:
     """All queues and topics of one dev broker.
 
     Args:
-        clock: returns seconds since the epoch, for the ``timestamp`` header.
+        clock: returns seconds since the epoch, for the ``timestamp`` header and to see what has expired.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -124,17 +126,21 @@ class Broker:
     def publish(self, destination: str, body: bytes, headers: Headers = (), raw: bytes = b"") -> None:
         """Put a message into a queue, or into the queue of each subscription of a topic.
 
+        The header ``expires`` says when a message expires, in milliseconds since the epoch; 0 means never.
         ``raw`` are header lines that are delivered unchanged, see :class:`Message`. Raises Refused.
         """
         if not destination:
             raise Refused("a message needs a destination")
         kept = passed_on(headers)
-        if "timestamp" not in dict(kept):
+        fields = dict(reversed(kept))
+        if "timestamp" not in fields:
             kept += (("timestamp", str(int(self._clock() * 1000))),)
         self._sequence += 1
         try:
             message_id = f"ID:{self._name}-{self._sequence}"
-            message = Message(self._sequence, message_id, destination, kept, body, raw)
+            message = Message(
+                self._sequence, message_id, destination, kept, body, raw, _expiry(fields.get("expires"))
+            )
         except FrameEncodeError as error:
             raise Refused(f"this message cannot be kept: {error.message}") from error
         if destination.startswith(_TOPIC):
@@ -230,9 +236,10 @@ class Broker:
 
     def dispatch(self) -> None:
         """Deliver from all queues that have changed since the last call."""
+        now = self._clock()
         while self._dirty:
             _, queue = self._dirty.popitem()
-            queue.dispatch()
+            queue.dispatch(now)
 
     @property
     def pending(self) -> bool:
@@ -292,3 +299,12 @@ class Broker:
         queue.consumers.remove(subscription)
         queue.put_back(subscription.pop_unacked(list(subscription.unacked)))
         self._touch(queue)
+
+
+def _expiry(header: str | None) -> float:
+    """When a message with this ``expires`` header expires, in seconds since the epoch.
+
+    Like ActiveMQ, the header is in milliseconds, and 0 means never. Any other text means never, too.
+    """
+    milliseconds = whole_number(header or "")
+    return milliseconds / 1000 if milliseconds else math.inf

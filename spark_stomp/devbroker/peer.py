@@ -44,12 +44,15 @@ class Faults:
         withhold_receipts: commands ("SEND", "ACK", ...) that are obeyed without a receipt.
         answer_nothing: read everything, but obey nothing and send nothing, not even heart-beats.
         drop_after_frames: close a connection without an ERROR after this many frames, CONNECT not counted.
+        client_ids_in_use: CONNECT with one of these is answered by an ERROR, as if the broker had not noticed
+            yet that an earlier connection with this ``client-id`` is gone.
     """
 
     refuse: Container[str] = ()
     withhold_receipts: Container[str] = ()
     answer_nothing: bool = False
     drop_after_frames: int | None = None
+    client_ids_in_use: Container[str] = ()
 
 
 @dataclass
@@ -149,19 +152,30 @@ class Peer:
             self._leave()
 
     def _admit(self, request: ConnectRequested, now: float) -> None:
-        if not self._known(request):
-            user = quoted(request.login)
-            log.info("%s: refused; its login is %s", self.session, user)
-            detail = f"no user {user} with this password (passcode); this broker was started with other users"
-            self.connection.error("Access refused", detail=detail)
+        client_id = dict(reversed(request.headers)).get("client-id")
+        refusal = self._refusal(request, client_id)
+        if refusal is not None:
+            message, detail = refusal
+            log.info("%s: refused: %s", self.session, shown(detail, _MOST_SAID))
+            self.connection.error(message, detail=detail)
             self._leave()
             return
         self.connection.accept(now, session=self.session)
         self.version = self.connection.version or ""
         self.counters.connects += 1
         self._member = Member(self)
-        self._client_id = dict(reversed(request.headers)).get("client-id")
+        self._client_id = client_id
         log.info("%s: connected, STOMP %s, login %s", self.session, self.version, quoted(request.login))
+
+    def _refusal(self, request: ConnectRequested, client_id: str | None) -> tuple[str, str] | None:
+        """Why a client is not let in: the header ``message`` and the body of the ERROR; None if it is."""
+        if not self._known(request):
+            user = quoted(request.login)
+            words = f"no user {user} with this password (passcode); this broker was started with other users"
+            return "Access refused", words
+        if client_id is not None and client_id in self.faults.client_ids_in_use:
+            return "Client id in use", f"the client {quoted(client_id)} is already connected"
+        return None
 
     def _known(self, request: ConnectRequested) -> bool:
         if self.users is None:

@@ -6,6 +6,7 @@ strings, and a delivery by STOMP 1.2 is only a join of bytes.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from collections.abc import Iterable
@@ -47,12 +48,13 @@ class Message:
         headers: the producer's headers (see :func:`passed_on`).
         body: its body, as sent.
         raw: header lines that are delivered first and unchanged, to make messages that no client can send.
+        expires: seconds since the epoch; from then on it is not delivered any more.
 
     Raises:
         FrameEncodeError: STOMP 1.2 cannot carry a header, such as an empty name or a NUL.
     """
 
-    __slots__ = ("body", "deliveries", "head", "message_id", "raw", "sequence")
+    __slots__ = ("body", "deliveries", "expires", "head", "message_id", "raw", "sequence")
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Message:
         headers: Headers,
         body: bytes,
         raw: bytes = b"",
+        expires: float = math.inf,
     ) -> None:
         all_headers = (("destination", destination), *headers, ("content-length", str(len(body))))
         self.sequence = sequence
@@ -69,6 +72,7 @@ class Message:
         self.head = _head(all_headers, body, "1.2")
         self.body = body
         self.raw = raw
+        self.expires = expires
         self.deliveries = 0
 
     def copy(self) -> Message:
@@ -139,7 +143,7 @@ class QueueView:
 
     ``depth`` counts all its messages, ``unacked`` those of them that are delivered and un-acked. The others
     count from the start: ``delivered`` counts deliveries, ``redelivered`` those that are not a message's
-    first.
+    first, ``expired`` the messages that were dropped when their turn came, because they had expired.
     """
 
     depth: int
@@ -148,6 +152,7 @@ class QueueView:
     delivered: int
     redelivered: int
     acked: int
+    expired: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -161,11 +166,13 @@ class Queue:
     delivered: int = 0
     redelivered: int = 0
     acked: int = 0
+    expired: int = 0
 
     def view(self) -> QueueView:
         """The figures now."""
         depth = len(self.ready) + self.unacked
-        return QueueView(depth, self.unacked, self.enqueued, self.delivered, self.redelivered, self.acked)
+        counts = (self.enqueued, self.delivered, self.redelivered, self.acked, self.expired)
+        return QueueView(depth, self.unacked, *counts)
 
     def all_messages(self) -> list[Message]:
         """All messages in order: those to be delivered, and those that are un-acked."""
@@ -189,12 +196,16 @@ class Queue:
         back.sort(key=_by_sequence, reverse=True)
         self.ready.extendleft(back)
 
-    def dispatch(self) -> None:
-        """Deliver as many messages as the subscriptions take, in turn."""
+    def dispatch(self, now: float) -> None:
+        """Deliver as many messages as the subscriptions take, in turn. Expired ones are dropped."""
         ready, consumers = self.ready, self.consumers
         refused = 0
         while ready and refused < len(consumers):
             consumer = consumers[0]
+            if ready[0].expires <= now:
+                ready.popleft()
+                self.expired += 1
+                continue
             if len(consumer.unacked) < consumer.window and consumer.outlet.room > 0:
                 consumer.take(ready.popleft())
                 refused = 0

@@ -45,6 +45,8 @@ class DevBroker:
         heartbeat: heart-beats that it offers and asks for, in ms; 0 for none.
         refuse: destinations whose SUBSCRIBE and SEND are answered by an ERROR.
         versions: STOMP versions to speak.
+        clock: returns seconds since the epoch, for the ``timestamp`` header and to see what has expired. A
+            simulation may have a time of its own.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class DevBroker:
         heartbeat: tuple[int, int] = (0, 0),
         refuse: Container[str] = (),
         versions: tuple[str, ...] = _VERSIONS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.faults = Faults(refuse=refuse)
         self._config = ServerConfig(
@@ -65,7 +68,7 @@ class DevBroker:
         self._host = host
         self._port = port
         self._users = users
-        self._broker = Broker()
+        self._broker = Broker(clock)
         self._counters = Counters()
         self._changed = threading.Condition(threading.RLock())
         self._sessions = 0

@@ -17,6 +17,7 @@ from spark_stomp.protocol import (
     ErrorReceived,
     Event,
     HeartbeatReceived,
+    MessageReceived,
 )
 
 
@@ -132,6 +133,21 @@ class TestSessions:
         assert isinstance(client.next(), Connected)
         assert isinstance(client.next(), ErrorReceived)
         broker.wait_until(lambda: broker._links == {}, PATIENCE, "the broker to lose patience")
+        client.close()
+
+
+def test_a_simulation_may_have_its_own_time() -> None:
+    with DevBroker(clock=lambda: 1000.0) as broker:
+        client = Client(broker)
+        assert isinstance(client.next(), Connected)
+        client.session.subscribe("0", "/queue/a")
+        client.flush()
+        for expires in ("1000000", "1000001"):
+            broker.publish("/queue/a", b"", [("expires", expires)])
+        event = client.next()
+        assert isinstance(event, MessageReceived)
+        assert (event.frame.get("timestamp"), event.frame.get("expires")) == ("1000000", "1000001")
+        assert broker.queue("/queue/a").expired == 1
         client.close()
 
 

@@ -123,6 +123,55 @@ class TestRedelivery:
         assert broker.view("/queue/a").redelivered == 3
 
 
+class TestExpiry:
+    """The header ``expires``, as ActiveMQ has it: milliseconds since the epoch."""
+
+    class Clock:
+        now = 1000.0
+
+        def __call__(self) -> float:
+            return self.now
+
+    @pytest.mark.parametrize("durable", [None, "s"])
+    def test_what_expired_while_nobody_was_there_is_dropped(self, durable: str | None) -> None:
+        broker = Broker(clock := self.Clock())
+        destination = "/topic/a" if durable else "/queue/a"
+        first = Client(broker)
+        first.subscribe(destination=destination, durable=durable)
+        broker.leave(first.member)
+        for number, expires in enumerate(("1001000", "1002001", "0", "soon", "1002000")):
+            broker.publish(destination, b"%d" % number, (("expires", expires),))
+        clock.now = 1002.0
+        second = Client(broker)
+        second.subscribe(destination=destination, durable=durable)
+        assert second.bodies() == [b"1", b"2", b"3"]
+        (view,) = broker.durable_views(destination).values() or [broker.view(destination)]
+        assert (view.expired, view.depth, view.delivered) == (2, 3, 3)
+
+    def test_what_comes_back_may_have_expired(self) -> None:
+        broker = Broker(clock := self.Clock())
+        first, second = Client(broker), Client(broker)
+        first.subscribe(window=1)
+        for number, expires in enumerate(("1001000", "1003000")):
+            broker.publish("/queue/a", b"%d" % number, (("expires", expires),))
+        (frame,) = first.frames()
+        assert (frame.body, frame.get("expires")) == (b"0", "1001000")
+        clock.now = 1001.0
+        broker.leave(first.member)
+        second.subscribe()
+        assert second.bodies() == [b"1"]
+        assert broker.view("/queue/a").expired == 1
+
+    def test_is_not_shown_to_who_browses(self) -> None:
+        broker = Broker(self.Clock())
+        broker.publish("/queue/a", b"0", (("expires", "1"),))
+        broker.publish("/queue/a", b"1")
+        client = Client(broker)
+        client.subscribe(browse=True)
+        assert client.bodies() == [b"1", b""]
+        assert broker.view("/queue/a").expired == 0
+
+
 class TestBrowsing:
     def test_a_topic_cannot_be_browsed(self, broker: Broker) -> None:
         client = Client(broker)

@@ -6,6 +6,7 @@ import pytest
 
 from spark_stomp.devbroker.core import Broker
 from spark_stomp.devbroker.peer import Counters, Faults, Peer
+from spark_stomp.errors import ClientIdInUse
 from spark_stomp.protocol import (
     NEED_DATA,
     ClientConfig,
@@ -16,6 +17,7 @@ from spark_stomp.protocol import (
     MessageReceived,
     ServerConfig,
 )
+from spark_stomp.transport.broker_errors import connect_refused
 
 ALL = ("1.2", "1.1", "1.0", "lenient")
 
@@ -88,6 +90,24 @@ class TestLogin:
         assert pair.peer.finished
         assert not pair.peer.connected
         assert pair.counters.connects == 0
+
+
+class TestClientIdInUse:
+    CONFIG = ClientConfig(connect_headers=(("client-id", "ada"),))
+
+    def test_is_refused_as_long_as_the_fault_lasts(self) -> None:
+        faults = Faults(client_ids_in_use={"ada"})
+        (error,) = Pair(faults=faults, config=self.CONFIG).first
+        assert isinstance(error, ErrorReceived)
+        # The connector knows by its words that it may try again.
+        assert isinstance(connect_refused(error, "the broker", "ada"), ClientIdInUse)
+        faults.client_ids_in_use = ()
+        assert Pair(faults=faults, config=self.CONFIG).peer.connected
+
+    @pytest.mark.parametrize("headers", [(), (("client-id", "bob"),)])
+    def test_others_are_let_in(self, headers: tuple[tuple[str, str], ...]) -> None:
+        faults = Faults(client_ids_in_use={"ada"})
+        assert Pair(faults=faults, config=ClientConfig(connect_headers=headers)).peer.connected
 
 
 class TestFrames:

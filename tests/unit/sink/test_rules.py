@@ -222,11 +222,11 @@ class TestValuesThatABrokerEndsTheConnectionFor:
         assert frame(broker, {"body": b"", "headers": [("reply-to", value)]}).get("reply-to") == value
 
 
-@pytest.mark.parametrize(("broker", "header"), [("activemq", "expires"), ("artemis", "expires")])
-def test_time_to_live_as_a_time(broker: str, header: str) -> None:
+@pytest.mark.parametrize("broker", ["activemq", "artemis", "devbroker"])
+def test_time_to_live_as_a_time(broker: str) -> None:
     before = time.time() * 1000
     for row, options in (({"body": b""}, {"ttl": "90s"}), ({"body": b"", "ttl": 90_000}, {"ttl": "1s"})):
-        expires = float(frame(broker, row, **options).get(header) or 0) - 90_000
+        expires = float(frame(broker, row, **options).get("expires") or 0) - 90_000
         assert before - 1 <= expires <= time.time() * 1000 + 1
 
 
@@ -236,12 +236,11 @@ def test_time_to_live_as_a_duration() -> None:
     assert frame("rabbitmq", {"body": b"", "ttl": None}).get("expiration") is None
 
 
-@pytest.mark.parametrize("broker", ["devbroker", "generic"])
-def test_time_to_live_on_a_broker_that_has_none(broker: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"ttl is given.*{broker}"):
-        frame(broker, {"body": b""}, ttl="1s")
+def test_time_to_live_on_a_broker_that_has_none() -> None:
+    with pytest.raises(UnsupportedError, match=r"ttl is given.*generic"):
+        frame("generic", {"body": b""}, ttl="1s")
     with pytest.raises(UnsupportedError, match="ttl is given"):
-        frame(broker, {"body": b"", "ttl": 1})
+        frame("generic", {"body": b"", "ttl": 1})
 
 
 class TestText:
