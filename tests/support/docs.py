@@ -30,7 +30,8 @@ problems, and names the option that was probably meant.
 _COLUMNS_PAGE = """\
 # Columns
 
-For people who write a query: the columns that a read gives and a write takes.
+For people who write a query: the columns that a read gives and a write takes. [Payloads](payloads.md) says
+how to read what a body holds.
 
 ## The source
 

@@ -44,6 +44,8 @@ _RIGHTS = "\n".join(
         "</authorizationEntries></authorizationMap></map></authorizationPlugin>",
     ]
 )
+# For clients of JMS.
+_OPENWIRE = '<transportConnector name="openwire" uri="tcp://127.0.0.1:%d"/>'
 _NO_QUEUE = {"QueueSize": 0, "InFlightCount": 0}
 
 
@@ -61,6 +63,12 @@ class ActiveMQ(Broker):
         super().__init__(folder)
         self.data = folder / "data"
         self._jolokia = Jolokia(0)
+        self._jms_port = 0
+
+    @property
+    def jms_url(self) -> str:
+        """The address for clients of JMS."""
+        return f"tcp://{HOST}:{self._jms_port}"
 
     def new_paged_queue(self, max_page_size: int) -> str:
         """A queue that nobody used before, whose policy has this ``maxPageSize``, one of ``PAGE_SIZES``."""
@@ -110,7 +118,7 @@ class ActiveMQ(Broker):
         return int(said["CurrentConnectionsCount"])
 
     def _configure(self) -> None:
-        self.port, self.tls_port, jolokia = free_ports(3)
+        self.port, self.tls_port, self._jms_port, jolokia = free_ports(4)
         self._jolokia = Jolokia(jolokia)
         text = (CONF / "activemq/activemq.xml").read_text()
         paged = [f'<policyEntry queue="paged{size}.>" maxPageSize="{size}"/>' for size in PAGE_SIZES]
@@ -118,6 +126,8 @@ class ActiveMQ(Broker):
             "<policyEntries>", "\n".join(["<policyEntries>", *paged, _BOUNDED, _WILD])
         )
         text = text.replace("</plugins>", f"{_RIGHTS}</plugins>")
+        text = text.replace("</transportConnectors>", f"{_OPENWIRE % self._jms_port}</transportConnectors>")
+        text = text.replace("<broker ", '<broker schedulerSupport="true" ')
         (self.folder / "activemq.xml").write_text(text)
 
 

@@ -1,0 +1,186 @@
+"""docs/payloads.md: its programs as they stand there, on the brokers that each section names."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from support.brokers import ActiveMQ, Broker, Unavailable
+from support.brokers.cache import cached, maven_file
+from support.brokers.fixtures import on_real_brokers
+from support.brokers.process import run as run_command
+from support.docs import ROOT
+from support.driven import Run, publish
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+PAGE = (ROOT / "docs" / "payloads.md").read_text(encoding="utf-8")
+SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
+NAMES = {"RabbitMQ": "rabbitmq", "ActiveMQ": "activemq", "Artemis": "artemis"}
+
+
+def named_in(sentence: str) -> list[str]:
+    """The brokers that it names."""
+    return [name for shown, name in NAMES.items() if shown in sentence]
+
+
+def blocks(heading: str, language: str, broker: str = "") -> list[str]:
+    """The section's blocks of code; of its parts ``### On ...`` those that are for this broker."""
+    first, *parts = SECTIONS[heading].split("\n### On ")
+    text = "".join([first, *(part for part in parts if broker in named_in(part.partition("\n")[0]))])
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def seen_on(heading: str) -> list[str]:
+    """The brokers on which the section says that it was seen."""
+    return [
+        name
+        for sentence in re.findall(r"^Seen on .*?\.$", SECTIONS[heading], re.MULTILINE)
+        for name in named_in(sentence)
+    ]
+
+
+# Each broker and section that shows what it prints.
+CASES = [
+    (broker, heading)
+    for heading in SECTIONS
+    for broker in seen_on(heading)
+    if blocks(heading, "text", broker)
+]
+
+
+class Recipe:
+    """The programs of a section, on one broker."""
+
+    def __init__(self, spark: SparkSession, broker: Broker, folder: Path) -> None:
+        self.spark, self.broker, self.folder = spark, broker, folder
+
+    def run(self, heading: str) -> None:
+        names = {"__name__": "__main__"}
+        for program in blocks("Before each recipe", "python"):
+            exec(program, names)
+        names["broker"] = {"url": self.broker.url, **self.broker.credentials}
+        for program in blocks(heading, "python", self.broker.name):
+            exec(program.replace('"/data/', f'"{self.folder}/'), names)
+
+    def add_jars(self, jars: Iterable[Path]) -> None:
+        """What a user gives with --packages, for the session that all tests share."""
+        for jar in jars:
+            self.spark.sql(f"ADD JAR '{jar}'")
+
+
+@pytest.fixture
+def recipe(spark: SparkSession, broker: Broker, tmp_path: Path) -> Recipe:
+    return Recipe(spark, broker, tmp_path)
+
+
+@pytest.mark.parametrize(("broker", "heading"), CASES, indirect=["broker"])
+def test_what_it_prints(recipe: Recipe, heading: str, capsys: pytest.CaptureFixture[str]) -> None:
+    BEFORE.get(heading, lambda recipe: None)(recipe)
+    capsys.readouterr()
+    recipe.run(heading)
+    # But for the empty lines.
+    printed = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert printed == "".join(blocks(heading, "text", recipe.broker.name)).splitlines()
+
+
+def add_avro(recipe: Recipe) -> None:
+    # The newest on Maven Central in November 2026; it runs on Spark 4.3.
+    recipe.add_jars(fetched("org.apache.spark:spark-avro_2.13:4.1.1:jar"))
+
+
+def send_maps(recipe: Recipe) -> None:
+    """A JMS client in Spark's Java process sends to both queues of the section."""
+    assert isinstance(recipe.broker, ActiveMQ)
+    libraries = Path(recipe.broker.classpath().removesuffix("/*"))
+    recipe.add_jars(libraries.glob("*-client-*.jar"))
+    recipe.add_jars(libraries.glob("jakarta.jms-api-*.jar"))
+    recipe.add_jars(libraries.glob("hawtbuf-1*.jar"))
+    java = recipe.spark.sparkContext._jvm.org.apache.activemq
+    broker = recipe.broker
+    factory = java.ActiveMQConnectionFactory(broker.login, broker.password, broker.jms_url)
+    connection = factory.createConnection()
+    try:
+        session = connection.createSession(False, 1)
+        for queue in ("maps", "jsonmaps"):
+            producer = session.createProducer(session.createQueue(queue))
+            for symbol, price, volume in (("ACME", 12.5, 3_000_000_000), ("EMCA", 0.1, 7)):
+                message = session.createMapMessage()
+                message.setString("symbol", symbol)
+                message.setDouble("price", price)
+                message.setLong("volume", volume)
+                producer.send(message)
+            producer.send(session.createTextMessage("a text"))
+    finally:
+        connection.close()
+
+
+BEFORE: dict[str, Callable[[Recipe], None]] = {"Avro": add_avro, "JMS maps": send_maps}
+
+
+def fetched(artifact: str) -> list[Path]:
+    """The files of an artifact of Maven Central; skips the test without them."""
+    try:
+        return [*cached(artifact.replace(":", "-"), lambda folder: maven_file(artifact, folder)).iterdir()]
+    except Unavailable as error:
+        pytest.skip(f"{artifact} is not available: {' '.join(str(error).split())[:200]}")
+
+
+@pytest.mark.parametrize("broker", ["rabbitmq"], indirect=True)
+def test_protobuf(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
+    release = recipe.spark.version
+    recipe.add_jars(fetched(f"org.apache.spark:spark-protobuf_2.13:{release}:jar"))
+    machine = {"arm64": "aarch_64", "aarch64": "aarch_64"}.get(platform.machine(), "x86_64")
+    system = "osx" if platform.system() == "Darwin" else "linux"
+    (protoc,) = fetched(f"com.google.protobuf:protoc:4.29.3:exe:{system}-{machine}")
+    protoc.chmod(0o755)
+    (definition,) = blocks("Protobuf", "proto")
+    (recipe.folder / "orders.proto").write_text(definition)
+    (command,) = blocks("Protobuf", "shell")
+    _, *arguments = command.replace("/data/", f"{recipe.folder}/").split()
+    run_command(protoc, *arguments, folder=recipe.folder)
+    capsys.readouterr()
+    recipe.run("Protobuf")
+    assert capsys.readouterr().out.count("|EU|") == 3
+
+
+@on_real_brokers
+def test_delayed_messages(recipe: Recipe) -> None:
+    heading = "Delayed messages"
+    assert recipe.broker.name in seen_on(heading)
+    with Run(recipe.broker.options(destination="/queue/delayed"), ("body", "received_at")) as query:
+        query.idle()  # and on RabbitMQ the queue is there
+        recipe.run(heading)
+        received = {row["body"]: row["received_at"] for row in query.take(2)}
+        query.commit()
+    assert received[b"later"] - received[b"now"] > timedelta(seconds=2)
+
+
+@pytest.mark.parametrize("broker", seen_on("Message groups"), indirect=True)
+def test_a_group_comes_by_one_connection(broker: Broker) -> None:
+    # Not an even number: without groups, two connections take turns, and each would have all of some.
+    queue, groups = broker.new_queue(), (b"a", b"b", b"c")
+    options = broker.options(destination=queue, connections=2)
+    with Run(options, ("body", "receiver")) as query:
+        query.idle()
+        for group in groups * 5:
+            publish(broker.options(), queue, [group], ("JMSXGroupID", group.decode()))
+        rows = query.take(5 * len(groups))
+        query.commit()
+    places = {(row["body"], row["receiver"]) for row in rows}
+    assert len(places) == len(groups)
+    assert len({receiver for _, receiver in places}) == 2
+
+
+def test_a_section_with_a_program_says_where_it_was_seen() -> None:
+    programs = {heading for heading in SECTIONS if "```python" in SECTIONS[heading]}
+    assert programs - {heading for _, heading in CASES} == {
+        "Before each recipe",
+        "Delayed messages",
+        "Protobuf",
+    }
