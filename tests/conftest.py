@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.brokers.fixtures import broker, broker_pool
+from support.brokers.fixtures import broker, broker_pool, rabbitmq
 from support.release import spark_release
 from support.soak import EXAMPLES
 
@@ -19,7 +19,7 @@ from spark_stomp.devbroker import DevBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker", "broker_pool", "devbroker", "spark"]
+__all__ = ["broker", "broker_pool", "devbroker", "rabbitmq", "spark"]
 
 PROPERTY = Path(__file__).with_name("property")
 

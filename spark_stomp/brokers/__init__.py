@@ -1,6 +1,6 @@
-"""What each kind of broker adds to STOMP, as a :class:`Dialect`. :func:`dialect_for` chooses one."""
+"""What each kind of broker adds to STOMP, as a :class:`Dialect`. :func:`dialect_of` chooses one."""
 
-from spark_stomp.brokers.dialect import Dialect, dialect_for, dialect_named
+from spark_stomp.brokers.dialect import Dialect, dialect_for, dialect_named, dialect_of
 from spark_stomp.brokers.subscriptions import Subscription, plain_subscription
 
-__all__ = ["Dialect", "Subscription", "dialect_for", "dialect_named", "plain_subscription"]
+__all__ = ["Dialect", "Subscription", "dialect_for", "dialect_named", "dialect_of", "plain_subscription"]

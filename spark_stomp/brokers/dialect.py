@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from spark_stomp.brokers.naming import BY_PREFIX, Kind, Naming
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
 from spark_stomp.brokers.subscriptions import DurableTopics, Subscription, plain_subscription
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
+from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import shown
-
-Kind = Literal["queue", "topic", "unknown"]
 
 # Bytes: the assumed mean size of a frame before the first one was received. If it is too high, it costs
 # memory, which maxBufferedBytes limits; if it is too low, throughput. A judgement, not measured.
@@ -26,7 +26,8 @@ _ASSUMED_FRAME_BYTES = 4096
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"
 _DELETING = (("auto-delete", "true"), ("exclusive", "true"), ("durable", "false"), ("x-expires", None))
-_KINDS: dict[str, Kind] = {"ANYCAST": "queue", "MULTICAST": "topic"}
+# How Artemis says what a destination is.
+_ROUTING: dict[Kind, str] = {"queue": "ANYCAST", "topic": "MULTICAST"}
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,9 @@ class Dialect:
         browse_headers: SUBSCRIBE headers that browse a queue, and do not consume it; None: no browsing.
         browse_limit: messages after which a browse ends by default, as if there were no more; None if it
             shows all messages.
-        queue_prefixes: beginnings of destinations that are queues: several consumers share the messages.
-        queue_subscribe_headers, queue_send_headers: headers that SUBSCRIBE and SEND need so that the broker
-            treats a destination with a queue prefix as a queue.
-        topic_prefixes: beginnings of destinations that are topics: the broker keeps no messages for an absent
-            consumer.
-        queue_infix: every destination that contains this text is a queue; None: no such text.
-        kind_header: SUBSCRIBE header that says what a destination is if its name does not: ANYCAST for a
-            queue, MULTICAST for a topic; None: no such header.
+        naming: what the name of a destination says.
+        subscribe_kind_header, send_kind_header: headers of SUBSCRIBE and SEND by which the broker is told
+            what a destination is: ANYCAST for a queue, MULTICAST for a topic; None: no such header.
         durable_topics: how the broker keeps a topic's messages for an absent consumer; None: not known.
         one_connection_per_client: True if only one connection at a time may have a ``client-id``.
         redelivery_limit: deliveries after which the broker drops or dead-letters a message by default; None:
@@ -93,12 +89,9 @@ class Dialect:
     selectors: bool = True
     browse_headers: HeaderPairs | None = None
     browse_limit: int | None = None
-    queue_prefixes: tuple[str, ...] = ("/queue/",)
-    queue_subscribe_headers: HeaderPairs = ()
-    queue_send_headers: HeaderPairs = ()
-    topic_prefixes: tuple[str, ...] = ("/topic/", "/temp-topic/")
-    queue_infix: str | None = None
-    kind_header: str | None = None
+    naming: Naming = BY_PREFIX
+    subscribe_kind_header: str | None = None
+    send_kind_header: str | None = None
     durable_topics: DurableTopics | None = None
     one_connection_per_client: bool = False
     redelivery_limit: int | None = None
@@ -120,7 +113,7 @@ class Dialect:
         If the broker limits bytes instead, the limit is :meth:`window_bytes`, with ``frame_bytes`` and
         ``max_bytes`` as described there.
         """
-        headers = self._queue_headers(destination)
+        headers = self._kind_headers(destination)
         if self.prefetch_header is not None:
             return (*headers, (self.prefetch_header, str(prefetch)))
         window = self.window_bytes(prefetch, frame_bytes=frame_bytes, max_bytes=max_bytes)
@@ -135,7 +128,7 @@ class Dialect:
         would end the read too early.
         """
         if self.window_header is not None:
-            return (*self._queue_headers(destination), (self.window_header, _NO_WINDOW))
+            return (*self._kind_headers(destination), (self.window_header, _NO_WINDOW))
         browse = (self.browse_headers or ()) if self.browses(destination) else ()
         return browse + self.subscribe_headers(destination, most)
 
@@ -164,7 +157,12 @@ class Dialect:
 
     def send_headers(self, destination: str) -> HeaderPairs:
         """Headers that SEND needs so that the broker treats ``destination`` as a queue."""
-        return self.queue_send_headers if destination.startswith(self.queue_prefixes) else ()
+        return self.queue_headers if self.naming.is_plain_queue(destination) else ()
+
+    @property
+    def queue_headers(self) -> HeaderPairs:
+        """The headers of a SEND to a queue."""
+        return () if self.send_kind_header is None else ((self.send_kind_header, _ROUTING["queue"]),)
 
     def unrouted(self, destination: str) -> str | None:
         """A log line if messages that are sent to ``destination`` may be lost; None if it is not a topic."""
@@ -194,60 +192,45 @@ class Dialect:
             ]
         return stable
 
-    def _queue_headers(self, destination: str) -> HeaderPairs:
-        return self.queue_subscribe_headers if destination.startswith(self.queue_prefixes) else ()
+    def _kind_headers(self, destination: str) -> HeaderPairs:
+        """Headers that SUBSCRIBE needs so that the broker knows what ``destination`` is."""
+        kind = self.kind(destination)
+        if self.subscribe_kind_header is None or kind == "unknown" or self.naming.is_full_name(destination):
+            return ()
+        return ((self.subscribe_kind_header, _ROUTING[kind]),)
 
-    def kind(self, destination: str, headers: HeaderPairs = ()) -> Kind:
-        """The kind of ``destination``: queue, topic or unknown.
+    def kind(self, destination: str) -> Kind:
+        """The kind of ``destination``, by its name or by the option ``destinationType``."""
+        return self.naming.kind(destination)
 
-        Several receivers share the messages of a queue. Messages of a topic are lost while no subscriber is
-        connected. ``headers`` are the headers of SUBSCRIBE besides the dialect's; one of them may say what
-        the destination is.
-        """
-        if self.queue_infix is not None and self.queue_infix in destination:
-            return "queue"
-        if destination.startswith(self.topic_prefixes):
-            return "topic"
-        if destination.startswith(self.queue_prefixes):
-            return "queue"
-        said = next((value.upper() for name, value in headers if name == self.kind_header), "")
-        return _KINDS.get(said, "unknown")
+    def is_queue(self, destination: str) -> bool:
+        """Whether ``destination`` is known to be a queue."""
+        return self.kind(destination) == "queue"
 
-    def is_queue(self, destination: str, headers: HeaderPairs = ()) -> bool:
-        """Whether ``destination`` is known to be a queue. ``headers`` are those of SUBSCRIBE."""
-        return self.kind(destination, headers) == "queue"
+    def is_topic(self, destination: str) -> bool:
+        """Whether ``destination`` is known to be a topic."""
+        return self.kind(destination) == "topic"
 
-    def is_topic(self, destination: str, headers: HeaderPairs = ()) -> bool:
-        """Whether ``destination`` is known to be a topic. ``headers`` are those of SUBSCRIBE."""
-        return self.kind(destination, headers) == "topic"
-
-    def redelivers(self, destination: str, headers: HeaderPairs = (), *, durable: bool) -> bool:
+    def redelivers(self, destination: str, *, durable: bool) -> bool:
         """Whether the broker is known to redeliver messages that were not ACKed.
 
-        ``headers`` are those of SUBSCRIBE. ``durable`` is True for a durable subscription.
+        ``durable`` is True for a durable subscription.
         """
-        return durable or self.is_queue(destination, headers)
+        return durable or self.is_queue(destination)
 
-    def unknown_kind(self, destination: str, headers: HeaderPairs) -> str | None:
+    def unknown_kind(self, destination: str) -> str | None:
         """A log line that warns of loss if ``destination`` may be a topic; None if its kind is known."""
-        if self.kind(destination, headers) != "unknown":
+        if self.kind(destination) != "unknown":
             return None
-        if self.kind_header is not None:
-            remedy = f'If it is a queue, say so with subscribeHeaders = {{"{self.kind_header}": "ANYCAST"}}'
-        elif self.name == "generic":
-            remedy = "Say which broker it is in the option broker"
-        else:
-            remedy = f"Queues begin with {' or '.join(self.queue_prefixes)}"
         return (
             f"whether {destination} is a queue or a topic is not known on this broker ({self.name}). If it "
             "is a topic, messages are lost if they are published while no receiver is connected, or are not "
-            f"committed when the query ends. {remedy}"
+            "committed when the query ends. Say what it is with destinationType = queue or topic"
         )
 
     def subscription(
         self,
         destination: str,
-        headers: HeaderPairs = (),
         *,
         durable_name: str | None = None,
         client_id: str | None = None,
@@ -255,18 +238,18 @@ class Dialect:
     ) -> Subscription:
         """The id and the headers of SUBSCRIBE that name a subscription to ``destination``.
 
-        ``headers`` are the other headers of SUBSCRIBE. Without ``durable_name`` the subscription ends with
-        its connection.
+        Without ``durable_name`` the subscription ends with its connection.
 
         Raises UnsupportedError if ``durable_name`` is set, and ``destination`` is not known to be a topic, or
         the broker cannot keep a topic's messages under that name.
         """
         if durable_name is None:
             return plain_subscription(destination)
-        if not self.is_topic(destination, headers):
+        if not self.is_topic(destination):
             raise UnsupportedError(
                 f"durableName is given, but {destination} is not known to be a topic on this broker "
-                f"({self.name}); a queue keeps its messages without it. Leave durableName out"
+                f"({self.name}); a queue keeps its messages without it. Leave durableName out, or set "
+                "destinationType = topic if it is one"
             )
         if self.durable_topics is None:
             raise UnsupportedError(
@@ -287,8 +270,8 @@ class Dialect:
         self._check_queue(destination, headers, allow_loss=allow_loss)
         self._check_headers(destination, headers)
         if connections > 1:
-            self._check_sharing(destination, headers, connections, durable)
-        if self.is_topic(destination, headers) and not durable and not allow_loss:
+            self._check_sharing(destination, connections, durable)
+        if self.is_topic(destination) and not durable and not allow_loss:
             raise UnsupportedError(
                 f"{destination} is a topic without a durable subscription: messages are lost if they are "
                 "published while no receiver is connected, or not committed when a connection ends. "
@@ -302,7 +285,7 @@ class Dialect:
         ``headers`` are those of SUBSCRIBE. With ``allow_loss``, topics and deleting headers are accepted.
         """
         self._check_queue(destination, headers, allow_loss=allow_loss)
-        if self.is_topic(destination, headers) and not allow_loss:
+        if self.is_topic(destination) and not allow_loss:
             raise UnsupportedError(
                 f"{destination} is a topic, which keeps no messages: a batch read would show only what is "
                 "published while it reads. Read from a queue, or as a stream, or accept that with "
@@ -360,14 +343,14 @@ class Dialect:
     def _check_headers(self, destination: str, headers: HeaderPairs) -> None:
         durable = None if self.durable_topics is None else self.durable_topics.deciding_header
         used = {name for name, value in headers if value not in ("", "false")}
-        if durable in used and self.is_topic(destination, headers):
+        if durable in used and self.is_topic(destination):
             raise UnsupportedError(
                 f"subscribeHeaders has {durable}. On this broker ({self.name}) use the option durableName, "
                 "which sets that header and all that belongs to it"
             )
 
-    def _check_sharing(self, destination: str, headers: HeaderPairs, several: int, durable: bool) -> None:
-        if self.is_queue(destination, headers):
+    def _check_sharing(self, destination: str, several: int, durable: bool) -> None:
+        if self.is_queue(destination):
             return
         if not durable:
             raise UnsupportedError(
@@ -397,8 +380,7 @@ DIALECTS: tuple[Dialect, ...] = (
         id_header="message-id",
         selectors=False,
         browse_headers=(("browser", "true"),),
-        # Every destination but topics is a queue.
-        queue_prefixes=("",),
+        naming=Naming(otherwise="queue"),
         durable_topics=DurableTopics("durable-subscription-name", shared=True),
         outgoing=DEVBROKER,
     ),
@@ -410,8 +392,7 @@ DIALECTS: tuple[Dialect, ...] = (
         deleting_headers=_DELETING,
         timestamp_unit="s",
         selectors=False,
-        queue_prefixes=("/queue/", "/amq/queue/"),
-        topic_prefixes=("/topic/", "/temp-topic/", "/exchange/"),
+        naming=Naming(("/queue/", "/amq/queue/"), ("/topic/", "/temp-topic/", "/exchange/")),
         # Destination and id name the queue of the subscription. Without auto-delete:false it would end with
         # its connection.
         durable_topics=DurableTopics(
@@ -438,11 +419,10 @@ DIALECTS: tuple[Dialect, ...] = (
         browse_headers=None,
         # Without these the destination is an address that keeps no messages, unless the acceptor has
         # prefixes.
-        queue_subscribe_headers=(("subscription-type", "ANYCAST"),),
-        queue_send_headers=(("destination-type", "ANYCAST"),),
+        subscribe_kind_header="subscription-type",
+        send_kind_header="destination-type",
         # ADDRESS::QUEUE
-        queue_infix="::",
-        kind_header="subscription-type",
+        naming=Naming(queue_infix="::"),
         durable_topics=DurableTopics(
             "durable-subscription-name", needs_client_id=True, shared=True, by_name_alone=True
         ),
@@ -496,3 +476,11 @@ def dialect_for(server: str | None, broker: str = "auto") -> Dialect:
             return dialect
     # A broker without a name may be Artemis, which sends no server header in STOMP 1.0.
     return replace(dialect_named("generic"), forged_versions=() if server else ("1.0",))
+
+
+def dialect_of(server: str | None, options: ConnectionOptions) -> Dialect:
+    """The dialect of :func:`dialect_for`, with what ``destinationType`` says of names that do not say it."""
+    dialect = dialect_for(server, options.broker)
+    if options.destination_type is None or dialect.naming.otherwise != "unknown":
+        return dialect
+    return replace(dialect, naming=replace(dialect.naming, otherwise=options.destination_type))

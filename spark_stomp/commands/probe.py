@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Final
 
-from spark_stomp.brokers import Dialect, dialect_for, plain_subscription
+from spark_stomp.brokers import Dialect, dialect_of, plain_subscription
 from spark_stomp.commands import EXIT_CODES, FINE, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
 from spark_stomp.commands.terminal import Line, Terminal
@@ -86,7 +86,7 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
     begun = time.monotonic()
     with open_connection(replace(options, endpoints=(endpoint,))) as connection:
         took = time.monotonic() - begun
-        dialect = dialect_for(connection.session.server, options.broker)
+        dialect = dialect_of(connection.session.server, options)
         facts = [*_broker(connection, options, dialect, took), *_treatment(dialect)]
         if source is not None:
             facts += _destination(dialect, source)
@@ -164,7 +164,7 @@ def _destination(dialect: Dialect, source: SourceOptions) -> Facts:
         for destination in settings.destinations:
             chosen = choose_subscription(dialect, settings, destination)
             headers = dict(chosen.headers + dialect.subscribe_headers(destination, source.prefetch))
-            yield destination, f"{dialect.kind(destination, source.subscribe_headers)}, id {chosen.id}"
+            yield destination, f"{dialect.kind(destination)}, id {chosen.id}"
             yield "  SUBSCRIBE", json.dumps(headers) if headers else "no more headers"
         for risk in risks(dialect, settings):
             yield "  note", risk

@@ -124,6 +124,13 @@ class ConnectionOptions:
         "auto",
         "The kind of broker. `auto` takes it from the `server` header of CONNECTED.",
     )
+    destination_type: Literal["queue", "topic"] | None = EVERYWHERE.optional(
+        "destinationType",
+        choice("queue", "topic"),
+        "What destinations are whose names do not say it, such as an address of Artemis without a prefix, or "
+        "any name that an unknown broker has.",
+        note="not known",
+    )
     tls: TlsOptions = group(TlsOptions)
     # These sizes and counts are judgements, not measured.
     max_frame_bytes: int = EVERYWHERE.option(

@@ -32,7 +32,13 @@ _OPTION_OF_HEADER: Final = {
     "destination": "destination",
     "selector": "selector",
     "x-stream-offset": "startingOffsets",
+    "prefetch-count": "prefetch",
+    "activemq.prefetchsize": "prefetch",
+    "consumer-window-size": "prefetch",
+    "subscription-type": "destinationType",
 }
+# Headers of SUBSCRIBE that the connector sets on one of the known brokers, but not with broker = generic.
+_OF_DIALECTS: Final = {"prefetch-count", "activemq.prefetchsize", "consumer-window-size", "subscription-type"}
 
 # Options with which a client proves who it is.
 _CREDENTIALS: Final = ("login", "password", "secretConnectHeaders", "tlsCertFile")
@@ -60,7 +66,9 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
         yield from _owned(
             "subscribeHeaders",
             parsed.subscribe_headers,
-            REQUEST_OWNS | {"selector", "browser", "x-stream-offset"},
+            REQUEST_OWNS
+            | {"selector", "browser", "x-stream-offset"}
+            | (_OF_DIALECTS if connection.broker != "generic" else set()),
         )
         yield from _addresses(parsed.destinations)
         yield from _reads(given, parsed)

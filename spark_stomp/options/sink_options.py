@@ -8,7 +8,6 @@ from typing import Literal
 from spark_stomp.options.connection_options import ConnectionOptions
 from spark_stomp.options.fields import SINK, group
 from spark_stomp.options.kinds import (
-    BOOLEAN,
     FILE,
     HEADERS,
     NAME,
@@ -29,11 +28,12 @@ class MessageOptions:
     dialect names the header.
     """
 
-    persistent: bool = SINK.option(
+    persistent: Literal["true", "false", "unset"] = SINK.option(
         "persistent",
-        BOOLEAN,
+        choice("true", "false", "unset"),
         "true",
-        "Whether the broker keeps messages when it restarts. The column `persistent` wins.",
+        "Whether the broker keeps messages when it restarts. With `unset` they have no such header, for "
+        "brokers that refuse it. The column `persistent` wins.",
     )
     priority: int | None = SINK.optional(
         "priority", integer(0, 9), "Priority of every message. The column `priority` wins."

@@ -38,7 +38,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from spark_stomp.brokers import Dialect, Subscription, dialect_for
+from spark_stomp.brokers import Dialect, Subscription, dialect_for, dialect_of
 from spark_stomp.errors import (
     ClientIdInUse,
     DeliveryError,
@@ -258,12 +258,8 @@ class Receiver:
         self._reader.resume()
         self.refused = None  # the broker redelivers it, behind the messages that are not ACKed
         self._connections = self._connections.failed(error, time.time())
-        headers, durable = self._options.subscribe_headers, settings.durable
-        lost = [
-            name
-            for name, one in self._subscriptions.items()
-            if not self._dialect.redelivers(one, headers, durable=durable)
-        ]
+        redelivers, durable = self._dialect.redelivers, settings.durable
+        lost = [name for name, one in self._subscriptions.items() if not redelivers(one, durable=durable)]
         self._deliveries.disconnected(redelivers=len(lost) < len(self._subscriptions), but=lost)
         self._notify()
         let_in = self._let_in is not None
@@ -298,7 +294,7 @@ class Receiver:
     def _subscribe(self, connection: Connection) -> None:
         connection.require_open()
         session, options, settings = connection.session, self._options, self._settings
-        self._dialect = dialect_for(session.server, options.connection.broker)
+        self._dialect = dialect_of(session.server, options.connection)
         chosen = {one: self._subscription(one) for one in settings.destinations}
         self._dialect.check_version(session.version or "1.0")
         self._streams.at_start(self._dialect, connection.peer, connection.beat)

@@ -10,7 +10,6 @@ accepted it and delivered its messages.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -23,14 +22,11 @@ from spark_stomp.options import ConnectionOptions, SourceOptions
 from spark_stomp.protocol import ErrorReceived, MessageBlock, ReceiptReceived, frame_content
 from spark_stomp.receiver.stream_log import at_peer
 from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport.remedies import difference
 
 _DECLARED: Final = "/queue/"
 _BY_NAME: Final = "/amq/queue/"
 _NO_TYPE: Final = "spark-stomp-asks"
-# RabbitMQ compares the arguments one after the other, and names the first one that differs.
-_DIFFERS = re.compile(
-    r"inequivalent arg '([\w-]+)' for queue .* current is (?:the value )?'?(.*?)'?(?: of type .*)?$", re.S
-)
 # The arguments that a stream may have besides its type. If RabbitMQ names any other argument, the queue is
 # not a stream.
 _OF_STREAMS: Final = frozenset(
@@ -134,15 +130,14 @@ def _is_stream(options: ConnectionOptions, peer: str, name: str) -> bool | None:
         if answer is None or "RESOURCE_LOCKED" in answer:
             # The SUBSCRIBE was accepted, or the queue is exclusive: neither is possible for a stream.
             return False
-        found = _DIFFERS.search(answer)
-        if found is None:
+        differs = difference(answer)
+        if differs is None:
             return None
-        argument, value = found.groups()
-        if argument == "x-queue-type":
-            return value == "stream"
-        if argument not in _OF_STREAMS:
+        if differs.argument == "x-queue-type":
+            return differs.current == "stream"
+        if differs.argument not in _OF_STREAMS or differs.current is None:
             return False
-        arguments[argument] = value
+        arguments[differs.argument] = differs.current
     return None
 
 

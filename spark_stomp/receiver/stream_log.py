@@ -30,7 +30,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal
 
-from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.brokers import Dialect, dialect_of
 from spark_stomp.errors import ConnectionLost, RemoteProtocolError, StompError, UnsupportedError
 from spark_stomp.options import ConnectionOptions, SourceOptions
 from spark_stomp.protocol import (
@@ -172,7 +172,7 @@ def _looking(
     with open_connection(at_peer(options.connection, peer), scan=True) as connection:
         connection.require_open()
         session = connection.session
-        dialect = dialect_for(session.server, options.connection.broker)
+        dialect = dialect_of(session.server, options.connection)
         require_streams(dialect)
         session.collect(id_header=None, ack_header=dialect.ack_header)
         look, receipt = _Look(connection), session.new_receipt()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from spark_stomp.brokers import Subscription, dialect_for, plain_subscription
+from spark_stomp.brokers import Subscription, dialect_of, plain_subscription
 from spark_stomp.errors import ConnectionLost
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.receiver import Receiver
@@ -43,7 +43,7 @@ class StreamReceiver(Receiver):
 
     def _subscribe(self, connection: Connection) -> None:
         connection.require_open()
-        dialect = dialect_for(connection.session.server, self._options.connection.broker)
+        dialect = dialect_of(connection.session.server, self._options.connection)
         require_streams(dialect)
         destination = self._settings.destinations[0]
         if self._cursor is None:

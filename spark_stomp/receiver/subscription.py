@@ -88,12 +88,11 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings, destinatio
         allow_loss=options.allow_loss,
     )
     durable_name = options.durable_name
-    kinds = {dialect.is_queue(one, options.subscribe_headers) for one in options.destinations if durable_name}
-    if kinds == {True, False} and dialect.is_queue(destination, options.subscribe_headers):
+    kinds = {dialect.is_queue(one) for one in options.destinations if durable_name}
+    if kinds == {True, False} and dialect.is_queue(destination):
         durable_name = None  # it is for the topics; queues keep their messages without it
     chosen = dialect.subscription(
         destination,
-        options.subscribe_headers,
         durable_name=durable_name,
         client_id=client_id,
         selector=options.selector,
@@ -105,7 +104,7 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
     """Warnings about this broker and these destinations, one line each."""
     options = settings.options
     for destination in settings.destinations:
-        unknown = dialect.unknown_kind(destination, options.subscribe_headers)
+        unknown = dialect.unknown_kind(destination)
         if unknown is not None and not options.allow_loss:
             yield unknown
     if dialect.orphans_subscriptions and len(settings.destinations) > 1:
@@ -166,4 +165,4 @@ def may_stop_early(dialect: Dialect, settings: ReceiverSettings) -> bool:
     options = settings.options
     if dialect.page_size is None or options.ack_after != "commit":
         return False
-    return any(dialect.is_queue(one, options.subscribe_headers) for one in settings.destinations)
+    return any(map(dialect.is_queue, settings.destinations))

@@ -122,10 +122,15 @@ class SliceFrames:
         _require("destination" in cells)
         column = as_binary(cells["destination"])
         _require(not column.null_count and lengths(column).min() > 0)
-        to_queues = np.zeros(rows, bool)
-        for prefix in rules.queue_prefixes if rules.queue_headers else ():
-            to_queues |= pc.starts_with(column, pattern=prefix).to_numpy(zero_copy_only=False)
-        return self._wire("destination", column), to_queues
+        return self._wire("destination", column), self._to_queues(column)
+
+    def _to_queues(self, destinations: pa.Array) -> Flags:
+        if not self._rules.queue_headers:
+            return np.zeros(len(destinations), bool)
+        coded = destinations.dictionary_encode()
+        queues = np.array([self._rules.is_queue(one.decode()) for one in coded.dictionary.to_pylist()], bool)
+        flags: Flags = queues[coded.indices.to_numpy()]
+        return flags
 
     def _own_values(self, cells: Cells, now: float) -> dict[str, pa.Array]:
         """The headers that dedicated columns and ``dedupKey`` set: their values, by name."""

@@ -184,8 +184,8 @@ class RowEncoder:
         )
 
     def _report_topics(self, destinations: Iterable[bytes | None]) -> None:
-        prefixes = tuple(prefix.encode() for prefix in self._rules.topic_prefixes)
-        topics = [one.decode() for one in destinations if one is not None and one.startswith(prefixes)]
+        names = (one.decode() for one in destinations if one is not None)
+        topics = [one for one in names if self._rules.naming.kind(one) == "topic"]
         if topics:
             self._on_topics(topics)
 

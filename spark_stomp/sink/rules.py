@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from spark_stomp.brokers import Dialect
+from spark_stomp.brokers.naming import BY_PREFIX, Naming
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
@@ -64,8 +65,8 @@ class SendRules:
     version : the version of STOMP that the connection speaks.
     destination : where all rows go; None leaves the choice to the column ``destination``.
     headers : headers of every message.
-    topic_prefixes : a row's destination is reported as a topic if it begins with one of these.
-    queue_prefixes, queue_headers : a destination that begins with one of the prefixes needs the headers.
+    naming : which destinations are queues, and which are topics.
+    queue_headers : headers that a destination needs that is known to be a queue.
     columns : dedicated columns, each with the header that it sets.
     ttl : the header that the column ``ttl`` sets; None if this broker has no such header.
     dedup_key, dedup_header : a digest of the columns goes into the header. There is none without columns.
@@ -82,8 +83,7 @@ class SendRules:
     version: str
     destination: str | None = None
     headers: Headers = ()
-    topic_prefixes: tuple[str, ...] = ()
-    queue_prefixes: tuple[str, ...] = ()
+    naming: Naming = BY_PREFIX
     queue_headers: Headers = ()
     columns: Headers = (("content_type", "content-type"),)
     ttl: TimeToLive | None = None
@@ -118,7 +118,7 @@ class SendRules:
 
     def is_queue(self, destination: str) -> bool:
         """Whether this destination needs ``queue_headers``."""
-        return destination.startswith(self.queue_prefixes)
+        return self.naming.is_plain_queue(destination)
 
     def is_left_out(self, name: str) -> bool:
         """Whether an entry of this name in the column ``headers`` is not sent.
@@ -144,9 +144,8 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         version=version,
         destination=options.destination,
         headers=tuple((_same_for_all(message) | dict(options.send_headers)).items()),
-        topic_prefixes=dialect.topic_prefixes,
-        queue_prefixes=dialect.queue_prefixes,
-        queue_headers=dialect.queue_send_headers,
+        naming=dialect.naming,
+        queue_headers=dialect.queue_headers,
         columns=(*_COLUMNS.items(), *((name, name) for name in message.header_columns or ())),
         ttl=_time_to_live(message, columns, dialect),
         dedup_key=message.dedup_key or (),
@@ -165,7 +164,7 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
 
 def _same_for_all(message: MessageOptions) -> dict[str, str]:
     headers = {
-        "persistent": "true" if message.persistent else "false",
+        "persistent": None if message.persistent == "unset" else message.persistent,
         "priority": None if message.priority is None else str(message.priority),
     }
     return {name: value for name, value in headers.items() if value is not None}

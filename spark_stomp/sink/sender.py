@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from spark_stomp.brokers import Dialect, dialect_for
+from spark_stomp.brokers import Dialect, dialect_of
 from spark_stomp.errors import BrokerError, ConnectionLost, LoginRefused, ReceiptTimeout, StompError
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import SinkOptions
@@ -314,7 +314,7 @@ class Sender:
         """
         speaks = (
             str(connection.session.version),
-            dialect_for(connection.session.server, self._options.connection.broker),
+            dialect_of(connection.session.server, self._options.connection),
         )
         if self._speaks not in (None, speaks):
             raise ConnectionLost(
@@ -335,6 +335,7 @@ class Sender:
     def _recover(self, error: StompError) -> None:
         """Wait until the next attempt to connect. If there is none left, raise the error of the task."""
         self._close()
+        error = self._explained(error)
         if not self._may_recover(error):
             raise self._failure(error) from error
         now = time.monotonic()
@@ -358,6 +359,16 @@ class Sender:
             counted(self._window.unconfirmed, "message"),
         )
         time.sleep(delay)
+
+    def _explained(self, error: StompError) -> StompError:
+        """``error``, with a hint if the broker may have closed the connection because of a large frame."""
+        limit = None if self._speaks is None else self._speaks[1].outgoing.frame_limit
+        largest = self._window.largest_unconfirmed()
+        if limit is None or largest <= limit[0] or not isinstance(error, ConnectionLost):
+            return error
+        return ConnectionLost(
+            f"{error.message}. A message without a receipt has {largest} bytes as a frame, and {limit[1]}"
+        )
 
     def _may_recover(self, error: StompError) -> bool:
         """Whether another connection may succeed.

@@ -196,6 +196,11 @@ class Window:
                     yield piece
                     start += len(piece.receipts)
 
+    def largest_unconfirmed(self) -> int:
+        """The bytes of the largest message that was sent and is not confirmed; 0 if there is none."""
+        waiting = (held.sizes[: held.sent][~held.confirmed[: held.sent]] for held in self._held)
+        return max((int(sizes.max(initial=0)) for sizes in waiting), default=0)
+
     def first_destination(self) -> str:
         """The destination of the oldest message that is not confirmed, printable; for error texts."""
         for held in self._held:

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from spark_stomp.brokers import Dialect, dialect_for, plain_subscription
+from spark_stomp.brokers import Dialect, dialect_of, plain_subscription
 from spark_stomp.errors import StompError, TooManyMessages
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.logs import get_log, show
@@ -97,7 +97,7 @@ class _BatchRead:
 
     def _read(self, connection: Connection) -> Iterator[tuple[FrameBatch, Dialect]]:
         options, version = self._options, connection.session.version or "1.0"
-        dialect = dialect_for(connection.session.server, options.connection.broker)
+        dialect = dialect_of(connection.session.server, options.connection)
         dialect.check_version(version)
         for destination in options.destinations:
             self._check(dialect, destination)
@@ -190,7 +190,7 @@ class _BatchRead:
     def _warn(self, dialect: Dialect, subscriptions: Mapping[str, str], browsed: set[str]) -> None:
         """Warn of destinations that may lose messages, and of what the read has cost."""
         for destination in subscriptions.values():
-            unknown = dialect.unknown_kind(destination, self._options.subscribe_headers)
+            unknown = dialect.unknown_kind(destination)
             if unknown is not None and not self._options.allow_loss:
                 log.warning("%s", unknown)
         if dialect.browse_limit is not None and self._options.selector is not None:

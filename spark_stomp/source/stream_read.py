@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from spark_stomp.brokers import Dialect, dialect_for, plain_subscription
+from spark_stomp.brokers import Dialect, dialect_of, plain_subscription
 from spark_stomp.errors import StreamTruncated, SubscribeTimeout
 from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.logs import get_log, show
@@ -40,7 +40,7 @@ def read_stream(options: SourceOptions, destination: str) -> Iterator[tuple[Fram
         log.warning("%s", note)
     with open_connection(options.connection, scan=True) as connection:
         connection.require_open()
-        dialect = dialect_for(connection.session.server, options.connection.broker)
+        dialect = dialect_of(connection.session.server, options.connection)
         require_streams(dialect)
         cursor = StreamCursor(options, destination, begin_of(options, destination))
         end = _end(options, cursor, connection.peer)

@@ -9,6 +9,7 @@ from spark_stomp.errors import BrokerError, ClientIdInUse, DestinationRefused, L
 from spark_stomp.protocol import ErrorReceived
 from spark_stomp.protocol.grammar import escape
 from spark_stomp.quoting import CUT, shown
+from spark_stomp.transport.remedies import difference, remedy
 
 # Characters that an error shows of the message header and of the body. Judgements, not measured.
 _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300
@@ -55,9 +56,14 @@ def broker_error(
 
     ``what`` names the request that the ERROR answers (a SUBSCRIBE, a SEND), and is empty if that is not
     known. If it is known, the exception is a DestinationRefused, unless the broker is stopping or has failed.
-    ``secrets`` of CONNECT are replaced in the quotation.
+    So it is if the broker says that a queue exists with other arguments than the request declares, because
+    then no other request can succeed. ``secrets`` of CONNECT are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
+    detail = without_secrets(event.detail[:_SEARCHED], secrets)
+    if not what and (differs := difference(detail)) is not None:
+        what = f"SEND to /queue/{shown(differs.queue)}"
+    words += remedy(detail, what)
     if not what:
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
     if _STOPS.search(words):

@@ -58,13 +58,6 @@ def sending_to(broker: Broker, queue: str, **options: Any) -> InThread:
     return InThread(work)
 
 
-@pytest.fixture
-def rabbitmq(broker_pool: BrokerPool) -> RabbitMQ:
-    broker = broker_pool.get("rabbitmq")
-    assert isinstance(broker, RabbitMQ)
-    return broker
-
-
 @pytest.mark.broker
 @pytest.mark.rule("S.4")
 class TestTheMemoryAlarmOfRabbitMQ:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 from support.brokers import ActiveMQ, Artemis, Broker
 from support.brokers.fixtures import BrokerPool, on_real_brokers
+from support.brokers.rabbitmq import RabbitMQ
 from support.driven import Run, publish
 from support.waiting import PATIENCE, wait_until
 
@@ -147,7 +147,7 @@ class TestAnAddressOfArtemisWithoutPrefix:
     def test_the_broker_says_what_it_is_only_if_it_is_asked_for_the_other(
         self, broker: Broker, said: str | None, address: str, refused: bool
     ) -> None:
-        headers = () if said is None else ((dialect_named("artemis").kind_header or "", said),)
+        headers = () if said is None else ((dialect_named("artemis").subscribe_kind_header or "", said),)
         with contextlib.ExitStack() as stack:
             if refused:
                 stack.enter_context(pytest.raises(DestinationRefused, match=f"Not allowed to specify {said}"))
@@ -155,14 +155,35 @@ class TestAnAddressOfArtemisWithoutPrefix:
                 pass
 
     def test_a_stream_of_a_multicast_address_is_refused_once_its_kind_is_said(self, broker: Broker) -> None:
-        for said, error in (("MULTICAST", UnsupportedError), ("ANYCAST", DestinationRefused)):
+        for said, error in (("topic", UnsupportedError), ("queue", DestinationRefused)):
             options = broker.options(destination=Artemis.multicast)
-            headers = json.dumps({"subscription-type": said})
-            with (
-                Run(options, subscribeHeaders=headers) as query,
-                pytest.raises(error, match=r"MULTICAST|topic"),
-            ):
+            with Run(options, destinationType=said) as query, pytest.raises(error, match=r"ANYCAST|topic"):
                 query.batch()
+
+    def test_one_that_is_said_to_be_a_queue_keeps_what_is_sent_before_it_is_read(
+        self, broker: Broker
+    ) -> None:
+        queue, bodies = broker.new_queue(), [b"%d" % number for number in range(20)]
+        options = broker.options(destination=queue.removeprefix("/queue/"), destinationType="queue")
+        # Confirmed and dropped: by itself Artemis makes a topic of the address.
+        assert publish(broker.options(), options["destination"], [b"dropped"]) == 1
+        publish(options, options["destination"], bodies)
+        broker.wait_for(queue, ready=20)
+        with Run(options, connections=2) as query:
+            assert sorted(row["body"] for row in query.gather(20)) == sorted(bodies)
+            query.commit()
+            broker.wait_for(queue, ready=0)
+
+    def test_one_that_is_said_to_be_a_topic_has_durable_subscriptions(self, broker: Broker) -> None:
+        address = broker.new_queue().removeprefix("/queue/")
+        options = broker.options(destination=address, destinationType="topic")
+        durable = {"durableName": "prices", "clientId": address}
+        with Run(options, **durable) as query:
+            query.idle()
+        publish(broker.options(), address, [b"while away"])
+        with Run(options, **durable) as query:
+            assert [row["body"] for row in query.gather(1)] == [b"while away"]
+            query.commit()
 
     def test_a_queue_named_with_its_address_keeps_its_messages(self, broker: Broker) -> None:
         """Also if it does not exist yet, and its address is a topic for all others."""
@@ -216,3 +237,20 @@ def test_pages_of_activemq_hold_no_batch_up(broker_pool: BrokerPool, size: int, 
         query.commit()
         broker.wait_for(queue, ready=0, unacked=0)
     assert sorted(row["body"] for row in rows) == sorted(bodies)
+
+
+@pytest.mark.broker
+def test_a_queue_of_a_broker_that_hides_its_name(rabbitmq: RabbitMQ) -> None:
+    """Only the option says what it is; several connections may then share it, and nothing comes twice."""
+    queue = rabbitmq.new_queue()
+    publish(rabbitmq.options(), queue, [b"%d" % number for number in range(20)], ("number", "1"))
+    options = rabbitmq.options(destination=queue.replace("/queue/", "/amq/queue/"), broker="generic")
+    with (
+        Run(options, connections=2) as query,
+        pytest.raises(UnsupportedError, match="not known to be a queue"),
+    ):
+        query.batch()
+    with Run(options, connections=2, destinationType="queue") as query:
+        assert len(query.take(20)) == 20
+        query.commit()
+        rabbitmq.wait_for(queue, ready=0)

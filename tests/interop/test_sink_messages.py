@@ -119,9 +119,12 @@ def test_what_a_message_is_like(broker: Broker, queue: str) -> None:
 
 
 @on_real_brokers
-def test_persistent_messages_survive_a_restart_and_others_do_not(broker: Broker, queue: str) -> None:
-    rows = {"body": [b"kept", b"lost"], "persistent": [None, False]}
-    send(broker, rows, destination=queue)
+@pytest.mark.parametrize(("option", "cells"), [("true", [None, False]), ("unset", [True, None])])
+def test_persistent_messages_survive_a_restart_and_others_do_not(
+    broker: Broker, queue: str, option: str, cells: list[bool | None]
+) -> None:
+    """A message without that header is one of the others."""
+    send(broker, {"body": [b"kept", b"lost"], "persistent": cells}, destination=queue, persistent=option)
     broker.wait_for(queue, ready=2)
     broker.restart()
     broker.wait_for(queue, ready=1)

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.brokers.fixtures import BrokerPool
 from support.brokers.rabbitmq import RabbitMQ
 from support.docs import ROOT
 from support.driven import publish
@@ -29,13 +28,6 @@ PAGE = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
 URL = "stomp://localhost:61613"
 QUEUE = "orders"
 LATER = "2100-01-01T00:00:00Z"
-
-
-@pytest.fixture
-def rabbitmq(broker_pool: BrokerPool) -> RabbitMQ:
-    broker = broker_pool.get("rabbitmq")
-    assert isinstance(broker, RabbitMQ)
-    return broker
 
 
 @pytest.mark.spark

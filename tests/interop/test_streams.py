@@ -33,13 +33,6 @@ pytestmark = pytest.mark.broker
 OF_THE_MESSAGE = ("destination", "stable_id", "content_type", "timestamp", "body", "stream_offset")
 
 
-@pytest.fixture
-def rabbitmq(broker_pool: Any) -> RabbitMQ:
-    broker = broker_pool.get("rabbitmq")
-    assert isinstance(broker, RabbitMQ)
-    return broker
-
-
 def fill(broker: RabbitMQ, stream: str, first: int, end: int, padding: int = 0) -> None:
     """Publish the messages ``first`` to ``end - 1``."""
     bodies = (b"%d" % number + b" " * padding for number in range(first, end))

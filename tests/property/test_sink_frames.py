@@ -9,6 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_stomp.brokers.naming import Naming
 from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import SinkRowError
 from spark_stomp.protocol import Limits
@@ -80,7 +81,7 @@ def rules(draw: st.DrawFn) -> SendRules:
         headers=draw(st.sampled_from([(), (("persistent", "true"), ("a\\", "\\:")), (("kind", "option"),)]))
         if draw(st.booleans())
         else (),
-        queue_prefixes=draw(st.sampled_from([("/queue/",), ("",)])),
+        naming=Naming(otherwise=draw(st.sampled_from(["queue", "topic", "unknown"]))),
         queue_headers=draw(st.sampled_from([(), (("kind", "q"),)])),
         columns=COLUMNS,
         ttl=draw(ttl),

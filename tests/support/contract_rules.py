@@ -148,7 +148,7 @@ _TEXT = """
     isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError) -> True
     integration/receiver/test_receiver.py::test_a_frame_over_the_limit_is_a_failure_and_stays_on_the_broker
 7.5 brokers.dialect:Dialect.check_subscription |
-    self.is_topic(destination, headers) and not durable and not allow_loss -> False
+    self.is_topic(destination) and not durable and not allow_loss -> False
     unit/brokers/test_dialect.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss
 7.6 receiver.receiver:Receiver._take | self.refused is not None -> False
     integration/source/test_refusal.py::test_what_came_before_it_is_read_and_acked_first

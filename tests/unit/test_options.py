@@ -234,6 +234,19 @@ ONE_PROBLEM: list[tuple[Callable[..., object], Options, str]] = [
     (source, {"subscribeHeaders": '{"selector": "x"}'}, "selector: use the option selector"),
     (source, {"subscribeHeaders": '{"ack": "x"}'}, "ack: the connector sets it"),
     (source, {"subscribeHeaders": '{"transaction": "x"}'}, "transaction: the connector sets it"),
+    *[
+        (source, {"subscribeHeaders": f'{{"{header}": "x"}}'}, f"{header}: the connector sets it")
+        for header in ("id", "receipt", "Message-Id", "subscription", "content-length", "browser")
+    ],
+    (source, {"subscribeHeaders": '{"destination": "x"}'}, "destination: use the option destination"),
+    *[
+        (parse, {"subscribeHeaders": f'{{"{header}": "5"}}'}, f"{header}: use the option prefetch")
+        for parse in (source, batch)
+        for header in ("prefetch-count", "activemq.prefetchSize", "consumer-window-size", "Prefetch-Count")
+    ],
+    (source, {"subscribeHeaders": '{"subscription-type": "x"}'}, "use the option destinationType"),
+    (source, {"destinationType": "stream"}, "must be one of queue, topic"),
+    (sink, {"persistent": "yes"}, "must be one of true, false, unset"),
     (sink, {"sendHeaders": '{"destination": "x"}'}, "destination: use the option destination"),
     *[
         (sink, {"sendHeaders": f'{{"{header}": "x"}}'}, f"{header}: the connector sets it")

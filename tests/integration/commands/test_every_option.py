@@ -17,7 +17,7 @@ CONNECTION = {
     *("url", "login", "password", "virtualHost", "acceptVersions", "heartbeat", "connectTimeout", "broker"),
     *("connectHeaders", "secretConnectHeaders", "clientId", "tlsCaFile", "tlsCertFile", "tlsKeyFile"),
     *("tlsKeySecret", "tlsKeyPassword", "tlsVerify", "tlsMinVersion", "maxFrameBytes", "maxBodyBytes"),
-    *("maxHeaderLineBytes", "maxHeaders", "logLevel", "destination"),
+    *("maxHeaderLineBytes", "maxHeaders", "logLevel", "destination", "destinationType"),
 }
 # By the connection, the sender, the encoder or the batch read, which know nothing of the command.
 USED = {

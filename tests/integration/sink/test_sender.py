@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
+from support.scripted import CLOSE, DIFFERS, ScriptedBroker
 from support.slices import encoded, slices
 from support.tcp import tcp_server, unused_port
 from support.waiting import PATIENCE, pause, wait_until
@@ -101,6 +102,37 @@ class TestRefusals:
                 sender.finish()
             assert broker.connects == 1
         assert "1 message without a receipt may still arrive" in str(error.value)
+
+    @pytest.mark.rule("S.5")
+    def test_one_that_names_a_queue_with_other_arguments_is_final(self) -> None:
+        """RabbitMQ's, which names no message."""
+        words = DIFFERS.format("x-queue-type", "none", "the value 'quorum' of type 'longstr'").encode()
+        rabbit = ScriptedBroker(
+            b"RabbitMQ/3", lambda _, frame: b"ERROR\n\n%b\0" % words if frame.startswith(b"SEND") else b""
+        )
+        with (
+            tcp_server(rabbit.serve) as port,
+            Sender(sink_options(f"stomp://127.0.0.1:{port}")) as sender,
+            pytest.raises(DestinationRefused, match=r"sendHeaders = .*1 message without a receipt"),
+        ):
+            sender.send(encoded([b"x"]))
+            sender.finish()
+        assert rabbit.connections == 1
+
+    @pytest.mark.parametrize(
+        ("server", "size", "told"), [("RabbitMQ/3.12.2", 5, True), ("RabbitMQ/4", 3, False)]
+    )
+    def test_a_connection_that_a_large_frame_may_have_ended(
+        self, server: str, size: int, told: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        rabbit = ScriptedBroker(server.encode(), lambda _, frame: CLOSE if frame.startswith(b"SEND") else b"")
+        with tcp_server(rabbit.serve) as port:
+            options = sink_options(f"stomp://127.0.0.1:{port}", reconnectTimeout="1s")
+            with Sender(options) as sender, pytest.raises(ConnectionLost) as error:
+                sender.send(encoded([b"small", b"x" * (size << 20)]))
+                sender.finish()
+        for text in (str(error.value), caplog.messages[0]):
+            assert ("stomp.max_frame_size" in text and f"{size << 20}"[:3] in text) == told
 
     @pytest.mark.rule("S.5")
     def test_one_that_names_no_message_is_believed_the_second_time(self) -> None:

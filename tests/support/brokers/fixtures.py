@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.brokers import BROKERS, Broker, Unavailable
+from support.brokers.rabbitmq import RabbitMQ
 
 # Names of brokers without which the run fails, separated by commas. Any other's tests are skipped without it.
 REQUIRED = "SPARK_STOMP_REQUIRED_BROKERS"
@@ -77,3 +78,11 @@ def broker_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPool
 def broker(request: pytest.FixtureRequest, broker_pool: BrokerPool) -> Broker:
     """The broker that the test is parametrised with (``on_every_broker`` and so on)."""
     return broker_pool.get(request.param)
+
+
+@pytest.fixture
+def rabbitmq(broker_pool: BrokerPool) -> RabbitMQ:
+    """RabbitMQ, for tests of what only it does."""
+    broker = broker_pool.get("rabbitmq")
+    assert isinstance(broker, RabbitMQ)
+    return broker

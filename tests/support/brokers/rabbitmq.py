@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,14 +149,38 @@ class RabbitMQ(Broker):
             raise EvaluationFailed(answer)
         return found[1]
 
-    def publish_amqp(self, destination: str, body: bytes, headers: str) -> None:
-        """What an AMQP producer can publish into a queue and no STOMP producer can: ``headers`` is a list of
-        name, type and value in Erlang."""
+    def publish_amqp(
+        self, destination: str, body: bytes, headers: str = "[]", message_id: str | None = None
+    ) -> None:
+        """Publish into a queue what an AMQP producer can and a STOMP producer cannot: ``headers`` is a list
+        of name, type and value in Erlang, and ``message_id`` the property of that name."""
         name = destination.rpartition("/")[2]
         numbers = ",".join(map(str, body))
+        properties = ["{delivery_mode, 2}", f"{{headers, {headers}}}"]
+        if message_id is not None:
+            properties.append(f'{{message_id, <<"{message_id}">>}}')
         self.evaluate(
             'rabbit_basic:publish(rabbit_misc:r(<<"/">>, exchange, <<>>), '
-            f'<<"{name}">>, [{{delivery_mode, 2}}, {{headers, {headers}}}], <<{numbers}>>).'
+            f'<<"{name}">>, [{", ".join(properties)}], <<{numbers}>>).'
+        )
+
+    def declare(self, destination: str, arguments: Mapping[str, str | int | bool]) -> None:
+        """Declare a queue as an AMQP client would; ``durable`` and ``auto_delete`` are arguments as well."""
+        given = dict(arguments)
+        durable, auto_delete = given.pop("durable", True), given.pop("auto_delete", False)
+        table = ", ".join(f'{{<<"{name}">>, {_amqp_value(value)}}}' for name, value in given.items())
+        name = destination.rpartition("/")[2]
+        self.evaluate(
+            f'{{new, _}} = rabbit_amqqueue:declare(rabbit_misc:r(<<"/">>, queue, <<"{name}">>), '
+            f'{str(durable).lower()}, {str(auto_delete).lower()}, [{table}], none, <<"test">>), ok.'
+        )
+
+    def add_user(self, login: str, password: str, configure: str, write: str, read: str) -> None:
+        """A user with these rights on the virtual host ``/``: regular expressions of names."""
+        rights = ", ".join(f'<<"{right}">>' for right in (configure, write, read))
+        self.evaluate(
+            f'rabbit_auth_backend_internal:add_user(<<"{login}">>, <<"{password}">>, <<"test">>), '
+            f'rabbit_auth_backend_internal:set_permissions(<<"{login}">>, <<"/">>, {rights}, <<"test">>).'
         )
 
     @property
@@ -210,6 +234,13 @@ class RabbitMQ(Broker):
             "ERL_EPMD_PORT": str(self._epmd_port),
             "ERL_EPMD_ADDRESS": HOST,
         }
+
+
+def _amqp_value(value: str | int | bool) -> str:
+    """The type and the value of an argument, in Erlang."""
+    if isinstance(value, bool):
+        return f"bool, {str(value).lower()}"
+    return f"long, {value}" if isinstance(value, int) else f'longstr, <<"{value}">>'
 
 
 def _queues_of(destination: str) -> str:

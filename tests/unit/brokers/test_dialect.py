@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.options import sink_options
 
 from spark_stomp.arrow import decode_frames
-from spark_stomp.brokers import dialect_for, dialect_named
+from spark_stomp.brokers import Dialect, dialect_for, dialect_named, dialect_of
 from spark_stomp.columns import Projection
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import FrameBatch
@@ -68,7 +69,8 @@ class TestAWindowInBytes:
 def test_artemis_is_told_what_is_a_queue() -> None:
     artemis = dialect_named("artemis")
     assert ("subscription-type", "ANYCAST") in artemis.subscribe_headers("/queue/a", 50)
-    assert ("subscription-type", "ANYCAST") not in artemis.subscribe_headers("/topic/a", 50)
+    assert ("subscription-type", "MULTICAST") in artemis.subscribe_headers("/topic/a", 50)
+    assert "subscription-type" not in dict(artemis.subscribe_headers("a", 50))
     assert artemis.send_headers("/queue/a") == (("destination-type", "ANYCAST"),)
     assert artemis.send_headers("/topic/a") == ()
     assert dialect_named("activemq").send_headers("/queue/a") == ()
@@ -132,6 +134,12 @@ def test_nor_does_activemq_before_stomp_12() -> None:
             activemq.check_version(version)
 
 
+def told(broker: str, destination_type: str) -> Dialect:
+    """The dialect with the option ``destinationType``."""
+    options = sink_options("stomp://a:1", broker=broker, destinationType=destination_type)
+    return dialect_of(None, options.connection)
+
+
 class TestQueuesThatLose:
     @staticmethod
     def check(broker: str, *headers: tuple[str, str], allow_loss: bool = False) -> None:
@@ -183,44 +191,68 @@ class TestKinds:
         dialect = dialect_named(broker)
         assert dialect.kind(destination) == kind
         assert dialect.is_queue(destination) == (kind == "queue")
-        assert (dialect.unknown_kind(destination, ()) is None) == (kind != "unknown")
+        assert (dialect.unknown_kind(destination) is None) == (kind != "unknown")
 
-    @pytest.mark.parametrize(
-        ("said", "kind"), [("ANYCAST", "queue"), ("multicast", "topic"), ("x", "unknown")]
-    )
-    def test_may_be_said_where_the_broker_has_a_header_for_it(self, said: str, kind: str) -> None:
-        headers = (("subscription-type", said),)
-        assert dialect_named("artemis").kind("prices", headers) == kind
-        assert dialect_named("artemis").kind("/queue/prices", headers) == "queue"
-        assert dialect_named("activemq").kind("prices", headers) == "unknown"
+    @pytest.mark.parametrize("said", ["queue", "topic"])
+    @pytest.mark.parametrize("broker", ["artemis", "rabbitmq", "activemq", "generic"])
+    def test_are_as_the_option_says_if_no_name_does(self, broker: str, said: str) -> None:
+        dialect = told(broker, said)
+        assert dialect.kind("prices") == said
+        assert (dialect.kind("/queue/a"), dialect.kind("/topic/a")) == ("queue", "topic")
+        assert dialect.unknown_kind("prices") is None
+
+    def test_are_known_of_all_that_the_dev_broker_has(self) -> None:
+        assert told("devbroker", "topic").kind("prices") == "queue"
 
     @pytest.mark.rule("2.4")
     def test_only_what_is_known_to_come_again_is_counted_on(self) -> None:
         artemis = dialect_named("artemis")
         assert artemis.redelivers("/queue/prices", durable=False)
-        assert artemis.redelivers("prices", (("subscription-type", "ANYCAST"),), durable=False)
+        assert told("artemis", "queue").redelivers("prices", durable=False)
         assert artemis.redelivers("/topic/prices", durable=True)
         for uncertain in ("prices", "/topic/prices"):
             assert not artemis.redelivers(uncertain, durable=False)
+        assert not told("artemis", "topic").redelivers("prices", durable=False)
 
     def test_what_could_be_lost_is_said_in_one_line_with_the_way_out(self) -> None:
-        for broker, way_out in (
-            ("artemis", '"subscription-type": "ANYCAST"'),
-            ("generic", "in the option broker"),
-            ("activemq", "/queue/"),
-        ):
-            said = dialect_named(broker).unknown_kind("prices", ())
+        for broker in ("artemis", "generic", "activemq"):
+            said = dialect_named(broker).unknown_kind("prices")
             assert said is not None and "\n" not in said
-            assert "prices" in said and "lost" in said and way_out in said
+            assert "prices" in said and "lost" in said and "destinationType = queue or topic" in said
 
     @pytest.mark.rule("7.5")
-    def test_what_is_said_to_be_a_topic_is_one(self) -> None:
-        artemis, headers = dialect_named("artemis"), (("subscription-type", "MULTICAST"),)
+    @pytest.mark.parametrize("broker", ["artemis", "generic"])
+    def test_what_is_said_to_be_a_topic_is_one(self, broker: str) -> None:
+        dialect = told(broker, "topic")
         with pytest.raises(UnsupportedError, match=r"prices is a topic.*allowLoss"):
-            artemis.check_subscription("prices", headers, connections=1, durable=False, allow_loss=False)
+            dialect.check_subscription("prices", (), connections=1, durable=False, allow_loss=False)
         with pytest.raises(UnsupportedError, match=r"prices is a topic.*allowLoss"):
-            artemis.check_batch_read("prices", headers, allow_loss=False)
-        assert artemis.subscription("prices", headers, durable_name="d", client_id="c").headers
+            dialect.check_batch_read("prices", (), allow_loss=False)
+
+    def test_what_is_said_to_be_a_queue_may_have_several_connections(self) -> None:
+        told("generic", "queue").check_subscription(
+            "prices", (), connections=3, durable=False, allow_loss=False
+        )
+        assert told("activemq", "queue").browses("prices")
+
+    def test_a_durable_subscription_may_be_to_what_is_said_to_be_a_topic(self) -> None:
+        assert told("artemis", "topic").subscription("prices", durable_name="d", client_id="c").headers
+        with pytest.raises(UnsupportedError, match="destinationType = topic"):
+            dialect_named("artemis").subscription("prices", durable_name="d", client_id="c")
+
+    def test_artemis_is_told_what_is_said(self) -> None:
+        for said, routing in (("queue", "ANYCAST"), ("topic", "MULTICAST")):
+            dialect = told("artemis", said)
+            assert ("subscription-type", routing) in dialect.subscribe_headers("prices", 1)
+            assert dialect.subscribe_headers("prices::mine", 1) == (("consumer-window-size", "4096"),)
+        assert told("artemis", "queue").send_headers("prices") == (("destination-type", "ANYCAST"),)
+        for destination in ("prices::mine", "/topic/prices"):
+            assert told("artemis", "queue").send_headers(destination) == ()
+        assert told("artemis", "topic").send_headers("prices") == ()
+
+    def test_the_sink_warns_of_what_is_said_to_be_a_topic(self) -> None:
+        assert told("artemis", "topic").unrouted("prices") is not None
+        assert dialect_named("artemis").unrouted("prices") is None
 
 
 def test_the_end_of_a_browse_is_known_only_where_one_can_browse() -> None:

@@ -82,7 +82,6 @@ def test_a_frame_as_it_stands_on_the_wire() -> None:
         rows,
         destination=None,
         headers=(("persistent", "true"),),
-        queue_prefixes=("/queue/",),
         queue_headers=(("kind", "q"),),
     )
     assert bytes(one.data) == (
@@ -143,7 +142,7 @@ class TestHeaders:
             "destination": ["/queue/a", "/queue/a", "/topic/a"],
             "headers": [None, [("kind", "row")], None],
         }
-        found = frames(rows, destination=None, queue_prefixes=("/queue/",), queue_headers=(("kind", "q"),))
+        found = frames(rows, destination=None, queue_headers=(("kind", "q"),))
         assert [frame.get("kind") for frame in found] == ["q", "row", None]
 
     @pytest.mark.parametrize(

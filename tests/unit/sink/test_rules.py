@@ -46,6 +46,10 @@ class TestOnEveryBroker:
         assert frame(broker, {"body": b""}).get("persistent") == "true"
         assert frame(broker, {"body": b""}, persistent="false").get("persistent") == "false"
         assert frame(broker, {"body": b"", "persistent": False}).get("persistent") == "false"
+        assert frame(broker, {"body": b""}, persistent="unset").get("persistent") is None
+        assert (
+            frame(broker, {"body": b"", "persistent": True}, persistent="unset").get("persistent") == "true"
+        )
         assert (
             frame(broker, {"body": b""}, sendHeaders='{"persistent": "false"}').get("persistent") == "false"
         )

@@ -163,3 +163,15 @@ def test_every_message_goes_once_and_in_order_within_the_bounds(
                 random.shuffle(open_now)  # type: ignore[attr-defined]
                 confirm(window, open_now.pop())
     assert gone == list(range(first))
+
+
+def test_the_largest_that_is_not_confirmed() -> None:
+    window = Window(1_000, 1 << 20)
+    assert window.largest_unconfirmed() == 0
+    part = encoded([b"x" * 10, b"x" * 5_000, b"x" * 100])
+    window.add(part)
+    assert window.largest_unconfirmed() == 0
+    taken(window)
+    assert window.largest_unconfirmed() == len(part.frames(1, 2))
+    confirm(window, 1)
+    assert window.largest_unconfirmed() == len(part.frames(2, 3))

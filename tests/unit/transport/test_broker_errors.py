@@ -73,3 +73,22 @@ def test_a_broker_that_stops_refuses_no_destination() -> None:
 def test_a_broker_whose_own_code_failed_refuses_no_destination() -> None:
     assert type(refusal("Processing error", receipt="r-1")) is BrokerError
     assert type(refusal("precondition_failed", receipt="r-1")) is DestinationRefused
+
+
+DIFFERS = (
+    "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': "
+    "received none but current is the value 'quorum' of type 'longstr'"
+)
+
+
+def test_a_queue_that_differs_is_refused_also_if_the_request_is_not_named() -> None:
+    """RabbitMQ never says which SEND it refused, but a name that a SEND declares."""
+    error = refusal("precondition_failed", DIFFERS.encode(), what="")
+    assert type(error) is DestinationRefused
+    assert "refused SEND to /queue/q: " in str(error) and "sendHeaders" in str(error)
+
+
+def test_a_secret_in_a_queue_is_in_no_remedy() -> None:
+    body = DIFFERS.replace("quorum", "s3cret").encode()
+    error = broker_error(ErrorReceived(Frame("ERROR", (), body)), "broker:1", "", secrets=["s3cret"])
+    assert "s3cret" not in str(error) and "***" in str(error)

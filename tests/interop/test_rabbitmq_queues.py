@@ -1,0 +1,243 @@
+"""Queues of RabbitMQ that exist with other arguments than a SUBSCRIBE or a SEND to /queue/NAME declares."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.brokers.rabbitmq import RabbitMQ
+from support.driven import Row, Run, publish
+from support.waiting import wait_until
+
+from spark_stomp.errors import BrokerError, DestinationRefused, StompError
+
+pytestmark = pytest.mark.broker
+
+# Arguments of a queue; what the error says that it has; and whether headers can declare it so.
+ARGUMENTS: dict[str, tuple[dict[str, Any], str, bool]] = {
+    "quorum": ({"x-queue-type": "quorum"}, "x-queue-type = quorum", True),
+    "ttl": ({"x-message-ttl": 60_000}, "x-message-ttl = 60000", True),
+    "dead letters": ({"x-dead-letter-exchange": "amq.fanout"}, "x-dead-letter-exchange = amq.fanout", True),
+    "bounded": ({"x-max-length": 1_000}, "x-max-length = 1000", True),
+    "bounded bytes": ({"x-max-length-bytes": 90_000}, "x-max-length-bytes = 90000", True),
+    "priorities": ({"x-max-priority": 5}, "x-max-priority = 5", True),
+    "lazy": ({"x-queue-mode": "lazy"}, "x-queue-mode = lazy", False),
+    "overflow": ({"x-overflow": "reject-publish"}, "x-overflow = reject-publish", False),
+    "single": ({"x-single-active-consumer": True}, "x-single-active-consumer = true", False),
+    "expiring": ({"x-expires": 600_000}, "x-expires = 600000", False),
+    "not durable": ({"durable": False}, "durable = false", False),
+    "auto-delete": ({"auto_delete": True}, "auto-delete = true", False),
+}
+each = pytest.mark.parametrize(("arguments", "has", "in_headers"), ARGUMENTS.values(), ids=ARGUMENTS)
+
+
+def by_name(queue: str) -> str:
+    return queue.replace("/queue/", "/amq/queue/")
+
+
+def refused(broker: RabbitMQ, queue: str, **options: Any) -> StompError:
+    """The error of a query that reads ``queue``."""
+    with Run(broker.options(destination=queue, **options)) as query, pytest.raises(StompError) as caught:
+        query.batch()
+    return caught.value
+
+
+def refused_send(broker: RabbitMQ, queue: str, *headers: tuple[str, str]) -> StompError:
+    with pytest.raises(StompError) as caught:
+        publish(broker.options(), queue, [b"x"], *headers)
+    return caught.value
+
+
+def headers_of(error: StompError, option: str) -> dict[str, str]:
+    """The headers that the error says to set."""
+    found = re.search(option + r" = (\{.*?\})", str(error))
+    return {} if found is None else json.loads(found[1])
+
+
+@each
+class TestAQueueThatExistsWithOtherArguments:
+    def test_the_error_of_a_reader_says_what_to_set(
+        self, rabbitmq: RabbitMQ, arguments: dict[str, Any], has: str, in_headers: bool
+    ) -> None:
+        queue = rabbitmq.new_queue()
+        rabbitmq.declare(queue, arguments)
+        error = refused(rabbitmq, queue)
+        assert isinstance(error, DestinationRefused)
+        name = queue.removeprefix("/queue/")
+        assert f"SUBSCRIBE to {queue}: PRECONDITION_FAILED" in str(error).replace(
+            "precondition_failed - ", ""
+        )
+        assert f"The queue {name} exists with {has}, and was asked for with" in str(error)
+        assert f"Name it {by_name(queue)}, which declares nothing" in str(error)
+        found = headers_of(error, "subscribeHeaders")
+        assert bool(found) == in_headers
+        publish(rabbitmq.options(), by_name(queue), [b"a"])
+        # An auto-delete queue goes with its last consumer, so it is read only once.
+        ways = [{"destination": by_name(queue)}]
+        ways += [{"destination": queue, "subscribeHeaders": json.dumps(found)}] if found else []
+        for way in ways:
+            with Run(rabbitmq.options(**way)) as query:
+                assert [row["body"] for row in query.gather(1)] == [b"a"]
+
+    def test_the_error_of_the_sink_says_what_to_set(
+        self, rabbitmq: RabbitMQ, arguments: dict[str, Any], has: str, in_headers: bool
+    ) -> None:
+        queue = rabbitmq.new_queue()
+        rabbitmq.declare(queue, arguments)
+        error = refused_send(rabbitmq, queue)
+        assert isinstance(error, DestinationRefused)
+        assert f"SEND to {queue}: " in str(error)
+        assert f"exists with {has}, and was asked for with" in str(error)
+        found = headers_of(error, "sendHeaders")
+        assert bool(found) == in_headers
+        assert publish(rabbitmq.options(), by_name(queue), [b"a"]) == 1
+        if found:
+            assert publish(rabbitmq.options(), queue, [b"b"], *found.items()) == 1
+        rabbitmq.wait_for(queue, ready=1 + in_headers)
+
+
+def test_headers_that_a_queue_does_not_have(rabbitmq: RabbitMQ) -> None:
+    queue = rabbitmq.new_queue()
+    publish(rabbitmq.options(), queue, [b"a"])
+    for error in (
+        refused(rabbitmq, queue, subscribeHeaders='{"x-queue-type": "quorum"}'),
+        refused_send(rabbitmq, queue, ("x-queue-type", "quorum")),
+    ):
+        assert "exists without x-queue-type, and was asked for with x-queue-type = quorum" in str(error)
+        assert "Leave x-queue-type out of " in str(error)
+
+
+def test_several_differences_are_named_one_by_one(rabbitmq: RabbitMQ) -> None:
+    queue = rabbitmq.new_queue()
+    arguments = {"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    rabbitmq.declare(queue, arguments)
+    headers: dict[str, str] = {}
+    for _ in arguments:
+        headers |= headers_of(refused_send(rabbitmq, queue, *headers.items()), "sendHeaders")
+    assert publish(rabbitmq.options(), queue, [b"a"], *headers.items()) == 1
+    rabbitmq.wait_for(queue, ready=1)
+
+
+def test_an_exclusive_queue_of_another_connection(rabbitmq: RabbitMQ) -> None:
+    queue = rabbitmq.new_queue()
+    exclusive = json.dumps({"exclusive": "true", "durable": "false", "auto-delete": "true"})
+    with Run(rabbitmq.options(destination=queue, subscribeHeaders=exclusive), allowLoss=True) as query:
+        query.idle()
+        for name in (queue, by_name(queue)):
+            assert "declared" in str(refused(rabbitmq, name)) and "as exclusive" in str(
+                refused(rabbitmq, name)
+            )
+        assert "as exclusive" in str(refused_send(rabbitmq, queue))
+
+
+def test_a_queue_that_does_not_exist(rabbitmq: RabbitMQ) -> None:
+    missing = by_name(rabbitmq.new_queue())
+    error = refused(rabbitmq, missing)
+    assert isinstance(error, DestinationRefused)
+    assert f"or name it {missing.removeprefix('/amq')}, which declares" in str(error)
+
+
+def test_a_user_without_the_right_to_configure_names_the_queue(rabbitmq: RabbitMQ) -> None:
+    queue = rabbitmq.new_queue()
+    publish(rabbitmq.options(), queue, [b"a"])
+    rabbitmq.add_user("reader", "r", configure="", write="amq.default", read=".*")
+    reader = {"login": "reader", "password": "r"}
+    for error in (refused(rabbitmq, queue, **reader),):
+        assert "ACCESS_REFUSED" in str(error) and "/amq/queue/NAME needs only the right to read" in str(error)
+    with pytest.raises(BrokerError, match="/amq/queue/NAME needs only"):
+        publish(rabbitmq.options(**reader), queue, [b"b"])
+    assert publish(rabbitmq.options(**reader), by_name(queue), [b"b"]) == 1
+    with Run(rabbitmq.options(destination=by_name(queue), **reader)) as query:
+        assert sorted(row["body"] for row in query.gather(2)) == [b"a", b"b"]
+
+
+def rows_of(broker: RabbitMQ, queue: str, count: int, *, commit: bool = True, **options: Any) -> list[Row]:
+    """Messages of ``queue``, headers as a dict. Without ``commit`` they are redelivered afterwards."""
+    with Run(broker.options(destination=queue, **options), ("body", "headers", "redelivered")) as query:
+        rows = query.gather(count)
+        if commit:
+            query.commit()
+            broker.wait_for(by_name(queue), ready=0, unacked=0)
+    return [row | {"headers": dict(row["headers"])} for row in rows]
+
+
+def dead_lettering(broker: RabbitMQ, **arguments: str | int) -> tuple[str, str]:
+    """A new queue with these arguments, and the queue of its dead letters."""
+    queue, dead = broker.new_queue(), broker.new_queue()
+    broker.declare(dead, {"x-queue-type": "quorum"})
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead.removeprefix("/queue/")}
+    broker.declare(queue, {name.replace("_", "-"): value for name, value in arguments.items()} | letters)
+    return by_name(queue), by_name(dead)
+
+
+class TestDeadLetters:
+    def test_an_expired_message_says_what_became_of_it(self, rabbitmq: RabbitMQ) -> None:
+        queue, dead = dead_lettering(rabbitmq, x_message_ttl=1)
+        assert publish(rabbitmq.options(), queue, [b"a"], ("own", "1")) == 1
+        (letter,) = rows_of(rabbitmq, dead, 1)
+        name = queue.removeprefix("/amq/queue/")
+        headers = letter["headers"]
+        assert (letter["body"], headers["own"]) == (b"a", "1")
+        assert (headers["x-first-death-queue"], headers["x-first-death-reason"]) == (name, "expired")
+        # A list of tables, which no header of STOMP can be: RabbitMQ leaves it out.
+        assert "x-death" not in headers
+
+    def test_a_quorum_queue_counts_deliveries_up_to_its_limit(self, rabbitmq: RabbitMQ) -> None:
+        """Each run that ends without a commit is one."""
+        queue, dead = dead_lettering(rabbitmq, x_queue_type="quorum", x_delivery_limit=2)
+        publish(rabbitmq.options(), queue, [b"a"])
+        for count in (None, "1", "2"):
+            (row,) = rows_of(rabbitmq, queue, 1, commit=False)
+            assert row["headers"].get("x-delivery-count") == count
+            assert row["redelivered"] == (count is not None)
+        (letter,) = rows_of(rabbitmq, dead, 1)
+        assert letter["headers"]["x-first-death-reason"] == "delivery_limit"
+        rabbitmq.wait_for(queue, ready=0)
+
+
+class TestTheMessageIdOfAmqp:
+    """RabbitMQ's own message-id does not survive redelivery; the property of a producer does."""
+
+    COUNT = 20
+
+    def filled(self, broker: RabbitMQ, queue_type: str) -> str:
+        queue = broker.new_queue()
+        broker.declare(queue, {"x-queue-type": queue_type})
+        for number in range(self.COUNT):
+            broker.publish_amqp(queue, b"%d" % number, message_id=f"m-{number}")
+        return by_name(queue)
+
+    @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+    def test_recognises_what_is_redelivered_after_a_cut(self, rabbitmq: RabbitMQ, queue_type: str) -> None:
+        queue = self.filled(rabbitmq, queue_type)
+        options = rabbitmq.options(destination=queue, idHeader="amqp-message-id")
+        with Run(options, ("body", "stable_id")) as query:
+            rows = query.gather(self.COUNT)
+            assert {row["stable_id"] for row in rows} == {f"m-{number}" for number in range(self.COUNT)}
+            rabbitmq.restart()
+            wait_until(
+                lambda: query.status.receivers[0].counts.reattached == self.COUNT, what="all once more"
+            )
+            assert query.status.receivers[0].received == self.COUNT
+            query.commit()
+            rabbitmq.wait_for(queue, ready=0, unacked=0)
+
+    def test_recognises_what_an_earlier_run_has_in_its_journal(
+        self, rabbitmq: RabbitMQ, tmp_path: Path
+    ) -> None:
+        queue = self.filled(rabbitmq, "quorum")
+        options = rabbitmq.options(destination=queue, idHeader="amqp-message-id", journal=tmp_path / "j")
+        with Run(options) as query:
+            assert len(query.gather(self.COUNT)) == self.COUNT
+        rabbitmq.wait_for(queue, ready=self.COUNT)
+        with Run(options) as query:
+            assert len(query.gather(self.COUNT)) == self.COUNT
+            wait_until(
+                lambda: query.status.receivers[0].counts.reattached == self.COUNT, what="all once more"
+            )
+            query.commit()
+            rabbitmq.wait_for(queue, ready=0, unacked=0)
+            assert query.reader.latestOffset(query.start, None) == query.start

@@ -1,0 +1,73 @@
+"""What the words of RabbitMQ are understood as, and which remedy follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_stomp.transport.remedies import Difference, difference, remedy
+
+# As RabbitMQ 3.10.8 says it.
+DIFFERS = (
+    "PRECONDITION_FAILED - inequivalent arg '{}' for queue '{}' in vhost '/': received {} but current is {}"
+)
+TTL = DIFFERS.format("x-message-ttl", "a", "none", "the value '5' of type 'long'")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("x-message-ttl", "a", "none", "the value '5' of type 'long'"), ("x-message-ttl", "a", None, "5")),
+        (("x-queue-type", "a", "the value 'x' of type 'longstr'", "none"), ("x-queue-type", "a", "x", None)),
+        (("durable", "a", "'true'", "'false'"), ("durable", "a", "true", "false")),
+        (("x-queue-type", "a", "'classic'", "'stream'"), ("x-queue-type", "a", "classic", "stream")),
+        # Names and values are whatever a client chose.
+        (("durable", "it's \n", "'true'", "'false'"), ("durable", "it's \n", "true", "false")),
+        (
+            ("durable", "a current is 'b", "'true'", "'false'"),
+            ("durable", "a current is 'b", "true", "false"),
+        ),
+        (
+            ("x-dead-letter-exchange", "a", "none", "the value 'it's' of type 'longstr'"),
+            ("x-dead-letter-exchange", "a", None, "it's"),
+        ),
+    ],
+)
+def test_a_difference(words: tuple[str, ...], found: tuple[str | None, ...]) -> None:
+    assert difference(DIFFERS.format(*words) + "\n") == Difference(*found)  # type: ignore[arg-type]
+
+
+def test_what_names_no_difference() -> None:
+    assert difference("NOT_FOUND - no queue 'a' in vhost '/'") is None
+
+
+def test_the_option_is_that_of_the_request() -> None:
+    assert 'or set subscribeHeaders = {"x-message-ttl": "5"}' in remedy(TTL, "SUBSCRIBE to /queue/a")
+    for what in ("SEND to /queue/a", ""):
+        said = remedy(TTL, what)
+        assert 'or set sendHeaders = {"x-message-ttl": "5"}' in said
+        assert "confirms and drops messages if no such queue exists" in said
+
+
+def test_a_stream_is_read_by_its_offsets_and_written_by_its_name() -> None:
+    words = DIFFERS.format("x-queue-type", "a", "none", "'stream'")
+    assert "/amq/queue/a, with startingOffsets" in remedy(words, "SUBSCRIBE to /queue/a")
+    assert "startingOffsets" not in remedy(words, "SEND to /queue/a")
+
+
+def test_no_header_is_recommended_that_the_reader_refuses() -> None:
+    words = DIFFERS.format("x-expires", "a", "none", "the value '5' of type 'long'")
+    said = remedy(words, "SUBSCRIBE to /queue/a")
+    assert "subscribeHeaders" not in said and "goes with its messages if it is unused" in said
+
+
+def test_words_of_others_have_no_remedy() -> None:
+    for words in ("", "no", "User: a is not authorized to read from queue://b"):
+        assert remedy(words, "SUBSCRIBE to /queue/a") == ""
+
+
+def test_what_a_client_chose_is_shown_on_one_line() -> None:
+    words = DIFFERS.format(
+        "x-dead-letter-exchange", "a\n\x1b" * 200, "none", "the value '\"\n' of type 'longstr'"
+    )
+    said = remedy(words, "SUBSCRIBE to /queue/a")
+    assert said.isprintable() and len(said) < 1_000
