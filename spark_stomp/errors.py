@@ -11,6 +11,7 @@ what is allowed, and what the broker said, if anything. No text contains a secre
     ├── SchemaError                 STOMP_SCHEMA_INVALID         also a ValueError
     ├── UnsupportedError            STOMP_UNSUPPORTED
     ├── WrongPython                 STOMP_WRONG_PYTHON
+    ├── PasswordUnreadable          STOMP_PASSWORD_UNREADABLE    the file of passwordFile
     ├── ProtocolError
     │   ├── LocalProtocolError      STOMP_LOCAL_PROTOCOL         we tried what STOMP does not allow now
     │   │   └── FrameEncodeError    STOMP_FRAME_UNENCODABLE      a frame that the version cannot carry
@@ -118,6 +119,12 @@ class WrongPython(StompError):
     """Spark runs its Python code in an interpreter that cannot run this package."""
 
     code = "STOMP_WRONG_PYTHON"
+
+
+class PasswordUnreadable(StompError):
+    """The file of ``passwordFile`` is missing, cannot be read, or contains no password."""
+
+    code = "STOMP_PASSWORD_UNREADABLE"
 
 
 class ProtocolError(StompError):

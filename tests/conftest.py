@@ -19,7 +19,7 @@ from spark_stomp.devbroker import DevBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker", "broker_pool", "devbroker", "rabbitmq", "spark"]
+__all__ = ["broker", "broker_pool", "devbroker", "quick_logins", "rabbitmq", "spark"]
 
 PROPERTY = Path(__file__).with_name("property")
 
@@ -107,6 +107,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return group_of(nodeid)[1]
 
     return Groups(config, log)
+
+
+@pytest.fixture
+def quick_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process tries refused logins, and client ids that are in use, again after 0.1 s."""
+    for name in ("retry.FIRST_LOGIN_DELAY", "retry.FIRST_ID_DELAY", "logins.REFUSED_PAUSE"):
+        monkeypatch.setattr(f"spark_stomp.transport.{name}", 0.05 if "PAUSE" in name else 0.1)
 
 
 @pytest.fixture

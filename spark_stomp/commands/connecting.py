@@ -30,9 +30,10 @@ def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--password-file",
         metavar="FILE",
-        help="file whose first line is the password, or - for standard input (default: the environment "
-        f"variable {PASSWORD_VARIABLE}, or a question in the terminal). No argument takes the password "
-        "itself, because everyone on the machine can read the list of processes",
+        help="the option passwordFile: a file whose content is the password; or - for the first line of "
+        f"standard input (default: the environment variable {PASSWORD_VARIABLE}, or a question in the "
+        "terminal). No argument takes the password itself, because everyone on the machine can read the list "
+        "of processes",
     )
     parser.add_argument(
         "-o",
@@ -65,10 +66,8 @@ def option_texts(
     login = arguments.login or os.environ.get(LOGIN_VARIABLE)
     if login and "login" not in texts:
         texts["login"] = login
-    if "password" not in texts:
-        password = _password(arguments.password_file, texts.get("login"))
-        if password is not None:
-            texts["password"] = password
+    if not texts.keys() & {"password", "passwordfile"}:
+        texts |= _password(arguments.password_file, texts.get("login"))
     return {key.lower(): text for key, text in more.items()} | texts
 
 
@@ -110,15 +109,17 @@ def _content(file: str) -> str:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 
-def _password(file: str | None, login: str | None) -> str | None:
+def _password(file: str | None, login: str | None) -> dict[str, str]:
+    """The option for the password: ``passwordFile`` or ``password``, or none of them."""
     if file is not None:
-        return first_line(file)
+        # Standard input and pipes can be read only once; the option is read for each connection.
+        return {"passwordfile": file} if Path(file).is_file() else {"password": first_line(file)}
     if login is None:
-        return None
+        return {}
     password = os.environ.get(PASSWORD_VARIABLE)
     if password is None and sys.stdin.isatty() and sys.stderr.isatty():
         try:
-            return getpass.getpass(f"Password of {login}: ", sys.stderr)
+            password = getpass.getpass(f"Password of {login}: ", sys.stderr)
         except EOFError:
             raise UsageError("no password was typed") from None
-    return password
+    return {} if password is None else {"password": password}

@@ -23,7 +23,7 @@ as a user would write it. To change a value, use :func:`dataclasses.replace`.
 Keys are camelCase in documents. Upper and lower case do not matter, because Spark passes keys in lower case.
 """
 
-from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions
+from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions, TlsOptions
 from spark_stomp.options.endpoint import Endpoint
 from spark_stomp.options.fields import Option
 from spark_stomp.options.parsing import (
@@ -43,6 +43,7 @@ __all__ = [
     "Endpoint",
     "MessageOptions",
     "Option",
+    "ReconnectOptions",
     "SinkOptions",
     "SourceOptions",
     "TlsOptions",

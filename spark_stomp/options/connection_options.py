@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_stomp.options.endpoint import ENDPOINTS, Endpoint
-from spark_stomp.options.fields import EVERYWHERE, group
+from spark_stomp.options.fields import EVERYWHERE, STREAMS_AND_WRITES, group
 from spark_stomp.options.kinds import (
     BOOLEAN,
     HEADERS,
+    HOST_NAME,
     KEY_FILE,
     NAME,
+    PASSWORD_FILE,
     PEM,
     PEM_TEXT,
     SIZE,
@@ -59,8 +61,43 @@ class TlsOptions:
     verify: bool = EVERYWHERE.option(
         "tlsVerify", BOOLEAN, "true", "Whether the broker's certificate and host name must be valid."
     )
+    server_name: str | None = EVERYWHERE.optional(
+        "tlsServerName",
+        HOST_NAME,
+        "The host name that the broker's certificate must have, and for which it is asked (SNI). For a load "
+        "balancer, or another address than that in the certificate.",
+        note="the host of `url`",
+    )
     min_version: Literal["1.2", "1.3"] = EVERYWHERE.option(
         "tlsMinVersion", choice("1.2", "1.3"), "1.2", "Oldest version of TLS to accept."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReconnectOptions:
+    """When and for how long a lost connection is tried again, in seconds."""
+
+    # Judgements, not measured. Five minutes are longer than a broker takes to restart.
+    timeout: float = STREAMS_AND_WRITES.option(
+        "reconnectTimeout",
+        TIMEOUT,
+        "5m",
+        "How long a receiver, or a task of the sink, tries to reconnect before it fails. A task sends again "
+        "what was not confirmed.",
+    )
+    first_delay: float = STREAMS_AND_WRITES.option(
+        "reconnectDelay",
+        TIMEOUT,
+        "250ms",
+        "Pause before the first attempt to reconnect. Each further one is twice as long. Up to half of a "
+        "pause is left out at random, so that not all clients come at once.",
+    )
+    longest_delay: float = STREAMS_AND_WRITES.option(
+        "reconnectDelayMax",
+        TIMEOUT,
+        "30s",
+        "Longest pause between two attempts. After a refused login it is at least 30 s, and a minute if "
+        "`clientId` is still in use.",
     )
 
 
@@ -82,6 +119,13 @@ class ConnectionOptions:
     login: str | None = EVERYWHERE.optional("login", NAME, "User name.")
     password: str | None = EVERYWHERE.optional(
         "password", TEXT, "Password. Spark redacts it in plans and logs.", secret=True
+    )
+    password_file: str | None = EVERYWHERE.optional(
+        "passwordFile",
+        PASSWORD_FILE,
+        "File whose content is the password, without a line break at its end. It is read again before every "
+        "CONNECT: on the driver by streaming reads; on the executors by batch reads and writes, and on the "
+        "driver too by writes. See [credentials](credentials.md).",
     )
     virtual_host: str = EVERYWHERE.option("virtualHost", NAME, "/", "The `host` header of CONNECT.")
     accept_versions: tuple[str, ...] = EVERYWHERE.option(

@@ -83,6 +83,7 @@ SOURCE: Final = Takers(frozenset({"source"}))
 BATCH: Final = Takers(frozenset({"batch"}))
 SINK: Final = Takers(frozenset({"sink"}))
 READS: Final = Takers(SOURCE.scopes | BATCH.scopes)
+STREAMS_AND_WRITES: Final = Takers(SOURCE.scopes | SINK.scopes)
 EVERYWHERE: Final = Takers(READS.scopes | SINK.scopes)
 
 

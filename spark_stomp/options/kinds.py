@@ -34,6 +34,7 @@ _PART = r"(\d+(?:\.\d+)?)\s*([a-z]*)"
 _DURATION = re.compile(rf"(?:interval\s+)?{_PART}(?:\s+{_PART})*", re.ASCII)
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*(b|[kmgt]?(?:i?b)?)", re.ASCII | re.IGNORECASE)
+_HOST_NAME = re.compile(r"(?=.*[a-z])[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[\x00\r\n]")
 
 
@@ -98,6 +99,18 @@ def _key_file(raw: str) -> str:
     if is_pem(raw):
         raise ValueError("is PEM text, which Spark would show in plans; use tlsKeySecret")
     return _name(raw)
+
+
+def _host_name(raw: str) -> str:
+    # RFC 6066, section 3: no port, no address. The certificate of an address is found without this option.
+    name = _name(raw).strip()
+    try:
+        encoded = name.encode("idna").decode()
+    except UnicodeError:
+        encoded = ""
+    if not _HOST_NAME.fullmatch(encoded):
+        raise ValueError("must be a host name alone, such as broker.example.com")
+    return name
 
 
 def _pem_text(raw: str) -> str:
@@ -278,6 +291,8 @@ NAME = Kind(_name, "text")
 FILE = Kind(_file, "path or URI of a file", shown=False)
 PEM = Kind(_pem, "path, or PEM text", shown=False)
 KEY_FILE = Kind(_key_file, "path", shown=False)
+PASSWORD_FILE = Kind(_name, "path", shown=False)
+HOST_NAME = Kind(_host_name, "host name")
 PEM_TEXT = Kind(_pem_text, "PEM text", shown=False)
 BOOLEAN = Kind(_boolean, "`true` / `false`")
 TIMEOUT = Kind(_timeout, "duration > 0 (`500ms`, `10s`, `5 minutes`)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
-from spark_stomp.options.connection_options import ConnectionOptions, TlsOptions
+from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions, TlsOptions
 from spark_stomp.options.endpoint import redacted
 from spark_stomp.options.fields import options_of
 from spark_stomp.options.kinds import format_duration, format_size, is_pem
@@ -41,7 +41,7 @@ _OPTION_OF_HEADER: Final = {
 _OF_DIALECTS: Final = {"prefetch-count", "activemq.prefetchsize", "consumer-window-size", "subscription-type"}
 
 # Options with which a client proves who it is.
-_CREDENTIALS: Final = ("login", "password", "secretConnectHeaders", "tlsCertFile")
+_CREDENTIALS: Final = ("login", "password", "passwordFile", "secretConnectHeaders", "tlsCertFile")
 
 
 def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iterator[str]:
@@ -52,12 +52,12 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
         parsed: the values, with defaults for malformed options and for those of another scope.
     """
     connection = parsed.connection
-    if "password" in given and "login" not in given:
-        yield "password is given without login"
+    yield from _login(given)
     yield from _tls(given, connection)
     yield from _mixed(given, connection)
     yield from _limits(connection)
     yield from _connect_headers(connection)
+    yield from _reconnecting(parsed.reconnect)
     if isinstance(parsed, SinkOptions):
         yield from _addresses([parsed.destination or ""])
         yield from _owned("sendHeaders", parsed.send_headers, SEND_OWNS)
@@ -75,6 +75,23 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
         yield from _journal(given, parsed)
         if parsed.starting_offsets is not None:
             yield from _streams(given, parsed, parsed.starting_offsets)
+
+
+def _login(given: Set[str]) -> Iterator[str]:
+    passwords = [key for key in ("password", "passwordFile") if key in given]
+    if len(passwords) > 1:
+        yield "password and passwordFile are both given; give only one of them"
+    elif passwords and "login" not in given:
+        yield f"{passwords[0]} is given without login"
+
+
+def _reconnecting(options: ReconnectOptions) -> Iterator[str]:
+    first, longest = options.first_delay, options.longest_delay
+    if first > longest:
+        yield (
+            f"reconnectDelay ({format_duration(first)}) is more than reconnectDelayMax "
+            f"({format_duration(longest)}): lower the one or raise the other"
+        )
 
 
 def _tls(given: Set[str], connection: ConnectionOptions) -> Iterator[str]:
@@ -246,6 +263,7 @@ def _in_clear(connection: ConnectionOptions) -> Iterator[str]:
     secrets = {
         "login": connection.login,
         "password": connection.password,
+        "passwordFile": connection.password_file,
         "secretConnectHeaders": connection.secret_connect_headers,
     }
     given = [key for key, value in secrets.items() if value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_stomp.options.connection_options import ConnectionOptions
+from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions
 from spark_stomp.options.fields import SINK, group
 from spark_stomp.options.kinds import (
     FILE,
@@ -127,12 +127,7 @@ class SinkOptions:
         "5m",
         "How long a task waits for a blocked broker, after `receiptTimeout`, before it fails.",
     )
-    reconnect_timeout: float = SINK.option(
-        "reconnectTimeout",
-        TIMEOUT,
-        "5m",
-        "How long a task tries to reconnect before it fails. It sends again what was not confirmed.",
-    )
+    reconnect: ReconnectOptions = group(ReconnectOptions)
     checkpoint_location: str | None = SINK.optional(
         "checkpointLocation",
         NAME,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_stomp.options.connection_options import ConnectionOptions
+from spark_stomp.options.connection_options import ConnectionOptions, ReconnectOptions
 from spark_stomp.options.fields import BATCH, READS, SOURCE, group
 from spark_stomp.options.kinds import (
     BOOLEAN,
@@ -154,10 +154,7 @@ class SourceOptions:
         "30s",
         "Longest wait for the broker's receipt of ACKs; then the connection counts as dead.",
     )
-    # A judgement, not measured: longer than a broker takes to restart.
-    reconnect_timeout: float = SOURCE.option(
-        "reconnectTimeout", TIMEOUT, "5m", "How long a receiver tries to reconnect before the query fails."
-    )
+    reconnect: ReconnectOptions = group(ReconnectOptions)
     journal: str | None = SOURCE.optional(
         "journal",
         NAME,

@@ -73,7 +73,7 @@ from spark_stomp.receiver.subscription import (
 )
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.broker_errors import says_stop
-from spark_stomp.transport.retry import Retry, may_recover, refuses_login
+from spark_stomp.transport.retry import Retry, is_of_login, may_recover, next_attempt
 
 log = get_log(__name__)
 
@@ -210,7 +210,7 @@ class Receiver:
 
     def _run(self) -> None:
         about(receiver=self._settings.name)
-        retry = Retry(self._options.reconnect_timeout, self._reader.clock())
+        retry = Retry(self._options.reconnect, self._reader.clock())
         try:
             while self._stop_deadline is None:
                 try:
@@ -271,11 +271,9 @@ class Receiver:
         delay = retry.next_delay(error, now)
         if delay is None:
             raise retry.out_of_time(error, settings.what, now) from None
-        text = "%s: %s; trying again, next in %.1f s"
         what = "connection lost" if was_connected else "no connection"
-        # Every refusal of a login is a warning, because somebody has to correct the login.
-        is_news = self._connections.newly_failed or refuses_login(error)
-        log.log(logging.WARNING if is_news else logging.DEBUG, text, what, error, delay)
+        level = logging.WARNING if self._connections.newly_failed or is_of_login(error) else logging.DEBUG
+        log.log(level, "%s: %s; %s", what, error, next_attempt(error, delay))
         self._stopping.wait(delay)
 
     def _may_try_again(self, error: StompError, now: float) -> bool:

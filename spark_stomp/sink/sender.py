@@ -11,13 +11,13 @@ from types import TracebackType
 from spark_stomp.brokers import Dialect, dialect_of
 from spark_stomp.errors import BrokerError, ConnectionLost, LoginRefused, ReceiptTimeout, StompError
 from spark_stomp.logs import get_log, show
-from spark_stomp.options import SinkOptions
+from spark_stomp.options import ReconnectOptions, SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
 from spark_stomp.quoting import counted
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, Window
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
-from spark_stomp.transport.retry import Retry, may_recover
+from spark_stomp.transport.retry import Retry, is_of_login, may_recover, next_attempt
 
 log = get_log(__name__)
 
@@ -83,14 +83,14 @@ class _Outage:
     An outage also begins if the first connection fails.
 
     Args:
-        timeout: ``reconnectTimeout`` in seconds.
+        options: for how long, and how often, to connect again.
         now: monotonic seconds.
         before: how many messages had been sent again before this outage.
         lost: whether there was a connection before.
     """
 
-    def __init__(self, timeout: float, now: float, before: int, *, lost: bool) -> None:
-        self.retry = Retry(timeout, now)
+    def __init__(self, options: ReconnectOptions, now: float, before: int, *, lost: bool) -> None:
+        self.retry = Retry(options, now)
         self._began = self._ended = now
         self._before = before
         self._lost = lost
@@ -128,7 +128,8 @@ class Sender:
 
     Args:
         options: the options of the write.
-        patient: wait up to ``reconnectTimeout`` for the first connection; else its failure is an error.
+        patient: an earlier batch of the query has connected, so try the first connection again too, up to
+            ``reconnectTimeout``; else its failure is an error.
         afterwards: what becomes of the messages that are not confirmed, for the error texts.
     """
 
@@ -339,12 +340,12 @@ class Sender:
         if not self._may_recover(error):
             raise self._failure(error) from error
         now = time.monotonic()
-        timeout = self._options.reconnect_timeout
         lost = self._speaks is not None
         # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
         # a warning each time, because a person has to correct it.
-        is_news = self._outage is None or isinstance(error, LoginRefused)
-        self._outage = self._outage or _Outage(timeout, now, self._figures.resent, lost=lost)
+        is_news = self._outage is None or is_of_login(error)
+        reconnect, resent = self._options.reconnect, self._figures.resent
+        self._outage = self._outage or _Outage(reconnect, now, resent, lost=lost)
         retry = self._outage.retry
         delay = retry.next_delay(error, now)
         if delay is None:
@@ -352,10 +353,10 @@ class Sender:
             raise self._failure(last) from error
         log.log(
             logging.WARNING if is_news else logging.DEBUG,
-            "%s: %s; trying again, next in %.1f s, with what has no receipt yet: %s",
+            "%s: %s; %s; without a receipt yet: %s",
             "connection lost" if lost else "no connection",
             error,
-            delay,
+            next_attempt(error, delay),
             counted(self._window.unconfirmed, "message"),
         )
         time.sleep(delay)
@@ -382,9 +383,9 @@ class Sender:
             if self._refused:
                 return False
             self._refused = True
-        # A broker that was blocked for too long would also be blocked on the next connection.
-        let_in = self._speaks is not None
-        return may_recover(error, let_in=let_in) and not isinstance(error, ReceiptTimeout)
+        # A broker that was blocked for too long would also be blocked on the next connection. A task that is
+        # patient is not the first of its query, so the broker has accepted the login before.
+        return may_recover(error, let_in=True) and not isinstance(error, ReceiptTimeout)
 
     def _failure(self, error: StompError) -> StompError:
         """``error`` with how far the task has come; ``error`` itself if nothing was sent."""

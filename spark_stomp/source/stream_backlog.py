@@ -57,13 +57,14 @@ class StreamBacklog(MemoryBacklog):
 
     def _find_ends(self) -> dict[str, int]:
         """Where the streams end. A broken connection is tried again, as those of the receivers are."""
-        retry = Retry(self._options.reconnect_timeout, time.monotonic())
+        retry = Retry(self._options.reconnect, time.monotonic())
         while True:
             try:
                 return stream_ends(self._options, self._options.destinations)
             except StompError as error:
                 delay = retry.next_delay(error, time.monotonic())
-                if delay is None or not may_recover(error, let_in=True):
+                # This is the first that connects, or about the first: a refused login is a mistake.
+                if delay is None or not may_recover(error, let_in=False):
                     raise
                 log.warning("%s; asking again where the streams end, in %.1f s", error, delay)
                 time.sleep(delay)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_stomp.errors import (
@@ -15,6 +16,7 @@ from spark_stomp.errors import (
     ConnectionLost,
     ConnectTimeout,
     HeartbeatLost,
+    LoginRefused,
     NotStompServer,
     RemoteProtocolError,
     StompError,
@@ -25,6 +27,7 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
 from spark_stomp.transport.broker_errors import connect_refused
 from spark_stomp.transport.connection import Connection
+from spark_stomp.transport.logins import RefusedLogins, password_of
 from spark_stomp.transport.stream import Stream, reason
 from spark_stomp.transport.tls import secure, tls_context
 from spark_stomp.transport.websocket import upgrade
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 # Bytes that the kernel may buffer for a socket. The system may allow less. A judgement, not measured.
 _RECEIVE_BUFFER = 4 << 20
+# For the whole process.
+_refused = RefusedLogins()
 
 
 def open_connection(
@@ -62,7 +67,6 @@ def open_connection(
         accept_versions=options.accept_versions,
         host=options.virtual_host,
         login=options.login,
-        passcode=options.password,
         heartbeat=options.heartbeat,
         connect_headers=options.connect_headers + options.secret_connect_headers + client_id,
         scan=scan,
@@ -84,13 +88,21 @@ def open_connection(
 
 
 def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
+    config = replace(config, passcode=password_of(options))
+    login = (endpoint, config.host, config.login, config.passcode, config.connect_headers)
+    if config.passcode is not None:
+        _refused.check(login)
     deadline = time.monotonic() + options.connect_timeout
     stream = _open_stream(endpoint, options, deadline, config.limits.max_frame)
     # The values in CONNECT that no error may show.
-    secrets = (options.password or "", *(value for _, value in options.secret_connect_headers))
+    secrets = (config.passcode or "", *(value for _, value in options.secret_connect_headers))
     connection = Connection(stream, ClientConnection(config), secrets=secrets)
     try:
         _await_connected(connection, deadline, options, secrets)
+    except LoginRefused as refusal:
+        _refused.note(login, refusal)
+        connection.close()
+        raise
     except BaseException:
         connection.close()
         raise
@@ -117,7 +129,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
     try:
         if context is not None:
             sock.settimeout(max(0.001, deadline - time.monotonic()))
-            sock = secure(sock, endpoint.host, peer, context)
+            sock = secure(sock, options.tls.server_name or endpoint.host, peer, context)
         if not endpoint.websocket:
             return Stream(sock, peer)
         return upgrade(sock, peer, endpoint, options, deadline, max_frame)

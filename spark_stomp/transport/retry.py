@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from spark_stomp.errors import (
     BrokerError,
@@ -13,20 +14,23 @@ from spark_stomp.errors import (
     DestinationRefused,
     HeartbeatLost,
     LoginRefused,
+    PasswordUnreadable,
     ReceiptTimeout,
     StompError,
     TlsRefused,
     TransportError,
 )
 
-# Seconds before the first attempt, and the most between two. Half of a delay is random. Judgements, not
-# measured.
-_FIRST_DELAY = 0.25
-_LONGEST_DELAY = 30.0
-# Seconds after a refused login: longer, because some servers lock an account after a few of them. Judgements,
-# not measured.
-FIRST_LOGIN_DELAY = 10.0
-_LONGEST_LOGIN_DELAY = 120.0
+if TYPE_CHECKING:
+    from spark_stomp.options import ReconnectOptions
+
+# Seconds before the first attempt after a refused login, because some servers lock an account after a few of
+# them, and after a clientId that is in use, because some bar an address that connects meanwhile. Up to half
+# of a pause is left out, so they are at least half as long. Judgements, not measured.
+FIRST_LOGIN_DELAY = 60.0
+FIRST_ID_DELAY = 120.0
+# Seconds of the longest of these pauses, unless ``reconnectDelayMax`` is longer. A judgement, not measured.
+_LONGEST_SLOW_DELAY = 120.0
 # Seconds after which a connection counts as good even if nothing was received. A judgement, not measured.
 _PROVED = 10.0
 
@@ -37,8 +41,8 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
     ``let_in`` is True if the broker has accepted this login before. These errors are tried again:
 
     - ClientIdInUse: the connection of the last run has the id until the broker notices its end.
-    - LoginRefused, only if ``let_in``: the password is probably being changed, or the server that checks it
-      is down.
+    - LoginRefused and PasswordUnreadable, only if ``let_in``: the password is probably being changed, or the
+      server that checks it is down.
     - BrokerError: an ERROR frame that answers no request often comes from a broker that is shutting down.
     - Lost connections, heart-beats and receipts.
 
@@ -47,29 +51,42 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
     """
     if isinstance(error, ClientIdInUse):
         return True
-    if isinstance(error, LoginRefused):
+    if is_of_login(error):
         return let_in
     if isinstance(error, DestinationRefused | TlsRefused):
         return False
     return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
 
 
-def refuses_login(error: StompError) -> bool:
-    """Whether the broker refused the login itself, and not only a ``clientId`` that is still in use."""
-    return isinstance(error, LoginRefused) and not isinstance(error, ClientIdInUse)
+def is_of_login(error: StompError) -> bool:
+    """Whether somebody may have to correct the login. The log tells of each of these errors."""
+    return isinstance(error, LoginRefused | PasswordUnreadable)
+
+
+def next_attempt(error: StompError, delay: float) -> str:
+    """For the log: when the next attempt is, in ``delay`` seconds, and what a long pause is for."""
+    why = ""
+    if isinstance(error, ClientIdInUse):
+        why = ", when the broker should have noticed the end of the last connection with this clientId"
+    elif isinstance(error, LoginRefused):
+        why = ", slowly because some servers lock an account after a few refusals"
+    return f"trying again, next in {delay:.1f} s{why}"
 
 
 class Retry:
-    """Exponential back-off with jitter, for at most ``timeout`` seconds in a row.
+    """Exponential back-off with jitter, for at most ``reconnectTimeout`` in a row.
 
     ``now`` is in seconds of a monotonic clock. ``chance`` returns a number in [0, 1).
     """
 
-    def __init__(self, timeout: float, now: float, chance: Callable[[], float] = random.random) -> None:
-        self._timeout = timeout
+    def __init__(
+        self, options: ReconnectOptions, now: float, chance: Callable[[], float] = random.random
+    ) -> None:
+        self._options = options
+        self._timeout = options.timeout
         self._chance = chance
         self._away_since = now
-        self._delay = _FIRST_DELAY
+        self._delay = options.first_delay
         self._refused_since: float | None = None
         self._in_vain = False
 
@@ -90,17 +107,19 @@ class Retry:
             return
         if last_active > subscribed_since or now - subscribed_since >= _PROVED:
             self._away_since = now
-            self._delay = _FIRST_DELAY
+            self._delay = self._options.first_delay
 
     def next_delay(self, error: StompError, now: float) -> float | None:
         """Seconds to wait after ``error`` before the next attempt; None if ``timeout`` has passed."""
-        longest = _LONGEST_DELAY
-        if refuses_login(error):
-            longest = _LONGEST_LOGIN_DELAY
-            self._delay = max(self._delay, FIRST_LOGIN_DELAY)
-            self._refused_since = now if self._refused_since is None else self._refused_since
-        else:
+        longest = self._options.longest_delay
+        refused, in_use = isinstance(error, LoginRefused), isinstance(error, ClientIdInUse)
+        if refused:
+            longest = max(longest, _LONGEST_SLOW_DELAY)
+            self._delay = max(self._delay, FIRST_ID_DELAY if in_use else FIRST_LOGIN_DELAY)
+        if in_use or not refused:
             self._refused_since = None
+        elif self._refused_since is None:
+            self._refused_since = now
         remaining = self._away_since + self._timeout - now
         if remaining <= 0:
             return None

@@ -89,8 +89,8 @@ def is_refusal(error: OSError) -> bool:
 def _remedy(error: ssl.SSLCertVerificationError, host: str) -> str:
     if error.verify_code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
         return (
-            f"url must name the broker as its certificate does, and {host} is not among its subject "
-            "alternative names (a common name does not count)"
+            f"url, or tlsServerName, must name the broker as its certificate does, and {host} is not among "
+            "its subject alternative names (a common name does not count)"
         )
     if error.verify_code in _UNKNOWN_AUTHORITY:
         return "set tlsCaFile to the authority that signed it"

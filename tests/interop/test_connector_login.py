@@ -1,37 +1,235 @@
-"""A login that RabbitMQ accepted, and then refuses for a while."""
+"""Passwords that change on real brokers, client ids that are in use, and names that certificates have."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
-from support.brokers.fixtures import BrokerPool
+from pyspark.sql import SparkSession
+from support.brokers import Broker
+from support.brokers.activemq import ManagedActiveMQ
+from support.brokers.fixtures import BrokerPool, on_real_brokers
+from support.brokers.process import Unavailable
 from support.brokers.rabbitmq import RabbitMQ
-from support.driven import publish
-from support.options import source_options
+from support.driven import MODES, Run, publish, send_rows
+from support.options import sink_options, source_options
 from support.proxy import FaultProxy
 from support.receivers import running
+from support.slices import encoded
+from support.spark import stomp_stream
 from support.waiting import wait_until
+
+from spark_stomp.errors import LoginRefused, TlsRefused
+from spark_stomp.sink.sender import Sender
+from spark_stomp.transport import open_connection
+
+TEN = [b"%d" % number for number in range(10)]
+MORE = [b"more %d" % number for number in range(10)]
+Managed = RabbitMQ | ManagedActiveMQ
+
+
+@pytest.fixture(scope="module")
+def activemq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedActiveMQ]:
+    broker = ManagedActiveMQ(tmp_path_factory.mktemp("activemq"))
+    try:
+        broker.start()
+        yield broker
+    except Unavailable as error:
+        pytest.skip(f"activemq is not available: {error}")
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(params=["rabbitmq", "activemq"])
+def managed(
+    request: pytest.FixtureRequest, broker_pool: BrokerPool, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Managed]:
+    """A broker whose password changes; it has the old one again at the end."""
+    name = request.param
+    broker = broker_pool.get(name) if name == "rabbitmq" else request.getfixturevalue(name)
+    before = broker.password
+    yield broker
+    monkeypatch.undo()
+    broker.change_password(broker.login, before)
+
+
+@pytest.fixture
+def file(managed: Managed, tmp_path: Path) -> Path:
+    """The password in a file."""
+    (path := tmp_path / "password").write_text(f"{managed.password}\n")
+    return path
+
+
+def change(broker: Managed, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Change the password on the broker; the test's own connections use the new one from then on."""
+    password = f"changed-{id(broker)}"
+    assert broker.login is not None
+    broker.change_password(broker.login, password)
+    monkeypatch.setattr(broker, "password", password)
+    return password
+
+
+def send_with_ids(broker: Managed, queue: str, bodies: list[bytes]) -> None:
+    """RabbitMQ has no ids that survive redelivery, so that a message could be recognised."""
+    send_rows(broker.options(), queue, ((body, [("key", body.decode())]) for body in bodies))
+
+
+def refusals(caplog: pytest.LogCaptureFixture, part: str) -> int:
+    """How often a part of the package said that a login was refused."""
+    said = [record for record in caplog.records if record.name == f"spark_stomp.{part}"]
+    return sum("[STOMP_LOGIN_REFUSED]" in record.getMessage() for record in said)
+
+
+@pytest.mark.broker
+@pytest.mark.rule("4.8", "S.5")
+@pytest.mark.usefixtures("quick_logins")
+class TestAPasswordThatChanges:
+    """Then the connections are cut. All goes on, and nothing is lost."""
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_first_in_the_file(
+        self,
+        managed: Managed,
+        file: Path,
+        mode: str,
+        tmp_path: Path,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        queue, target = managed.new_queue(), managed.new_queue()
+        send_with_ids(managed, queue, TEN)
+        with FaultProxy(managed.port) as proxy:
+            login = {"login": managed.login, "passwordFile": str(file)}
+            options = {"url": proxy.url, "destination": queue, **login, **MODES[mode](tmp_path)}
+            options["idHeader"] = "key"
+            with Run(options) as query, Sender(sink_options(proxy.url, **login)) as sender:
+                rows = query.take(len(TEN))
+                sender.send(encoded(TEN, target))
+                file.write_text(change(managed, monkeypatch))
+                proxy.cut()
+                query.commit()
+                sender.send(encoded(MORE, target, len(TEN)))
+                assert sender.finish().confirmed == len(TEN + MORE)
+                send_with_ids(managed, queue, MORE)
+                rows += query.take(len(MORE))
+                query.commit()
+                managed.wait_for(queue, 0)
+                assert {row["body"] for row in rows} == {*TEN, *MORE}
+        with Run(managed.options(destination=target)) as written:
+            assert {row["body"] for row in written.gather(len(TEN + MORE))} == {*TEN, *MORE}
+        assert refusals(caplog, "receiver.receiver") == refusals(caplog, "sink.sender") == 0
+
+    def test_first_on_the_broker(
+        self,
+        managed: Managed,
+        file: Path,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        queue, target = managed.new_queue(), managed.new_queue()
+        with FaultProxy(managed.port) as proxy:
+            login = {"login": managed.login, "passwordFile": file}
+            with (
+                running(source_options(proxy.url, queue, **login)) as receiver,
+                Sender(sink_options(proxy.url, **login)) as sender,
+            ):
+                wait_until(lambda: receiver.status().subscribed, what="the subscription")
+                sender.send(encoded(TEN, target))
+                password = change(managed, monkeypatch)
+                # A living connection goes on.
+                publish(managed.options(), queue, [b"before"])
+                wait_until(lambda: receiver.status().received == 1, what="a message")
+                proxy.cut()
+                sending = threading.Thread(
+                    target=lambda: (sender.send(encoded(MORE, target, len(TEN))), sender.finish())
+                )
+                sending.start()
+                for part in ("receiver.receiver", "sink.sender"):
+                    wait_until(lambda part=part: refusals(caplog, part) >= 2, what="two refusals")
+                file.write_text(password)
+                sending.join()
+                assert sender.figures.confirmed == len(TEN + MORE)
+                publish(managed.options(), queue, TEN)
+                # The first one again, because it was not ACKed.
+                wait_until(lambda: receiver.status().received >= len(TEN) + 1, what="the messages")
+                assert receiver.status().failure is None
+
+    @pytest.mark.spark
+    def test_under_spark(
+        self,
+        managed: Managed,
+        file: Path,
+        spark: SparkSession,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Each batch of the sink connects anew, in a worker of Spark."""
+        queue, target, checkpoint = managed.new_queue(), managed.new_queue(), str(tmp_path / "checkpoint")
+        send_with_ids(managed, queue, TEN)
+        with FaultProxy(managed.port) as proxy:
+            login = {"login": str(managed.login), "passwordFile": str(file)}
+            rows = stomp_stream(
+                spark, proxy.url, queue, idHeader="key", checkpointLocation=checkpoint, **login
+            )
+            sink = {"url": proxy.url, "destination": target, "checkpointLocation": checkpoint, **login}
+            query = rows.select("body").writeStream.format("stomp").options(**sink).start()
+            try:
+                wait_until(lambda: managed.depth(target) == len(TEN) or not query.isActive, what="a batch")
+                file.write_text(change(managed, monkeypatch))
+                proxy.cut()
+                send_with_ids(managed, queue, MORE)
+                wait_until(lambda: managed.depth(target) >= len(TEN + MORE) or not query.isActive)
+                managed.wait_for(queue, 0)
+                assert query.isActive, query.exception()
+            finally:
+                query.stop()
+        with Run(managed.options(destination=target)) as written:
+            assert {row["body"] for row in written.gather(len(TEN + MORE))} == {*TEN, *MORE}
+
+    def test_a_first_login_that_is_refused_is_not_tried_again(self, managed: Managed) -> None:
+        options = {"login": managed.login, "password": "wrong"}
+        with running(source_options(managed.url, managed.new_queue(), **options)) as receiver:
+            wait_until(lambda: receiver.status().failure is not None, what="the failure")
+            assert type(receiver.status().failure) is LoginRefused
+            assert receiver.status().connection.attempts == 1
+        with Sender(sink_options(managed.url, **options)) as sender, pytest.raises(LoginRefused):
+            sender.open()
 
 
 @pytest.mark.broker
 @pytest.mark.rule("4.8")
-def test_a_password_that_is_changed_for_a_while(
-    broker_pool: BrokerPool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("quick_logins")
+def test_a_client_id_that_the_last_run_still_has_is_waited_for(
+    broker_pool: BrokerPool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rabbitmq = broker_pool.get("rabbitmq")
-    assert isinstance(rabbitmq, RabbitMQ)
-    monkeypatch.setattr("spark_stomp.transport.retry.FIRST_LOGIN_DELAY", 0.5)
-    queue = rabbitmq.new_queue()
-    with FaultProxy(rabbitmq.port) as proxy:
-        options = source_options(proxy.url, queue, **rabbitmq.credentials)
-        with running(options) as receiver:
-            wait_until(lambda: receiver.status().subscribed, what="the subscription")
-            rabbitmq.change_password(rabbitmq.login, "another")
-            try:
-                proxy.cut()
-                wait_until(lambda: receiver.status().connection.attempts >= 2, what="two refusals")
-                assert "STOMP_LOGIN_REFUSED" in (receiver.status().connection.last_error or "")
-            finally:
-                rabbitmq.change_password(rabbitmq.login, rabbitmq.password)
-            publish(rabbitmq.options(), queue, [b"0", b"1", b"2"])
-            wait_until(lambda: receiver.status().received == 3, what="the messages")
-            assert receiver.status().failure is None
+    """ActiveMQ alone refuses it. The last run's machine is gone, say, and the broker has not noticed."""
+    broker, client = broker_pool.get("activemq"), {"clientId": "ada"}
+    options = source_options(
+        broker.url, broker.new_topic(), durableName="d", reconnectTimeout="1m", **broker.credentials, **client
+    )
+    with open_connection(options.connection) as last, running(options) as receiver:
+        wait_until(lambda: receiver.status().connection.attempts >= 2, what="two refusals")
+        assert "[STOMP_CLIENT_ID_IN_USE]" in caplog.text
+        last.close()
+        wait_until(lambda: receiver.status().subscribed, what="the subscription")
+
+
+@on_real_brokers
+class TestACertificateForAnotherName:
+    """Each broker has one for localhost, of an own authority, and is reached by its address."""
+
+    def options(self, broker: Broker, **more: object) -> dict[str, str]:
+        url = broker.tls_url.replace("localhost", "127.0.0.1")
+        return broker.options(url=url, tlsCaFile=broker.ca, **more)
+
+    def test_is_refused(self, broker: Broker) -> None:
+        with pytest.raises(TlsRefused, match="tlsServerName, must name the broker as its certificate does"):
+            publish(self.options(broker), broker.new_queue(), TEN)
+
+    def test_is_accepted_if_tls_server_name_has_it(self, broker: Broker) -> None:
+        queue, options = broker.new_queue(), self.options(broker, tlsServerName="localhost")
+        assert publish(options, queue, TEN) == len(TEN)
+        with Run({**options, "destination": queue}) as query:
+            assert {row["body"] for row in query.gather(len(TEN))} == set(TEN)

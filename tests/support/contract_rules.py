@@ -89,6 +89,8 @@ _TEXT = """
     integration/receiver/test_receiver.py::test_missing_receipts_of_acks_mean_a_dead_connection
 4.8 receiver.receiver:Receiver._wait_to_reconnect | self._let_in is not None -> False
     integration/receiver/test_receiver.py::TestReconnect::test_a_login_that_is_refused_now_is_tried_again
+4.8 transport.logins:RefusedLogins.check | refusal is not None and ago < REFUSED_PAUSE -> False
+    unit/transport/test_logins.py::TestRefusedLogins::test_are_not_sent_again_for_half_a_minute
 4.9 protocol.client:ClientConnection.subscribe | self._source.collect_from(subscription_id) -> pass
     integration/receiver/test_receiver.py::test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack
 4.10 protocol.scanner:FrameScanner.collect | own if ack is None else (ack,) -> own
@@ -249,6 +251,9 @@ S.4 sink.sender:Sender._wait | progress.due_in() > 0 -> True
     integration/sink/test_sender.py::TestABlockedBroker::test_is_given_up_in_time_with_the_counts
 S.5 sink.sender:Sender._may_recover | self._refused = True -> pass
     integration/sink/test_sender.py::TestRefusals::test_one_that_names_no_message_is_believed_the_second_time
+S.5 sink.sender:Sender._may_recover | may_recover(error, let_in=True)
+    -> may_recover(error, let_in=self._speaks is not None)
+    integration/sink/test_sender.py::TestRefusals::test_or_accepted_from_an_earlier_batch
 S.6 sink.sender:Sender._recover | raise self._failure(error) from error -> raise error
     integration/sink/test_sender.py::TestABlockedBroker::test_is_given_up_in_time_with_the_counts
 S.7 sink.sender:Sender.__exit__ | self._close() -> pass

@@ -21,6 +21,7 @@ from spark_stomp.options import (
     Endpoint,
     MessageOptions,
     Option,
+    ReconnectOptions,
     SinkOptions,
     SourceOptions,
     TlsOptions,
@@ -169,6 +170,13 @@ VALUES: list[tuple[Callable[..., object], Options, str, object]] = [
     (source, {"maxHeaderLineBytes": "1k"}, "connection.limits.max_header_line", 1024),
     (source, {"maxHeaders": "5"}, "connection.limits.max_headers", 5),
     (sink, {"priority": "9"}, "message.priority", 9),
+    (sink, {"login": "ada", "passwordFile": "/run/p"}, "connection.password_file", "/run/p"),
+    (source, {}, "reconnect", ReconnectOptions(timeout=300.0, first_delay=0.25, longest_delay=30.0)),
+    (sink, {"reconnectDelay": "16s", "reconnectDelayMax": "16s"}, "reconnect.first_delay", 16.0),
+    *[
+        (tls, {"tlsServerName": name}, "server_name", name)
+        for name in ("b.example.com", "b", "bücher.example")
+    ],
     (sink, {"ttl": "1500ms"}, "message.ttl", 1.5),
     (sink, {"headerColumns": '["a", "b"]'}, "message.header_columns", ("a", "b")),
     (sink, {"dedupKey": "id"}, "message.dedup_key", ("id",)),
@@ -261,6 +269,18 @@ ONE_PROBLEM: list[tuple[Callable[..., object], Options, str]] = [
     (source, {"ackAfter": "journal"}, "needs journal"),
     (source, {"journalMaxBytes": "1g"}, "without journal"),
     (sink, {"password": "x"}, "^password is given without login$"),
+    (batch, {"passwordFile": "/p"}, "^passwordFile is given without login$"),
+    *[
+        (parse, {"login": "ada", "password": SECRET, "passwordFile": "/p"}, "^password and passwordFile are")
+        for parse in (source, batch, sink)
+    ],
+    (sink, {"reconnectDelay": "1m"}, r"^reconnectDelay \(60s\) is more than reconnectDelayMax \(30s\)"),
+    (source, {"reconnectDelayMax": "100ms"}, r"^reconnectDelay \(250ms\) is more than .* \(100ms\)"),
+    (batch, {"reconnectDelay": "1s"}, "^reconnectDelay is an option of stream reads .* and writes, not of"),
+    *[
+        (tls, {"tlsServerName": text}, "^tlsServerName = .* must be a host name alone")
+        for text in ("b:1", "stomp://b", "b/c", ".b", "b..c", "127.0.0.1", "::1", "b c", "*.b")
+    ],
     (source, {"maxBodyBytes": "300m"}, "raise maxFrameBytes"),
     *[
         (source, {key: value}, f"^{key} needs an encrypted url")

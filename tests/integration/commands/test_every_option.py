@@ -14,8 +14,26 @@ from spark_stomp.options import OPTIONS
 
 QUEUE = "/queue/a"
 CONNECTION = {
-    *("url", "login", "password", "virtualHost", "acceptVersions", "heartbeat", "connectTimeout", "broker"),
-    *("connectHeaders", "secretConnectHeaders", "clientId", "tlsCaFile", "tlsCertFile", "tlsKeyFile"),
+    *(
+        "url",
+        "login",
+        "password",
+        "passwordFile",
+        "virtualHost",
+        "acceptVersions",
+        "heartbeat",
+        "connectTimeout",
+    ),
+    *(
+        "broker",
+        "tlsServerName",
+        "connectHeaders",
+        "secretConnectHeaders",
+        "clientId",
+        "tlsCaFile",
+        "tlsCertFile",
+        "tlsKeyFile",
+    ),
     *("tlsKeySecret", "tlsKeyPassword", "tlsVerify", "tlsMinVersion", "maxFrameBytes", "maxBodyBytes"),
     *("maxHeaderLineBytes", "maxHeaders", "logLevel", "destination", "destinationType"),
 }
@@ -23,7 +41,15 @@ CONNECTION = {
 USED = {
     "sink": {
         *("sendHeaders", "receiptWindow", "receiptWindowBytes", "receiptTimeout", "blockedTimeout"),
-        *("reconnectTimeout", "persistent", "priority", "ttl", "messageType"),
+        *(
+            "reconnectTimeout",
+            "reconnectDelay",
+            "reconnectDelayMax",
+            "persistent",
+            "priority",
+            "ttl",
+            "messageType",
+        ),
         *("onError", "deadLetterDestination"),
     },
     "batch": {

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.certificates import Authority
 from support.fronts import tls_front
+from support.logins import CountedUsers
 from support.options import source_options
 from support.receivers import LoneReceiver, running
 from support.scripted import OURS, answer, message, opened
@@ -25,6 +26,7 @@ from spark_stomp.errors import (
     ConnectionLost,
     LimitExceeded,
     LoginRefused,
+    PasswordUnreadable,
     RangeUnavailable,
     TlsRefused,
 )
@@ -309,11 +311,9 @@ class TestReconnect:
             wait_until(lambda: devbroker.queue(QUEUE).acked == 5, what="the ACKs")
 
     @pytest.mark.rule("4.8")
-    def test_a_login_that_is_refused_now_is_tried_again(
-        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    @pytest.mark.usefixtures("quick_logins")
+    def test_a_login_that_is_refused_now_is_tried_again(self, caplog: pytest.LogCaptureFixture) -> None:
         """The password is being changed, or the server that knows it is away."""
-        monkeypatch.setattr("spark_stomp.transport.retry.FIRST_LOGIN_DELAY", 0.1)
         users = {"ada": "right"}
         with (
             DevBroker(users=users) as broker,
@@ -323,15 +323,62 @@ class TestReconnect:
             users["ada"] = "changed"
             broker.drop_connections()
             wait_until(lambda: receiver.status().connection.attempts >= 2, what="two refusals")
-            assert "[STOMP_LOGIN_REFUSED]" in caplog.text
+            assert caplog.text.count("[STOMP_LOGIN_REFUSED]") >= 2
+            assert "slowly because some servers lock an account" in caplog.text
             users["ada"] = "right"
             broker.publish_many(QUEUE, FIVE)
             received(receiver, 5)
             assert receiver.status().failure is None
 
     @pytest.mark.rule("4.8")
+    def test_a_password_that_changed_in_its_file_too_is_not_even_refused(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        users = {"ada": "old"}
+        (file := tmp_path / "password").write_text("old\n")
+        with (
+            DevBroker(users=users) as broker,
+            receiving(broker.url, login="ada", passwordFile=file) as receiver,
+        ):
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            users["ada"] = "new"
+            file.write_text("new\n")
+            broker.drop_connections()
+            broker.publish_many(QUEUE, FIVE)
+            received(receiver, 5)
+        assert "[STOMP_LOGIN_REFUSED]" not in caplog.text
+
+    @pytest.mark.rule("4.8")
+    def test_a_password_file_that_is_away_for_a_moment_is_read_again(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (file := tmp_path / "password").write_text("right")
+        with (
+            DevBroker(users={"ada": "right"}) as broker,
+            receiving(broker.url, login="ada", passwordFile=file) as receiver,
+        ):
+            wait_until(lambda: receiver.status().subscribed, what="the subscription")
+            file.unlink()
+            broker.drop_connections()
+            wait_until(lambda: receiver.status().connection.attempts >= 2, what="two attempts")
+            assert f"[STOMP_PASSWORD_UNREADABLE] passwordFile {file} cannot" in caplog.text
+            file.write_text("right")
+            broker.publish_many(QUEUE, FIVE)
+            received(receiver, 5)
+            assert broker.connects == 2
+
+    @pytest.mark.rule("4.8")
+    def test_one_that_is_not_there_at_the_beginning_is_said_at_once(
+        self, devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        with receiving(devbroker.url, login="ada", passwordFile=tmp_path / "no") as receiver:
+            wait_until(lambda: receiver.status().failure is not None, what="the failure")
+            assert isinstance(receiver.status().failure, PasswordUnreadable)
+        assert devbroker.connects == 0
+
+    @pytest.mark.rule("4.8")
     def test_a_login_that_stays_refused_ends_it_in_time_and_is_not_tried_often(self) -> None:
-        users = {"ada": "right"}
+        users = CountedUsers(ada="right")
         options = {"login": "ada", "password": "right", "reconnectTimeout": "1s"}
         with DevBroker(users=users) as broker, receiving(broker.url, **options) as receiver:
             wait_until(lambda: receiver.status().subscribed, what="the subscription")
@@ -342,6 +389,8 @@ class TestReconnect:
             assert type(failure) is LoginRefused
             assert "has refused it since" in str(failure)
             assert receiver.status().connection.attempts <= 3
+            # Once it was accepted, and once refused. The end of the limit is too soon to send it again.
+            assert users.asked == 2
 
     @pytest.mark.rule("4.8")
     def test_a_certificate_that_is_refused_now_ends_it_at_once(
@@ -358,7 +407,11 @@ class TestReconnect:
                 wait_until(lambda: receiver.status().failure is not None, what="the failure")
                 assert isinstance(receiver.status().failure, TlsRefused)
 
-    def test_a_client_id_that_is_still_in_use_is_asked_for_again(self) -> None:
+    @pytest.mark.rule("4.8")
+    @pytest.mark.usefixtures("quick_logins")
+    def test_a_client_id_that_is_still_in_use_is_asked_for_again(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
         attempts: list[bytes] = []
 
         def serve(connection: socket.socket) -> None:
@@ -371,6 +424,7 @@ class TestReconnect:
                 wait_until(lambda: receiver.status().failure is not None, what="the failure")
                 assert isinstance(receiver.status().failure, ClientIdInUse)
         assert len(attempts) >= 2
+        assert caplog.text.count("noticed the end of the last connection with this clientId") >= 2
 
     @pytest.mark.rule("7.2")
     def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:

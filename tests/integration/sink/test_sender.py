@@ -8,9 +8,11 @@ import threading
 import time
 import tracemalloc
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.logins import CountedUsers
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
 from support.scripted import CLOSE, DIFFERS, ScriptedBroker
@@ -203,10 +205,8 @@ class TestRefusals:
         assert "confirmed 0 messages" in str(error.value)
 
     @pytest.mark.rule("S.5")
-    def test_a_login_that_was_accepted_before_is_tried_again(
-        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        monkeypatch.setattr("spark_stomp.transport.retry.FIRST_LOGIN_DELAY", 0.1)
+    @pytest.mark.usefixtures("quick_logins")
+    def test_a_login_that_was_accepted_before_is_tried_again(self, caplog: pytest.LogCaptureFixture) -> None:
         users = {"ada": "right"}
         with (
             DevBroker(users=users) as broker,
@@ -223,6 +223,51 @@ class TestRefusals:
             users["ada"] = "right"
             sending.join(PATIENCE)
             assert sender.figures.confirmed == 2
+
+    @pytest.mark.rule("S.5")
+    @pytest.mark.usefixtures("quick_logins")
+    def test_or_accepted_from_an_earlier_batch(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Each task of a batch connects anew, and a password changes while many batches run."""
+        users = {"ada": "changed"}
+        with (
+            DevBroker(users=users) as broker,
+            Sender(sink_options(broker.url, login="ada", password="right"), patient=True) as sender,
+        ):
+            opening = threading.Thread(target=lambda: send(sender, 1))
+            opening.start()
+            wait_until(lambda: caplog.text.count("[STOMP_LOGIN_REFUSED]") >= 2, what="two refusals")
+            users["ada"] = "right"
+            opening.join(PATIENCE)
+            assert sender.finish().confirmed == 1
+
+    @pytest.mark.rule("S.5")
+    def test_a_task_that_spark_tries_again_sends_a_refused_password_once(self) -> None:
+        """Spark tries a task again at once, and most servers count the refusals."""
+        options = {"login": "ada", "password": "wrong"}
+        users = CountedUsers(ada="right")
+        with DevBroker(users=users) as broker:
+            for _ in range(4):
+                with Sender(sink_options(broker.url, **options)) as sender, pytest.raises(LoginRefused):
+                    sender.open()
+            assert users.asked == 1
+
+    @pytest.mark.rule("S.5")
+    def test_a_password_that_changed_in_its_file_too_is_not_even_refused(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        users = {"ada": "old"}
+        (file := tmp_path / "password").write_text("old")
+        with (
+            DevBroker(users=users) as broker,
+            Sender(sink_options(broker.url, login="ada", passwordFile=file)) as sender,
+        ):
+            sender.send(encoded([b"0"]))
+            users["ada"] = "new"
+            file.write_text("new")
+            broker.drop_connections()
+            sender.send(encoded([b"1"], first=1))
+            assert sender.finish().confirmed == 2
+        assert "[STOMP_LOGIN_REFUSED]" not in caplog.text
 
     @pytest.mark.rule("S.5")
     def test_a_login_that_stays_refused_fails_the_task_in_time(self) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 import traceback
+from pathlib import Path
 
 import pytest
 from support.fronts import websocket_front
@@ -130,6 +131,28 @@ def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
     told = "".join(traceback.format_exception(refused.value))
     assert "s3c" not in told
     assert "***" in told
+
+
+def test_the_password_of_a_file_is_sent_and_not_given_away(tmp_path: Path) -> None:
+    (file := tmp_path / "password").write_text("s3cretword\n")
+    quotes = b"ERROR\nmessage:no s3cretword\n\npasscode s3cretword\0"
+    with tcp_server(says(quotes)) as port, pytest.raises(LoginRefused) as refused:
+        connect(f"stomp://127.0.0.1:{port}", login="ada", passwordFile=file)
+    told = "".join(traceback.format_exception(refused.value))
+    assert "s3c" not in told and "***" in told
+    with DevBroker(users={"ada": "s3cretword"}) as broker:
+        connect(broker.url, login="ada", passwordFile=file)
+
+
+def test_each_address_gets_what_the_file_has_then(tmp_path: Path) -> None:
+    (file := tmp_path / "password").write_text("old")
+
+    def rotate(connection: socket.socket) -> None:
+        connection.recv(1000)
+        file.write_text("new")
+
+    with tcp_server(rotate) as port, DevBroker(users={"ada": "new"}) as broker:
+        connect(f"stomp://127.0.0.1:{port},{broker.url}", login="ada", passwordFile=file)
 
 
 def test_a_client_id_in_use_is_known_whatever_the_password() -> None:

@@ -10,12 +10,13 @@ import socket
 import ssl
 import tempfile
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from support.certificates import Authority, Identity
-from support.fronts import tls_front
+from support.fronts import tls_front, websocket_front
 from support.options import source_options
 from support.tcp import tcp_server, unused_port
 from support.waiting import PATIENCE
@@ -96,6 +97,43 @@ def test_a_certificate_that_is_not_accepted(
 
 def test_and_by_its_alternative_name(devbroker: DevBroker, authority: Authority) -> None:
     send(devbroker, authority.issue("localhost"), host="localhost", tlsCaFile=authority.ca_file)
+
+
+class TestServerName:
+    """Of a broker behind an address that its certificate does not have."""
+
+    NAME = "broker.example"
+
+    def test_takes_the_place_of_the_host(self, devbroker: DevBroker, authority: Authority) -> None:
+        identity = authority.issue(self.NAME)
+        send(devbroker, identity, tlsCaFile=authority.ca_file, tlsServerName=self.NAME)
+
+    def test_a_certificate_for_the_host_is_then_not_accepted(
+        self, devbroker: DevBroker, authority: Authority
+    ) -> None:
+        options = {"tlsCaFile": authority.ca_file, "tlsServerName": self.NAME}
+        assert f"{self.NAME} is not among its" in refusal(devbroker, authority.issue(), **options)
+
+    @pytest.mark.parametrize("verify", [{}, {"tlsVerify": "false"}])
+    @pytest.mark.parametrize("front", [tls_front, websocket_front])
+    def test_is_what_the_server_is_asked_for(
+        self,
+        devbroker: DevBroker,
+        authority: Authority,
+        front: Callable[..., contextlib.AbstractContextManager[int]],
+        verify: dict[str, str],
+    ) -> None:
+        """By it a load balancer chooses the broker (SNI, RFC 6066, section 3)."""
+        asked: list[str | None] = []
+        context = authority.issue(self.NAME).server_context()
+        context.sni_callback = lambda _, name, __: asked.append(name)
+        trusted = {} if verify else {"tlsCaFile": authority.ca_file}
+        scheme = "stomp+ssl" if front is tls_front else "wss"
+        with front(devbroker.port, context) as port:
+            url = f"{scheme}://127.0.0.1:{port}"
+            options = source_options(url, tlsServerName=self.NAME, **trusted, **verify)
+            open_connection(options.connection).close()
+        assert asked == [self.NAME]
 
 
 @pytest.mark.parametrize("least", [{}, {"tlsMinVersion": "1.2"}])

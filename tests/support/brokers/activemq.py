@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
@@ -129,6 +130,29 @@ class ActiveMQ(Broker):
         text = text.replace("</transportConnectors>", f"{_OPENWIRE % self._jms_port}</transportConnectors>")
         text = text.replace("<broker ", '<broker schedulerSupport="true" ')
         (self.folder / "activemq.xml").write_text(text)
+
+
+class ManagedActiveMQ(ActiveMQ):
+    """The same, but it reads the users' passwords from a file, and reads it again when it has changed."""
+
+    _LOGIN_MODULE = """tests {
+    org.apache.activemq.jaas.PropertiesLoginModule required reload=true
+        org.apache.activemq.jaas.properties.user="users.properties"
+        org.apache.activemq.jaas.properties.group="groups.properties";
+};"""
+
+    def change_password(self, login: str, password: str) -> None:
+        (self.folder / "users.properties").write_text(f"{login}={password}\n")
+
+    def _configure(self) -> None:
+        super()._configure()
+        path, module = self.folder / "activemq.xml", self.folder / "login.config"
+        plugin = re.compile("<simpleAuthenticationPlugin.*</simpleAuthenticationPlugin>", re.DOTALL)
+        path.write_text(plugin.sub('<jaasAuthenticationPlugin configuration="tests"/>', path.read_text()))
+        module.write_text(self._LOGIN_MODULE)
+        (self.folder / "groups.properties").write_text(f"users={self.login}\n")
+        self.change_password(str(self.login), str(self.password))
+        self.java_options = (*self.java_options, f"-Djava.security.auth.login.config={module}")
 
 
 class HostedActiveMQ(ActiveMQ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -35,8 +36,20 @@ def test_options_win_over_defaults_in_any_case() -> None:
 
 
 def test_a_password_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes("p: ä\r\nnot this".encode())
-    texts = option_texts(given("--login", "ada", "--password-file", str(tmp_path / "secret")))
+    """Which is the option, so the file is read for each connection."""
+    (file := tmp_path / "secret").write_text("s3cret\n")
+    texts = option_texts(given("--login", "ada", "--password-file", str(file)))
+    assert texts == {"url": URL, "login": "ada", "passwordfile": str(file)}
+    assert option_texts(given("-o", "login=ada", "-o", f"passwordFile={file}")) == texts
+
+
+def test_a_password_from_a_pipe_is_read_once() -> None:
+    """As of the shell's ``<(...)``."""
+    reader, writer = os.pipe()
+    os.write(writer, "p: ä\r\nnot this".encode())
+    os.close(writer)
+    texts = option_texts(given("--login", "ada", "--password-file", f"/dev/fd/{reader}"))
+    os.close(reader)
     assert (texts["login"], texts["password"]) == ("ada", "p: ä")
 
 
@@ -54,7 +67,8 @@ def test_login_and_password_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert option_texts(given())["login"] == "ada"
     assert option_texts(given("--login", "bob"))["password"] == "s3cret"
     (tmp_path / "other").write_text("other")
-    assert option_texts(given("--password-file", str(tmp_path / "other")))["password"] == "other"
+    texts = option_texts(given("--password-file", str(tmp_path / "other")))
+    assert "password" not in texts and texts["passwordfile"] == str(tmp_path / "other")
 
 
 def test_a_password_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

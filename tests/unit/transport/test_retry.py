@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pytest
 
 from spark_stomp import errors
-from spark_stomp.transport.retry import FIRST_LOGIN_DELAY, Retry, may_recover
+from spark_stomp.options import ReconnectOptions
+from spark_stomp.transport import retry as module
+from spark_stomp.transport.retry import (
+    FIRST_ID_DELAY,
+    FIRST_LOGIN_DELAY,
+    is_of_login,
+    may_recover,
+    next_attempt,
+)
 
 AWAY = errors.ConnectFailed("...")
 REFUSED = errors.LoginRefused("b:1 refused CONNECT: no")
+IN_USE = errors.ClientIdInUse("b:1 refused CONNECT: clientId c is in use")
 
 
-def delays(retry: Retry, now: float = 0.0, error: errors.StompError = AWAY) -> list[float]:
+def Retry(  # noqa: N802
+    timeout: float,
+    now: float,
+    chance: Callable[[], float] = random.random,
+    first: float = 0.25,
+    longest: float = 30.0,
+) -> module.Retry:
+    options = ReconnectOptions(timeout=timeout, first_delay=first, longest_delay=longest)
+    return module.Retry(options, now, chance)
+
+
+def delays(retry: module.Retry, now: float = 0.0, error: errors.StompError = AWAY) -> list[float]:
     """All delays of a broker that stays away."""
     found = []
     while (delay := retry.next_delay(error, now)) is not None:
@@ -53,12 +76,32 @@ class TestDelays:
     def test_are_long_and_grow_after_a_refused_login(self) -> None:
         """An account may be locked after some of these."""
         found = delays(Retry(300.0, 0.0, chance=lambda: 1.0), error=REFUSED)
-        assert found == [FIRST_LOGIN_DELAY, 20, 40, 80, 120, 30]
-        assert FIRST_LOGIN_DELAY / 2 >= 5
+        assert found == [FIRST_LOGIN_DELAY, 120, 120]
+        assert FIRST_LOGIN_DELAY / 2 >= 30
+        assert delays(Retry(300.0, 0.0, chance=lambda: 0.0), error=REFUSED)[:3] == [30, 60, 60]
+
+    @pytest.mark.rule("4.8")
+    def test_are_a_minute_or_more_if_the_client_id_is_in_use(self) -> None:
+        """Some feeds bar an address that connects while its last connection counts as open."""
+        assert FIRST_ID_DELAY / 2 >= 60
+        assert delays(Retry(300.0, 0.0, chance=lambda: 0.0), error=IN_USE) == [60] * 5
+        assert delays(Retry(300.0, 0.0, chance=lambda: 1.0), error=IN_USE) == [120, 120, 60]
+        # A short limit is not passed over: there is one attempt at its end.
+        assert delays(Retry(20.0, 0.0), error=IN_USE) == [20]
+
+    def test_are_as_the_options_say(self) -> None:
+        retry = Retry(1000.0, 0.0, chance=lambda: 1.0, first=1.0, longest=16.0)
+        assert delays(retry)[:7] == [1, 2, 4, 8, 16, 16, 16]
+        retry.ended(subscribed_since=2000.0, last_active=2001.0, now=2002.0)
+        assert retry.next_delay(AWAY, 2002.0) == 1
+
+    def test_are_no_shorter_after_a_refused_login_than_the_options_say(self) -> None:
+        retry = Retry(5000.0, 0.0, chance=lambda: 1.0, first=200.0, longest=600.0)
+        assert [retry.next_delay(REFUSED, 0.0) for _ in range(4)] == [200, 400, 600, 600]
 
     def test_are_short_again_when_the_broker_is_only_away(self) -> None:
         retry = Retry(1000.0, 0.0, chance=lambda: 1.0)
-        assert [retry.next_delay(REFUSED, 0.0) for _ in range(4)] == [10, 20, 40, 80]
+        assert [retry.next_delay(REFUSED, 0.0) for _ in range(3)] == [60, 120, 120]
         assert retry.next_delay(AWAY, 0.0) == 30
 
 
@@ -82,9 +125,24 @@ class TestTheLastError:
         assert type(retry.out_of_time(AWAY, "/queue/a", 300.0)) is errors.ConnectionLost
 
     def test_of_a_client_id_is_that_it_is_in_use(self) -> None:
-        retry, in_use = Retry(1.0, 0.0), errors.ClientIdInUse("...")
-        retry.next_delay(in_use, 1.0)
-        assert retry.out_of_time(in_use, "/queue/a", 1.0) is in_use
+        retry = Retry(1.0, 0.0)
+        retry.next_delay(IN_USE, 1.0)
+        assert retry.out_of_time(IN_USE, "/queue/a", 1.0) is IN_USE
+
+    def test_of_a_login_counts_from_its_own_first_refusal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)
+        retry = Retry(300.0, 0.0)
+        retry.next_delay(IN_USE, 10.0)
+        retry.next_delay(REFUSED, 300.0)
+        assert "since 2001-09-09 01:46:40 UTC" in str(retry.out_of_time(REFUSED, "/queue/a", 300.0))
+
+
+def test_the_log_says_what_a_long_pause_is_for() -> None:
+    assert next_attempt(AWAY, 0.25) == "trying again, next in 0.2 s"
+    assert next_attempt(REFUSED, 45.0).startswith("trying again, next in 45.0 s, slowly because some servers")
+    assert "next in 61.0 s, when the broker should have noticed the end" in next_attempt(IN_USE, 61.0)
+    unread = errors.PasswordUnreadable("...")
+    assert [is_of_login(one) for one in (AWAY, REFUSED, IN_USE, unread)] == [False, True, True, True]
 
 
 @pytest.mark.rule("4.8")
@@ -99,6 +157,7 @@ class TestTheLastError:
         (errors.BrokerError, True),
         (errors.ClientIdInUse, True),
         (errors.LoginRefused, False),
+        (errors.PasswordUnreadable, False),
         (errors.DestinationRefused, False),
         (errors.TlsRefused, False),
         (errors.FrameTooLarge, False),
@@ -110,4 +169,6 @@ class TestTheLastError:
 )
 def test_what_would_fail_again_is_not_tried_again(cls: type[errors.StompError], worth_it: bool) -> None:
     assert may_recover(cls("..."), let_in=False) is worth_it
-    assert may_recover(cls("..."), let_in=True) is (worth_it or cls is errors.LoginRefused)
+    assert may_recover(cls("..."), let_in=True) is (
+        worth_it or cls in (errors.LoginRefused, errors.PasswordUnreadable)
+    )

@@ -1,0 +1,85 @@
+"""The password of the next CONNECT, and the logins that were refused lately."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_stomp.errors import ClientIdInUse, LoginRefused, PasswordUnreadable
+
+if TYPE_CHECKING:
+    from spark_stomp.options import ConnectionOptions
+
+REFUSED_PAUSE: Final = 30.0
+"""Seconds for which this process does not send a refused password again. A judgement: servers lock accounts
+after some refusals in a row, most for minutes."""
+# Bytes of a password file that are read. A judgement: tokens have a few thousand.
+_LARGEST_FILE = 64 << 10
+
+
+def password_of(options: ConnectionOptions) -> str | None:
+    """The password for a CONNECT now: ``password``, or the content of ``passwordFile``; None without either.
+
+    One line break at the end of the file does not belong to it.
+
+    Raises PasswordUnreadable, which names the file and shows nothing of its content.
+    """
+    file = options.password_file
+    if file is None:
+        return options.password
+    try:
+        with Path(file).open("rb") as opened:
+            content = opened.read(_LARGEST_FILE + 1)
+        password = content.decode().removesuffix("\n").removesuffix("\r")
+    except OSError as error:
+        raise PasswordUnreadable(f"passwordFile {file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        # The error of Python quotes the content.
+        raise PasswordUnreadable(f"passwordFile {file} is not UTF-8 text") from None
+    if problem := _problem(password, len(content)):
+        raise PasswordUnreadable(f"passwordFile {file} {problem}")
+    return password
+
+
+def _problem(password: str, size: int) -> str | None:
+    if size > _LARGEST_FILE:
+        return f"has more than {_LARGEST_FILE >> 10} KiB, which is no password"
+    if not password:
+        return "is empty"
+    if any(character in password for character in "\n\r\0"):
+        return "has more than one line, or a NUL; write the password alone"
+    return None
+
+
+class RefusedLogins:
+    """Logins that brokers have refused to this process. Thread-safe: each step is one call of a dictionary.
+
+    A process may have many that connect: receivers, tasks one after the other, and tasks that Spark tries
+    again at once. A refused password that all of them send would lock the account.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[Hashable, tuple[float, LoginRefused]] = {}
+
+    def check(self, login: Hashable) -> None:
+        """Raise the refusal of ``login`` if it came less than ``REFUSED_PAUSE`` ago."""
+        since, refusal = self._known.get(login, (-REFUSED_PAUSE, None))
+        ago = self._clock() - since
+        if refusal is not None and ago < REFUSED_PAUSE:
+            raise LoginRefused(
+                f"{refusal.message}; that was {ago:.0f} s ago, and this process does not send a refused "
+                f"password again for {REFUSED_PAUSE:g} s, because some servers would lock the account"
+            )
+
+    def note(self, login: Hashable, refusal: LoginRefused) -> None:
+        """The broker has refused ``login`` now, and not only its ``clientId``."""
+        if isinstance(refusal, ClientIdInUse):
+            return
+        now = self._clock()
+        outdated = [one for one, (since, _) in list(self._known.items()) if now - since >= REFUSED_PAUSE]
+        for one in outdated:
+            self._known.pop(one, None)
+        self._known[login] = now, refusal

@@ -1,0 +1,101 @@
+"""Where the password of a CONNECT comes from, and which logins are not sent again."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import pytest
+from support.options import source_options
+
+from spark_stomp.errors import ClientIdInUse, LoginRefused, PasswordUnreadable
+from spark_stomp.transport.logins import REFUSED_PAUSE, RefusedLogins, password_of
+
+URL = "stomp://b"
+
+
+def read(file: Path) -> str | None:
+    return password_of(source_options(URL, login="ada", passwordFile=file).connection)
+
+
+def test_without_a_file_it_is_the_option() -> None:
+    assert password_of(source_options(URL).connection) is None
+    assert password_of(source_options(URL, login="ada", password="x").connection) == "x"
+
+
+@pytest.mark.parametrize(
+    ("content", "password"),
+    [("s3cret", "s3cret"), ("s3cret\n", "s3cret"), ("s3cret\r\n", "s3cret"), (" p ä ", " p ä ")],
+)
+def test_one_line_break_at_the_end_does_not_belong_to_it(tmp_path: Path, content: str, password: str) -> None:
+    (file := tmp_path / "password").write_bytes(content.encode())
+    assert read(file) == password
+
+
+def test_the_file_is_read_each_time(tmp_path: Path) -> None:
+    (file := tmp_path / "password").write_text("old")
+    options = source_options(URL, login="ada", passwordFile=file).connection
+    assert password_of(options) == "old"
+    file.write_text("new")
+    assert password_of(options) == "new"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "is empty"),
+        (b"\n", "is empty"),
+        (b"\xff\xfes3cret", "is not UTF-8 text"),
+        (b"s3cret\n\n", "more than one line"),
+        (b"s3cret\nanother", "more than one line"),
+        (b"s3cret\0", "a NUL"),
+        (b"s3cret" * 20_000, "more than 64 KiB"),
+    ],
+)
+def test_what_is_no_password_is_said_without_it(tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(PasswordUnreadable, match=said) as error:
+        read(file)
+    assert f"[STOMP_PASSWORD_UNREADABLE] passwordFile {file} " in str(error.value)
+    assert "s3cret" not in "".join(traceback.format_exception(error.value))
+
+
+def test_the_content_is_in_no_repr(tmp_path: Path) -> None:
+    (file := tmp_path / "password").write_text("s3cret")
+    options = source_options(URL, login="ada", passwordFile=file)
+    assert "s3cret" not in repr(options) and "s3cret" not in repr(read)
+
+
+@pytest.mark.rule("4.8")
+class TestRefusedLogins:
+    REFUSED = LoginRefused("b:1 refused CONNECT: no")
+
+    def setup_method(self) -> None:
+        self.now = 1000.0
+        self.logins = RefusedLogins(lambda: self.now)
+
+    def test_are_not_sent_again_for_half_a_minute(self) -> None:
+        assert REFUSED_PAUSE >= 30
+        self.logins.note(("ada", "old"), self.REFUSED)
+        self.now += REFUSED_PAUSE - 1
+        with pytest.raises(LoginRefused, match=r"refused CONNECT: no; that was 29 s ago, and"):
+            self.logins.check(("ada", "old"))
+        self.now += 1
+        self.logins.check(("ada", "old"))
+
+    def test_another_password_is_sent_at_once(self) -> None:
+        self.logins.note(("ada", "old"), self.REFUSED)
+        self.logins.check(("ada", "new"))
+
+    def test_a_client_id_in_use_is_no_refused_login(self) -> None:
+        self.logins.note(("ada", "old"), ClientIdInUse("..."))
+        self.logins.check(("ada", "old"))
+
+    def test_old_ones_are_forgotten(self) -> None:
+        for password in range(100):
+            self.logins.note(("ada", password), self.REFUSED)
+            self.now += 1
+        assert len(self.logins._known) <= REFUSED_PAUSE + 1
