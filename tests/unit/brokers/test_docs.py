@@ -60,7 +60,7 @@ class TestTheTable:
         assert ("durable subscriptions" in cell(dialect, "what connections can share")) == durable.shared
 
     def test_selector_and_browsing(self, dialect: Dialect) -> None:
-        assert (cell(dialect, "`selector`") == "yes") == dialect.selectors
+        assert cell(dialect, "`selector`").startswith("yes") == dialect.selectors
         browsing = cell(dialect, "`spark.read`")
         assert (browsing == "browses") == (dialect.browse_headers is not None)
         if dialect.browse_headers is None:
