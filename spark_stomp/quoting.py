@@ -51,6 +51,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
+def host_port(host: str, port: int) -> str:
+    """``host:port``. An IPv6 address is in brackets, as in a URL (RFC 3986, section 3.2.2)."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def whole_number(text: str | bytes, most_digits: int = 18) -> int | None:
     """``text`` as a number; None if ``text`` is not 1 to ``most_digits`` ASCII digits."""
     # ``isdigit`` alone accepts characters that ``int`` refuses, such as a superscript two.

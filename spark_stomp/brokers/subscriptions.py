@@ -69,6 +69,14 @@ class DurableTopics:
         """The SUBSCRIBE header that makes a subscription durable."""
         return self.name_header or self.headers[0][0]
 
+    @property
+    def ended_by_name(self) -> bool:
+        """Whether UNSUBSCRIBE ends a subscription that nobody has open; if not, only one that is open.
+
+        Brokers that know it by client id and name do the former. RabbitMQ and the dev broker want it open.
+        """
+        return self.needs_client_id
+
     def subscription(
         self, destination: str, name: str, client_id: str | None, selector: str | None
     ) -> Subscription:

@@ -4,9 +4,10 @@
 
     main          the command line: finds the command, turns errors into exit codes
     connecting    the arguments for the broker, the login and the options
-    probe         what the broker is, and what the connector will do with it
+    probe         what the broker is, and what the connector will do with it (``trial``, ``requirements``)
     send          sends one message for each line, and waits until each is confirmed
     tail          shows the messages in a queue, without consuming them
+    unsubscribe   ends the durable subscriptions that a query has left
     status        shows the status file of a query as a table (``status_table``)
     devbroker     runs the dev broker
     terminal      colours, sizes and screens of a terminal

@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "probe": "say what the broker is, and what the connector will do with it",
     "send": "send one message for each line, each confirmed by the broker",
     "tail": "show the messages in a queue without consuming them",
+    "unsubscribe": "end the durable subscriptions that a query has left",
     "status": "show what a query is doing, from its status file",
     "devbroker": "run an in-memory STOMP broker, for development only",
 }

@@ -12,14 +12,17 @@ from datetime import datetime, timezone
 from typing import Final
 
 from spark_stomp.brokers import Dialect, dialect_of, plain_subscription
-from spark_stomp.commands import EXIT_CODES, FINE, exit_code
+from spark_stomp.commands import EXIT_CODES, FAILED, FINE, UsageError, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.commands.requirements import findings, sentences, suffices, table
 from spark_stomp.commands.terminal import Line, Terminal
+from spark_stomp.commands.trial import try_out
 from spark_stomp.errors import StompError
 from spark_stomp.logs import set_level
 from spark_stomp.options import (
     ConnectionOptions,
     Endpoint,
+    SinkOptions,
     SourceOptions,
     parse_sink_options,
     parse_source_options,
@@ -35,13 +38,15 @@ ABOUT: Final = """\
 Connect to a broker, and say what it is and what the connector will do with it.
 Each address of URL is tried. With a DESTINATION, also say how a stream read
 would subscribe to it, and what could be lost. Nothing is subscribed to, sent
-or consumed."""
+or consumed, except with --scratch: that sends a few messages to an empty queue
+of yours, breaks connections on purpose, and says which guarantees hold."""
 
 MORE: Final = f"""\
 examples:
   spark-stomp probe stomp://localhost:61613
   spark-stomp probe stomp+ssl://broker:61614 --login ada --password-file secret -o tlsCaFile=ca.pem
   spark-stomp probe stomp://a:61613,stomp://b:61613 /topic/prices -o durableName=prices -o clientId=etl
+  spark-stomp probe stomp://broker:61613 --scratch /queue/spark-stomp-probe
   spark-stomp probe stomp://broker:61613 --quiet || echo "the broker is down"
 
 {EXIT_CODES}
@@ -57,6 +62,11 @@ _LABEL = 16
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker_arguments(parser)
     parser.add_argument("destination", nargs="?", metavar="DESTINATION", help="as in load(...)")
+    parser.add_argument(
+        "--scratch",
+        metavar="QUEUE",
+        help="try out on this empty queue what the connector needs; takes up to a minute",
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -64,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     texts = option_texts(arguments)
     source: SourceOptions | None = None
     if arguments.destination is not None:
+        if arguments.scratch is not None:
+            raise UsageError("give DESTINATION or --scratch: --scratch reads and writes its own queue")
         source = parse_source_options(texts | {"destination": arguments.destination})
     connection = parse_sink_options(texts).connection if source is None else source.connection
     set_level(connection.log_level)
@@ -72,6 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
         lines: list[Line] = [[(str(endpoint), "strong")]]
         try:
             lines += _probed(endpoint, connection, source)
+            if arguments.scratch is not None:
+                tried, enough = _tried(parse_sink_options(texts), endpoint, arguments.scratch)
+                lines += tried
+                code = code or (FINE if enough else FAILED)
         except StompError as error:
             code = code or exit_code(error)
             lines.append([("  ", ""), (str(error), "bad")])
@@ -92,6 +108,16 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
             facts += _destination(dialect, source)
         connection.disconnect(_DISCONNECT_TIMEOUT)
     return [[(f"  {label:<{_LABEL - 1}} ", "dim"), (text, "")] for label, text in facts]
+
+
+def _tried(options: SinkOptions, endpoint: Endpoint, queue: str) -> tuple[list[Line], bool]:
+    """What a trial on ``queue`` shows, and whether no message is lost with this broker."""
+    seen = try_out(options, endpoint, queue)
+    found = findings(seen)
+    lines: list[Line] = [[("", "")]]
+    lines += [[(text, "" if fine else "bad")] for text, fine in table(found)]
+    lines += [[("", "")], *([(text, "good" if holds else "bad")] for text, holds in sentences(found, seen))]
+    return lines, suffices(found, seen)
 
 
 def _broker(connection: Connection, options: ConnectionOptions, dialect: Dialect, took: float) -> Facts:

@@ -22,6 +22,7 @@ from spark_stomp.devbroker.peer import Counters, Faults, Peer
 from spark_stomp.devbroker.queues import QueueView
 from spark_stomp.logs import get_log
 from spark_stomp.protocol import Limits, ServerConfig
+from spark_stomp.quoting import host_port
 
 log = get_log(__name__)
 
@@ -82,7 +83,8 @@ class DevBroker:
         """Listen and serve. Raises OSError if the address is in use or not of this machine."""
         if self._thread is not None:
             raise RuntimeError("this broker was started before")
-        self._listener = socket.create_server((self._host, self._port), backlog=128)
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        self._listener = socket.create_server((self._host, self._port), family=family, backlog=128)
         self._listener.setblocking(False)
         self._port = self._listener.getsockname()[1]
         self._waker, self._wakened = socket.socketpair()
@@ -120,7 +122,7 @@ class DevBroker:
     @property
     def url(self) -> str:
         """``stomp://host:port``, the value for the option ``url``."""
-        return f"stomp://{self._host}:{self._port}"
+        return f"stomp://{host_port(self._host, self._port)}"
 
     # --- messages and figures
 
@@ -260,7 +262,7 @@ class DevBroker:
             accepted, address = self._listener.accept()
             self._sessions += 1
             name = f"session-{self._sessions}"
-            log.info("%s: a connection from %s:%d", name, *address[:2])
+            log.info("%s: a connection from %s", name, host_port(*address[:2]))
             peer = Peer(self._broker, self._config, self._users, self.faults, self._counters, name)
             self._links[accepted] = Link(accepted, peer, self._selector)
         except OSError:

@@ -12,11 +12,13 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 _LOOPBACK = "127.0.0.1"
-# An address for documentation only (RFC 5737): outside this machine, and no host has it.
-_ELSEWHERE = ("192.0.2.1", 9)
+# Addresses for documentation only (RFC 5737, RFC 3849): outside this machine, and no host has them. IPv4
+# comes first, as Spark prefers it.
+_ELSEWHERE = {socket.AF_INET: ("192.0.2.1", 9), socket.AF_INET6: ("2001:db8::1", 9)}
 # Seconds between two attempts to listen. A judgement, not measured.
 _LOOK = 0.1
 _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
@@ -31,31 +33,43 @@ def frame_server_host(option: str | None) -> str:
 
     It is the first of these that exists: the option ``frameServerHost``, ``SPARK_LOCAL_IP``, loopback if the
     master is local, the machine's own address, loopback. Spark chooses the addresses of its own services like
-    this. So tasks that reach the driver's block manager also reach the frame server.
+    this. So tasks that reach the driver's block manager also reach the frame server. An IPv6 address may be
+    in brackets, as in a URL.
     """
     chosen = option or os.environ.get("SPARK_LOCAL_IP")
     if chosen:
-        return chosen
+        return chosen.strip("[]")
     if master_is_local():
         return _LOOPBACK
-    try:
-        named = socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return _LOOPBACK
-    # Debian gives a machine's name the address 127.0.1.1, which no other machine reaches.
-    return _outward_address() if named.startswith("127.") else named
+    found = (*_named_addresses(), *_outward_addresses())
+    return next((one for one in found if _reachable(one)), _LOOPBACK)
 
 
-def _outward_address() -> str:
-    """The source address of packets that leave this machine; loopback if none can leave."""
+def _named_addresses() -> Iterator[str]:
+    """The addresses of the machine's own name, IPv4 first. Debian gives it 127.0.1.1."""
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            # Connecting a datagram socket chooses its source address and sends nothing.
-            probe.connect(_ELSEWHERE)
-            address: str = probe.getsockname()[0]
+        found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
     except OSError:
-        return _LOOPBACK
-    return address
+        return
+    yield from (str(at[0]) for family in _ELSEWHERE for one, *_, at in found if one == family)
+
+
+def _outward_addresses() -> Iterator[str]:
+    """The source addresses of packets that leave this machine, IPv4 first."""
+    for family, elsewhere in _ELSEWHERE.items():
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                # Connecting a datagram socket chooses its source address and sends nothing.
+                probe.connect(elsewhere)
+                yield str(probe.getsockname()[0])
+        except OSError:
+            continue
+
+
+def _reachable(address: str) -> bool:
+    """Whether other machines may reach this address: not loopback, and not of one link only."""
+    parsed = ip_address(address)
+    return not (parsed.is_loopback or parsed.is_link_local)
 
 
 def await_free(host: str, port: int, timeout: float) -> None:

@@ -40,11 +40,11 @@ def fetch(address: FrameServerAddress, ticket: RangeTicket) -> Iterator[FrameBat
         _connections.forget(address)
         raise FrameServerError(
             f"frames [{ticket.low}, {ticket.high}) of epoch {ticket.epoch} could not be fetched from "
-            f"{address.host}:{address.port}: {error}"
+            f"{address.host_port}: {error}"
         ) from error
     if expected != ticket.high:
         raise FrameServerError(
-            f"the frame server at {address.host}:{address.port} delivered frames up to {expected} of "
+            f"the frame server at {address.host_port} delivered frames up to {expected} of "
             f"[{ticket.low}, {ticket.high}), epoch {ticket.epoch}"
         )
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_stomp.frame_batch import Ends, FrameBatch
+from spark_stomp.quoting import host_port
 
 AUTHORIZATION = "authorization"
 # An epoch, or the id of a journal, and two sequence numbers that fit into 64 bits.
@@ -143,10 +144,14 @@ class FrameServerAddress:
     key_pair: KeyPair | None = field(default=None, repr=False)
 
     @property
+    def host_port(self) -> str:
+        """``host:port``, for texts."""
+        return host_port(self.host, self.port)
+
+    @property
     def location(self) -> str:
         """The address as a Flight location."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"grpc+{'tcp' if self.key_pair is None else 'tls'}://{host}:{self.port}"
+        return f"grpc+{'tcp' if self.key_pair is None else 'tls'}://{self.host_port}"
 
 
 @dataclass(frozen=True)

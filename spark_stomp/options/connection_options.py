@@ -113,7 +113,7 @@ class ConnectionOptions:
     endpoints: tuple[Endpoint, ...] = EVERYWHERE.required(
         "url",
         ENDPOINTS,
-        "Address of the broker, or several for failover.",
+        "Address of the broker, or several for failover. An IPv6 address is in brackets: `stomp://[::1]:61613`.",
         missing='give the address of the broker, as in .option("url", "stomp://broker.example:61613")',
     )
     login: str | None = EVERYWHERE.optional("login", NAME, "User name.")

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from spark_stomp.options.kinds import Kind
+from spark_stomp.quoting import host_port
 
 DEFAULT_PORTS: Final = {"stomp": 61613, "stomp+ssl": 61614, "ws": 15674, "wss": 15673}
 """The port of each scheme if the URL has none: the brokers' defaults, and RabbitMQ's for WebSocket."""
@@ -50,10 +51,14 @@ class Endpoint:
         return is_loopback(self.host)
 
     @property
+    def address(self) -> str:
+        """``host:port``, which names the broker in texts."""
+        return host_port(self.host, self.port)
+
+    @property
     def uri(self) -> str:
         """The whole address, secrets included. It is for opening the connection, not for texts."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}{self.path}"
+        return f"{self.scheme}://{self.address}{self.path}"
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -117,6 +122,8 @@ def _endpoint(raw: str) -> Endpoint:
         raise ValueError(
             "must begin with stomp://, stomp+ssl://, ws:// or wss://, as in stomp://broker.example:61613"
         )
+    if "[" not in parts.netloc and parts.netloc.count(":") > 1:
+        raise ValueError("has an IPv6 address without brackets; write it as stomp://[::1]:61613")
     if not parts.hostname:
         raise ValueError("has no host name; write it as stomp://host:61613")
     return Endpoint(parts.scheme, parts.hostname, _port(parts), _path(parts))

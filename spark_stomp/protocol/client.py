@@ -254,6 +254,14 @@ class ClientConnection(Session[Event]):
         self._queue(request("UNSUBSCRIBE", own, headers=headers, receipt=receipt))
         self._ids.end_subscription(subscription_id)
 
+    def end_durable(self, subscription_id: str, *, headers: Headers, receipt: str | None = None) -> None:
+        """Queue UNSUBSCRIBE to end a durable subscription, which need not be open on this connection.
+
+        STOMP has no durable subscriptions: ``headers`` name it as the broker wants.
+        """
+        self._queue(request("UNSUBSCRIBE", (("id", subscription_id),), headers=headers, receipt=receipt))
+        self._ids.subscriptions.pop(subscription_id, None)
+
     def send(
         self,
         destination: str,

@@ -114,7 +114,7 @@ def part(block: MessageBlock, begin: int, end: int) -> MessageBlock:
 
 def at_peer(options: ConnectionOptions, peer: str) -> ConnectionOptions:
     """The options for another connection to the broker that a connection has as its ``peer``."""
-    here = tuple(one for one in options.endpoints if f"{one.host}:{one.port}" == peer)
+    here = tuple(one for one in options.endpoints if one.address == peer)
     return replace(options, endpoints=here or options.endpoints)
 
 

@@ -122,7 +122,7 @@ def _open_stream(endpoint: Endpoint, options: ConnectionOptions, deadline: float
     Raises ConnectFailed, ConnectTimeout, TlsRefused, NotStompServer if a WebSocket is refused, or
     UnsupportedError if the package for WebSockets is missing.
     """
-    peer = f"{endpoint.host}:{endpoint.port}"
+    peer = endpoint.address
     # Loaded before anything is opened: files that cannot be loaded are not the server's fault.
     context = tls_context(options.tls) if endpoint.tls else None
     sock = _connect(endpoint, peer, options.connect_timeout)

@@ -25,20 +25,26 @@ Front = Callable[[], Awaitable[Any]]
 """Starts a server of asyncio or of websockets."""
 
 
-def tls_front(port: int, context: ssl.SSLContext) -> AbstractContextManager[int]:
-    """TLS in front of ``port``; yields its own port."""
+def tls_front(port: int, context: ssl.SSLContext, host: str = "127.0.0.1") -> AbstractContextManager[int]:
+    """TLS in front of ``port``, at the address ``host``; yields its own port."""
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
         await _together(_copy(reader, inner_writer), _copy(inner_reader, writer), writer, inner_writer)
 
-    return _running(lambda: asyncio.start_server(accept, "127.0.0.1", 0, ssl=context))
+    return _running(lambda: asyncio.start_server(accept, host, 0, ssl=context))
 
 
 def websocket_front(
-    port: int, context: ssl.SSLContext | None = None, received: list[str | bytes] | None = None
+    port: int,
+    context: ssl.SSLContext | None = None,
+    received: list[str | bytes] | None = None,
+    host: str = "127.0.0.1",
 ) -> AbstractContextManager[int]:
-    """WebSocket in front of ``port``; yields its own port. What clients send is kept in ``received``."""
+    """WebSocket in front of ``port``, at the address ``host``; yields its own port.
+
+    What clients send is kept in ``received``.
+    """
     kept = [] if received is None else received
 
     async def accept(socket: ServerConnection) -> None:
@@ -46,7 +52,7 @@ def websocket_front(
         await _together(_from_client(socket, writer, kept), _to_client(reader, socket), writer)
 
     settings: Any = {"ssl": context, "subprotocols": SUBPROTOCOLS, "max_size": None, "compression": None}
-    return _running(lambda: serve(accept, "127.0.0.1", 0, **settings))
+    return _running(lambda: serve(accept, host, 0, **settings))
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

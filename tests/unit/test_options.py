@@ -569,6 +569,8 @@ class TestEndpoints:
             ("stomp://h:1/", Endpoint("stomp", "h", 1), "stomp://h:1"),
             ("stomp+ssl://h", Endpoint("stomp+ssl", "h", 61614), "stomp+ssl://h:61614"),
             ("STOMP://[::1]:61613", Endpoint("stomp", "::1", 61613), "stomp://[::1]:61613"),
+            ("stomp+ssl://[fd00::2]", Endpoint("stomp+ssl", "fd00::2", 61614), "stomp+ssl://[fd00::2]:61614"),
+            ("ws://[::1]", Endpoint("ws", "::1", 15674, "/ws"), "ws://[::1]:15674/ws"),
             ("ws://h", Endpoint("ws", "h", 15674, "/ws"), "ws://h:15674/ws"),
             ("ws://h:80/", Endpoint("ws", "h", 80, "/"), "ws://h:80/"),
             ("ws://h/a@b", Endpoint("ws", "h", 15674, "/a@b"), "ws://h:15674/a@b"),
@@ -597,6 +599,10 @@ class TestEndpoints:
             ],
             ("stomp://", "no host name"),
             ("stomp://:61613", "no host name"),
+            *[
+                (url, "IPv6 address without brackets; write it as stomp://[::1]:61613")
+                for url in ("stomp://::1", "stomp://fd00::2:61613", "wss://fd00::2/ws")
+            ],
             ("stomp://h:0", "port"),
             ("stomp://h:65536", "port"),
             ("stomp://h:stomp", "port"),

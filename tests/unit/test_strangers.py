@@ -46,6 +46,7 @@ WRITERS = {
     "commands/send.py",
     "commands/status.py",
     "commands/tail.py",
+    "commands/unsubscribe.py",
 }
 # Errors that are no StompErrors: arguments of the user's own, what becomes an OptionError or an OSError of a
 # file, and what no user sees. Everything else may hold a stranger's words.
@@ -54,9 +55,11 @@ OTHER_ERRORS = {
         "commands/main.py",
         "commands/connecting.py",
         "commands/devbroker.py",
+        "commands/probe.py",
         "commands/send.py",
         "commands/status.py",
         "commands/tail.py",
+        "commands/trial.py",
     },
     "ArgumentTypeError": {"commands/devbroker.py", "commands/status.py", "commands/tail.py"},
     "OSError": {"commands/devbroker.py", "files/private.py", "status/files.py"},

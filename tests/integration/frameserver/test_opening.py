@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.tcp import needs_ipv6
 
-from spark_stomp.errors import OptionError
-from spark_stomp.frameserver import FrameServer, open_frame_server, server
+from spark_stomp.errors import FrameServerError, OptionError
+from spark_stomp.frameserver import FrameServer, RangeTicket, fetch, open_frame_server, server
 from spark_stomp.options import parse_source_options
 from spark_stomp.options.endpoint import is_loopback
 
@@ -45,6 +46,17 @@ def test_surely_loopback(host: str) -> None:
 )
 def test_not_surely_loopback(host: str) -> None:
     assert not is_loopback(host)
+
+
+@needs_ipv6
+@pytest.mark.parametrize("tls", ["auto", "true"])
+def test_ipv6(opened: Callable[..., FrameServer], tls: str) -> None:
+    address = opened(frameServerHost="[::1]", frameServerTls=tls).address
+    scheme = "grpc+tls" if tls == "true" else "grpc+tcp"
+    assert address.location == f"{scheme}://[::1]:{address.port}"
+    with pytest.raises(FrameServerError, match=rf"frame server at \[::1\]:{address.port} delivered"):
+        # It is reached: it has no frames.
+        list(fetch(address, RangeTicket("epoch", 0, 1)))
 
 
 def test_loopback_is_plain_by_default(opened: Callable[..., FrameServer]) -> None:

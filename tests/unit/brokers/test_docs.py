@@ -81,12 +81,12 @@ def test_the_numbers_in_the_advice() -> None:
     assert f"after {dialect_named('artemis').redelivery_limit} deliveries" in TEXT
 
 
-def test_the_name_that_artemis_is_to_delete() -> None:
+def test_the_name_of_a_durable_subscription() -> None:
     asked = dialect_named("artemis").subscription(
         "/topic/orders", durable_name="orders", client_id="warehouse"
     )
     ((_, name),) = asked.headers
-    assert f'destroyQueue("warehouse.{name}")' in TEXT
+    assert f"`durableName`, `@` and the topic: here\n  `{name}`" in TEXT
 
 
 def test_the_docstring_of_a_dialect_has_every_fact() -> None:

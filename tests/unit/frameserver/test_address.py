@@ -73,11 +73,38 @@ def test_no_command_line_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert not address.master_is_local()
 
 
+def named(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """The machine's name has these addresses; without any it is not known. No variable names an address."""
+
+    def resolve(*_: object, **__: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        if not addresses:
+            raise OSError("unknown")
+        families = (socket.AF_INET6 if ":" in one else socket.AF_INET for one in addresses)
+        return [(family, 1, 6, "", (one, 0)) for family, one in zip(families, addresses, strict=True)]
+
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    monkeypatch.setattr("socket.getaddrinfo", resolve)
+
+
+def outward(monkeypatch: pytest.MonkeyPatch, ipv4: str | None, ipv6: str | None) -> None:
+    """Packets leave the machine from these addresses; None: no route."""
+
+    class Probe(socket.socket):
+        def connect(self, address: Any) -> None:
+            assert self.type == socket.SOCK_DGRAM
+            if self.getsockname()[0] is None:
+                raise OSError("no route")
+
+        def getsockname(self) -> tuple[str | None, int]:
+            return (ipv6 if self.family == socket.AF_INET6 else ipv4), 4711
+
+    monkeypatch.setattr("socket.socket", Probe)
+
+
 def test_the_frame_server_is_on_loopback_then_unless_it_is_told_where(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("socket.gethostbyname", lambda name: "10.9.8.7")
-    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    named(monkeypatch, "10.9.8.7")
     for local, expected in ((True, "127.0.0.1"), (False, "10.9.8.7")):
         monkeypatch.setattr(address, "master_is_local", lambda: local)  # noqa: B023
         assert frame_server_host(None) == expected
@@ -85,33 +112,53 @@ def test_the_frame_server_is_on_loopback_then_unless_it_is_told_where(
     monkeypatch.setenv("SPARK_LOCAL_IP", "10.1.2.4")
     monkeypatch.setattr(address, "master_is_local", lambda: True)
     assert frame_server_host(None) == "10.1.2.4"
+    monkeypatch.setenv("SPARK_LOCAL_IP", "[fd00::3]")
+    assert frame_server_host(None) == "fd00::3"
+    assert frame_server_host("[::1]") == "::1"
 
 
 class TestAddress:
-    def test_a_machine_without_a_known_name_uses_loopback(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def unknown(name: str) -> str:
-            raise OSError("unknown")
-
-        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
-        monkeypatch.setattr("socket.gethostbyname", unknown)
-        assert frame_server_host(None) == "127.0.0.1"
-
-    @pytest.mark.parametrize(("reachable", "expected"), [(True, "10.1.2.3"), (False, "127.0.0.1")])
-    def test_a_name_for_loopback_is_passed_over(
-        self, monkeypatch: pytest.MonkeyPatch, reachable: bool, expected: str
+    @pytest.mark.parametrize(
+        ("names", "expected"),
+        [
+            (["10.9.8.7"], "10.9.8.7"),
+            (["fd00::7"], "fd00::7"),
+            # IPv4 first, in whatever order the resolver has them.
+            (["fd00::7", "10.9.8.7"], "10.9.8.7"),
+            (["127.0.1.1", "::1", "fd00::7"], "fd00::7"),
+        ],
+    )
+    def test_that_of_the_machines_name(
+        self, monkeypatch: pytest.MonkeyPatch, names: list[str], expected: str
     ) -> None:
-        class Probe(socket.socket):
-            def connect(self, address: Any) -> None:
-                assert self.type == socket.SOCK_DGRAM
-                if not reachable:
-                    raise OSError("no route")
+        named(monkeypatch, *names)
+        outward(monkeypatch, "10.1.2.3", "fd00::2")
+        assert frame_server_host(None) == expected
 
-            def getsockname(self) -> tuple[str, int]:
-                return "10.1.2.3", 4711
-
-        monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
-        monkeypatch.setattr("socket.gethostbyname", lambda name: "127.0.1.1")
-        monkeypatch.setattr("socket.socket", Probe)
+    @pytest.mark.parametrize(
+        "names", [[], ["127.0.1.1"], ["127.0.1.1", "::1"], ["fe80::1%eth0"], ["169.254.3.4"]]
+    )
+    @pytest.mark.parametrize(
+        ("ipv4", "ipv6", "expected"),
+        [
+            ("10.1.2.3", "fd00::2", "10.1.2.3"),
+            ("10.1.2.3", None, "10.1.2.3"),
+            (None, "fd00::2", "fd00::2"),
+            ("127.0.0.1", "fd00::2", "fd00::2"),
+            (None, "fe80::2%eth0", "127.0.0.1"),
+            (None, None, "127.0.0.1"),
+        ],
+    )
+    def test_else_that_by_which_packets_leave_it(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        names: list[str],
+        ipv4: str | None,
+        ipv6: str | None,
+        expected: str,
+    ) -> None:
+        named(monkeypatch, *names)
+        outward(monkeypatch, ipv4, ipv6)
         assert frame_server_host(None) == expected
 
     def test_ipv6_is_bracketed(self) -> None:

@@ -120,6 +120,16 @@ class TestSending:
         with pytest.raises(LocalProtocolError, match="no subscription '0'"):
             connection.unsubscribe("0")
 
+    def test_a_durable_subscription_ends_by_its_name_alone(self) -> None:
+        connection = connected()
+        ended = b"UNSUBSCRIBE\nid:0\nname:etl\nreceipt:r\n\n\0"
+        assert sent(connection, lambda c: c.end_durable("0", headers=[("name", "etl")], receipt="r")) == ended
+        connection.subscribe("0", "/topic/a")
+        connection.end_durable("0", headers=[("name", "etl")])
+        assert connection.data_to_send().endswith(b"UNSUBSCRIBE\nid:0\nname:etl\n\n\0")
+        with pytest.raises(LocalProtocolError, match="no subscription"):
+            connection.unsubscribe("0")
+
     def test_a_lenient_broker_gets_the_destination_to_unsubscribe(self) -> None:
         connection = connecting(accept_versions=("lenient",))
         connection.receive_data(b"CONNECTED\n\n\0", 0.0)

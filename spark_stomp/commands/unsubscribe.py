@@ -1,0 +1,94 @@
+"""``spark-stomp unsubscribe``: ends the durable subscriptions that a query has left on the broker."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from spark_stomp.brokers import Dialect, Subscription, dialect_of
+from spark_stomp.commands import EXIT_CODES, FINE
+from spark_stomp.commands.connecting import add_broker_arguments, option_texts
+from spark_stomp.errors import ClientIdInUse, DestinationRefused
+from spark_stomp.logs import set_level
+from spark_stomp.options import SourceOptions, parse_source_options
+from spark_stomp.quoting import line
+from spark_stomp.receiver.subscription import ReceiverSettings, choose_subscription
+from spark_stomp.transport import Connection, open_connection
+
+ABOUT: Final = """\
+End the durable subscriptions that a query has left on the broker, so that it
+stops keeping messages for them. THE MESSAGES THAT WAIT IN THEM ARE DELETED.
+Stop the query first, and give its destination, durableName, clientId and, if it
+has one, -o selector=..."""
+
+MORE: Final = f"""\
+examples:
+  spark-stomp unsubscribe stomp://rabbit:61613 /topic/prices --durable-name etl
+  spark-stomp unsubscribe stomp://broker:61613 /topic/prices --durable-name etl --client-id warehouse
+  spark-stomp unsubscribe stomp://broker:61613 '["/topic/a", "/topic/b"]' --durable-name etl --client-id me
+
+{EXIT_CODES}"""
+
+# Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
+_DISCONNECT_TIMEOUT = 5.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker_arguments(parser)
+    parser.add_argument("destination", metavar="DESTINATION", help="the topic, or a list, as in load(...)")
+    parser.add_argument("--durable-name", required=True, metavar="NAME", help="durableName of the query")
+    parser.add_argument("--client-id", metavar="ID", help="clientId of the query, if it has one")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    given = {"destination": arguments.destination, "durableName": arguments.durable_name}
+    if arguments.client_id is not None:
+        given["clientId"] = arguments.client_id
+    refused = dict.fromkeys(("durableName", "clientId"), "it is an argument")
+    options = parse_source_options(option_texts(arguments, refused, **given))
+    set_level(options.connection.log_level)
+    try:
+        _unsubscribe(options)
+    except (ClientIdInUse, DestinationRefused) as error:
+        raise type(error)(
+            "the durable subscription has not ended: a query is still connected, which you stop first, or "
+            f"there is none of this name. {error.message}"
+        ) from error
+    return FINE
+
+
+def _unsubscribe(options: SourceOptions) -> None:
+    with open_connection(options.connection) as connection:
+        dialect = dialect_of(connection.session.server, options.connection)
+        for topic, subscription in _subscriptions(dialect, options).items():
+            _end(connection, dialect, topic, subscription, options.connection.connect_timeout)
+            # Only ActiveMQ says whether there was one.
+            text = f"{topic}: the broker has no durable subscription {options.durable_name} any more"
+            sys.stdout.write(line(text) + "\n")
+        connection.disconnect(_DISCONNECT_TIMEOUT)
+
+
+def _subscriptions(dialect: Dialect, options: SourceOptions) -> dict[str, Subscription]:
+    """The durable subscription of each topic. A queue in the list keeps its messages without one."""
+    (settings,) = ReceiverSettings.of(options)
+    chosen = {one: choose_subscription(dialect, settings, one) for one in settings.destinations}
+    return {
+        topic: subscription
+        for topic, subscription in chosen.items()
+        if not dialect.is_queue(topic, options.subscribe_headers)
+    }
+
+
+def _end(
+    connection: Connection, dialect: Dialect, topic: str, subscription: Subscription, timeout: float
+) -> None:
+    session = connection.session
+    if dialect.durable_topics is not None and not dialect.durable_topics.ended_by_name:
+        receipt = session.new_receipt()
+        headers = dialect.subscribe_headers(topic, 1) + subscription.headers
+        session.subscribe(subscription.id, topic, headers=headers, receipt=receipt)
+        connection.await_receipts({receipt: f"SUBSCRIBE to {topic}"}, timeout)
+    receipt = session.new_receipt()
+    session.end_durable(subscription.id, headers=subscription.headers, receipt=receipt)
+    connection.await_receipts({receipt: f"UNSUBSCRIBE from {topic}"}, timeout)
