@@ -73,11 +73,7 @@ def _subscriptions(dialect: Dialect, options: SourceOptions) -> dict[str, Subscr
     """The durable subscription of each topic. A queue in the list keeps its messages without one."""
     (settings,) = ReceiverSettings.of(options)
     chosen = {one: choose_subscription(dialect, settings, one) for one in settings.destinations}
-    return {
-        topic: subscription
-        for topic, subscription in chosen.items()
-        if not dialect.is_queue(topic, options.subscribe_headers)
-    }
+    return {topic: subscription for topic, subscription in chosen.items() if not dialect.is_queue(topic)}
 
 
 def _end(
