@@ -634,7 +634,12 @@ class TestMixedSchemes:
 
     @pytest.mark.parametrize(
         "credentials",
-        [{"login": "ada"}, {"tlsCertFile": "c.pem"}, {"secretConnectHeaders": '{"token": "x"}'}],
+        [
+            {"login": "ada"},
+            {"passwordFile": "/p", "login": "ada"},
+            {"tlsCertFile": "c.pem"},
+            {"secretConnectHeaders": '{"token": "x"}'},
+        ],
     )
     def test_and_with_any_credentials(self, credentials: Options) -> None:
         assert next(iter(credentials)) in the_problem(source, url=self.MIXED[0], **credentials)
@@ -682,6 +687,7 @@ class TestNotes:
                 r"^login, password and all messages go to stomp://b:1 as plain text",
             ),
             ({"secretConnectHeaders": '{"token": "x"}'}, "^secretConnectHeaders and all messages"),
+            ({"login": "ada", "passwordFile": "/p"}, "^login, passwordFile and all messages"),
         ],
     )
     def test_one(self, options: Options, words: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.options import source_options
 
-from spark_stomp.errors import RangeUnavailable, StreamTruncated
+from spark_stomp.errors import LoginRefused, RangeUnavailable, StreamTruncated
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import MessageBlock
@@ -353,3 +353,15 @@ def test_a_stream_that_was_declared_anew_has_another_epoch() -> None:
     one.receive(one.a, 0, 1)
     assert one.end(start) == at(a=(one.a.stream_epoch, 2))
     assert one.read(start, one.end(start)) == [[0, 1]]
+
+
+def test_a_login_that_is_refused_when_a_run_asks_for_the_ends_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object) -> dict[str, int]:
+        raise LoginRefused("b:1 refused CONNECT: no")
+
+    monkeypatch.setattr(stream_backlog, "stream_ends", refused)
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it is tried again"))
+    with pytest.raises(LoginRefused):
+        StreamBacklog(source_options("stomp://b", A, startingOffsets="earliest"), {}).bound(until_now=True)
