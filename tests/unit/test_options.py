@@ -732,3 +732,9 @@ class TestDeclarations:
         assert len(rows) == 2 + len(OPTIONS)
         assert {row.count("|") for row in rows} == {6}
         assert "| `receiptTimeout` | sink | duration > 0" in options_table()
+
+
+def test_a_prefetch_header_of_an_unknown_broker_is_the_users() -> None:
+    """The connector sets none there."""
+    given = source(broker="generic", subscribeHeaders='{"prefetch-count": "5"}', prefetch="5")
+    assert given.subscribe_headers == (("prefetch-count", "5"),)
