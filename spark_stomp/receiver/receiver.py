@@ -277,13 +277,13 @@ class Receiver:
         self._stopping.wait(delay)
 
     def _may_try_again(self, error: StompError, now: float) -> bool:
-        """Whether another attempt makes sense.
+        """Whether another attempt makes sense: not before a login or ClientIdInUse shows that it is a broker.
 
-        Before any connection is accepted, an error most likely means a wrong setting: do not try again.
-        Between that and the first subscription, try for ``connectTimeout``. After the first subscription, and
-        after ClientIdInUse, only ``reconnectTimeout`` limits the attempts.
+        From the first login to the first subscription, try for ``connectTimeout``. After that, and after
+        ClientIdInUse, only ``reconnectTimeout`` limits the attempts.
         """
-        if self._connections.connections or isinstance(error, ClientIdInUse):
+        was_in_use = self._let_in is None and self._connections.attempts > 1
+        if self._connections.connections or isinstance(error, ClientIdInUse) or was_in_use:
             return True
         return self._let_in is not None and now - self._let_in < self._options.connection.connect_timeout
 

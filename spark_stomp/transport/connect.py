@@ -173,9 +173,10 @@ def _await_connected(
                 f"({error.message})"
             ) from error
         except ConnectionLost as error:
+            in_use = f" Or is clientId {options.client_id} still in use?" if options.client_id else ""
             raise ConnectFailed(
                 f"{connection.peer} closed the connection without answering CONNECT; is it a STOMP port, and "
-                "does it want TLS (stomp+ssl://) or a client certificate (tlsCertFile)?"
+                f"does it want TLS (stomp+ssl://) or a client certificate (tlsCertFile)?{in_use}"
             ) from error
         for event in events:
             if isinstance(event, ErrorReceived):

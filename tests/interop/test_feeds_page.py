@@ -149,14 +149,18 @@ def test_darwin_by_a_selector(broker: Broker, spark: SparkSession, execute: Exec
 
 
 def test_a_second_run_waits_for_its_client_id(broker: Broker) -> None:
-    """The query does not fail: ActiveMQ's own words are recognised."""
+    """ActiveMQ's words are recognised. In some of a hundred cases it has none, which the page says, too."""
     topic = broker.new_topic()
     named = {"clientId": f"feed-{topic[-8:]}", "durableName": "movements", **broker.credentials}
     options = source_options(broker.url, topic, **named)
     with running(options) as first:
         wait_until(lambda: first.status().subscribed, what="the subscription")
-        with running(options) as second:
-            wait_until(lambda: second.status().connection.attempts, what="a refusal")
-            words = second.status().connection.last_error or ""
-            assert "STOMP_CLIENT_ID_IN_USE" in words and "already connected" in words
-            assert second.status().failure is None
+        for _ in range(10):
+            with running(options) as second:
+                wait_until(lambda: second.status().connection.attempts, what="a refusal")
+                words = second.status().connection.last_error or ""
+            if "STOMP_CONNECT_FAILED" not in words:
+                break
+            assert "is clientId feed-" in words
+        assert "STOMP_CLIENT_ID_IN_USE" in words and "already connected" in words
+        assert second.status().failure is None

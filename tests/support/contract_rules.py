@@ -142,7 +142,7 @@ _TEXT = """
 7.1 source.query:QueryRuntime._raise_failure | raise failure -> return
     integration/spark/test_stream_reader.py::test_a_receiver_that_failed_is_an_error_and_not_no_data
 7.2 receiver.receiver:Receiver._may_try_again |
-    self._connections.connections or isinstance(error, ClientIdInUse) -> True
+    self._connections.connections or isinstance(error, ClientIdInUse) or was_in_use -> True
     integration/receiver/test_receiver.py::TestReconnect::test_nobody_there_at_the_beginning_is_said_at_once
 7.3 errors:StompError.__str__ | f'[{self.code}] {self.message}' -> self.message
     unit/test_errors.py::TestEveryError::test_text_begins_with_its_code

@@ -426,6 +426,22 @@ class TestReconnect:
         assert len(attempts) >= 2
         assert caplog.text.count("noticed the end of the last connection with this clientId") >= 2
 
+    def test_and_again_if_the_next_answer_is_none(self) -> None:
+        """ActiveMQ 6.3.1 closed 34 of 400 such connections without its ERROR (November 2026)."""
+        attempts: list[bytes] = []
+
+        def serve(connection: socket.socket) -> None:
+            attempts.append(connection.recv(1000))
+            if len(attempts) == 1:
+                connection.sendall(b"ERROR\nmessage:Client\\c ada already connected\n\n\0")
+
+        with tcp_server(serve) as port:
+            url = f"stomp://127.0.0.1:{port}"
+            with receiving(url, clientId="ada", reconnectTimeout="1s") as receiver:
+                wait_until(lambda: receiver.status().failure is not None, what="the failure")
+                # Not that of the second attempt, but of the end of the time.
+                assert isinstance(receiver.status().failure, ConnectionLost)
+
     @pytest.mark.rule("7.2")
     def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:
         with DevBroker() as broker:

@@ -176,8 +176,17 @@ def test_a_server_of_another_kind(answer: bytes) -> None:
 
 
 def test_a_server_that_hangs_up_at_once() -> None:
-    with tcp_server(lambda connection: None) as port, pytest.raises(ConnectFailed, match="without answering"):
+    with (
+        tcp_server(lambda connection: None) as port,
+        pytest.raises(ConnectFailed, match=r"without answering.*\?$"),
+    ):
         connect(f"stomp://127.0.0.1:{port}")
+
+
+def test_activemq_may_hang_up_if_the_client_id_is_in_use() -> None:
+    told = pytest.raises(ConnectFailed, match="Or is clientId ada still in use")
+    with tcp_server(lambda connection: None) as port, told:
+        connect(f"stomp://127.0.0.1:{port}", clientId="ada")
 
 
 def test_a_server_that_says_nothing_costs_the_timeout_and_no_more() -> None:
