@@ -5,11 +5,13 @@ docs/broker-requirements.md explains each check. Points in brackets are those of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_stomp.commands.trial import MESSAGES, OWN_ID, PREFETCH, VERSIONS, Delivery, Seen
+from spark_stomp.brokers import Dialect
+from spark_stomp.commands.trial import MESSAGES, PREFETCH, Delivery, Seen
+from spark_stomp.protocol import Frame
 from spark_stomp.quoting import counted, shown
 
 UNSEEN: Final = "not seen: too little was delivered, or redelivered"
@@ -44,7 +46,7 @@ class Check:
 class Guarantee:
     """A promise of the connector, with its points of the contract, and the names of the checks it needs.
 
-    ``otherwise`` says what the connector does without it. If ``vital``, the broker is of no use without.
+    ``otherwise`` says what happens without it. If ``vital``, the broker is of no use without it.
     """
 
     name: str
@@ -55,8 +57,8 @@ class Guarantee:
 
 
 def _versions(seen: Seen) -> Finding:
-    spoken = [version for version in VERSIONS if version not in seen.refused]
-    return Finding({"1.1", "1.2"} & set(spoken) != set(), ", ".join(spoken) or "none of 1.0, 1.1, 1.2")
+    spoken = ", ".join(seen.versions) or "none of 1.0, 1.1, 1.2"
+    return Finding(bool({"1.1", "1.2"} & set(seen.versions)), spoken)
 
 
 def _server(seen: Seen) -> Finding:
@@ -71,10 +73,10 @@ def _heartbeats(seen: Seen) -> Finding:
 
 def _receipt(command: str) -> Callable[[Seen], Finding]:
     def find(seen: Seen) -> Finding:
-        missing = seen.receipts.get(command)
-        if missing is None:
+        instead = seen.receipts.get(command)
+        if instead is None:
             return Finding(None, "not tried: no message came")
-        return Finding(not missing, shown(missing, 200) or "yes")
+        return Finding(not instead, shown(instead, 200) or "yes")
 
     return find
 
@@ -87,19 +89,19 @@ def _individual(seen: Seen) -> Finding:
     if not before or not again & after:
         return Finding(None, UNSEEN)
     if before <= again:
-        return Finding(True, "the message before it came again")
+        return Finding(True, "the message before it was redelivered")
     return Finding(False, "the message before it was acknowledged, too")
 
 
 def _redelivery(seen: Seen) -> Finding:
     before, after = _around_the_acked(seen)
-    # With ACKs that also cover earlier messages, those before it need not come again.
+    # With ACKs that also cover earlier messages, those before it need not be redelivered.
     unacked = after or before
     if not unacked:
         return Finding(None, UNSEEN)
     count = len(unacked & _numbers(seen.again))
     return Finding(
-        count == len(unacked), f"{count} of {counted(len(unacked), 'un-acked message')} came again"
+        count == len(unacked), f"{count} of {counted(len(unacked), 'un-acked message')} redelivered"
     )
 
 
@@ -107,24 +109,21 @@ def _acked(seen: Seen) -> Finding:
     if seen.acked is None or seen.receipts.get("ACK"):
         return Finding(None, "not seen: no ACK was confirmed")
     back = [number for number, _ in seen.again if number == seen.acked] + [number for number, _ in seen.late]
-    return Finding(not back, f"came again: {counted(len(back), 'time')}" if back else "yes")
+    return Finding(not back, f"redelivered {counted(len(back), 'time')}" if back else "yes")
 
 
 def _ids(seen: Seen) -> Finding:
-    surviving = set(_surviving(seen))
-    own = seen.dialect.id_header
-    if not _pairs(seen) or len(seen.first) == 1:
+    pairs = _pairs(seen)
+    if not pairs or len(seen.first) == 1:
         return Finding(None, UNSEEN)
+    surviving = _surviving(seen, pairs)
     if not surviving:
         return Finding(False, "none")
-    if own is not None and _stable(seen):
-        return Finding(True, f"from {own}")
-    header = "message-id" if "message-id" in surviving else OWN_ID
-    if header == OWN_ID:
-        return Finding(
-            True, "only what a producer sets", "idHeader names a header with an id that producers set"
-        )
-    return Finding(True, header, f"idHeader = {header}")
+    if seen.dialect.id_header is not None and _stable(seen.dialect, pairs):
+        return Finding(True, f"from {seen.dialect.id_header}")
+    if "message-id" in surviving:
+        return Finding(True, "message-id", "idHeader = message-id")
+    return Finding(True, "only what a producer sets", "idHeader names a header with an id that producers set")
 
 
 def _prefetch(seen: Seen) -> Finding:
@@ -152,38 +151,32 @@ def _around_the_acked(seen: Seen) -> tuple[set[int], set[int]]:
     return set(order[:at]), set(order[at + 1 :])
 
 
-def _pairs(seen: Seen) -> list[tuple[Mapping[str, str], Mapping[str, str]]]:
-    """The headers of each message that was redelivered: those of its first delivery, and of its next."""
+def _pairs(seen: Seen) -> list[tuple[Frame, Frame]]:
+    """The first delivery and the next one of each message that was redelivered and not ACKed."""
     first, again = dict(seen.first), dict(seen.again)
     return [
-        (dict(reversed(first[number].headers)), dict(reversed(again[number].headers)))
-        for number in first
-        if number in again and number != seen.acked
+        (frame, again[number]) for number, frame in first.items() if number in again and number != seen.acked
     ]
 
 
-def _surviving(seen: Seen) -> Iterator[str]:
+def _surviving(seen: Seen, pairs: list[tuple[Frame, Frame]]) -> set[str]:
     """The headers that tell messages apart and are the same in both deliveries of each."""
-    pairs = _pairs(seen)
-    if not pairs:
-        return
-    all_first = [dict(reversed(frame.headers)) for _, frame in seen.first]
-    for name in pairs[0][0]:
-        values = [headers.get(name) for headers in all_first]
-        if len(set(values)) == len(values) and all(one[name] == two.get(name) for one, two in pairs):
-            yield name
+
+    def survives(name: str) -> bool:
+        values = [frame.get(name) for _, frame in seen.first]
+        return len(set(values)) == len(values) and all(one.get(name) == two.get(name) for one, two in pairs)
+
+    return {name for name, _ in pairs[0][0].headers if survives(name)}
 
 
-def _stable(seen: Seen) -> bool:
+def _stable(dialect: Dialect, pairs: list[tuple[Frame, Frame]]) -> bool:
     """Whether the dialect's id of each message is there, and the same in both deliveries."""
 
-    def of(headers: Mapping[str, str]) -> bytes | None:
-        raw, time = (
-            headers.get(name or "") for name in (seen.dialect.id_header, seen.dialect.id_time_header)
-        )
-        return seen.dialect.stable_ids([(raw or "").encode()], [None if time is None else time.encode()])[0]
+    def stable_id(frame: Frame) -> bytes | None:
+        raw, time = (frame.get(name or "") for name in (dialect.id_header, dialect.id_time_header))
+        return dialect.stable_ids([(raw or "").encode()], [None if time is None else time.encode()])[0]
 
-    return all((one := of(first)) is not None and one == of(again) for first, again in _pairs(seen))
+    return all((one := stable_id(first)) is not None and one == stable_id(again) for first, again in pairs)
 
 
 CHECKS: Final = (
@@ -232,14 +225,14 @@ CHECKS: Final = (
     Check(
         "redelivery after a cut",
         _redelivery,
-        "what is not acknowledged comes again",
+        "what is not acknowledged is redelivered",
         "what was delivered and not committed is lost if the connection breaks",
     ),
     Check(
         "no redelivery after the ACK",
         _acked,
         "acknowledged messages are gone",
-        "acknowledged messages come again: a second row, unless they can be recognised",
+        "acknowledged messages are redelivered: a second row, unless they can be recognised",
     ),
     Check(
         "ids that survive",
@@ -297,8 +290,8 @@ def findings(seen: Seen) -> dict[str, Finding]:
     return {check.name: check.find(seen) for check in CHECKS}
 
 
-def missing(guarantee: Guarantee, found: Mapping[str, Finding], seen: Seen) -> list[str]:
-    """The names of the checks for want of which the guarantee does not hold."""
+def unmet(guarantee: Guarantee, found: Mapping[str, Finding], seen: Seen) -> list[str]:
+    """The names of the checks that the guarantee needs and that do not hold."""
     # Under STOMP 1.0 every ACK is for all before it. The receiver then ACKs in the order of delivery only.
     excused = {"ACK of one message"} if guarantee.vital and not seen.individual else set()
     return [name for name in guarantee.needs if not found[name].holds and name not in excused]
@@ -320,22 +313,22 @@ def table(found: Mapping[str, Finding]) -> Iterator[tuple[str, bool]]:
             yield _line(["-" * width for width in widths], widths), True
 
 
-def _line(cells: tuple[str, ...] | list[str], widths: list[int]) -> str:
+def _line(cells: Sequence[str], widths: list[int]) -> str:
     return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
 
 
 def sentences(found: Mapping[str, Finding], seen: Seen) -> Iterator[tuple[str, bool]]:
     """A sentence for each guarantee, and whether it holds."""
     for guarantee in GUARANTEES:
-        lacking = missing(guarantee, found, seen)
+        failed = unmet(guarantee, found, seen)
         name = f"{guarantee.name} (contract {guarantee.points})"
         conditions = [found[need].condition for need in guarantee.needs if found[need].condition]
-        if lacking:
-            yield f"{name}: no, because of: {', '.join(lacking)}. {guarantee.otherwise}.", False
+        if failed:
+            yield f"{name}: no, because of: {', '.join(failed)}. {guarantee.otherwise}.", False
         else:
             yield f"{name}: yes{''.join(f', if {one}' for one in conditions)}.", True
 
 
 def suffices(found: Mapping[str, Finding], seen: Seen) -> bool:
     """Whether no message is lost with this broker: every vital guarantee holds."""
-    return not any(missing(one, found, seen) for one in GUARANTEES if one.vital)
+    return not any(unmet(one, found, seen) for one in GUARANTEES if one.vital)

@@ -34,7 +34,6 @@ from spark_stomp.sink.rules import send_rules
 from spark_stomp.source.browse import disconnect
 from spark_stomp.transport import Connection, open_connection
 
-VERSIONS: Final = ("1.0", "1.1", "1.2")
 MESSAGES: Final = 8
 """How many messages are sent: more than the broker may deliver without an ACK. A judgement, not measured."""
 PREFETCH: Final = 3
@@ -47,6 +46,7 @@ PATIENCE: Final = 5.0
 _SILENCE = 1.0
 # Bytes of a body. Artemis limits bytes, and its headers should count for little.
 _BODY = 1024
+_VERSIONS = ("1.0", "1.1", "1.2")
 # Which delivery is ACKed, from 0.
 _ACKED = 1
 # Deliveries to one connection that are looked at; a broker may repeat them without end. A judgement.
@@ -62,7 +62,7 @@ class Seen:
 
     Attributes:
         dialect, server, version, heartbeat: of the session.
-        refused: STOMP versions that the broker does not speak, and why.
+        versions: STOMP versions that the broker speaks.
         receipts: by command, what came in place of its receipt; "" if the receipt came.
         first: deliveries of the connection that was cut, before any ACK.
         acked: the message that was ACKed on it, with no ACK of those before; None if it did not come.
@@ -74,7 +74,7 @@ class Seen:
     server: str | None
     version: str
     heartbeat: tuple[int, int]
-    refused: dict[str, str]
+    versions: tuple[str, ...]
     receipts: dict[str, str] = field(default_factory=dict)
     first: list[Delivery] = field(default_factory=list)
     acked: int | None = None
@@ -112,11 +112,11 @@ class _Trial:
 
     def run(self) -> Seen:
         with open_connection(self._options.connection) as connection:
-            self._seen = self._met(connection)
+            self._seen = self._seen_at_login(connection)
             connection.disconnect(PATIENCE)
         try:
             self._send_and_cut()
-            self._take_all()
+            self._seen.again = self._drained(MESSAGES - (self._seen.acked is not None))
         except (StompError, KeyboardInterrupt):
             with contextlib.suppress(StompError, UsageError):
                 self._clean()
@@ -124,22 +124,22 @@ class _Trial:
         self._clean()
         return self._seen
 
-    def _met(self, connection: Connection) -> Seen:
+    def _seen_at_login(self, connection: Connection) -> Seen:
         session, options = connection.session, self._options.connection
         dialect = dialect_of(session.server, options)
         if dialect.is_topic(self._queue):
             raise UsageError(f"{self._queue} is a topic, which keeps no messages; --scratch takes a queue")
-        refused = {version: why for version in VERSIONS if (why := self._refusal(version))}
-        return Seen(dialect, session.server, session.version or "1.0", session.heartbeat, refused)
+        versions = tuple(filter(self._speaks, _VERSIONS))
+        return Seen(dialect, session.server, session.version or "1.0", session.heartbeat, versions)
 
-    def _refusal(self, version: str) -> str:
-        """Why the broker does not speak this version; "" if it does."""
+    def _speaks(self, version: str) -> bool:
+        """Whether the broker accepts a connection of this STOMP version."""
         try:
             with open_connection(replace(self._options.connection, accept_versions=(version,))) as connection:
                 connection.disconnect(PATIENCE)
-        except StompError as error:
-            return error.message
-        return ""
+        except StompError:
+            return False
+        return True
 
     def _send_and_cut(self) -> None:
         seen = self._seen
@@ -153,9 +153,6 @@ class _Trial:
                 self._ack(connection, [frame])
         # Left without DISCONNECT: that is the cut.
 
-    def _take_all(self) -> None:
-        self._seen.again = self._drained(MESSAGES - (self._seen.acked is not None))
-
     def _clean(self) -> None:
         """ACK what is still delivered; nothing should be."""
         self._seen.late = self._drained(0)
@@ -165,7 +162,7 @@ class _Trial:
         with self._subscribed(MESSAGES) as connection:
             done = 0
             self._gather(connection, least)
-            # The broker may deliver more only after an ACK, or the same again and again.
+            # The broker may deliver more only after an ACK, or one message without end.
             while done < len(self._deliveries) < _TOO_MANY:
                 fresh = self._deliveries[done:]
                 done += len(fresh)

@@ -150,7 +150,7 @@ FAULTS: list[tuple[type[core.Broker], str, dict[str, str], set[str]]] = [
         "",
         {
             "prefetch": "8 of 8 messages came without an ACK, 3 were asked for by prefetch-count",
-            "redelivery after a cut": "6 of 6 un-acked messages came again",
+            "redelivery after a cut": "6 of 6 un-acked messages redelivered",
         },
         {BACK_PRESSURE},
     ),
@@ -158,7 +158,7 @@ FAULTS: list[tuple[type[core.Broker], str, dict[str, str], set[str]]] = [
         Forgetting,
         "",
         {
-            "redelivery after a cut": "0 of 1 un-acked message came again",
+            "redelivery after a cut": "0 of 1 un-acked message redelivered",
             "ACK of one message": UNSEEN,
             "ids that survive": UNSEEN,
         },
@@ -166,7 +166,7 @@ FAULTS: list[tuple[type[core.Broker], str, dict[str, str], set[str]]] = [
     ),
     (Renaming, "", {"ids that survive": "only what a producer sets"}, set()),
     (Stripping, "", {"ids that survive": "none"}, {NO_SECOND, EXACTLY}),
-    (Deaf, "", {"no redelivery after the ACK": "came again: 9 times"}, {NO_SECOND}),
+    (Deaf, "", {"no redelivery after the ACK": "redelivered 9 times"}, {NO_SECOND}),
     (
         Brief,
         "",
@@ -185,8 +185,8 @@ USUAL = {
     "receipt of SUBSCRIBE": "yes",
     "receipt of SEND": "yes",
     "receipt of ACK": "yes",
-    "ACK of one message": "the message before it came again",
-    "redelivery after a cut": "1 of 1 un-acked message came again",
+    "ACK of one message": "the message before it was redelivered",
+    "redelivery after a cut": "1 of 1 un-acked message redelivered",
     "no redelivery after the ACK": "yes",
     "ids that survive": "from message-id",
     "prefetch": "3 of 8 messages came without an ACK, 3 were asked for by prefetch-count",
