@@ -53,8 +53,6 @@ examples:
 
 If one address of several fails, the exit code is that of the first one that does."""
 
-# Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
-_DISCONNECT_TIMEOUT = 5.0
 # Columns for the label of a line.
 _LABEL = 16
 
@@ -106,7 +104,7 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
         facts = [*_broker(connection, options, dialect, took), *_treatment(dialect)]
         if source is not None:
             facts += _destination(dialect, source)
-        connection.disconnect(_DISCONNECT_TIMEOUT)
+        connection.disconnect()
     return [[(f"  {label:<{_LABEL - 1}} ", "dim"), (text, "")] for label, text in facts]
 
 

@@ -113,7 +113,7 @@ class _Trial:
     def run(self) -> Seen:
         with open_connection(self._options.connection) as connection:
             self._seen = self._seen_at_login(connection)
-            connection.disconnect(PATIENCE)
+            connection.disconnect()
         try:
             self._send_and_cut()
             self._seen.again = self._drained(MESSAGES - (self._seen.acked is not None))
@@ -136,7 +136,7 @@ class _Trial:
         """Whether the broker accepts a connection of this STOMP version."""
         try:
             with open_connection(replace(self._options.connection, accept_versions=(version,))) as connection:
-                connection.disconnect(PATIENCE)
+                connection.disconnect()
         except StompError:
             return False
         return True

@@ -30,9 +30,6 @@ examples:
 
 {EXIT_CODES}"""
 
-# Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
-_DISCONNECT_TIMEOUT = 5.0
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker_arguments(parser)
@@ -66,7 +63,7 @@ def _unsubscribe(options: SourceOptions) -> None:
             # Only ActiveMQ says whether there was one.
             text = f"{topic}: the broker has no durable subscription {options.durable_name} any more"
             sys.stdout.write(line(text) + "\n")
-        connection.disconnect(_DISCONNECT_TIMEOUT)
+        connection.disconnect()
 
 
 def _subscriptions(dialect: Dialect, options: SourceOptions) -> dict[str, Subscription]:

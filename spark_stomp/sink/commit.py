@@ -16,9 +16,6 @@ from spark_stomp.transport import open_connection
 
 log = get_log(__name__)
 
-# Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
-_DISCONNECT_TIMEOUT = 5.0
-
 
 def commit(
     options: SinkOptions, results: Iterable[TaskResult], batch_id: int | None, run: str | None
@@ -101,7 +98,7 @@ class ProvedRuns:
 def _connect(options: SinkOptions) -> None:
     with open_connection(options.connection) as connection:
         try:
-            connection.disconnect(_DISCONNECT_TIMEOUT)
+            connection.disconnect()
         except StompError as error:
             log.info("the connection that proved the login did not end in order: %s", error)
 

@@ -21,8 +21,6 @@ from spark_stomp.transport.retry import Retry, is_of_login, may_recover, next_at
 
 log = get_log(__name__)
 
-# Seconds to wait for the receipt of DISCONNECT. A judgement, not measured.
-_DISCONNECT_TIMEOUT = 5.0
 # Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things. A
 # judgement, not measured.
 _READ = 256 << 10
@@ -344,8 +342,7 @@ class Sender:
         # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
         # a warning each time, because a person has to correct it.
         is_news = self._outage is None or is_of_login(error)
-        reconnect, resent = self._options.reconnect, self._figures.resent
-        self._outage = self._outage or _Outage(reconnect, now, resent, lost=lost)
+        self._outage = self._outage or _Outage(self._options.reconnect, now, self._figures.resent, lost=lost)
         retry = self._outage.retry
         delay = retry.next_delay(error, now)
         if delay is None:
@@ -403,7 +400,7 @@ class Sender:
         assert self._connection is not None
         self._stop_pump()
         try:
-            self._connection.disconnect(_DISCONNECT_TIMEOUT)
+            self._connection.disconnect()
         except StompError as error:
             # Every message is confirmed. If the task failed here, Spark would only send all of them again.
             log.info("the sink did not end with an orderly DISCONNECT: %s", error)

@@ -35,8 +35,6 @@ from spark_stomp.transport import Connection, Pump, open_connection
 
 log = get_log(__name__)
 
-# Seconds for the receipt of DISCONNECT. A judgement, not measured.
-_DISCONNECT_TIMEOUT = 5.0
 # The most bytes to read before the receipt of DISCONNECT. The buffers of both sockets hold less, so a broker
 # that sends more ignores DISCONNECT. A judgement; without it, a hostile broker was read for 5 s (November
 # 2026).
@@ -322,7 +320,7 @@ def disconnect(connection: Connection, dialect: Dialect, subscriptions: Iterable
     try:
         for name in subscriptions if dialect.unsubscribe_returns else ():
             connection.session.unsubscribe(name)
-        connection.disconnect(_DISCONNECT_TIMEOUT, _DISCONNECT_MAX_BYTES)
+        connection.disconnect(most=_DISCONNECT_MAX_BYTES)
     except StompError as error:
         # The rows are complete, and without DISCONNECT the broker also keeps the un-acked messages.
         log.info("the batch read did not end with an orderly DISCONNECT: %s", error)

@@ -51,6 +51,8 @@ _LAST_WORDS = 64 << 10
 # Seconds between two rounds of a pump. A message may wait this long to be sent if no other one follows it,
 # and a heart-beat may be this late. A judgement, not measured.
 _TICK = 0.05
+# Seconds to wait for the receipt of DISCONNECT, unless the caller says how long. A judgement, not measured.
+_DISCONNECT_TIMEOUT = 5.0
 # Any byte of a frame. Between two frames there are only EOLs and, from some peers, NULs.
 _PART_OF_FRAME = re.compile(rb"[^\r\n\0]")
 
@@ -193,13 +195,14 @@ class Connection:
         """The exception for an ERROR frame. ``what`` names the request that it answers, if that is known."""
         return broker_error(event, self.peer, what, self._secrets)
 
-    def disconnect(self, timeout: float, most: int | None = None) -> None:
+    def disconnect(self, timeout: float | None = None, most: int | None = None) -> None:
         """Send DISCONNECT and wait for its receipt.
 
-        Raises ReceiptTimeout if it has not arrived after ``timeout`` seconds, or about ``most`` bytes;
-        BrokerError on an ERROR frame; or an error of :meth:`poll`.
+        Raises ReceiptTimeout if it has not arrived after ``timeout`` seconds (5 by default), or about
+        ``most`` bytes; BrokerError on an ERROR frame; or an error of :meth:`poll`.
         """
         self.require_open()
+        timeout = _DISCONNECT_TIMEOUT if timeout is None else timeout
         deadline, before = self._clock() + timeout, self._received
         self.session.disconnect(self.session.new_receipt())
         while True:

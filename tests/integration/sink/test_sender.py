@@ -373,7 +373,7 @@ class TestABrokenConnection:
     def test_a_failed_disconnect_does_not_undo_what_was_confirmed(
         self, devbroker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("spark_stomp.sink.sender._DISCONNECT_TIMEOUT", 0.2)
+        monkeypatch.setattr("spark_stomp.transport.connection._DISCONNECT_TIMEOUT", 0.2)
         devbroker.faults.withhold_receipts = ("DISCONNECT",)
         with Sender(sink_options(devbroker.url)) as sender:
             send(sender, 1)
