@@ -20,6 +20,14 @@ from spark_stomp.options.stream_positions import StreamPositions, stream_name
 from spark_stomp.protocol.encoder import REQUEST_OWNS, SEND_OWNS
 from spark_stomp.protocol.handshake import CONNECT_OWNS
 
+# Headers of SUBSCRIBE that the connector sets on a known broker, but not with broker = generic, and the
+# option for each.
+_OF_DIALECTS: Final = {
+    "prefetch-count": "prefetch",
+    "activemq.prefetchsize": "prefetch",
+    "consumer-window-size": "prefetch",
+    "subscription-type": "destinationType",
+}
 # Headers that the connector sets, and the option for each. No option sets the connector's other headers.
 _OPTION_OF_HEADER: Final = {
     "accept-version": "acceptVersions",
@@ -32,13 +40,8 @@ _OPTION_OF_HEADER: Final = {
     "destination": "destination",
     "selector": "selector",
     "x-stream-offset": "startingOffsets",
-    "prefetch-count": "prefetch",
-    "activemq.prefetchsize": "prefetch",
-    "consumer-window-size": "prefetch",
-    "subscription-type": "destinationType",
+    **_OF_DIALECTS,
 }
-# Headers of SUBSCRIBE that the connector sets on one of the known brokers, but not with broker = generic.
-_OF_DIALECTS: Final = {"prefetch-count", "activemq.prefetchsize", "consumer-window-size", "subscription-type"}
 
 # Options with which a client proves who it is.
 _CREDENTIALS: Final = ("login", "password", "passwordFile", "secretConnectHeaders", "tlsCertFile")
@@ -68,7 +71,7 @@ def contradictions(given: Set[str], parsed: SourceOptions | SinkOptions) -> Iter
             parsed.subscribe_headers,
             REQUEST_OWNS
             | {"selector", "browser", "x-stream-offset"}
-            | (_OF_DIALECTS if connection.broker != "generic" else set()),
+            | (_OF_DIALECTS.keys() if connection.broker != "generic" else set()),
         )
         yield from _addresses(parsed.destinations)
         yield from _reads(given, parsed)
