@@ -73,7 +73,7 @@ from spark_stomp.receiver.subscription import (
 )
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.broker_errors import says_stop
-from spark_stomp.transport.retry import Retry, is_of_login, may_recover, next_attempt
+from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
 
@@ -272,16 +272,18 @@ class Receiver:
         if delay is None:
             raise retry.out_of_time(error, settings.what, now) from None
         what = "connection lost" if was_connected else "no connection"
-        level = logging.WARNING if self._connections.newly_failed or is_of_login(error) else logging.DEBUG
+        level = logging.WARNING if self._connections.newly_failed or is_login_error(error) else logging.DEBUG
         log.log(level, "%s: %s; %s", what, error, next_attempt(error, delay))
         self._stopping.wait(delay)
 
     def _may_try_again(self, error: StompError, now: float) -> bool:
-        """Whether another attempt makes sense: not before a login or ClientIdInUse shows that it is a broker.
+        """Whether another attempt makes sense.
 
-        From the first login to the first subscription, try for ``connectTimeout``. After that, and after
+        Before any login or ClientIdInUse, an error most likely means a wrong setting: do not try again. From
+        the first login to the first subscription, try for ``connectTimeout``. After that, and after
         ClientIdInUse, only ``reconnectTimeout`` limits the attempts.
         """
+        # Without a login, only ClientIdInUse leads to a second attempt.
         was_in_use = self._let_in is None and self._connections.attempts > 1
         if self._connections.connections or isinstance(error, ClientIdInUse) or was_in_use:
             return True

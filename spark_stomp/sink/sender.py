@@ -17,7 +17,7 @@ from spark_stomp.quoting import counted
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, Window
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
-from spark_stomp.transport.retry import Retry, is_of_login, may_recover, next_attempt
+from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
 
@@ -341,7 +341,7 @@ class Sender:
         lost = self._speaks is not None
         # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
         # a warning each time, because a person has to correct it.
-        is_news = self._outage is None or is_of_login(error)
+        is_news = self._outage is None or is_login_error(error)
         self._outage = self._outage or _Outage(self._options.reconnect, now, self._figures.resent, lost=lost)
         retry = self._outage.retry
         delay = retry.next_delay(error, now)

@@ -99,12 +99,10 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     connection = Connection(stream, ClientConnection(config), secrets=secrets)
     try:
         _await_connected(connection, deadline, options, secrets)
-    except LoginRefused as refusal:
-        _refused.note(login, refusal)
+    except BaseException as error:
         connection.close()
-        raise
-    except BaseException:
-        connection.close()
+        if isinstance(error, LoginRefused):
+            _refused.note(login, error)
         raise
     # Without heart-beats a broker may be silent for hours, and only TCP can notice that it is lost. With
     # heart-beats TCP must not watch it, because a broker may block a sender for longer than TCP allows.

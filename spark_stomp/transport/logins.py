@@ -66,7 +66,7 @@ class RefusedLogins:
 
     def check(self, login: Hashable) -> None:
         """Raise the refusal of ``login`` if it came less than ``REFUSED_PAUSE`` ago."""
-        since, refusal = self._known.get(login, (-REFUSED_PAUSE, None))
+        since, refusal = self._known.get(login, (0.0, None))
         ago = self._clock() - since
         if refusal is not None and ago < REFUSED_PAUSE:
             raise LoginRefused(

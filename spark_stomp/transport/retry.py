@@ -24,12 +24,13 @@ from spark_stomp.errors import (
 if TYPE_CHECKING:
     from spark_stomp.options import ReconnectOptions
 
-# Seconds before the first attempt after a refused login, because some servers lock an account after a few of
-# them, and after a clientId that is in use, because some bar an address that connects meanwhile. Up to half
-# of a pause is left out, so they are at least half as long. Judgements, not measured.
+# Seconds before the first attempt after a refused login: some servers lock an account after a few refusals.
+# The jitter takes up to half of it away. A judgement, not measured.
 FIRST_LOGIN_DELAY = 60.0
+# The same after a clientId that is in use: some servers bar an address that connects again too soon.
 FIRST_ID_DELAY = 120.0
-# Seconds of the longest of these pauses, unless ``reconnectDelayMax`` is longer. A judgement, not measured.
+# Seconds of the longest pause after these two, unless ``reconnectDelayMax`` is longer. A judgement, not
+# measured.
 _LONGEST_SLOW_DELAY = 120.0
 # Seconds after which a connection counts as good even if nothing was received. A judgement, not measured.
 _PROVED = 10.0
@@ -51,15 +52,15 @@ def may_recover(error: StompError, *, let_in: bool) -> bool:
     """
     if isinstance(error, ClientIdInUse):
         return True
-    if is_of_login(error):
+    if is_login_error(error):
         return let_in
     if isinstance(error, DestinationRefused | TlsRefused):
         return False
     return isinstance(error, TransportError | HeartbeatLost | ReceiptTimeout | BrokerError)
 
 
-def is_of_login(error: StompError) -> bool:
-    """Whether somebody may have to correct the login. The log tells of each of these errors."""
+def is_login_error(error: StompError) -> bool:
+    """Whether somebody may have to correct the login. Each such error is a warning in the log."""
     return isinstance(error, LoginRefused | PasswordUnreadable)
 
 

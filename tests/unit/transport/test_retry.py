@@ -13,7 +13,7 @@ from spark_stomp.transport import retry as module
 from spark_stomp.transport.retry import (
     FIRST_ID_DELAY,
     FIRST_LOGIN_DELAY,
-    is_of_login,
+    is_login_error,
     may_recover,
     next_attempt,
 )
@@ -142,7 +142,7 @@ def test_the_log_says_what_a_long_pause_is_for() -> None:
     assert next_attempt(REFUSED, 45.0).startswith("trying again, next in 45.0 s, slowly because some servers")
     assert "next in 61.0 s, when the broker should have noticed the end" in next_attempt(IN_USE, 61.0)
     unread = errors.PasswordUnreadable("...")
-    assert [is_of_login(one) for one in (AWAY, REFUSED, IN_USE, unread)] == [False, True, True, True]
+    assert [is_login_error(one) for one in (AWAY, REFUSED, IN_USE, unread)] == [False, True, True, True]
 
 
 @pytest.mark.rule("4.8")
