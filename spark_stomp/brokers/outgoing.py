@@ -188,7 +188,7 @@ RABBITMQ = Outgoing(
     ttl_header="expiration",
     left_out=_RABBITMQ,
     values=(_PRIORITY, _EXPIRATION, _TIMESTAMP, _RABBITMQ_REPLY_TO),
-    # From its documentation; not tried.
+    # From its documentation (November 2026); not tried.
     frame_limit=(4 << 20, "RabbitMQ from 3.12.2 on accepts 4 MiB unless stomp.max_frame_size says otherwise"),
     unescapes_always=True,
 )

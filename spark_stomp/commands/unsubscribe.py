@@ -77,6 +77,7 @@ def _end(
     connection: Connection, dialect: Dialect, topic: str, subscription: Subscription, timeout: float
 ) -> None:
     session = connection.session
+    # Brokers that do not know a subscription by its name end the one that is open.
     if dialect.durable_topics is not None and not dialect.durable_topics.ended_by_name:
         receipt = session.new_receipt()
         headers = dialect.subscribe_headers(topic, 1) + subscription.headers

@@ -51,7 +51,8 @@ def _named_addresses() -> Iterator[str]:
         found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
     except OSError:
         return
-    yield from (str(at[0]) for family in _ELSEWHERE for one, *_, at in found if one == family)
+    for wanted in _ELSEWHERE:
+        yield from (str(address[0]) for family, *_, address in found if family == wanted)
 
 
 def _outward_addresses() -> Iterator[str]:
