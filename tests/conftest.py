@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.brokers.fixtures import broker, broker_pool, rabbitmq
+from support.brokers.fixtures import broker, broker_pool, credentials, rabbitmq
 from support.release import spark_release
 from support.soak import EXAMPLES
 
 from spark_stomp.devbroker import DevBroker
+from spark_stomp.transport import logins, retry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker", "broker_pool", "devbroker", "quick_logins", "rabbitmq", "spark"]
+__all__ = ["broker", "broker_pool", "credentials", "devbroker", "quick_logins", "rabbitmq", "spark"]
 
 PROPERTY = Path(__file__).with_name("property")
 
@@ -112,8 +113,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture
 def quick_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process tries refused logins, and client ids that are in use, again after 0.1 s."""
-    for name in ("retry.FIRST_LOGIN_DELAY", "retry.FIRST_ID_DELAY", "logins.REFUSED_PAUSE"):
-        monkeypatch.setattr(f"spark_stomp.transport.{name}", 0.05 if "PAUSE" in name else 0.1)
+    monkeypatch.setattr(retry, "FIRST_LOGIN_DELAY", 0.1)
+    monkeypatch.setattr(retry, "FIRST_ID_DELAY", 0.1)
+    # Half of a delay is jitter, and the pause must have ended by then.
+    monkeypatch.setattr(logins, "REFUSED_PAUSE", 0.05)
 
 
 @pytest.fixture

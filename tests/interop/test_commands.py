@@ -12,13 +12,6 @@ from spark_stomp.brokers import dialect_named
 from spark_stomp.commands.main import main
 
 
-@pytest.fixture
-def credentials(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    if broker.login is not None and broker.password is not None:
-        monkeypatch.setenv("SPARK_STOMP_LOGIN", broker.login)
-        monkeypatch.setenv("SPARK_STOMP_PASSWORD", broker.password)
-
-
 @on_every_broker
 @pytest.mark.usefixtures("credentials")
 def test_probe_send_and_tail(broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

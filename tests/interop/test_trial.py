@@ -21,12 +21,8 @@ def rows(text: str) -> dict[str, list[str]]:
 
 
 @on_every_broker
-def test_the_page_has_what_each_broker_does(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if broker.login is not None and broker.password is not None:
-        monkeypatch.setenv("SPARK_STOMP_LOGIN", broker.login)
-        monkeypatch.setenv("SPARK_STOMP_PASSWORD", broker.password)
+@pytest.mark.usefixtures("credentials")
+def test_the_page_has_what_each_broker_does(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     queue = broker.new_queue()
     assert main(["probe", broker.url, "--scratch", queue]) == 0
     # Nothing is left.

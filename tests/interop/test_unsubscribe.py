@@ -18,13 +18,6 @@ CONNECTED = {"devbroker": 1, "rabbitmq": 0, "activemq": 5, "artemis": 1}
 NONE = {"devbroker": 0, "rabbitmq": 0, "activemq": 1, "artemis": 0}
 
 
-@pytest.fixture
-def credentials(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    if broker.login is not None and broker.password is not None:
-        monkeypatch.setenv("SPARK_STOMP_LOGIN", broker.login)
-        monkeypatch.setenv("SPARK_STOMP_PASSWORD", broker.password)
-
-
 @on_every_broker
 @pytest.mark.usefixtures("credentials")
 def test_the_broker_keeps_nothing_any_more(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:

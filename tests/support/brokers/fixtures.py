@@ -86,3 +86,11 @@ def rabbitmq(broker_pool: BrokerPool) -> RabbitMQ:
     broker = broker_pool.get("rabbitmq")
     assert isinstance(broker, RabbitMQ)
     return broker
+
+
+@pytest.fixture
+def credentials(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker's login and password, for commands."""
+    if broker.login is not None and broker.password is not None:
+        monkeypatch.setenv("SPARK_STOMP_LOGIN", broker.login)
+        monkeypatch.setenv("SPARK_STOMP_PASSWORD", broker.password)
