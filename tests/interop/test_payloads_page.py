@@ -56,6 +56,13 @@ CASES = [
 ]
 
 
+def repeats(broker: str, heading: str) -> bool:
+    """Whether the section has the same programs for a broker that it names before this one."""
+    names = seen_on(heading)
+    programs = [blocks(heading, "python", name) for name in names]
+    return programs.index(blocks(heading, "python", broker)) < names.index(broker)
+
+
 class Recipe:
     """The programs of a section, on one broker."""
 
@@ -81,7 +88,11 @@ def recipe(spark: SparkSession, broker: Broker, tmp_path: Path) -> Recipe:
     return Recipe(spark, broker, tmp_path)
 
 
-@pytest.mark.parametrize(("broker", "heading"), CASES, indirect=["broker"])
+@pytest.mark.parametrize(
+    ("broker", "heading"),
+    [pytest.param(*case, marks=[pytest.mark.soak] * repeats(*case)) for case in CASES],
+    indirect=["broker"],
+)
 def test_what_it_prints(recipe: Recipe, heading: str, capsys: pytest.CaptureFixture[str]) -> None:
     BEFORE.get(heading, lambda recipe: None)(recipe)
     capsys.readouterr()
