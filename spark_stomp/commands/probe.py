@@ -63,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scratch",
         metavar="QUEUE",
-        help="try out on this empty queue what the connector needs; takes up to a minute",
+        help="try out on this empty queue what the connector needs; takes up to a minute. If it was declared "
+        "on RabbitMQ, name it /amq/queue/NAME",
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
 

@@ -168,7 +168,7 @@ def _await_connected(
         except RemoteProtocolError as error:
             raise NotStompServer(
                 f"{connection.peer} does not speak STOMP: its answer to CONNECT is not a STOMP frame "
-                f"({error.message})"
+                f"({error.message}); is it the port of another protocol, or does it want TLS (stomp+ssl://)?"
             ) from error
         except ConnectionLost as error:
             in_use = f" Or is clientId {options.client_id} still in use?" if options.client_id else ""

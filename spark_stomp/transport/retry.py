@@ -140,7 +140,8 @@ class Retry:
             return LoginRefused(
                 f"{error.message}; the broker accepted this login before and has refused it since "
                 f"{time.strftime('%Y-%m-%d %H:%M:%S', since)} UTC, until the end of reconnectTimeout "
-                f"({self._timeout:g}s)"
+                f"({self._timeout:g}s). If the password has changed, start again with the new one; "
+                "a file (passwordFile) is read before each attempt"
             )
         return ConnectionLost(
             f"the connection for {what} broke and could not be restored within reconnectTimeout "

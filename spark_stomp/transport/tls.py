@@ -75,7 +75,7 @@ def secure(sock: socket.socket, host: str, peer: str, context: ssl.SSLContext) -
         if is_refusal(error):
             raise TlsRefused(f"no TLS with {peer} (tlsMinVersion is {least}): {error}") from error
         raise ConnectFailed(
-            f"{peer} broke off the TLS handshake (tlsMinVersion is {least}): {error}"
+            f"{peer} broke off the TLS handshake (tlsMinVersion is {least}); is it a port with TLS? {error}"
         ) from error
 
 

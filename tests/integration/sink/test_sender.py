@@ -277,7 +277,7 @@ class TestRefusals:
             sender.open()
             users["ada"] = "changed"
             broker.drop_connections()
-            with pytest.raises(LoginRefused, match="has refused it since"):
+            with pytest.raises(LoginRefused, match=r"has refused it since .*passwordFile"):
                 sender.send(encoded([b"0"]))
                 sender.finish()
 
