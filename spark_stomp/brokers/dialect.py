@@ -396,7 +396,10 @@ DIALECTS: tuple[Dialect, ...] = (
         # Destination and id name the queue of the subscription. Without auto-delete:false it would end with
         # its connection.
         durable_topics=DurableTopics(
-            headers=(("durable", "true"), ("auto-delete", "false")), shared=True, forbidden="@@"
+            headers=(("durable", "true"), ("auto-delete", "false")),
+            shared=True,
+            forbidden="@@",
+            endless=("/exchange/",),
         ),
         outgoing=RABBITMQ,
     ),

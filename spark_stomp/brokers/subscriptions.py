@@ -54,6 +54,7 @@ class DurableTopics:
         by_name_alone: True if the broker compares only names: a subscription of the same name with another
             selector would go on with the old one. So the selector becomes a part of the name.
         forbidden: text that a name must not contain.
+        endless: beginnings of destinations whose durable subscriptions UNSUBSCRIBE does not end.
     """
 
     name_header: str | None = None
@@ -63,6 +64,7 @@ class DurableTopics:
     alternative: str = ""
     by_name_alone: bool = False
     forbidden: str | None = None
+    endless: tuple[str, ...] = ()
 
     @property
     def deciding_header(self) -> str:

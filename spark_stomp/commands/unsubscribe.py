@@ -9,7 +9,7 @@ from typing import Final
 from spark_stomp.brokers import Dialect, Subscription, dialect_of
 from spark_stomp.commands import EXIT_CODES, FINE
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.errors import ClientIdInUse, DestinationRefused
+from spark_stomp.errors import ClientIdInUse, DestinationRefused, UnsupportedError
 from spark_stomp.logs import set_level
 from spark_stomp.options import SourceOptions, parse_source_options
 from spark_stomp.quoting import line
@@ -39,10 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    given = {"destination": arguments.destination, "durableName": arguments.durable_name}
+    given = {"destination": arguments.destination, "durableName": arguments.durable_name, "connections": "1"}
     if arguments.client_id is not None:
         given["clientId"] = arguments.client_id
     refused = dict.fromkeys(("durableName", "clientId"), "it is an argument")
+    refused["connections"] = "one connection is enough"
     options = parse_source_options(option_texts(arguments, refused, **given))
     set_level(options.connection.log_level)
     try:
@@ -67,9 +68,18 @@ def _unsubscribe(options: SourceOptions) -> None:
 
 
 def _subscriptions(dialect: Dialect, options: SourceOptions) -> dict[str, Subscription]:
-    """The durable subscription of each topic. A queue in the list keeps its messages without one."""
+    """The durable subscription of each topic. A queue in the list keeps its messages without one.
+
+    Raises UnsupportedError if the broker would say that it has ended one, and keep it.
+    """
     (settings,) = ReceiverSettings.of(options)
     chosen = {one: choose_subscription(dialect, settings, one) for one in settings.destinations}
+    for topic in chosen:
+        if dialect.durable_topics is not None and topic.startswith(dialect.durable_topics.endless):
+            raise UnsupportedError(
+                f"this broker ({dialect.name}) does not end a durable subscription to {topic} by STOMP. "
+                "Find its queue with rabbitmqctl list_bindings, and delete it with rabbitmqctl delete_queue"
+            )
     return {topic: subscription for topic, subscription in chosen.items() if not dialect.is_queue(topic)}
 
 

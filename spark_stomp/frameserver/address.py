@@ -41,8 +41,8 @@ def frame_server_host(option: str | None) -> str:
         return chosen.strip("[]")
     if master_is_local():
         return _LOOPBACK
-    found = (*_named_addresses(), *_outward_addresses())
-    return next((one for one in found if _reachable(one)), _LOOPBACK)
+    found = filter(_reachable, (*_named_addresses(), *_outward_addresses()))
+    return min(found, key=lambda one: ip_address(one).version, default=_LOOPBACK)
 
 
 def _named_addresses() -> Iterator[str]:

@@ -30,22 +30,25 @@ def password_of(options: ConnectionOptions) -> str | None:
     if file is None:
         return options.password
     try:
+        # Opening a pipe would wait for a writer, perhaps for ever.
+        if Path(file).exists() and not Path(file).is_file():
+            raise PasswordUnreadable(f"passwordFile {file} is not a regular file")
         with Path(file).open("rb") as opened:
             content = opened.read(_LARGEST_FILE + 1)
-        password = content.decode().removesuffix("\n").removesuffix("\r")
     except OSError as error:
         raise PasswordUnreadable(f"passwordFile {file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        # The error of Python quotes the content.
-        raise PasswordUnreadable(f"passwordFile {file} is not UTF-8 text") from None
-    if problem := _problem(password, len(content)):
+    # Not strictly: the error of Python has the content, and would be the context of ours.
+    password = content.decode(errors="replace").removesuffix("\n").removesuffix("\r")
+    if problem := _problem(password, content):
         raise PasswordUnreadable(f"passwordFile {file} {problem}")
     return password
 
 
-def _problem(password: str, size: int) -> str | None:
-    if size > _LARGEST_FILE:
+def _problem(password: str, content: bytes) -> str | None:
+    if len(content) > _LARGEST_FILE:
         return f"has more than {_LARGEST_FILE >> 10} KiB, which is no password"
+    if content.decode(errors="ignore").encode() != content:
+        return "is not UTF-8 text"
     if not password:
         return "is empty"
     if any(character in password for character in "\n\r\0"):

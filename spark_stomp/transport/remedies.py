@@ -27,9 +27,14 @@ _IN_HEADERS = frozenset(
 )
 # RabbitMQ deletes a queue with these, and all messages in it, if it is unused, or when RabbitMQ restarts.
 _NOT_LASTING = frozenset({"auto_delete", "durable", "x-expires"})
+# Characters of a text that are searched. Its longest has some 1,000: names have up to 255 bytes. A judgement;
+# 10,000 that were made for it kept a core busy for 7 s (November 2026).
+_SEARCHED = 2_000
 # RabbitMQ compares the arguments one after the other, and names the first one that differs.
 _DIFFERS = re.compile(
-    r"inequivalent arg '([\w-]+)' for queue '(.*)' in vhost '.*': received (.*) but current is (.*)$", re.S
+    r"inequivalent arg '([\w-]+)' for queue '(.{0,255})' in vhost '.{0,255}': "
+    r"received (.*) but current is (.*)$",
+    re.S,
 )
 _VALUE = re.compile(r"(?:the value )?'(.*?)'(?: of type '\w+')?$", re.S)
 # What RabbitMQ says, with the name of the queue, and what to do.
@@ -62,7 +67,7 @@ class Difference(NamedTuple):
 
 def difference(text: str) -> Difference | None:
     """The difference that the body of an ERROR of RabbitMQ names, if it names one."""
-    found = _DIFFERS.search(text.strip())
+    found = _DIFFERS.search(text.strip()[:_SEARCHED])
     if found is None:
         return None
     argument, queue, asked, current = found.groups()
@@ -84,7 +89,7 @@ def remedy(text: str, what: str) -> str:
     if (differs := difference(text)) is not None:
         return f". {_has_and_asked(differs)}. {_of_difference(differs, option)}"
     for pattern, sentence in _SENTENCES:
-        if (found := pattern.search(text)) is not None:
+        if (found := pattern.search(text[:_SEARCHED])) is not None:
             return ". " + sentence.format(queue=shown(found[1]), option=option)
     return ""
 

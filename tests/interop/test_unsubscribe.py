@@ -68,3 +68,22 @@ def test_one_with_a_selector(broker: Broker) -> None:
     assert main(["unsubscribe", broker.url, topic, *arguments]) == 0
     publish(broker.options(), topic, [b"two"], ("colour", "red"))
     broker.wait_for(topic, ready=0)
+
+
+def test_one_that_rabbitmq_would_keep_is_refused(
+    rabbitmq: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # RabbitMQ confirms UNSUBSCRIBE from an exchange, and deletes only the queues of /topic/.
+    exchange = f"/exchange/amq.topic/{secrets.token_hex(6)}"
+    options = rabbitmq.options(destination=exchange, durableName="etl")
+    with Run(options) as query:
+        query.idle()
+    publish(rabbitmq.options(), exchange, [b"one"])
+    monkeypatch.setenv("SPARK_STOMP_LOGIN", rabbitmq.login or "")
+    monkeypatch.setenv("SPARK_STOMP_PASSWORD", rabbitmq.password or "")
+    arguments = [f'["{rabbitmq.new_topic()}", "{exchange}"]', "--durable-name", "etl"]
+    assert main(["unsubscribe", rabbitmq.url, *arguments]) == 1
+    said = capsys.readouterr()
+    assert "does not end a durable subscription to /exchange/" in said.err and said.out == ""
+    with Run(options) as query:
+        assert [row["body"] for row in query.batch()] == [b"one"]

@@ -34,12 +34,22 @@ def test_not_that_of_another_client_or_name(devbroker: DevBroker) -> None:
     assert devbroker.durable("/topic/a") == {}
 
 
+def test_those_of_several_topics(devbroker: DevBroker) -> None:
+    topics = '["/topic/a", "/topic/b"]'
+    with Run({"url": devbroker.url, "destination": topics, "durableName": "etl"}) as query:
+        query.idle()
+    assert [*devbroker.durable("/topic/b")] == ["etl@/topic/b"]
+    assert ended(devbroker, topics, "--durable-name", "etl") == 0
+    assert devbroker.durable("/topic/a") == devbroker.durable("/topic/b") == {}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["/topic/a"], "--durable-name"),
         (["/topic/a", "--durable-name", "x", "-o", "durableName=y"], "-o durableName has no effect here"),
         (["/topic/a", "--durable-name", "x", "-o", "clientId=y"], "-o clientId has no effect here"),
+        (["/topic/a", "--durable-name", "x", "-o", "connections=2"], "-o connections has no effect here"),
     ],
 )
 def test_wrong_arguments(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def test_what_is_no_password_is_said_without_it(tmp_path: Path, content: bytes |
         read(file)
     assert f"[STOMP_PASSWORD_UNREADABLE] passwordFile {file} " in str(error.value)
     assert "s3cret" not in "".join(traceback.format_exception(error.value))
+    # Tools that report errors also look at the context, which Python does not print here.
+    assert error.value.__context__ is None or isinstance(error.value.__context__, OSError)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(file := tmp_path / "password")
+    with pytest.raises(PasswordUnreadable, match="is not a regular file"):
+        read(file)
 
 
 def test_the_content_is_in_no_repr(tmp_path: Path) -> None:

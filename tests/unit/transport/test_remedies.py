@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from spark_stomp.transport.remedies import Difference, difference, remedy
@@ -71,3 +73,12 @@ def test_what_a_client_chose_is_shown_on_one_line() -> None:
     )
     said = remedy(words, "SUBSCRIBE to /queue/a")
     assert said.isprintable() and len(said) < 1_000
+
+
+def test_words_that_are_made_to_be_searched_for_long_are_not() -> None:
+    # Without limits the first takes minutes.
+    begin = "inequivalent arg 'a' for queue '"
+    for words in (begin + "' in vhost '" * 4_000 + "': received " * 4_000, "access to queue '" * 50_000):
+        started = time.process_time()
+        assert remedy(words, "SUBSCRIBE to /queue/a") == ""
+        assert time.process_time() - started < 1
