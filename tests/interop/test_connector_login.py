@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from support.brokers import Broker
 from support.brokers.activemq import ManagedActiveMQ
 from support.brokers.fixtures import BrokerPool, on_real_brokers
-from support.brokers.process import Unavailable
 from support.brokers.rabbitmq import RabbitMQ
 from support.driven import MODES, Run, publish, send_rows
 from support.options import sink_options, source_options
@@ -31,13 +30,13 @@ Managed = RabbitMQ | ManagedActiveMQ
 
 
 @pytest.fixture(scope="module")
-def activemq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedActiveMQ]:
+def activemq(broker_pool: BrokerPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedActiveMQ]:
+    """Started after the ordinary one has shown that ActiveMQ is available."""
+    broker_pool.get("activemq")
     broker = ManagedActiveMQ(tmp_path_factory.mktemp("activemq"))
     try:
         broker.start()
         yield broker
-    except Unavailable as error:
-        pytest.skip(f"activemq is not available: {error}")
     finally:
         broker.stop()
 
