@@ -16,13 +16,13 @@ from itertools import pairwise
 from typing import Final
 
 from spark_stomp.brokers import Dialect, plain_subscription
+from spark_stomp.brokers.rabbitmq_errors import difference
 from spark_stomp.brokers.subscriptions import stream_refused, stream_suspected
 from spark_stomp.errors import BrokerError, ConnectFailed, ReceiptTimeout, StompError, TransportError
 from spark_stomp.options import ConnectionOptions, SourceOptions
 from spark_stomp.protocol import ErrorReceived, MessageBlock, ReceiptReceived, frame_content
 from spark_stomp.receiver.stream_log import at_peer
 from spark_stomp.transport import Connection, open_connection
-from spark_stomp.transport.remedies import difference
 
 _DECLARED: Final = "/queue/"
 _BY_NAME: Final = "/amq/queue/"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from spark_stomp.brokers.rabbitmq_errors import difference, remedy
 from spark_stomp.errors import BrokerError, ClientIdInUse, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
 from spark_stomp.protocol.grammar import escape
 from spark_stomp.quoting import CUT, shown
-from spark_stomp.transport.remedies import difference, remedy
 
 # Characters that an error shows of the message header and of the body. Judgements, not measured.
 _MESSAGE_LENGTH, _DETAIL_LENGTH = 200, 300

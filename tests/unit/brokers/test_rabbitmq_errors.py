@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from spark_stomp.transport.remedies import Difference, difference, remedy
+from spark_stomp.brokers.rabbitmq_errors import Difference, difference, remedy
 
 # As RabbitMQ 3.10.8 says it.
 DIFFERS = (
