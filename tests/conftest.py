@@ -19,8 +19,18 @@ from spark_stomp.transport import logins, retry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from support.connect import ConnectServer
 
-__all__ = ["broker", "broker_pool", "credentials", "devbroker", "quick_logins", "rabbitmq", "spark"]
+__all__ = [
+    "broker",
+    "broker_pool",
+    "connect_server",
+    "credentials",
+    "devbroker",
+    "quick_logins",
+    "rabbitmq",
+    "spark",
+]
 
 PROPERTY = Path(__file__).with_name("property")
 
@@ -60,7 +70,8 @@ GROUPS = {
     "a cluster": r"cluster/",
     "hostile peers": r"hostile/",
     "faults and restarts": r"faults/test_restarts\.py",
-    "the notebooks": r"test_notebooks\.py",
+    # All that use the one server.
+    "Spark Connect": r"test_(notebooks|quickstart)\.py",
     "S3": r"faults/test_journal_s3\.py",
     "the demo": r"test_demo\.py",
     "the manifest": r"test_kubernetes\.py",
@@ -137,3 +148,12 @@ def spark() -> Iterator[SparkSession]:
     register(session)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """One Spark Connect server with two executors, for all tests that are its clients."""
+    from support.connect import ConnectServer
+
+    with ConnectServer(tmp_path_factory.mktemp("connect")) as server:
+        yield server

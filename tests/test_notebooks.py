@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.docs import README
-from support.notebooks import NOTEBOOKS, execute, printed, read
+from support.notebooks import NOTEBOOKS, execute, read, shown
 from support.spark import drains
 
 # What each prints, among other things, on every run and everywhere but on Databricks.
@@ -56,16 +54,6 @@ MOST_BYTES = 300_000
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 
 
-def pictures(notebook: Any) -> list[bytes]:
-    """The PNG files in the outputs of a notebook."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    return [
-        base64.b64decode(output.data["image/png"])
-        for output in outputs
-        if "image/png" in output.get("data", ())
-    ]
-
-
 def test_each_has_its_lines() -> None:
     assert sorted(PRINTS) == [path.name for path in NOTEBOOKS]
 
@@ -77,13 +65,10 @@ def test_each_has_its_lines() -> None:
     [pytest.param(path, marks=[drains] if path.name in DRAIN else []) for path in NOTEBOOKS],
     ids=lambda path: path.name,
 )
-def test_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # As in a kernel that nobody has prepared.
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
-    notebook = execute(path, tmp_path)
-    assert [line for line in PRINTS[path.name] if line not in printed(notebook)] == []
-    assert len(pictures(notebook)) == 1
+def test_runs(path: Path, tmp_path: Path) -> None:
+    printed, pictures = shown(execute(path, tmp_path, {}))
+    assert [line for line in PRINTS[path.name] if line not in printed] == []
+    assert len(pictures) == 1
     # Nothing is left where a reader keeps the notebook.
     assert list(tmp_path.iterdir()) == []
 
@@ -95,15 +80,16 @@ def test_is_kept_as_it_ran(path: Path) -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     assert [output for cell in code for output in cell.outputs if output.output_type == "error"] == []
-    assert [line for line in PRINTS[path.name] if line not in printed(notebook)] == []
-    assert len(pictures(notebook)) == 1
+    printed, pictures = shown(notebook)
+    assert [line for line in PRINTS[path.name] if line not in printed] == []
+    assert len(pictures) == 1
 
 
 @each_notebook
 def test_is_small_and_says_nothing_of_the_machine(path: Path) -> None:
     assert path.stat().st_size < MOST_BYTES
     # %%writefile names a folder that the notebook has made.
-    lines = [line for line in printed(read(path)).splitlines() if not line.startswith("Writing ")]
+    lines = [line for line in shown(read(path)).printed.splitlines() if not line.startswith("Writing ")]
     assert [line for line in lines if re.search(r"/(tmp|root|home|Users)/", line)] == []
 
 

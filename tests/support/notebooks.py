@@ -5,11 +5,15 @@ From ``tests/``, with the package installed. With names (``01``), only those who
 
 from __future__ import annotations
 
+import base64
+import os
+import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 with warnings.catch_warnings():
     # On import, some versions of jupyter_core announce a change of their default folders.
@@ -17,9 +21,20 @@ with warnings.catch_warnings():
     import nbformat
     from nbclient import NotebookClient
 
-NOTEBOOKS: Final = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-# Seconds for one cell. A JVM starts in some of them, on a machine that may be busy.
+_TESTS: Final = Path(__file__).parents[1]
+NOTEBOOKS: Final = sorted((_TESTS.parent / "notebooks").glob("*.ipynb"))
+# Seconds for one cell, and for all. A JVM starts in some of them, on a machine that may be busy.
 _CELL: Final = 240
+_ALL: Final = 400
+# What says which Python and which server Spark takes: a reader's kernel has none of it.
+_PREPARED: Final = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_REMOTE"}
+
+
+class Shown(NamedTuple):
+    """What a notebook has written to its standard output, and its pictures as PNG."""
+
+    printed: str
+    pictures: list[bytes]
 
 
 def read(path: Path) -> nbformat.NotebookNode:
@@ -28,10 +43,11 @@ def read(path: Path) -> nbformat.NotebookNode:
     return notebook
 
 
-def execute(path: Path, folder: Path) -> nbformat.NotebookNode:
-    """Run all cells in ``folder``; returns the notebook with what they showed.
+def execute(path: Path, folder: Path, environment: Mapping[str, str]) -> nbformat.NotebookNode:
+    """Run all cells in Jupyter, in ``folder``; returns the notebook with what they showed.
 
-    What a process wrote to its standard error is left out: that is Spark's log.
+    The kernel has these environment variables, and those of this process that do not prepare Spark. What a
+    process wrote to its standard error is left out: that is Spark's log.
 
     Raises:
         CellExecutionError: a cell failed; the text has the cell and its traceback.
@@ -41,7 +57,7 @@ def execute(path: Path, folder: Path) -> nbformat.NotebookNode:
     client = NotebookClient(
         notebook, timeout=_CELL, record_timing=False, resources={"metadata": {"path": str(folder)}}
     )
-    done = client.execute()
+    done = client.execute(env={**_unprepared(), **environment})
     done.metadata = metadata
     for cell in done.cells:
         if cell.cell_type == "code":
@@ -49,10 +65,45 @@ def execute(path: Path, folder: Path) -> nbformat.NotebookNode:
     return done
 
 
-def printed(notebook: nbformat.NotebookNode) -> str:
-    """All that the cells of an executed notebook have written to the standard output."""
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    return "".join(output.text for output in outputs if output.get("name") == "stdout")
+def run_as_script(path: Path, folder: Path, environment: Mapping[str, str]) -> Shown:
+    """Run the code cells in ``folder``, one after the other in one Python without IPython.
+
+    Raises:
+        AssertionError: it failed; the text is the end of its standard error.
+    """
+    with tempfile.TemporaryDirectory() as beside:
+        program, pictures = Path(beside, "cells.py"), Path(beside, "pictures")
+        pictures.mkdir()
+        program.write_text(_program(read(path)), encoding="utf-8")
+        variables = {"MPLBACKEND": "module://support.pictures", "PICTURES": str(pictures)}
+        done = subprocess.run(
+            [sys.executable, program],
+            cwd=folder,
+            env={**_unprepared(), **variables, "PYTHONPATH": str(_TESTS), **environment},
+            capture_output=True,
+            text=True,
+            timeout=_ALL,
+            check=False,
+        )
+        assert done.returncode == 0, f"{path.name}: {done.stdout[-2000:]}{done.stderr[-6000:]}"
+        return Shown(done.stdout, [picture.read_bytes() for picture in sorted(pictures.iterdir())])
+
+
+def shown(notebook: nbformat.NotebookNode) -> Shown:
+    """What the cells of an executed notebook have shown."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    pictures = [output.data["image/png"] for output in outputs if "image/png" in output.get("data", ())]
+    printed = "".join(output.text for output in outputs if output.get("name") == "stdout")
+    return Shown(printed, [base64.b64decode(picture) for picture in pictures])
+
+
+def _unprepared() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in _PREPARED}
+
+
+def _program(notebook: nbformat.NotebookNode) -> str:
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return "\n\n".join(f"# cell {number}\n{source}" for number, source in enumerate(code, 1))
 
 
 def main(names: list[str]) -> None:
@@ -60,7 +111,7 @@ def main(names: list[str]) -> None:
     for path in NOTEBOOKS:
         if not names or path.name.startswith(tuple(names)):
             with tempfile.TemporaryDirectory() as folder:
-                nbformat.write(execute(path, Path(folder)), path)  # type: ignore[no-untyped-call]
+                nbformat.write(execute(path, Path(folder), {}), path)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

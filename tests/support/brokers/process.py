@@ -1,4 +1,4 @@
-"""A broker's process: in its own session, with its output in a file, ended by its id."""
+"""A server's process: in its own session, with its output in a file, ended by its id."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ class Unavailable(Exception):
 
 
 class Process:
-    """A running command and everything that it starts in its session."""
+    """A running command and everything that it starts in its session. It works in ``folder``, if given."""
 
-    def __init__(self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        log: Path,
+        environment: Mapping[str, str],
+        folder: Path | None = None,
+    ) -> None:
         self.log = log
-        # No broker outlives a test run that was killed.
+        # No server outlives a test run that was killed.
         setpriv = shutil.which("setpriv")
         prefix = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
         with log.open("ab") as output:
@@ -34,6 +40,7 @@ class Process:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment},
+                cwd=folder,
                 start_new_session=True,
             )
 
@@ -44,7 +51,7 @@ class Process:
             return self._process.poll() is not None or ready()
 
         try:
-            wait_until(settled, timeout, "the broker's start")
+            wait_until(settled, timeout, "the server's start")
         except AssertionError:
             self.kill()
             raise Unavailable(f"not ready within {timeout:g}s; its log ends:\n{self._tail()}") from None
