@@ -89,13 +89,14 @@ class SimulatedFeed:
 
     Args:
         messages: what the feed sends, in any order; at least one.
+        broker: further arguments of the :class:`DevBroker`, such as ``host`` and ``users``.
     """
 
-    def __init__(self, messages: Iterable[Message]) -> None:
+    def __init__(self, messages: Iterable[Message], **broker: Any) -> None:
         self._messages = deque(sorted(messages, key=lambda message: message.sent))
         self._topics = {message.destination for message in self._messages}
         self.now = self._messages[0].sent
-        self.broker = DevBroker(clock=lambda: self.now.timestamp()).start()
+        self.broker = DevBroker(clock=lambda: self.now.timestamp(), **broker).start()
 
     def subscriptions(self) -> list[QueueView]:
         """The figures of all durable subscriptions."""
