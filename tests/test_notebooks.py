@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from support.connect import ConnectServer
 from support.docs import README
-from support.notebooks import NOTEBOOKS, execute, read, shown
-from support.spark import drains
+from support.notebooks import NOTEBOOKS, Shown, execute, read, run_as_script, shown
 
 # What each prints, among other things, on every run and everywhere but on Databricks.
 PRINTS = {
@@ -32,7 +33,6 @@ PRINTS = {
         "kept after the second run: 0",
         "all movements that came in time are counted: True",
         "some of those that came too late are left out: True",
-        "Not on Databricks",
     ],
     "04_rail_feed.ipynb": [
         "topics: 3 - connections: 1",
@@ -44,8 +44,6 @@ PRINTS = {
         "|2026-03-02 06:00:00|      90|    0.97|",
     ],
 }
-# It takes everything with AvailableNow, and says so.
-DRAIN = ("03_event_time.ipynb",)
 # Of a file, so that it is shown at once.
 MOST_BYTES = 300_000
 
@@ -56,19 +54,39 @@ def test_each_has_its_lines() -> None:
     assert sorted(PRINTS) == [path.name for path in NOTEBOOKS]
 
 
+def in_jupyter(path: Path, folder: Path, environment: Mapping[str, str]) -> Shown:
+    return shown(execute(path, folder, environment))
+
+
+def check_run(path: Path, folder: Path, seen: Shown) -> None:
+    assert [line for line in PRINTS[path.name] if line not in seen.printed] == []
+    assert len(seen.pictures) == 1
+    # Nothing is left where a reader keeps the notebook.
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(420)
+@each_notebook
+def test_runs_in_jupyter(path: Path, tmp_path: Path) -> None:
+    check_run(path, tmp_path, in_jupyter(path, tmp_path, {}))
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(420)
+@each_notebook
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[drains] if path.name in DRAIN else []) for path in NOTEBOOKS],
-    ids=lambda path: path.name,
+    "run",
+    [
+        pytest.param(run_as_script, id="script"),
+        pytest.param(in_jupyter, marks=pytest.mark.soak, id="jupyter"),
+    ],
 )
-def test_runs(path: Path, tmp_path: Path) -> None:
-    printed, pictures = shown(execute(path, tmp_path, {}))
-    assert [line for line in PRINTS[path.name] if line not in printed] == []
-    assert len(pictures) == 1
-    # Nothing is left where a reader keeps the notebook.
-    assert list(tmp_path.iterdir()) == []
+def test_runs_over_connect(
+    path: Path, tmp_path: Path, connect_server: ConnectServer, run: Callable[..., Shown]
+) -> None:
+    # The executors are other processes, and the client has no Java.
+    check_run(path, tmp_path, run(path, tmp_path, connect_server.client))
 
 
 @each_notebook
@@ -86,8 +104,7 @@ def test_is_kept_as_it_ran(path: Path) -> None:
 @each_notebook
 def test_is_small_and_says_nothing_of_the_machine(path: Path) -> None:
     assert path.stat().st_size < MOST_BYTES
-    # %%writefile names a folder that the notebook has made.
-    lines = [line for line in shown(read(path)).printed.splitlines() if not line.startswith("Writing ")]
+    lines = shown(read(path)).printed.splitlines()
     assert [line for line in lines if re.search(r"/(tmp|root|home|Users)/", line)] == []
 
 

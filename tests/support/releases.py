@@ -1,9 +1,9 @@
-"""The core tests on releases of Spark and of Python, classic and over Spark Connect: ``make matrix``.
+"""The core tests and the notebooks on releases of Spark, classic and over Spark Connect: ``make matrix``.
 
-Each environment has a folder in ``.venv/matrix``, with the wheel in it. Its reports stay there, and the table
-in ``docs/compatibility.md`` is made of all reports. So a part can be run by its name, from ``tests/``::
+Each environment has a folder in ``.venv/matrix``, with the wheel in it. Its reports stay there, and tables
+in ``docs/compatibility.md`` are made of all reports. So each can be run by its name, from ``tests/``::
 
-    python -m support.releases 4.0-3.10 newest-3.13
+    python -m support.releases 4.0-3.10 newest-3.13 --part notebooks
 
 Ends with 1 if a test failed.
 """
@@ -28,6 +28,9 @@ PAGE = ROOT / "docs" / "compatibility.md"
 FOLDER = ROOT / ".venv" / "matrix"
 # Spark's own variable: a session is one of Spark Connect, to a server that it starts.
 MODES = {"classic": {}, "Connect": {"SPARK_REMOTE": "local[2]"}}
+_CORE = ["streaming", "-m", "core and not soak"]
+# What pytest runs in each part.
+PARTS = {**dict.fromkeys(MODES, _CORE), "notebooks": ["test_notebooks.py", "-k", "test_runs"]}
 _INSTALLING, _TESTING = 1_200, 1_800  # seconds
 
 
@@ -71,14 +74,14 @@ def install(environment: Environment, base: str, wheel: Path) -> str:
         run(base, "-m", "venv", environment.folder)
     pip = (executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     spark = "" if environment.spark == "newest" else f"=={environment.spark}.*"
-    extra = f"spark-stomp[matrix] @ {wheel.as_uri()}"
+    extra = f"spark-stomp[matrix,notebooks] @ {wheel.as_uri()}"
     run(*pip, "--upgrade", extra, f"pyspark[connect]{spark}", timeout=_INSTALLING)
     run(*pip, "--no-deps", "--force-reinstall", wheel)
     return str(executable)
 
 
-def test(python: str, mode: str, report: Path) -> bool:
-    """Run the core tests with that Python; whether all passed."""
+def test(python: str, part: str, report: Path) -> bool:
+    """Run one of :data:`PARTS` with that Python; whether all passed."""
     versions = "import platform, pyspark; print(pyspark.__version__, platform.python_version())"
     name = run(python, "-c", versions).strip()
     # What is reported unless the run comes to its end.
@@ -87,15 +90,15 @@ def test(python: str, mode: str, report: Path) -> bool:
     variables = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_REMOTE")}
     # Over Connect, functions of the tests run in a process of the server's, which imports what they use.
     tests = ROOT / "tests"
-    variables |= {"PYTHONPATH": str(tests), "PYTHONDONTWRITEBYTECODE": "1", **MODES[mode]}
+    variables |= {"PYTHONPATH": str(tests), "PYTHONDONTWRITEBYTECODE": "1", **MODES.get(part, {})}
     variables |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), python)
-    command = [python, "-m", "pytest", "streaming", f"--junitxml={report}", "-o", f"junit_suite_name={name}"]
-    command += ["-m", "core and not soak", "-q", "-p", "no:cacheprovider"]
+    command = [python, "-m", "pytest", *PARTS[part], f"--junitxml={report}", "-o", f"junit_suite_name={name}"]
+    command += ["-q", "-p", "no:cacheprovider"]
     passed = False
     with report.with_suffix(".log").open("wb") as log, contextlib.suppress(subprocess.TimeoutExpired):
         done = subprocess.run(command, cwd=tests, env=variables, stdout=log, stderr=log, timeout=_TESTING)
         passed = done.returncode == 0
-    print(f"{name} {mode}: {'passed' if passed else f'failed, see {log.name}'}", flush=True)
+    print(f"{name} {part}: {'passed' if passed else f'failed, see {log.name}'}", flush=True)
     return passed
 
 
@@ -124,11 +127,36 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def notebooks_table() -> str:
+    """Of each notebook and way to run it, its seconds on each release of Spark, in Markdown."""
+    seconds: dict[str, dict[str, str]] = defaultdict(dict)
+    columns: dict[str, None] = {}
+    for report in (one.folder / "notebooks.xml" for one in ENVIRONMENTS):
+        if report.exists():
+            suite = next(ElementTree.parse(report).iter("testsuite"))
+            columns[column := suite.get("name", "").split()[0]] = None
+            for case in suite.iter("testcase"):
+                took = "failed" if list(case) else f"{float(case.get('time', 0)):.0f}"
+                seconds[_way(case.get("name", ""))][column] = took
+    lines = [f"| notebook | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for way, found in sorted(seconds.items()):
+        lines.append(f"| {way} | {' | '.join(found.get(column, '-') for column in columns)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _way(test: str) -> str:
+    """A notebook and how it ran, from the name of its test."""
+    name, _, parameters = test.rstrip("]").partition("[")
+    over = ", Spark Connect" if name.endswith("connect") else ", classic"
+    notebook = next(part for part in parameters.split("-") if part.endswith(".ipynb"))
+    return f"{notebook}, {'script' if 'script' in parameters else 'Jupyter'}{over}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="The core tests on releases of Spark and Python.")
     names = {environment.name: environment for environment in ENVIRONMENTS}
     parser.add_argument("names", nargs="*", help=f"of environments; all if none is named: {', '.join(names)}")
-    parser.add_argument("--mode", choices=MODES, help="one of the two; both if none is named")
+    parser.add_argument("--part", choices=PARTS, help="one of the parts; all if none is named")
     arguments = parser.parse_args()
     wheel, _ = build(FOLDER / "dist")
     passed = True
@@ -140,9 +168,10 @@ def main() -> int:
         environment.folder.mkdir(parents=True, exist_ok=True)
         python = install(environment, base, wheel)
         # One after the other: on a busy machine Spark gives up on its workers after ten seconds.
-        for mode in [arguments.mode] if arguments.mode else MODES:
-            passed &= test(python, mode, environment.folder / f"{mode}.xml")
+        for part in [arguments.part] if arguments.part else PARTS:
+            passed &= test(python, part, environment.folder / f"{part}.xml")
     put("matrix", f"\n{table()}\n", PAGE)
+    put("notebooks", f"\n{notebooks_table()}\n", PAGE)
     return int(not passed)
 
 
