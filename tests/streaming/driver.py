@@ -9,6 +9,7 @@ its standard input. MODE says where the rows go:
 - ``stall``: half of the first batch to ``FOLDER/output/partial``; then it waits to be killed;
 - ``files``: Spark's own file sink under ``FOLDER/output``, as JSON;
 - ``parquet``: the same as Parquet;
+- ``recipe HEADING``: as the program under that heading of docs/tables.md says, but into ``FOLDER/output``;
 - ``stomp``: the connector's sink, with the column ``id`` for ``dedupKey``: the body as text. Its options are
   those that begin with ``sink.``, without that.
 
@@ -23,14 +24,17 @@ import sys
 import threading
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from support.docs import ROOT, programs
 from support.spark import BatchFiles, spark_session, stomp_stream
 
 from spark_stomp import register
 
 SINK = "sink."
+RECIPE = "recipe "
 
 
 def writer(frame: DataFrame, output: Path, mode: str, sink: dict[str, str]) -> DataStreamWriter:
@@ -43,10 +47,21 @@ def writer(frame: DataFrame, output: Path, mode: str, sink: dict[str, str]) -> D
     return frame.writeStream.foreachBatch(BatchFiles(output, stalls=mode == "stall"))
 
 
-def main(folder: str, mode: str, queue: str, options: str) -> None:
-    spark = spark_session()
-    register(spark)
-    given = json.loads(options)
+def recipe(heading: str, folder: str, options: dict[str, str]) -> StreamingQuery:
+    """The query of a program in docs/tables.md."""
+    page = ROOT / "docs" / "tables.md"
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for program in (*programs(page, "Before each recipe"), *programs(page, heading)):
+        text = program.replace("/data/tables/orders", f"{folder}/output")
+        text = text.replace("/data/checkpoints/orders", f"{folder}/checkpoint")
+        exec(text.replace("/data/", f"{folder}/"), names)
+        names["broker"] = options
+    query: StreamingQuery = names["query"]
+    return query
+
+
+def started(spark: SparkSession, folder: str, mode: str, queue: str, given: dict[str, str]) -> StreamingQuery:
+    """The query that MODE says."""
     sink = {key.removeprefix(SINK): given.pop(key) for key in list(given) if key.startswith(SINK)}
     frames = []
     for number in range(int(given.pop("sources", "1"))):
@@ -55,7 +70,17 @@ def main(folder: str, mode: str, queue: str, options: str) -> None:
     stream = writer(reduce(DataFrame.union, frames), Path(folder) / "output", mode, sink)
     if mode == "available":
         stream = stream.trigger(availableNow=True)
-    query = stream.option("checkpointLocation", f"{folder}/checkpoint").start()
+    return stream.option("checkpointLocation", f"{folder}/checkpoint").start()
+
+
+def main(folder: str, mode: str, queue: str, options: str) -> None:
+    spark = spark_session()
+    register(spark)
+    given = json.loads(options)
+    if mode.startswith(RECIPE):
+        query = recipe(mode.removeprefix(RECIPE), folder, given)
+    else:
+        query = started(spark, folder, mode, queue, given)
     threading.Thread(target=stop_when_told, args=(query,), daemon=True).start()
     # Raises what made the query fail: a driver whose query is over ends.
     query.awaitTermination()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from spark_stomp import errors
@@ -90,6 +91,14 @@ def pages() -> dict[Path, str]:
         _STATUS_PAGE: _with_keys(_STATUS_PAGE.read_text(encoding="utf-8")),
         _API_PAGE: _with_errors(_API_PAGE.read_text(encoding="utf-8")),
     }
+
+
+def programs(page: Path, heading: str) -> list[str]:
+    """The blocks of Python in the section of that heading."""
+    (section,) = (
+        part for part in page.read_text(encoding="utf-8").split("\n## ") if part.partition("\n")[0] == heading
+    )
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
 
 
 def options_table() -> str:

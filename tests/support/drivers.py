@@ -162,16 +162,32 @@ class SparkDriver:
 
     def rows(self) -> list[str]:
         """The bodies that the sink has, as a reader of it sees them."""
-        of_spark = self.mode in ("files", "parquet")
-        return [body for body, _ in self.records()] if of_spark else rows_of(self.output)
+        if self.mode in ("files", "parquet") or self.mode.startswith("recipe "):
+            return [body for body, _ in self.records()]
+        return rows_of(self.output)
 
     def records(self) -> list[tuple[str, str | None]]:
-        """Body and stable id of each row that Spark's file sink has."""
+        """Body and stable id of each row that Spark's file sink, or a recipe's table, has."""
+        if (self.output / "_delta_log").exists():
+            # Here, since the core tests run without deltalake.
+            from deltalake import DeltaTable
+
+            table = DeltaTable(self.output).to_pyarrow_table()
+            return list(zip(table["body"].to_pylist(), table["stable_id"].to_pylist(), strict=True))
         return [
             (row["body"], row.get("stable_id"))
             for path in _committed_files(self.output)
             for row in (_json_rows(path) if self.mode == "files" else pq.read_table(path).to_pylist())
         ]
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether Spark has planned a batch that it has not committed."""
+        planned, committed = (
+            max((int(path.name) for path in (self.folder / "checkpoint" / log).glob("[0-9]*")), default=-1)
+            for log in ("offsets", "commits")
+        )
+        return planned > committed
 
     def _reap(self) -> None:
         if self._process is None:
