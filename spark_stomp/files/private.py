@@ -60,12 +60,12 @@ def _make_private(descriptor: int, mode: int) -> None:
 
 
 def create_file(path: Path) -> int:
-    """Make a new file and return its descriptor, open for reading and writing.
+    """Make a new file and return its descriptor, open for writing only: a mount may not take more.
 
     If the file exists, a process that was killed has left it, and it is deleted first. Raises OSError, which
     names the path, if ``path`` is a symbolic link or a folder.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return open_file(path, flags)
     except FileExistsError:
