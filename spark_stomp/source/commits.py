@@ -329,6 +329,18 @@ class Committer:
         if self._checkpoint is not None and epochs:
             self._checkpoint.fence(sorted(epochs))
 
+    def may_be_the_last(self) -> None:
+        """A batch was cut that may be the only one of its run. Warn if nothing would prove its commit.
+
+        At the end of the run it is too late: Spark then reads nothing more that this process writes.
+        """
+        with self._lock:
+            if self._checkpoint is None:
+                self._warn_once(
+                    "if this batch is the only one of its run (Once; AvailableNow and pipelines before Spark "
+                    "4.2),"
+                )
+
     def stop(self, timeout: float) -> None:
         """Look for commits once more, for ``timeout`` seconds at most. Warn if a batch stays un-acked."""
         failed_before = self.failure is not None
@@ -449,7 +461,8 @@ class Committer:
         self._warned = True
         advice = (
             "If the source option checkpointLocation names the query's own checkpoint, they are ACKed as "
-            "soon as Spark's commit log has the batch"
+            "soon as Spark's commit log has the batch. In a pipeline, which keeps its checkpoint to itself, "
+            "set journal and ackAfter = journal: then they are ACKed as soon as they are in the journal"
             if self._checkpoint is None
             else "Spark's commit log does not have the batch yet"
         )

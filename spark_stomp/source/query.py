@@ -281,6 +281,8 @@ class QueryRuntime:
     def _note_cut(self, mode: Mode, situation: Situation, start: Offset, end: Offset) -> None:
         self._more_waiting = leaves_more(mode, situation, end)
         self._log_what_is_left(mode, situation)
+        if mode is Mode.ONCE:
+            self._committer.may_be_the_last()
         messages = sum(part.high - part.low for part in plan(start, end))
         self._recent.append(LastBatch(messages, cut=time.monotonic()))
         self._pending_since = self._nothing_since = None

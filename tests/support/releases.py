@@ -75,7 +75,7 @@ def install(environment: Environment, base: str, wheel: Path) -> str:
     pip = (executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     spark = "" if environment.spark == "newest" else f"=={environment.spark}.*"
     extra = f"spark-stomp[matrix,notebooks] @ {wheel.as_uri()}"
-    run(*pip, "--upgrade", extra, f"pyspark[connect]{spark}", timeout=_INSTALLING)
+    run(*pip, "--upgrade", extra, f"pyspark[connect,pipelines]{spark}", timeout=_INSTALLING)
     run(*pip, "--no-deps", "--force-reinstall", wheel)
     return str(executable)
 

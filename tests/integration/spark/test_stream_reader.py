@@ -320,6 +320,19 @@ def test_the_end_without_evidence_acks_nothing_and_says_which_option_helps(
 
 
 @pytest.mark.rule("1.9")
+def test_what_the_only_batch_of_a_run_needs_is_said_while_spark_still_reads_what_is_said(
+    broker: DevBroker, runs: list[Spark], caplog: pytest.LogCaptureFixture
+) -> None:
+    # As Spark 4.0 and 4.1 ask, in a pipeline too: without a start, and perhaps only once.
+    runs.append(run := Spark(broker.url))
+    with caplog.at_level(logging.WARNING, "spark_stomp"):
+        run.reader.latestOffset()
+    (said,) = [record.getMessage() for record in caplog.records if "no evidence" in record.getMessage()]
+    assert "checkpointLocation" in said
+    assert "ackAfter = journal" in said
+
+
+@pytest.mark.rule("1.9")
 def test_a_read_batch_without_evidence_is_said_once(
     broker: DevBroker, runs: list[Spark], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,34 @@
+"""Orders from a queue: their messages, their values, a summary, and confirmations that go back."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
+
+spark = SparkSession.active()
+BROKER = {"url": spark.conf.get("orders.broker.url")}
+# A pipeline keeps the checkpoint to itself, so the journal takes its place: what is in it is acknowledged.
+JOURNAL = {"journal": spark.conf.get("orders.journal"), "ackAfter": "journal", "drain": "true"}
+
+
+@dp.table(comment="The messages as they came. Only this table reads the queue.")
+def messages() -> DataFrame:
+    return spark.readStream.format("stomp").options(**BROKER, **JOURNAL).load("/queue/orders")
+
+
+@dp.table(comment="One row for each order.")
+def orders() -> DataFrame:
+    order = "from_json(CAST(body AS STRING), 'id LONG, item STRING, amount DOUBLE') AS order"
+    return spark.readStream.table("messages").selectExpr(order).select("order.*")
+
+
+@dp.materialized_view(comment="What was sold. Each update computes it again.")
+def sales() -> DataFrame:
+    return spark.read.table("orders").groupBy("item").agg(expr("sum(amount) AS amount"))
+
+
+dp.create_sink("confirmations", "stomp", {**BROKER, "destination": "/queue/confirmations"})
+
+
+@dp.append_flow(target="confirmations")
+def confirm() -> DataFrame:
+    return spark.readStream.table("orders").selectExpr("concat('confirmed ', id) AS body")
