@@ -56,7 +56,7 @@ KILLED = r"(faults/test_(matrix|sigkill_loop|chaos|sink_kills)|cluster/test_sink
 # Name of a group -> what the ids of its tests begin with, below tests/. The longest come first: one that
 # began last would run alone. And what computes (Spark) takes turns with what waits (brokers, faults).
 GROUPS = {
-    "the Spark session": r"streaming/(?!.*sigkill)",
+    "the Spark session": r"streaming/(?!.*(sigkill|over_connect))",
     # Together, since one test moves from one to the other.
     "ActiveMQ and Artemis": r"interop/.*(activemq|artemis|second_broker)|" + KILLED + "(activemq|artemis)",
     # Only in soak, where these compute while the brokers' tests wait.
@@ -71,7 +71,7 @@ GROUPS = {
     "hostile peers": r"hostile/",
     "faults and restarts": r"faults/test_restarts\.py",
     # All that use the one server.
-    "Spark Connect": r"test_(notebooks|quickstart)\.py",
+    "Spark Connect": r"test_(notebooks|quickstart)\.py|streaming/.*over_connect",
     "S3": r"faults/test_journal_s3\.py",
     "the demo": r"test_demo\.py",
     "the manifest": r"test_kubernetes\.py",

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,9 @@ from support.tcp import unused_port
 
 from spark_stomp import register
 from spark_stomp.devbroker import DevBroker
+
+if TYPE_CHECKING:
+    from support.connect import ConnectServer
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +46,7 @@ PLACES = {
 }
 """What differs from run to run, and what is shown in its place."""
 CARETS = re.compile(r"^\s*[~^]+\s*$")
+JVM = "\t(frames of the JVM)\n"
 SENTENCE = re.compile(r"\[STOMP_[A-Z_]+\]")
 OF_PYTHON = re.compile(r'^\s+File "|^Traceback|^During handling|^The above exception|^\w*Error: ')
 
@@ -56,7 +60,7 @@ def rendered(error: BaseException, folder: Path) -> str:
     text = text.replace(str(folder), "FOLDER").replace(sys.executable, "PYTHON")
     for pattern, put in PLACES.items():
         text = re.sub(pattern, put, text)
-    text = re.sub(r"(^\t(at |\.\.\. ).*\n?)+", "\t(frames of the JVM)\n", text.rstrip() + "\n", flags=re.M)
+    text = re.sub(r"(^\t(at |\.\.\. ).*\n?)+", JVM, text.rstrip() + "\n", flags=re.M)
     return "\n".join(line.rstrip() for line in text.splitlines() if not CARETS.match(line)) + "\n"
 
 
@@ -88,7 +92,9 @@ class Place:
         self, reader: Any, destination: str | None, schema: str, options: dict[str, Any]
     ) -> DataFrame:
         reader = reader.format("stomp").options(**self._with_url(options))
-        return (reader.schema(schema) if schema else reader).load(destination)
+        frame: DataFrame = (reader.schema(schema) if schema else reader).load(destination)
+        assert frame.schema.fields  # over Connect, nothing is checked before somebody asks
+        return frame
 
     def _with_url(self, options: dict[str, Any]) -> dict[str, Any]:
         given = {"url": self.broker.url, **options}
@@ -175,15 +181,27 @@ MISTAKES: dict[str, Callable[[Place], object]] = {
         persistant="true",
     ),
 }
+OVER_CONNECT = (
+    "ActiveMQ's own url",
+    "passcode and username",
+    "a column that does not exist",
+    "a wrong password of a stream",
+    "a write with a misspelled option",
+    "a write with a wrong password",
+    "a stream write with a misspelled option",
+)
+"""One mistake for each place from which Spark brings an error of ours to the user."""
+SERVER_STACKTRACE = "spark.sql.connect.serverStacktrace.enabled"
+TITLES = [*MISTAKES, *(f"{title}, over Connect" for title in OVER_CONNECT)]
 
 
 @pytest.fixture(scope="module")
-def texts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def texts() -> Iterator[dict[str, str]]:
     """The text of each mistake that was made so far; written at the end, if that is asked for."""
     found: dict[str, str] = {}
     yield found
     if WRITES:
-        assert found.keys() == MISTAKES.keys()
+        assert list(found) == TITLES
         PAGE.write_text(page(found), encoding="utf-8")
 
 
@@ -204,6 +222,35 @@ def kept() -> dict[str, str]:
     return dict(re.findall(r"^## ([^\n]+)\n\n```\n(.*?)```$", PAGE.read_text(encoding="utf-8"), re.M | re.S))
 
 
+@pytest.fixture(scope="module")
+def client(connect_server: ConnectServer) -> Iterator[SparkSession]:
+    """A session over Connect, beside the classic one."""
+    from pyspark.sql.connect.session import SparkSession as Client
+
+    session: Any = Client.builder.remote(connect_server.url).create()
+    yield session
+    session.stop()
+
+
+def text_of(title: str, at: Place) -> str:
+    """What Python prints of the mistake."""
+    with pytest.raises(Exception) as caught:
+        MISTAKES[title](at)
+    text = rendered(caught.value, at.folder)
+    assert "secret" not in text
+    return text
+
+
+def check(title: str, text: str, texts: dict[str, str]) -> None:
+    """Our sentence is near the begin, nothing of Python's follows it, and the file has this text."""
+    texts[title] = text
+    above, below = around_the_sentence(text)
+    assert len(above) <= MOST_LINES, text
+    assert below == [], text
+    if spark_release() == RELEASE and not WRITES:
+        assert text == kept()[title]
+
+
 @pytest.mark.parametrize("title", MISTAKES)
 def test_a_mistake(
     spark: SparkSession,
@@ -212,16 +259,32 @@ def test_a_mistake(
     texts: dict[str, str],
     title: str,
 ) -> None:
-    with pytest.raises(Exception) as caught:
-        MISTAKES[title](Place(spark, *brokers, tmp_path))
-    texts[title] = text = rendered(caught.value, tmp_path)
-    assert "secret" not in text
-    above, below = around_the_sentence(text)
-    assert len(above) <= MOST_LINES, text
-    assert below == [], text
-    if spark_release() == RELEASE and not WRITES:
-        assert text == kept()[title]
+    check(title, text_of(title, Place(spark, *brokers, tmp_path)), texts)
+
+
+@pytest.mark.parametrize("title", OVER_CONNECT)
+def test_a_mistake_over_connect(
+    client: SparkSession,
+    brokers: tuple[DevBroker, DevBroker],
+    tmp_path: Path,
+    texts: dict[str, str],
+    title: str,
+) -> None:
+    client.conf.set(SERVER_STACKTRACE, "false")  # as docs/troubleshooting.md says
+    text = text_of(title, Place(client, *brokers, tmp_path))
+    assert JVM not in text
+    check(f"{title}, over Connect", text, texts)
+
+
+@pytest.mark.parametrize("title", ["passcode and username", "a wrong password of a stream"])
+def test_a_mistake_over_connect_without_the_setting(
+    client: SparkSession, brokers: tuple[DevBroker, DevBroker], tmp_path: Path, title: str
+) -> None:
+    client.conf.unset(SERVER_STACKTRACE)
+    text = text_of(title, Place(client, *brokers, tmp_path))
+    assert len(around_the_sentence(text)[0]) <= MOST_LINES
+    assert JVM in text
 
 
 def test_the_file_has_these_mistakes_only() -> None:
-    assert WRITES or list(kept()) == list(MISTAKES)
+    assert WRITES or list(kept()) == TITLES
