@@ -30,7 +30,7 @@ FOLDER = ROOT / ".venv" / "matrix"
 MODES = {"classic": {}, "Connect": {"SPARK_REMOTE": "local[2]"}}
 _CORE = ["streaming", "-m", "core and not soak"]
 # What pytest runs in each part.
-PARTS = {**dict.fromkeys(MODES, _CORE), "notebooks": ["test_notebooks.py", "-k", "test_runs"]}
+PARTS = {**dict.fromkeys(MODES, _CORE), "notebooks": ["test_notebooks.py::test_runs"]}
 _INSTALLING, _TESTING = 1_200, 1_800  # seconds
 
 
@@ -138,18 +138,16 @@ def notebooks_table() -> str:
             for case in suite.iter("testcase"):
                 took = "failed" if list(case) else f"{float(case.get('time', 0)):.0f}"
                 seconds[_way(case.get("name", ""))][column] = took
-    lines = [f"| notebook | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines = [f"| notebook | way | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
     for way, found in sorted(seconds.items()):
         lines.append(f"| {way} | {' | '.join(found.get(column, '-') for column in columns)} |")
     return "\n".join(lines) + "\n"
 
 
 def _way(test: str) -> str:
-    """A notebook and how it ran, from the name of its test."""
-    name, _, parameters = test.rstrip("]").partition("[")
-    over = ", Spark Connect" if name.endswith("connect") else ", classic"
-    notebook = next(part for part in parameters.split("-") if part.endswith(".ipynb"))
-    return f"{notebook}, {'script' if 'script' in parameters else 'Jupyter'}{over}"
+    """A notebook and how it ran, from the id of its test: ``test_runs[NOTEBOOK-WAY]``."""
+    notebook, _, way = test.partition("[")[2].rstrip("]").partition("-")
+    return f"{notebook} | {way.replace('_', ' ')}"
 
 
 def main() -> int:
