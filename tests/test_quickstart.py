@@ -38,7 +38,7 @@ def run(command: list[str | Path], program: Path, **environment: str) -> str:
         env={**clean, "PATH": os.pathsep.join(paths), **environment},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
@@ -63,5 +63,6 @@ def test_with_spark_submit(program: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(420)
 def test_as_a_client_of_spark_connect(program: Path, connect_server: ConnectServer) -> None:
     assert shows_every_row(run([sys.executable], program, **connect_server.client))
