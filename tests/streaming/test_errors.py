@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from support.processes import stream_readers
+from support.release import spark_release
 from support.spark import Recorder, Running, stomp_stream
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.devbroker import DevBroker
 
@@ -82,3 +85,28 @@ def test_secrets_are_in_no_plan(
         (place, secret) for place, text in places.items() for secret in secrets if secret.encode() in text
     ]
     assert found == []
+
+
+@pytest.mark.skipif(spark_release() < (4, 2), reason="before Spark 4.2 not every session has real-time mode")
+@pytest.mark.parametrize(
+    ("trigger", "refusal"),
+    [
+        ({"realTime": "5 minutes"}, "STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED"),
+        ({"continuous": "1 second"}, "Data source stomp does not support continuous processing"),
+    ],
+    ids=["real-time mode", "continuous processing"],
+)
+def test_a_trigger_that_takes_no_python_source_is_refused_before_anything_is_read(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path, trigger: dict[str, str], refusal: str
+) -> None:
+    devbroker.publish(QUEUE, b"one")
+    writer = stomp_stream(spark, devbroker.url, QUEUE).writeStream.format("console").trigger(**trigger)
+    writer = writer.outputMode("update" if "realTime" in trigger else "append")
+    with pytest.raises(PySparkException) as refused:
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(int(PATIENCE))
+    assert refusal in str(refused.value)
+    assert devbroker.connections == 0
+    assert devbroker.queue(QUEUE).delivered == 0
+    # Of a query that it refuses in real-time mode, Spark leaves the reader process behind.
+    for reader in stream_readers():
+        reader.kill()
