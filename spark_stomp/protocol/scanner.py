@@ -77,6 +77,8 @@ class MessageBlock:
     header was named."""
     subscriptions: list[bytes | None] = field(default_factory=list)
     """The ids of the subscriptions, as on the wire. None if the header is missing."""
+    heads: bytes = b""
+    """The heads of all frames, side by side: a search in them never reads a body."""
     malformed: str | None = None
     """Why all of these frames are malformed; None if they are good."""
 
@@ -84,7 +86,7 @@ class MessageBlock:
     def of_malformed(cls, message: MalformedMessage) -> MessageBlock:
         """A block that contains only this malformed message."""
         data, values = message.data, ([message.ack], [message.id], [message.time], [message.subscription])
-        return cls(data, [len(data)], *values, malformed=str(message.error))
+        return cls(data, [len(data)], *values, heads=data, malformed=str(message.error))
 
 
 @dataclass(slots=True)
@@ -98,6 +100,7 @@ class _BlockBuilder:
     ids: list[bytes | None] = field(default_factory=list)
     times: list[bytes | None] = field(default_factory=list)
     subscriptions: list[bytes | None] = field(default_factory=list)
+    heads: list[bytes] = field(default_factory=list)
 
     def extend(self, source: bytes | bytearray, begin: int, ends: list[int]) -> None:
         """Add the frames of ``source`` that end at ``ends``. The first begins at ``begin``.
@@ -115,7 +118,8 @@ class _BlockBuilder:
         else:
             data = bytes(memoryview(self.source)[begin:end])
         ends = [end - begin for end in self.ends] if begin else self.ends
-        return MessageBlock(data, ends, self.acks, self.ids, self.times, self.subscriptions)
+        heads = b"".join(self.heads)
+        return MessageBlock(data, ends, self.acks, self.ids, self.times, self.subscriptions, heads)
 
 
 class FrameScanner(FrameReader):
@@ -259,6 +263,7 @@ class FrameScanner(FrameReader):
         if self._collected.time is not None:
             builder.times.append(values.time)
         builder.subscriptions.append(values.subscription)
+        builder.heads.append(head)
         if span.headers and b"\r" not in head and not grammar.lenient:
             self._layouts.saw(span.headers)
 
@@ -349,6 +354,7 @@ class FrameScanner(FrameReader):
             builder.times += [None] * count if layout.time_at is None else run.times[:count]
         none = layout.subscription_at is None
         builder.subscriptions += [None] * count if none else run.subscriptions[:count]
+        builder.heads += run.heads[:count]
         self._buffer.start = run.ends[count - 1]
         self._layouts.used(rank)
         return True

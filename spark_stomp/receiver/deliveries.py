@@ -151,7 +151,7 @@ class Deliveries:
         connection, and ``dialect`` the name of the broker's dialect. New messages get sequence numbers; the
         handles of redelivered ones are attached.
         """
-        marked = block.data.count(_REDELIVERED)
+        marked = block.heads.count(_REDELIVERED)
         origin = version, dialect, self.frames.name, block.malformed
         batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
         held = Held(batch, block.ids if self._keyed else None)

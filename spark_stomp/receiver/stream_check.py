@@ -81,7 +81,7 @@ class StreamCheck:
         raised too, unless ``allowLoss`` is set. Raises StreamInDoubt if RabbitMQ cannot be asked.
         """
         mark = f"\n{dialect.offset_header}:".encode()
-        if dialect.offset_header is None or not self._open or mark not in block.data:
+        if dialect.offset_header is None or not self._open or mark not in block.heads:
             return
         for begin, end in pairwise((0, *block.ends)):
             frame = block.data[begin:end]

@@ -120,7 +120,9 @@ class Query(RuleBasedStateMachine):
             again = b"redelivered:true\n" if message.number in self.delivered else b""
             self.delivered.add(message.number)
             name = b"" if message.id is None else b"id:%b\n" % message.id
-            block.data += b"MESSAGE\ndestination:/q\nack:%b\n%b%b\n%b\0" % (handle, name, again, message.body)
+            head = b"MESSAGE\ndestination:/q\nack:%b\n%b%b\n" % (handle, name, again)
+            block.heads += head
+            block.data += head + message.body + b"\0"
             block.ends.append(len(block.data))
             block.acks.append(handle)
             block.ids.append(message.id)

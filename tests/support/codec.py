@@ -17,6 +17,7 @@ from spark_stomp.protocol import (
     MalformedMessage,
     MessageBlock,
 )
+from spark_stomp.protocol.raw import parted
 
 
 class Outcome(NamedTuple):
@@ -77,6 +78,8 @@ def scan(
                 if isinstance(event, MessageBlock):
                     assert event.ends and event.ends[-1] == len(event.data)
                     spans = [event.data[start:end] for start, end in pairwise([0, *event.ends])]
+                    heads = b"".join(parted(span, version)[0] for span in spans)
+                    assert _without_eols(event.heads) == _without_eols(heads)
                     events += zip(spans, event.acks, event.ids, strict=True)
                 elif isinstance(event, Frame):
                     events.append(event)
@@ -134,3 +137,8 @@ def splits(data: bytes) -> list[list[bytes]]:
     """Whole, byte by byte, and in two at every place."""
     two = [[data[:place], data[place:]] for place in range(1, len(data))]
     return [[data], [data[place : place + 1] for place in range(len(data))], *two]
+
+
+def _without_eols(heads: bytes) -> bytes:
+    """The heads of a block may have the EOLs before its frames."""
+    return heads.translate(None, b"\r\n\0 ")

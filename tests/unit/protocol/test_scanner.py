@@ -69,6 +69,14 @@ class TestBlocks:
         assert isinstance(event, MessageBlock) and event.data == octets
         assert scanner._buffer.data is event.data
 
+    @ALL
+    def test_have_the_heads_without_the_bodies(self, version: str) -> None:
+        """Of frames of which the first two are read one by one, and the others together."""
+        body = b"\nredelivered:true\n"
+        block = block_of(b"".join(message(number, body=body) for number in range(40)), version)
+        heads = [message(number, body=body).removesuffix(body + b"\0") for number in range(40)]
+        assert block.heads == b"".join(heads)
+
     def test_end_at_another_frame(self) -> None:
         scanner = FrameScanner("1.2")
         receipt = b"RECEIPT\nreceipt-id:1\n\n\0"

@@ -35,8 +35,9 @@ class Query:
             self.handles += 1
             block.acks.append(b"h%d" % self.handles)
             head = (f"subscription:{by}\n" if by else "") + ("redelivered:true\n" if again else "")
-            text = f"MESSAGE\ndestination:/q\n{head}\n{body or name}\0"
-            block.data += text.encode()
+            head = f"MESSAGE\ndestination:/q\n{head}\n"
+            block.heads += head.encode()
+            block.data += f"{head}{body or name}\0".encode()
             block.ends.append(len(block.data))
             block.ids.append(name.encode() or None)
         to.receive(block, received_at=0, version="1.2", dialect="generic")
