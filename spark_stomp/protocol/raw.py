@@ -42,6 +42,8 @@ _SECOND_FRAME: Final = re.compile(rb"\0[\r\n]*(?:MESSAGE|RECEIPT|ERROR|CONNECTED
 _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 _MOST_HEADERS: Final = Limits().max_headers
 _SUBSCRIPTION: Final = b"subscription"
+_BETWEEN: Final = b"\r\n\0 "
+"""What may stand between two frames."""
 _COLUMNS: Final = frozenset({"destination", "message-id", "content-type", "redelivered", "timestamp"})
 
 
@@ -82,17 +84,10 @@ def parted(frame: bytes, version: str) -> tuple[bytes, bytes]:
 
     Any EOLs before the frame are dropped.
     """
-    frame = frame.lstrip(b"\r\n\0 ")
-    end = frame.find(b"\n\n") + 2
-    head = frame[:end]
-    if end == 1 or b"\r" in head or version == "lenient":
-        # The blank line may look different. Always searching like this made a message key take 1.3 times as
-        # long (November 2026).
-        blank = BLANK_LINE[version].search(frame)
-        assert blank is not None, "a frame whose end is known has a blank line"
-        end = blank.end()
-        head = frame[:end]
-    return head, frame[end:-1]
+    frame = frame.lstrip(_BETWEEN)
+    blank = BLANK_LINE[version].search(frame)
+    assert blank is not None, "a frame whose end is known has a blank line"
+    return frame[: blank.end()], frame[blank.end() : -1]
 
 
 def frame_content(frame: bytes, version: str) -> tuple[str, str, bytes]:
@@ -101,9 +96,16 @@ def frame_content(frame: bytes, version: str) -> tuple[str, str, bytes]:
     A destination that breaks a rule, as in a malformed message, is returned as on the wire. A header that is
     missing is empty, and so is a subscription that contains NUL.
     """
-    (head, body), grammar = parted(frame, version), grammar_of(version)
-    destination = raw_value(head, b"destination", grammar) or b""
-    subscription = raw_value(head, _SUBSCRIPTION, grammar) or b""
+    head, blank, body = frame.lstrip(_BETWEEN).partition(b"\n\n")
+    if blank and b"\r" not in head and version != "lenient":
+        # With a journal this is done for every message: 1.3 us, and 2.3 us as below (November 2026).
+        destination = head.partition(b"\ndestination:")[2].partition(b"\n")[0]
+        subscription = head.partition(b"\nsubscription:")[2].partition(b"\n")[0]
+        body = body[:-1]
+    else:
+        (head, body), grammar = parted(frame, version), grammar_of(version)
+        destination = raw_value(head, b"destination", grammar) or b""
+        subscription = raw_value(head, _SUBSCRIPTION, grammar) or b""
     if b"\0" in subscription:
         subscription = b""
     return _readable(destination, version), _readable(subscription, version), body
