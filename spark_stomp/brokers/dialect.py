@@ -21,7 +21,7 @@ from spark_stomp.quoting import shown
 
 # Bytes: the assumed mean size of a frame before the first one was received. If it is too high, it costs
 # memory, which maxBufferedBytes limits; if it is too low, throughput. A judgement, not measured.
-_ASSUMED_FRAME_BYTES = 4096
+_ASSUMED_FRAME_BYTES = 8192
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"

@@ -56,7 +56,7 @@ class TestAWindowInBytes:
         )
 
     def test_before_the_first_message_assumes_a_generous_size(self) -> None:
-        assert self.artemis.window_bytes(1_000) == 4_096_000
+        assert self.artemis.window_bytes(1_000) == 8_192_000
 
     def test_is_bounded_by_the_memory_and_by_what_the_broker_reads(self) -> None:
         assert self.artemis.window_bytes(1_000, max_bytes=500_000) == 500_000
@@ -244,7 +244,7 @@ class TestKinds:
         for said, routing in (("queue", "ANYCAST"), ("topic", "MULTICAST")):
             dialect = told("artemis", said)
             assert ("subscription-type", routing) in dialect.subscribe_headers("prices", 1)
-            assert dialect.subscribe_headers("prices::mine", 1) == (("consumer-window-size", "4096"),)
+            assert dialect.subscribe_headers("prices::mine", 1) == (("consumer-window-size", "8192"),)
         assert told("artemis", "queue").send_headers("prices") == (("destination-type", "ANYCAST"),)
         for destination in ("prices::mine", "/topic/prices"):
             assert told("artemis", "queue").send_headers(destination) == ()
