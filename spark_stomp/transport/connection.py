@@ -69,6 +69,7 @@ class Connection:
         secrets: texts that no error shows, although a broker may quote them.
 
     Attributes:
+        received: bytes that were read so far.
         written: bytes that the stream has taken so far.
         last_frame_byte: the time at which the last byte of a frame was read. EOLs between frames do not
             count.
@@ -83,9 +84,9 @@ class Connection:
         secrets: Collection[str] = (),
     ) -> None:
         self.session = session
+        self.received = 0
         self.written = 0
         self.rested = 0.0
-        self._received = 0
         self.last_frame_byte = clock()
         self._stream = stream
         self._clock = clock
@@ -202,7 +203,7 @@ class Connection:
         ``most`` bytes; BrokerError on an ERROR frame; or an error of :meth:`poll`.
         """
         self.require_open()
-        deadline, before = self._clock() + timeout, self._received
+        deadline, before = self._clock() + timeout, self.received
         self.session.disconnect(self.session.new_receipt())
         while True:
             for event in self.poll(max(0.0, deadline - self._clock())):
@@ -212,7 +213,7 @@ class Connection:
                     raise self.error_of(event)
             if self._clock() >= deadline:
                 raise ReceiptTimeout(f"{self.peer} did not confirm DISCONNECT within {timeout:g}s")
-            if most is not None and self._received - before >= most:
+            if most is not None and self.received - before >= most:
                 raise ReceiptTimeout(f"{self.peer} sent {most} bytes and did not confirm DISCONNECT")
 
     def await_receipts(
@@ -324,7 +325,7 @@ class Connection:
             if begun or _PART_OF_FRAME.search(data):
                 self.last_frame_byte, begun = now, True
             count += len(data)
-            self._received += len(data)
+            self.received += len(data)
 
     def _events(self) -> list[Event]:
         """All events of the session. An error after some of them is kept for the next poll."""
