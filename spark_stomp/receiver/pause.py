@@ -106,7 +106,7 @@ class BoundedReader:
     def _gather(self) -> None:
         """Let more bytes come in before the next read, if the last one was small and Spark is behind.
 
-        No row is later for it: the messages that come now are not in the batch that Spark works on.
+        No message is read more than this one wait later, because each read takes all that has come.
         """
         frames = self._deliveries.frames
         if 0 < self._last_read < _SMALL_READ and frames.received - frames.released > _MANY_WAIT:
