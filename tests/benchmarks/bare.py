@@ -113,33 +113,28 @@ def _size(begun: bytes) -> int:
 
 @dataclass(frozen=True)
 class Receiving:
-    """``messages`` of a queue over so many connections at once. ``headers`` are those of SUBSCRIBE that set
-    the prefetch."""
+    """``messages`` of a queue. ``headers`` are those of SUBSCRIBE that set the prefetch."""
 
     peer: Peer
     destination: str
     messages: int
-    connections: int = 1
     headers: dict[str, str] = field(default_factory=dict)
 
 
 def receive(settings: Receiving) -> dict[str, float]:
-    """Seconds from the first SUBSCRIBE to the receipt of the last ACKs."""
+    """Seconds from SUBSCRIBE to the receipt of the last ACKs."""
     headers = "".join(f"{name}:{value}\n" for name, value in settings.headers.items())
     subscribe = f"SUBSCRIBE\nid:0\ndestination:{settings.destination}\nack:client-individual\n{headers}\n\0"
-    subscriptions = [Subscription(settings.peer.connect()) for _ in range(settings.connections)]
+    subscription = Subscription(settings.peer.connect())
     began, count = time.monotonic(), 0
-    for one in subscriptions:
-        one.send(subscribe.encode())
-    while count < settings.messages or not all(one.done for one in subscriptions):
-        count += sum(one.step() for one in _ready(subscriptions))
-    for one in subscriptions:
-        one.send(b"UNSUBSCRIBE\nid:0\nreceipt:last\n\n\0")
-    while any(b"last" not in one.counter.receipts for one in subscriptions):
-        count += sum(one.step() for one in _ready(subscriptions))
+    subscription.send(subscribe.encode())
+    while count < settings.messages or not subscription.done:
+        count += subscription.step()
+    subscription.send(b"UNSUBSCRIBE\nid:0\nreceipt:last\n\n\0")
+    while b"last" not in subscription.counter.receipts:
+        count += subscription.step()
     seconds = time.monotonic() - began
-    for one in subscriptions:
-        one.connection.close()
+    subscription.connection.close()
     return {"seconds": seconds, "messages": count}
 
 
@@ -165,7 +160,15 @@ class Subscription:
             self.out = self.out[self.connection.send(self.out) :]
 
     def step(self) -> int:
-        """Read once and ACK what came, as far as receipts let through; how many messages came."""
+        """Read once and ACK what came, as far as receipts let through; how many messages came.
+
+        TimeoutError if nothing can be read or written for a minute.
+        """
+        readable, writable, _ = select.select([self], [self] if self.out else [], [], _PATIENCE)
+        if not readable and not writable:
+            raise TimeoutError(f"the broker said nothing for {_PATIENCE:g}s")
+        if writable:
+            self.send(b"")
         handles: list[bytes] = []
         with suppress(BlockingIOError):
             handles = self.counter.feed(self.connection.recv(_READ) or _CLOSED)
@@ -182,15 +185,6 @@ class Subscription:
     def done(self) -> bool:
         """Whether all ACKs are confirmed."""
         return not self._handles and self.counter.receipts.count(b"acks") == self._groups
-
-
-def _ready(subscriptions: list[Subscription]) -> list[Subscription]:
-    """Those that can be read or written; TimeoutError if there is none for a minute."""
-    waiting = [one for one in subscriptions if one.out]
-    readable, writable, _ = select.select(subscriptions, waiting, [], _PATIENCE)
-    if not readable and not writable:
-        raise TimeoutError(f"the broker said nothing for {_PATIENCE:g}s")
-    return list(dict.fromkeys([*readable, *writable]))
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ _PATIENCE = 300.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.kafka")
-    add_arguments(parser, rounds=5)
+    add_arguments(parser, rounds=3)
     parser.add_argument("--triggers", type=int, default=15, help="of each run")
     parser.add_argument("--batches", default="10000,50000", help="messages a trigger")
     arguments = parser.parse_args()

@@ -4,7 +4,7 @@ Default trigger, default options; the publisher is a process with a bare socket,
 The reference is a micro-batch of Spark's rate source at as many rows a second in the same session, its rows
 collected as well.
 
-    python -m benchmarks.latency [--brokers rabbitmq,devbroker] [--rates 10,20,1000,10000] [--rounds 1]
+    python -m benchmarks.latency [--brokers rabbitmq,artemis] [--rates 20,1000,10000] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from benchmarks.programs import program
 from benchmarks.results import Case, Figures, Goal, Results, Series, add_arguments
 from spark_stomp import register
 
-BROKERS = "rabbitmq,devbroker"
-RATES = "10,20,1000,10000"
+BROKERS = "rabbitmq"
+RATES = "20,1000,10000"
 BODY = 235
 WARM_UP = 5.0
 MICRO_BATCH = "micro-batch of the rate source"
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--brokers", default=BROKERS)
     parser.add_argument("--rates", default=RATES, help="messages a second")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each, after a warm-up")
-    add_arguments(parser)
+    add_arguments(parser, rounds=3)
     arguments = parser.parse_args()
     spark, results = spark_session("local[2]"), Results("latency")
     register(spark)

@@ -1,9 +1,9 @@
 """Resident memory of the Spark processes, from a broker at wire speed, on ``local[2]``.
 
-``plain`` and ``journal``: over ten million messages, without and with a journal on the local disk. ``large``:
-2,000 messages of 4 MiB before a slow sink, which the broker would send all at once.
+``plain`` and ``journal``: over three million messages, without and with a journal on the local disk.
+``large``: 1,000 messages of 4 MiB before a slow sink, which the broker would send all at once.
 
-    python -m benchmarks.memory [--parts plain,journal,large] [--messages 10000000] [--large 2000]
+    python -m benchmarks.memory [--parts plain,journal,large] [--messages 3000000] [--large 1000]
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def _where(port: int) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.memory")
     parser.add_argument("--parts", default="plain,journal,large")
-    parser.add_argument("--messages", type=int, default=10_000_000)
-    parser.add_argument("--large", type=int, default=2_000, help="messages of 4 MiB")
+    parser.add_argument("--messages", type=int, default=3_000_000)
+    parser.add_argument("--large", type=int, default=1_000, help="messages of 4 MiB")
     add_arguments(parser)
     arguments = parser.parse_args()
     spark, results = spark_session("local[2]"), Results("memory")

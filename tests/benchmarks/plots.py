@@ -11,8 +11,8 @@ from benchmarks.results import Case, Results
 
 __all__ = ["SHOWN", "draw"]
 
-SHOWN = "235 B, 1 receiver"
-"""The case of ``real`` that the first plot shows, for each broker, not persistent."""
+SHOWN = "235 B"
+"""The case of ``real`` that the first plot shows, for each broker."""
 _BARS = {
     "bare socket": "#b9bec6",
     "receiver alone": "#7fa8d1",
@@ -26,9 +26,7 @@ _LINES = {"driver Python": "#2f6db0", "worker": "#c4622d", "JVM": "#8a8f98"}
 def draw(results: Mapping[str, Results], folder: Path) -> list[Path]:
     """Draw what there are results for; the files that were written."""
     found = []
-    real = [
-        case for case in _cases(results, "real") if case.name == SHOWN and "not persistent" in case.section
-    ]
+    real = [case for case in _cases(results, "real") if case.name == SHOWN and case.section in _NAMES]
     if real:
         found.append(_throughput(real, folder / "throughput.png"))
     memory = [case for case in _cases(results, "memory") if case.rounds and case.rounds[-1].series]
@@ -73,12 +71,9 @@ def _throughput(cases: list[Case], file: Path) -> Path:
         ratios = [case.ratios(name) for case in cases]
         texts = [f"{statistics.median(found):.2f}" if found else "" for found in ratios]
         axis.bar_label(drawn, texts, fontsize=8, padding=1)
-    brokers = [case.section.partition(",")[0] for case in cases]
-    axis.set_xticks(range(len(cases)), [_NAMES.get(name, name) for name in brokers])
+    axis.set_xticks(range(len(cases)), [_NAMES[case.section] for case in cases])
     axis.set_ylabel("thousand messages a second")
-    title = (
-        f"Bodies of {SHOWN.partition(',')[0]}, not persistent. On the bars: share of the bare socket's rate"
-    )
+    title = f"Bodies of {SHOWN}, not persistent. On the bars: share of the bare socket's rate"
     axis.set_title(title, fontsize=10)
     axis.margins(y=0.12)
     axis.legend(fontsize=8, frameon=False, ncols=len(bars), loc="upper center", bbox_to_anchor=(0.5, -0.1))

@@ -5,7 +5,7 @@ is filled while it runs, with ``--meanwhile``): a bare socket, our receiver with
 default and with tuned options; in the case with goals also with a journal on the local disk. The time is from
 the subscription to the last message counted (and, without Spark, ACKed).
 
-    python -m benchmarks.real --brokers rabbitmq --cases "235 B, 1 receiver" --rounds 1
+    python -m benchmarks.real --brokers rabbitmq --cases "235 B" --rounds 1
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from benchmarks.streams import rate, run
 from benchmarks.usage import Processes, difference
 from spark_stomp import register
 
-BODIES = {"100 B": 100, "235 B": 235, "1 KB": 1_000, "10 KB": 10_000, "1 MB": 1_000_000}
-RECEIVERS = {"1 receiver": 1, "4 receivers": 4}
+BODIES = {"235 B": 235, "1 KB": 1_000, "10 KB": 10_000, "1 MB": 1_000_000}
+PERSISTENT = "235 B, persistent"
+CASES = (*BODIES, PERSISTENT)
 JOURNALS = {"with a journal": "commit", "ackAfter=journal": "journal"}
 READY = "ready-made batches"
 STREAM = "a stream"
@@ -39,14 +40,15 @@ CANDIDATES = ("bare socket", "receiver alone", "default", "tuned", *JOURNALS, ST
 GOALS = [
     Goal("default", "bare socket", at_least=0.55),
     Goal("tuned", "bare socket", at_least=0.7),
-    Goal("with a journal", "default", at_least=0.85),
+    Goal("with a journal", "default", at_least=0.9),
     Goal("ackAfter=journal", "default", at_least=1.0),
 ]
-# Other cases have a fifth of the messages, and no case has more octets in its bodies.
+# Cases without goals have a fifth of the messages, and no case has more octets in its bodies.
 OTHERS = 5
+ROUNDS = 3
 MOST_OCTETS = 1_000_000_000
 # So many messages pay for starting workers and for what Java compiles.
-WARM_UP = 300_000
+WARM_UP = 200_000
 # Bytes bound the batches of larger bodies, and Artemis makes a window of bytes from the prefetch before it
 # saw any: a smaller one lets a single body through.
 LARGE = 1_000_000
@@ -57,39 +59,36 @@ LARGE_GOALS = [Goal("default", "bare socket", at_least=0.8), Goal("default", REA
 
 @dataclass(frozen=True)
 class Load:
-    """One case: what is in the queue, and how many receivers read it."""
+    """One case of ``CASES``: what is in the queue."""
 
-    body: str
-    receivers: str
-    persistent: bool
+    name: str
     meanwhile: bool = False
 
     @property
-    def name(self) -> str:
-        return f"{self.body}, {self.receivers}"
-
-    @property
-    def section(self) -> str:
-        durable = "persistent" if self.persistent else "not persistent"
-        return durable + (", published meanwhile" if self.meanwhile else "")
+    def persistent(self) -> bool:
+        return self.name == PERSISTENT
 
     @property
     def octets(self) -> int:
-        return BODIES[self.body]
+        return BODIES[self.name.partition(",")[0]]
 
     @property
-    def has_goals(self) -> bool:
-        """Whether it is the case that the goals are about, which is measured at length."""
-        return self.name == SHOWN and not self.persistent and not self.meanwhile
+    def is_shown(self) -> bool:
+        """Whether it is the case of small messages that the goals are about."""
+        return self.name == SHOWN and not self.meanwhile
+
+    @property
+    def goals(self) -> list[Goal]:
+        return GOALS if self.is_shown else LARGE_GOALS if self.octets >= LARGE else []
 
     def messages(self, asked: int) -> int:
-        """How many are measured if ``asked`` are wanted of the case that has goals."""
-        wanted = asked if self.has_goals else asked // OTHERS
+        """How many are measured if ``asked`` are wanted of the case that is shown."""
+        wanted = asked if self.goals else asked // OTHERS
         return max(1, min(wanted, MOST_OCTETS // self.octets))
 
     def rounds(self, asked: int | None) -> int:
         """How many are measured; ``asked`` by the arguments."""
-        return asked or (5 if self.has_goals else 1)
+        return asked or (ROUNDS if self.goals else 1)
 
     @property
     def tuned(self) -> dict[str, str]:
@@ -112,9 +111,9 @@ class Measurement:
         }
         if load.octets < LARGE:
             self._candidates["tuned"] = partial(self._through_spark, load.tuned)
-        for name, moment in JOURNALS.items() if load.has_goals else ():
+        for name, moment in JOURNALS.items() if load.is_shown else ():
             self._candidates[name] = partial(self._with_journal, moment)
-        if load.has_goals and broker.name == "rabbitmq":
+        if load.is_shown and broker.name == "rabbitmq":
             self._candidates[STREAM] = self._of_stream
 
     def round(self, names: Sequence[str]) -> tuple[dict[str, Figures], Series]:
@@ -141,15 +140,11 @@ class Measurement:
     def _bare(self, queue: str) -> Figures:
         prefetch = int(self._load.tuned["prefetch"])
         headers = self._broker.prefetch(prefetch, self._load.octets)
-        settings = {
-            "messages": self._messages,
-            "connections": RECEIVERS[self._load.receivers],
-            "headers": headers,
-        }
+        settings = {"messages": self._messages, "headers": headers}
         return self._by_itself("bare", self._broker.program("receive", queue, **settings))
 
     def _alone(self, queue: str) -> Figures:
-        options = {**self._options(queue), **self._load.tuned}
+        options = {**self._broker.options(queue), **self._load.tuned}
         return self._by_itself("alone", asdict(Alone(options, self._messages)))
 
     def _by_itself(self, name: str, settings: dict[str, object]) -> Figures:
@@ -164,7 +159,7 @@ class Measurement:
         }
 
     def _through_spark(self, tuning: dict[str, str], queue: str) -> Figures:
-        return self._with_options({**self._options(queue), **tuning})
+        return self._with_options({**self._broker.options(queue), **tuning})
 
     def _of_stream(self, stream: str) -> Figures:
         return self._with_options({**self._broker.options(stream), "startingOffsets": "earliest"})
@@ -183,9 +178,6 @@ class Measurement:
         # The process that receives may outlive its query for a moment.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             return self._through_spark({"journal": f"{folder}/journal", "ackAfter": ack_after}, queue)
-
-    def _options(self, queue: str) -> dict[str, str]:
-        return {**self._broker.options(queue), "connections": str(RECEIVERS[self._load.receivers])}
 
 
 def main() -> None:
@@ -206,30 +198,22 @@ def main() -> None:
 
 def as_case(broker: str, load: Load) -> Case:
     """The case of the results file."""
-    large = load.octets >= LARGE and not load.persistent and RECEIVERS[load.receivers] == 1
-    goals = GOALS if load.has_goals else LARGE_GOALS if large else []
-    return Case(f"{broker}, {load.section}", load.name, "messages/s", "bare socket", goals)
+    section = broker + (", published meanwhile" if load.meanwhile else "")
+    return Case(section, load.name, "messages/s", "bare socket", load.goals)
 
 
 def loads(arguments: argparse.Namespace) -> list[Load]:
     names = [one.strip() for one in arguments.cases.split(";") if one.strip()]
-    known = [f"{body}, {receivers}" for body in BODIES for receivers in RECEIVERS]
-    if unknown := set(names) - set(known):
-        raise SystemExit(f"no such case: {', '.join(unknown)}; there are: {'; '.join(known)}")
-    kinds = [kind == "persistent" for kind in arguments.kinds.split(",")]
-    return [
-        Load(body, receivers, persistent, arguments.meanwhile)
-        for persistent in kinds
-        for body, receivers in (name.split(", ") for name in names or known)
-    ]
+    if unknown := set(names) - set(CASES):
+        raise SystemExit(f"no such case: {', '.join(unknown)}; there are: {'; '.join(CASES)}")
+    return [Load(name, arguments.meanwhile) for name in names or CASES]
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.real")
-    parser.add_argument("--messages", type=int, default=1_000_000, help="of the case with goals")
+    parser.add_argument("--messages", type=int, default=400_000, help="of 235 B")
     parser.add_argument("--brokers", default=",".join(NAMES))
-    parser.add_argument("--cases", default="", help='by ";", as in "235 B, 1 receiver"; all by default')
-    parser.add_argument("--kinds", default="transient,persistent", help="or one of them")
+    parser.add_argument("--cases", default="", help=f"of {'; '.join(CASES)}; all by default")
     parser.add_argument("--candidates", default=",".join(CANDIDATES))
     parser.add_argument("--meanwhile", action="store_true", help="publish while reading")
     add_arguments(parser, rounds=None)
