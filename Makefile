@@ -66,8 +66,10 @@ soak: $(STAMPS)/soak $(STAMPS)/package
 # left out with a word. tests/benchmarks/README.md says how long they take, and how to run parts of them.
 BENCH := codec encode costs sink kafka memory latency destinations real
 bench: $(STAMPS)/dev $(STAMPS)/package
-	cd tests && for bench in $(BENCH); do $(BIN)/python -m benchmarks.$$bench --fresh $(ARGS) || exit; done
-	cd tests && $(BIN)/python -m benchmarks.report
+	@cd tests && failed=; for bench in $(BENCH); do \
+		$(BIN)/python -m benchmarks.$$bench --fresh $(ARGS) || failed="$$failed $$bench"; done; \
+		$(BIN)/python -m benchmarks.report; \
+		[ -z "$$failed" ] || { echo "ended with an error, so the page lacks figures of:$$failed" >&2; exit 1; }
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .

@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument(
         "--messages", type=int, default=1_000_000, help="to the broker at wire speed; 0 for none"
     )
-    parser.add_argument("--real-messages", type=int, default=200_000, help="to each real broker")
+    parser.add_argument("--real-messages", type=int, default=60_000, help="to each real broker")
     parser.add_argument("--brokers", default=",".join(NAMES), help="real ones; empty for none")
     add_arguments(parser, rounds=3)
     arguments = parser.parse_args()
