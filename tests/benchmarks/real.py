@@ -2,7 +2,7 @@
 
 In each round of a case all candidates run in turn, each on a queue of its own that was filled just before (or
 is filled while it runs, with ``--meanwhile``): a bare socket, our receiver without Spark, and Spark with
-default and with tuned options; in the case with goals also with a journal on the local disk. The time is from
+default and with tuned options; with bodies of 235 B also with a journal on the local disk. The time is from
 the subscription to the last message counted (and, without Spark, ACKed).
 
     python -m benchmarks.real --brokers rabbitmq --cases "235 B" --rounds 1
@@ -43,9 +43,9 @@ GOALS = [
     Goal("with a journal", "default", at_least=0.9),
     Goal("ackAfter=journal", "default", at_least=1.0),
 ]
-# Cases without goals have a fifth of the messages, and no case has more octets in its bodies.
-OTHERS = 5
+# Cases with goals have so many rounds. Others have one, with a fifth of the messages.
 ROUNDS = 3
+OTHERS = 5
 MOST_OCTETS = 1_000_000_000
 # So many messages pay for starting workers and for what Java compiles.
 WARM_UP = 200_000
@@ -82,7 +82,7 @@ class Load:
         return GOALS if self.is_shown else LARGE_GOALS if self.octets >= LARGE else []
 
     def messages(self, asked: int) -> int:
-        """How many are measured if ``asked`` are wanted of the case that is shown."""
+        """How many are measured if ``asked`` are wanted of 235 B; never more than ``MOST_OCTETS``."""
         wanted = asked if self.goals else asked // OTHERS
         return max(1, min(wanted, MOST_OCTETS // self.octets))
 
