@@ -5,7 +5,7 @@
 # make matrix  the core tests on every release of Spark, classic and Connect; writes docs/compatibility.md
 # make brokers    RabbitMQ, ActiveMQ and Artemis on ports of their own, fetched at the first time, until Ctrl-C
 # make soak    the property tests at length and the long runs, in two processes, with a line for each at the end
-# make bench   the benchmarks, more than an hour; writes tests/benchmarks/RESULTS.md
+# make bench   the benchmarks, about 50 minutes; writes tests/benchmarks/RESULTS.md
 # make clean   removes what these made, the virtual environment included
 
 SHELL := /bin/bash
