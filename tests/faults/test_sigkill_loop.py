@@ -177,7 +177,7 @@ def said(name: str, mode: str, ids: bool) -> str:
 
 def read(broker: Broker, mode: str, folder: Path, ids: bool, **options: Any) -> dict[str, str]:
     """Options of a source."""
-    header = {"idHeader": ID_HEADER} if broker.name == "rabbitmq" and ids else {}
+    header = {"idHeader": ID_HEADER} if broker.dialect == "rabbitmq" and ids else {}
     return broker.options(
         maxMessagesPerTrigger=BATCH,
         subscribeHeaders=json.dumps(broker.crash_safe),

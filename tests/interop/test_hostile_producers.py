@@ -45,7 +45,7 @@ class TestHandles:
     @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
     def test_a_producers_header_names_no_ack(self, broker: Broker, version: str) -> None:
         # RabbitMQ takes no SEND with a message-id.
-        forged = [one for one in FORGED if broker.name != "rabbitmq" or one[0] != "message-id"]
+        forged = [one for one in FORGED if broker.dialect != "rabbitmq" or one[0] != "message-id"]
         queue, bodies = broker.new_queue(), [b"%d" % number for number in range(len(forged) + 1)]
         for body, header in zip(bodies, (*forged, ("own", "header")), strict=True):
             send(broker, queue, [body], header)

@@ -104,7 +104,7 @@ def test_the_connection_breaks(broker: Broker, client: Client) -> None:
         broker.wait_for_all(everything, ready=0, unacked=len(held))
         query.commit()
         new = send(broker, everything, "new")
-        again = held if broker.name == "rabbitmq" else []
+        again = held if broker.dialect == "rabbitmq" else []
         gather(query, sorted(new + again))
         query.commit()
         broker.wait_for_all(everything, ready=0, unacked=0)

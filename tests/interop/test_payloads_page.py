@@ -99,7 +99,7 @@ def test_what_it_prints(recipe: Recipe, heading: str, capsys: pytest.CaptureFixt
     recipe.run(heading)
     # But for the empty lines.
     printed = [line for line in capsys.readouterr().out.splitlines() if line]
-    assert printed == "".join(blocks(heading, "text", recipe.broker.name)).splitlines()
+    assert printed == "".join(blocks(heading, "text", recipe.broker.dialect)).splitlines()
     AFTER.get(heading, lambda recipe: None)(recipe)
 
 
@@ -140,7 +140,7 @@ def check_dead_letters(recipe: Recipe) -> None:
     with Run(options, ("headers",)) as query:
         ids = {dict(row["headers"]).get("dead-letter-id") for row in query.take(3)}
         query.commit()
-    assert len(ids - {None}) == (0 if recipe.broker.name == "rabbitmq" else 3)
+    assert len(ids - {None}) == (0 if recipe.broker.dialect == "rabbitmq" else 3)
 
 
 BEFORE: dict[str, Callable[[Recipe], None]] = {"Avro": add_avro, "JMS maps": send_maps}
@@ -176,7 +176,7 @@ def test_protobuf(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
 @on_real_brokers
 def test_delayed_messages(recipe: Recipe) -> None:
     heading = "Delayed messages"
-    assert recipe.broker.name in seen_on(heading)
+    assert recipe.broker.dialect in seen_on(heading)
     with Run(recipe.broker.options(destination="/queue/delayed"), ("body", "received_at")) as query:
         query.idle()  # and on RabbitMQ the queue is there
         recipe.run(heading)
@@ -208,10 +208,10 @@ def test_the_prefix_of_a_selector(broker: Broker) -> None:
     with Run(broker.options(destination=queue, selector=selector)) as query:
         publish(broker.options(), queue, [b"11"], ("size", "11"))
         publish(broker.options(), queue, [b"last"], ("kind", "last"))
-        wanted = [b"last"] if broker.name == "artemis" else [b"11", b"last"]
+        wanted = [b"last"] if broker.dialect == "artemis" else [b"11", b"last"]
         assert [row["body"] for row in query.take(len(wanted))] == wanted
         query.commit()
-    if broker.name == "activemq":
+    if broker.dialect == "activemq":
         prefixed = f"convert_string_expressions:{selector}"
         with (
             Run(broker.options(destination=queue, selector=prefixed)) as query,

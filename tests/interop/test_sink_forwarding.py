@@ -97,7 +97,7 @@ def test_what_a_producer_says_to_the_broker_is_not_said_again(broker: Broker) ->
     hostile = values_of(broker)
     # This way RabbitMQ does not compare what the headers say with how the queue is.
     publish(
-        broker, source.replace("/queue/", "/amq/queue/") if broker.name == "rabbitmq" else source, hostile
+        broker, source.replace("/queue/", "/amq/queue/") if broker.dialect == "rabbitmq" else source, hostile
     )
     rows = [*produced(broker, source), *([header] for header in hostile)]
     queues = [f"{source}-{number}" for number in range(len(rows))]

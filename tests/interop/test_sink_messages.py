@@ -112,7 +112,7 @@ def test_what_a_message_is_like(broker: Broker, queue: str) -> None:
     for headers in found.values():
         assert (headers["correlation-id"], headers["reply-to"]) == ("c:1", "/queue/replies")
         assert headers["persistent"] == "true"
-        if broker.name == "rabbitmq":
+        if broker.dialect == "rabbitmq":
             assert headers["expiration"] == "600000"
         else:
             assert before <= float(headers["expires"]) - 600_000 <= time.time() * 1000
@@ -145,7 +145,7 @@ def test_text_and_bytes(broker: Broker, queue: str, text: bool) -> None:
     send(broker, {"body": pa.array(["ü"] if text else ["ü".encode()])}, destination=queue)
     (row,) = taken(broker, queue, 1)
     assert row["body"] == "ü".encode()
-    if broker.name == "activemq":
+    if broker.dialect == "activemq":
         assert ("content-length" in row["headers"]) == (not text)
 
 
@@ -155,9 +155,9 @@ def test_a_row_that_is_sent_again_is_known_by_its_id(broker: Broker, queue: str)
     rows = {"body": [b"a", b"b"], "n": pa.array([1, 2], pa.int64())}
     for _ in range(2):
         send(broker, rows, destination=queue, dedupKey="n")
-    count = 2 if broker.name == "artemis" else 4
+    count = 2 if broker.dialect == "artemis" else 4
     broker.wait_for(queue, ready=count)
-    header = "_AMQ_DUPL_ID" if broker.name == "artemis" else "dedup-id"
+    header = "_AMQ_DUPL_ID" if broker.dialect == "artemis" else "dedup-id"
     with Run(broker.options(destination=queue, idHeader=header), ("body", "stable_id")) as query:
         found = query.gather(2)
         broker.wait_for(queue, ready=0, unacked=count)

@@ -32,9 +32,9 @@ def test_the_broker_keeps_nothing_any_more(broker: Broker, capsys: pytest.Captur
     options = broker.options(destination=destinations, durableName="etl", clientId=client)
     with Run(options) as query:
         query.idle()
-        assert main(ending) == CONNECTED[broker.name]
+        assert main(ending) == CONNECTED[broker.dialect]
         said = "a query is still connected, which you stop first" in capsys.readouterr().err
-        assert said == bool(CONNECTED[broker.name])
+        assert said == bool(CONNECTED[broker.dialect])
     with Run(options) as query:
         query.idle()
     send()
@@ -49,8 +49,8 @@ def test_the_broker_keeps_nothing_any_more(broker: Broker, capsys: pytest.Captur
     # That of the queue is kept.
     broker.wait_for(queue, ready=4)
 
-    assert main(ending) == NONE[broker.name]
-    assert ("or there is none of this name" in capsys.readouterr().err) == bool(NONE[broker.name])
+    assert main(ending) == NONE[broker.dialect]
+    assert ("or there is none of this name" in capsys.readouterr().err) == bool(NONE[broker.dialect])
 
 
 @on_every_broker

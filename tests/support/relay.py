@@ -14,7 +14,7 @@ _DRAIN = 300.0
 
 
 def _dedup_header(broker: Broker) -> str:
-    return "_AMQ_DUPL_ID" if broker.name == "artemis" else "dedup-id"
+    return "_AMQ_DUPL_ID" if broker.dialect == "artemis" else "dedup-id"
 
 
 def relay_options(

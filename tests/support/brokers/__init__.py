@@ -8,7 +8,7 @@ from support.brokers.artemis import Artemis
 from support.brokers.base import Broker, Standing
 from support.brokers.dev import DevelopmentBroker
 from support.brokers.process import Unavailable
-from support.brokers.rabbitmq import RabbitMQ
+from support.brokers.rabbitmq import OldRabbitMQ, RabbitMQ
 
 __all__ = [
     "BROKERS",
@@ -17,11 +17,13 @@ __all__ = [
     "Broker",
     "DevelopmentBroker",
     "HostedActiveMQ",
+    "OldRabbitMQ",
     "RabbitMQ",
     "Standing",
     "Unavailable",
 ]
 
 BROKERS: dict[str, type[Broker]] = {
-    broker.name: broker for broker in (DevelopmentBroker, RabbitMQ, ActiveMQ, Artemis, HostedActiveMQ)
+    broker.name: broker
+    for broker in (DevelopmentBroker, RabbitMQ, ActiveMQ, Artemis, HostedActiveMQ, OldRabbitMQ)
 }

