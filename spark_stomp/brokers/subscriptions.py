@@ -112,22 +112,9 @@ class DurableTopics:
 
 def stream_refused(destination: str) -> UnsupportedError:
     """The error for a stream that is read as a queue."""
+    name = destination.removeprefix("/amq").removeprefix("/queue/")
     return UnsupportedError(
         f"{destination} is a stream of RabbitMQ, and is read as a queue: what is published while no receiver "
-        f"is connected would never be a row. To read it as a stream, set {_remedy(destination)}"
+        f"is connected would never be a row. To read it as a stream, set destination = /amq/queue/{name} and "
+        "startingOffsets = earliest or latest"
     )
-
-
-def stream_suspected(destination: str) -> UnsupportedError:
-    """The error for a destination that may be a stream, if RabbitMQ does not say whether it is one."""
-    return UnsupportedError(
-        f"messages of {destination} have the header x-stream-offset, as messages of a stream have, and "
-        f"RabbitMQ does not say whether it is a stream. If it is one, set {_remedy(destination)}. If it is a "
-        "queue, and a producer sets that header, give the login the right to configure the queue, so that "
-        "RabbitMQ answers, or set allowLoss = true"
-    )
-
-
-def _remedy(destination: str) -> str:
-    name = destination.removeprefix("/amq").removeprefix("/queue/")
-    return f"destination = /amq/queue/{name} and startingOffsets = earliest or latest"

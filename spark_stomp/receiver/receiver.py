@@ -6,11 +6,11 @@ Goal: messages arrive as fast as the broker sends them, whatever Spark does mean
 Plan: the thread has one connection at a time, with a subscription for each destination that it reads. The
 header ``subscription`` of a message says which one it came by; all else is the connection's: epoch, sequence
 numbers, ACK ledger, memory. It reads what there is room for, passes blocks of raw frames and receipts to
-``Deliveries``, sends the ACKs that are due, and checks deadlines; then it begins again. It cuts frames but
-decodes no body, because tasks do that. Connecting, reconnecting and the order of calls are here. The rules
-for messages are in deliveries.py, back-pressure and deadlines for receipts in pause.py, what the broker is
-asked for in subscription.py, and what streams have instead in stream_receiver.py. One receiver is one epoch:
-its id is random and never used again, and its sequence numbers go on over all of its connections.
+``Deliveries``, sends the ACKs that are due, and checks deadlines; then it begins again. It decodes no body,
+because tasks do that. The rules for messages are in deliveries.py, back-pressure and deadlines for receipts
+in pause.py, what the broker is asked for in subscription.py, and what streams have instead in
+stream_receiver.py. One receiver is one epoch: its id is random and never used again, and its sequence numbers
+go on over all of its connections.
 
 Invariants:
 
@@ -27,7 +27,6 @@ Tried and left (November 2026):
   and 3,400 messages. Two seconds of silence say the same.
 - Reconnecting as long as messages come: a broker that ended the connection at each ACK was tried without
   end. Now the second connection in a row on which no ACK was confirmed counts as a failed attempt.
-- A line in the log for each attempt. Now there is one for the loss and one for the return.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ from functools import partial
 from spark_stomp.brokers import Dialect, Subscription, dialect_for, dialect_of
 from spark_stomp.errors import (
     ClientIdInUse,
+    ConnectFailed,
     DeliveryError,
     MalformedMessageError,
     RemoteProtocolError,
@@ -62,7 +62,7 @@ from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.status import ConnectionStatus, ReceiverStatus
-from spark_stomp.receiver.stream_check import StreamCheck, StreamInDoubt
+from spark_stomp.receiver.stream_check import StreamCheck
 from spark_stomp.receiver.subscription import (
     ReceiverSettings,
     acks_refused,
@@ -136,7 +136,7 @@ class Receiver:
         self.refused: MalformedMessageError | None = None
         self._refused_acks = 0
         self._acks_confirmed = False
-        self._streams = StreamCheck(settings.options, settings.destinations)
+        self._streams: StreamCheck | None = None
         self._stop_deadline: float | None = None
         self._thread = threading.Thread(
             target=in_context(self._run), name=f"stomp-receiver-{settings.name}", daemon=True
@@ -252,7 +252,7 @@ class Receiver:
             # If no ACK was confirmed, the broker redelivers every message that came: the connection was
             # useless.
             unconfirmed = self._deliveries.receipts_awaited and not self._acks_confirmed
-            in_vain = bool(unconfirmed) or isinstance(error, StreamInDoubt)
+            in_vain = bool(unconfirmed) or isinstance(error, ConnectFailed)
             begun = self._reader.clock(self._subscribed_since)
             retry.ended(begun, now - self._quiet(), now, in_vain=in_vain)
         self._reader.resume()
@@ -297,7 +297,10 @@ class Receiver:
         self._dialect = dialect_of(session.server, options.connection)
         chosen = {one: self._subscription(one) for one in settings.destinations}
         self._dialect.check_version(session.version or "1.0")
-        self._streams.at_start(self._dialect, connection.peer, connection.beat)
+        queues = () if options.of_streams else settings.destinations
+        self._streams = StreamCheck(options.connection, self._dialect, connection, queues)
+        if not self._connections.connections:
+            self._streams.at_start()
         # STOMP 1.0 has no client-individual: an ACK covers all earlier messages too. That is safe here,
         # because ACKs go out in the order of delivery, and only for what is committed. A redelivered message
         # that is ACKed ahead of its turn would break the order, so under 1.0 every message counts as new.
@@ -468,7 +471,8 @@ class Receiver:
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""
-        self._streams.at_messages(self._dialect, connection.peer, block, version)
+        if self._streams is not None:
+            self._streams.at_messages(block)
         if self._dialect.id_separator is not None and self._options.id_header is None:
             # The broker's own ids change with each delivery, so stable ones are made of them.
             block.ids = self._dialect.stable_ids(block.ids, block.times)

@@ -99,7 +99,7 @@ class StreamCursor:
         if end >= self.next:
             behind = f"an earlier run planned a batch up to {planned}"
         text = (
-            f"the stream {self.destination} ends at offset {end}, and {behind}: it was deleted and declared "
+            f"the stream {self.destination} ended at offset {end}, and {behind}: it was deleted and declared "
             "again, or startingOffsets is beyond its end"
         )
         if started:

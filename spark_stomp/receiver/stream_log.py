@@ -26,13 +26,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal
 
 from spark_stomp.brokers import Dialect, dialect_of
 from spark_stomp.errors import ConnectionLost, RemoteProtocolError, StompError, UnsupportedError
-from spark_stomp.options import ConnectionOptions, SourceOptions
+from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import (
     ErrorReceived,
     Event,
@@ -42,6 +41,7 @@ from spark_stomp.protocol import (
     ack_handles,
 )
 from spark_stomp.transport import Connection, open_connection
+from spark_stomp.transport.connect import at_peer
 
 OFFSET: Final = "x-stream-offset"
 _LINE: Final = re.compile(rb"\nx-stream-offset:(\d{1,18})\r?\n")
@@ -96,6 +96,11 @@ def _headers(frame: bytes) -> bytes:
     return frame[: min(ends) + 1] if ends else frame
 
 
+def has_offset(frame: bytes) -> bool:
+    """Whether a MESSAGE has the header that every message of a stream has."""
+    return _LINE.search(_headers(frame)) is not None
+
+
 def _offset(frame: bytes, peer: str) -> int:
     found = _LINE.search(_headers(frame))
     if found is None:
@@ -110,12 +115,6 @@ def part(block: MessageBlock, begin: int, end: int) -> MessageBlock:
     if begin or end < len(ends):
         data, ends = data[start : ends[end - 1]], [one - start for one in ends[begin:end]]
     return MessageBlock(data, ends, [], [], malformed=block.malformed)
-
-
-def at_peer(options: ConnectionOptions, peer: str) -> ConnectionOptions:
-    """The options for another connection to the broker that a connection has as its ``peer``."""
-    here = tuple(one for one in options.endpoints if one.address == peer)
-    return replace(options, endpoints=here or options.endpoints)
 
 
 def stream_ends(

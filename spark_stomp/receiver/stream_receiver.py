@@ -19,7 +19,7 @@ from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.receiver import Receiver
 from spark_stomp.receiver.stream_cursor import StreamCursor
 from spark_stomp.receiver.stream_deliveries import StreamDeliveries
-from spark_stomp.receiver.stream_log import require_streams, stream_ends
+from spark_stomp.receiver.stream_log import first_offset, require_streams, stream_ends
 from spark_stomp.receiver.subscription import ReceiverSettings
 from spark_stomp.transport import Connection
 
@@ -40,6 +40,7 @@ class StreamReceiver(Receiver):
         self._cursor: StreamCursor | None = None
         self._unasked: list[bytes] = []  # the last handle, if no ACK was sent for it
         self._look_after = 0.0  # seconds of silence after which to find out where the stream ends
+        self._was_empty = False  # and nothing has come since
 
     def _subscribe(self, connection: Connection) -> None:
         connection.require_open()
@@ -81,6 +82,8 @@ class StreamReceiver(Receiver):
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         assert self._cursor is not None
+        if self._was_empty:
+            self._check_beginning(connection, self._cursor)
         self._stream.end_is_known = True
         self._unasked = block.acks[-1:]
         for offset, part in self._cursor.take(block, connection.peer):
@@ -109,14 +112,24 @@ class StreamReceiver(Receiver):
         self._look_after = float("inf")
         # No stream ends before 0. Without a next offset, nothing has come since the time in startingOffsets.
         if cursor.next:
-            is_empty = self._compare_end(connection, cursor) is None
-            if cursor.next is None:
-                raise ConnectionLost(f"reading {cursor.destination} again from its first offset")
-            if is_empty:
+            self._was_empty = self._compare_end(connection, cursor) is None
+            self._require_place(cursor)
+            if self._was_empty:
                 # Retention has deleted all messages, or the stream was declared anew: the next one will say.
                 self._look_after = 2 * self._quiet()
         self._stream.end_is_known = True
         self._notify()
+
+    def _check_beginning(self, connection: Connection, cursor: StreamCursor) -> None:
+        """A message came of a stream that was empty: it ended at the first offset that it has now."""
+        self._conclude(cursor, first_offset(self._options, cursor.destination, connection.peer))
+        self._was_empty = False
+        self._require_place(cursor)
+
+    def _require_place(self, cursor: StreamCursor) -> None:
+        """Raise ConnectionLost if the subscription has to begin elsewhere."""
+        if cursor.next is None:
+            raise ConnectionLost(f"reading {cursor.destination} again from its first offset")
 
     def _compare_end(self, connection: Connection, cursor: StreamCursor) -> int | None:
         """Find out where the stream ends; None if it has no messages.
@@ -127,10 +140,14 @@ class StreamReceiver(Receiver):
         # The replica of a node that was away may still catch up.
         while end is not None and end != before and end < max(cursor.next or 0, self._stream.wanted):
             end, before = self._end_at(connection, cursor), end
-        started = self._stream.frames.received > 0
-        if end is not None and cursor.check_end(end, started=started, planned=self._stream.wanted):
-            self._stream.begin_anew()
+        if end is not None:
+            self._conclude(cursor, end)
         return end
+
+    def _conclude(self, cursor: StreamCursor, end: int) -> None:
+        started = self._stream.frames.received > 0
+        if cursor.check_end(end, started=started, planned=self._stream.wanted):
+            self._stream.begin_anew()
 
     def _end_at(self, connection: Connection, cursor: StreamCursor) -> int | None:
         connection.beat()

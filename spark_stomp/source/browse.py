@@ -99,8 +99,8 @@ class _BatchRead:
         dialect.check_version(version)
         for destination in options.destinations:
             self._check(dialect, destination)
-        check = StreamCheck(options, options.destinations)
-        check.at_start(dialect, connection.peer, connection.beat)
+        check = StreamCheck(options.connection, dialect, connection, options.destinations)
+        check.at_start()
         subscriptions = {plain_subscription(one).id: one for one in options.destinations}
         browsed = {name for name, one in subscriptions.items() if dialect.browses(one)}
         first, too_many, ended = next(iter(subscriptions)), False, set[str]()
@@ -108,7 +108,7 @@ class _BatchRead:
         # The pump sends heart-beats while Spark works on a batch of rows.
         with Pump(connection, connection.beat, self._lock, "stomp-batch-read"):
             for block in self._blocks(connection, early):
-                check.at_messages(dialect, connection.peer, block, version)
+                check.at_messages(block)
                 names = _subscriptions_of(block, first)
                 block, names = (
                     _without_marks(block, names, version, dialect, ended) if browsed else (block, names)

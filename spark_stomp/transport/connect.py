@@ -41,6 +41,12 @@ _RECEIVE_BUFFER = 4 << 20
 _refused = RefusedLogins()
 
 
+def at_peer(options: ConnectionOptions, peer: str) -> ConnectionOptions:
+    """The options for another connection to the broker that a connection has as its ``peer``."""
+    here = tuple(one for one in options.endpoints if one.address == peer)
+    return replace(options, endpoints=here or options.endpoints)
+
+
 def open_connection(
     options: ConnectionOptions,
     *,

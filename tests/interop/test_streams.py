@@ -18,7 +18,7 @@ from support.waiting import wait_until
 
 from spark_stomp.arrow import decode_frames
 from spark_stomp.columns import Projection
-from spark_stomp.errors import DestinationRefused, StreamTruncated
+from spark_stomp.errors import DestinationRefused, StreamTruncated, UnsupportedError
 from spark_stomp.options import parse_batch_options, parse_source_options
 from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.receiver import stream_ends
@@ -43,6 +43,16 @@ def run(broker: RabbitMQ, stream: str, starting: str | Json = "earliest", **opti
     text = starting if isinstance(starting, str) else json.dumps(starting)
     given = broker.options(**{"destination": stream, "startingOffsets": text, **options})
     return Run(given, ("body", "stream_offset", "stable_id"))
+
+
+def expect_anew(broker: RabbitMQ, query: Run, stream: str) -> None:
+    """The query looks at the empty stream, over two more connections, and fails at the next message."""
+    assert query.reader.latestOffset(query.start, None) == query.start
+    wait_until(lambda: broker.connections == 3, what="the look at the stream")
+    wait_until(lambda: broker.connections == 1, what="the end of the look")
+    fill(broker, stream, 0, 60)
+    with pytest.raises(StreamTruncated, match="ended at offset 0, and the next one to be read is 20"):
+        query.batch()
 
 
 def numbers(rows: list[Row]) -> list[int]:
@@ -119,7 +129,7 @@ class TestBeginning:
         fill(rabbitmq, stream, 0, 10)
         with (
             run(rabbitmq, stream, {stream: 1_000}, idleTimeout="200ms") as query,
-            pytest.raises(StreamTruncated, match=r"ends at offset 10, and the next one to be read is 1000"),
+            pytest.raises(StreamTruncated, match=r"ended at offset 10, and the next one to be read is 1000"),
         ):
             query.batch()
         tolerant = {"failOnDataLoss": "false", "idleTimeout": "200ms"}
@@ -341,11 +351,34 @@ class TestGone:
             rabbitmq.delete_queue(stream)
             new_stream(rabbitmq, stream.removeprefix("/amq/queue/"))
             fill(rabbitmq, stream, 0, 5)
-            with pytest.raises(StreamTruncated, match="ends at offset 5"):
+            with pytest.raises(StreamTruncated, match="ended at offset 5"):
                 query.batch()
         with run(rabbitmq, stream, **quick, failOnDataLoss="false") as query:
             query.start = query.end = committed
             assert offsets(query.take(5)) == [*range(5)]
+
+    @pytest.mark.rule("R.6")
+    @pytest.mark.parametrize("running", [True, False])
+    def test_a_stream_declared_anew_that_was_seen_empty(self, rabbitmq: RabbitMQ, running: bool) -> None:
+        """When the next message comes, the new stream is longer than the old offset."""
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 20)
+
+        def declare_anew() -> None:
+            rabbitmq.delete_queue(stream)
+            new_stream(rabbitmq, stream_name(stream))
+
+        with run(rabbitmq, stream, idleTimeout="200ms") as query:
+            query.take(20)
+            query.commit()
+            if running:
+                declare_anew()
+                expect_anew(rabbitmq, query, stream)
+        if not running:
+            declare_anew()
+            with run(rabbitmq, stream, idleTimeout="200ms") as again:
+                again.start = again.end = query.start
+                expect_anew(rabbitmq, again, stream)
 
     @pytest.mark.rule("R.6")
     def test_a_new_stream_that_ends_within_the_planned_batch(self, rabbitmq: RabbitMQ) -> None:
@@ -358,7 +391,9 @@ class TestGone:
         )
         with run(rabbitmq, stream) as query:
             query.start, query.end = start, end
-            with pytest.raises(StreamTruncated, match=r"ends at offset 95, and .* planned a batch up to 100"):
+            with pytest.raises(
+                StreamTruncated, match=r"ended at offset 95, and .* planned a batch up to 100"
+            ):
                 query.read()
         with run(rabbitmq, stream, failOnDataLoss="false") as query:
             query.start, query.end = start, end
@@ -379,6 +414,26 @@ class TestRecognition:
             rows = query.gather(2)
             assert [row["redelivered"] for row in rows] == [False, False]
             assert offsets(rows) == [None, None]
+
+    @pytest.mark.rule("7.9")
+    def test_a_queue_that_is_replaced_by_a_stream(self, rabbitmq: RabbitMQ) -> None:
+        queue = rabbitmq.new_queue()
+        named = queue.replace("/queue/", "/amq/queue/")
+        publish(rabbitmq.options(), queue, [b"0", b"1"])
+        with FaultProxy(rabbitmq.port) as proxy:
+            options = rabbitmq.options(url=proxy.url, destination=named, reconnectDelay="100ms")
+            with Run(options) as query:
+                assert len(query.gather(2)) == 2
+                query.commit()
+                rabbitmq.wait_for(queue, ready=0, unacked=0)
+                proxy.refuse()
+                rabbitmq.delete_queue(queue)
+                new_stream(rabbitmq, stream_name(queue))
+                proxy.heal()
+                wait_until(lambda: query.counters()[0]["connected"], what="a new connection")
+                publish(rabbitmq.options(), named, [b"2", b"3"])
+                with pytest.raises(UnsupportedError, match="is a stream"):
+                    query.idle()
 
     @pytest.mark.rule("R.8")
     def test_a_producers_own_header_is_not_the_offset(self, rabbitmq: RabbitMQ) -> None:

@@ -160,7 +160,7 @@ _TEXT = """
 7.8 source.tasks:RowSettings.of | without and MALFORMED not in projection.columns -> False
     integration/source/test_malformed_rows.py::TestTheColumnIsRequired::test_by_the_options_that_fill_it
 7.9 receiver.receiver:Receiver._take_new |
-    self._streams.at_messages(self._dialect, connection.peer, block, version) -> pass
+    self._streams.at_messages(block) -> pass
     integration/receiver/test_hostile_messages.py::TestStreams::test_are_refused_at_their_first_message
 # J. With a journal
 J.1 journal.local.journal:LocalJournal.append | segment.sync() ->
@@ -228,7 +228,7 @@ R.5 source.planning:_batch_is_complete | mode is Mode.ONCE and situation.complet
     unit/source/test_waiting.py::TestAKnownEnd::test_only_silence_ends_the_wait_of_a_batch_that_may_be_the_only_one
 R.6 receiver.stream_cursor:StreamCursor._check_gap | earliest > expected -> False
     unit/receiver/test_stream_cursor.py::TestAGap::test_whose_messages_are_gone_fails_the_query_and_is_named
-R.6 receiver.stream_receiver:StreamReceiver._compare_end |
+R.6 receiver.stream_receiver:StreamReceiver._conclude |
     cursor.check_end(end, started=started, planned=self._stream.wanted) -> False
     integration/receiver/test_stream_receiver.py::TestTheEnd::test_before_the_next_offset_fails_the_query
 R.7 receiver.stream_receiver:StreamReceiver._has_room | held <= self._settings.max_buffered_bytes // 2 -> True

@@ -45,11 +45,13 @@ class ScriptedBroker:
 
     def __init__(self, server: bytes, asked: Callable[[int, bytes], bytes]) -> None:
         self.connections = 0
+        self.sockets: list[socket.socket] = []
         self._server = server
         self._asked = asked
 
     def serve(self, connection: socket.socket) -> None:
         self.connections += 1
+        self.sockets.append(connection)
         number, data = self.connections, b""
         while True:
             piece = connection.recv(1 << 16)
@@ -77,7 +79,7 @@ DIFFERS = (
     "PRECONDITION_FAILED - inequivalent arg '{}' for queue 'a current is 'b' in vhost '/': "
     "received {} but current is {}"
 )
-IS_STREAM = DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'stream'")
+NO_STREAM = "PRECONDITION_FAILED - invalid arg 'x-stream-offset' for queue 'a' in vhost '/' of queue type {}"
 
 
 def header_of(frame: bytes, name: bytes) -> bytes:
@@ -86,30 +88,36 @@ def header_of(frame: bytes, name: bytes) -> bytes:
 
 
 class RabbitMQ:
-    """Says ``answers`` to those who ask of the queue, and sends others messages with ``header``.
+    """Has queues, and the ``streams`` of these names. A subscription brings three messages.
 
-    If ``streams`` are given, only the messages of these destinations have the header.
+    Each has the ``header``; if there are streams, only theirs. Those who ask whether a queue is a stream get
+    the error ``silent``, if there is one. ``questions`` are the names of the queues that were asked for.
     """
 
     def __init__(
-        self, answers: list[str], header: bytes = b"x-stream-offset:7", streams: Sequence[bytes] = ()
+        self, *streams: str, header: bytes = b"x-stream-offset:7", silent: str = "", kind: str = "classic"
     ) -> None:
-        self.questions: list[bytes] = []
+        self.questions: list[str] = []
         self.broker = ScriptedBroker(b"RabbitMQ/3.10.8", self._asked)
-        self._answers = answers
+        self.streams = {*streams}
         self._header = header
-        self._streams = streams
+        self._refusal = silent or NO_STREAM.format(f"rabbit_{kind}_queue")
+        self._silent = silent
 
     def _asked(self, number: int, frame: bytes) -> bytes:
         if not frame.startswith(b"SUBSCRIBE"):
             return b""
-        if b"x-queue-type" not in frame:
-            with_header = not self._streams or header_of(frame, b"destination") in self._streams
-            headers = [self._header] if with_header else []
+        destination = header_of(frame, b"destination").decode()
+        name = destination.rpartition("/")[2]
+        if not header_of(frame, b"x-stream-offset"):
+            headers = [self._header] if name in self.streams or not self.streams else []
             return b"".join(message(one, b"x", header_of(frame, b"id"), headers) for one in range(3))
-        self.questions.append(frame)
-        answer = self._answers[len(self.questions) - 1]
-        return b"ERROR\nmessage:precondition_failed\n\n%b\0" % answer.encode() if answer else b""
+        # A question declares nothing.
+        assert destination == f"/amq/queue/{name}"
+        self.questions.append(name)
+        if name in self.streams and not self._silent:
+            return b""
+        return b"ERROR\nmessage:precondition_failed\n\n%b\0" % self._refusal.encode()
 
 
 class Stream:
@@ -151,6 +159,12 @@ class Stream:
         else:
             return b""
         return b"".join(self._next(*key) for key in self._pending if key[0] == number)
+
+    def publish(self, *offsets: int) -> None:
+        """Send these messages to the first subscription."""
+        number, subscription = next(iter(self._pending))
+        self._pending[number, subscription] += offsets
+        self.broker.sockets[number - 1].sendall(self._next(number, subscription))
 
     def _from(self, where: str) -> list[int]:
         if where == "next":

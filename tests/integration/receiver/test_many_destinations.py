@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from support.options import source_options
 from support.receivers import LoneReceiver, running
-from support.scripted import DIFFERS, ScriptedBroker, answer, message
+from support.scripted import NO_STREAM, ScriptedBroker, answer, message
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -135,7 +135,7 @@ def test_a_refused_subscription_names_its_destination_and_acks_nothing(filled: D
 def test_heart_beats_go_out_while_rabbitmq_is_asked_about_many_queues() -> None:
     """It is asked about one after the other, each on a connection of its own, before the first SUBSCRIBE."""
     before: list[bytes] = []
-    is_classic = DIFFERS.format("x-queue-type", "'spark-stomp-asks'", "'classic'").encode()
+    is_classic = NO_STREAM.format("rabbit_classic_queue").encode()
 
     def serve(connection: socket.socket) -> None:
         connection.recv(4096)
@@ -143,7 +143,7 @@ def test_heart_beats_go_out_while_rabbitmq_is_asked_about_many_queues() -> None:
         came = b""
         while b"SUBSCRIBE" not in came:
             came += connection.recv(4096)
-        if b"x-queue-type" in came:
+        if b"x-stream-offset" in came:
             time.sleep(0.1)
             connection.sendall(b"ERROR\nmessage:precondition_failed\n\n%b\0" % is_classic)
         else:

@@ -108,7 +108,7 @@ class TestTheEnd:
             found = failure(receiver)
             assert not receiver.held.end_is_known
         assert isinstance(found, StreamTruncated)
-        assert f"the stream {STREAM} ends at offset 5, and the next one to be read is 6" in found.message
+        assert f"the stream {STREAM} ended at offset 5, and the next one to be read is 6" in found.message
 
     @pytest.mark.rule("R.6")
     @pytest.mark.parametrize(("wanted", "first_asked"), [(0, "offset=6"), (9, "next")])
@@ -118,6 +118,29 @@ class TestTheEnd:
             wait_until(lambda: receiver.offsets == [*range(5)], what="the stream from its beginning")
             assert receiver.held.stream_epoch != "e" and not receiver.held.awaits_planned
         assert (stream.begins[0], stream.begins[-1]) == (first_asked, "first")
+
+    @pytest.mark.rule("R.6")
+    @pytest.mark.parametrize("fail", ["true", "false"])
+    def test_of_an_empty_stream_is_before_its_first_message(self, fail: str) -> None:
+        """When that comes, a stream that was declared anew is longer than the old offset."""
+        stream = Stream()
+        with running(stream, 6, failOnDataLoss=fail) as receiver:
+            wait_until(lambda: receiver.held.end_is_known, what="the look at the empty stream")
+            stream.offsets = [*range(12)]
+            stream.publish(*range(6, 12))
+            if fail == "true":
+                assert "ended at offset 0, and the next one to be read is 6" in failure(receiver).message
+                assert receiver.offsets == []
+            else:
+                wait_until(lambda: receiver.offsets == [*range(12)], what="the stream from its beginning")
+
+    def test_of_a_stream_that_retention_has_emptied_is_no_end(self) -> None:
+        stream = Stream()
+        with running(stream, 6) as receiver:
+            wait_until(lambda: receiver.held.end_is_known, what="the look at the empty stream")
+            stream.offsets = [*range(6, 12)]
+            stream.publish(*range(6, 12))
+            wait_until(lambda: receiver.offsets == [*range(6, 12)], what="what comes then")
 
     @pytest.mark.rule("R.5")
     @pytest.mark.parametrize("begin", [5, "timestamp=1795420800"])

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from support.scripted import IS_STREAM, OURS, RabbitMQ, ScriptedBroker, message, opened
+from support.scripted import OURS, RabbitMQ, ScriptedBroker, message, opened
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -58,11 +58,11 @@ def seen(devbroker: DevBroker, **options: Any) -> list[bytes]:
 def test_a_stream_is_refused(destination: str) -> None:
     """At its first message; at the start if the queue is only named."""
     header = b"x-stream-offset:7" if destination == "/queue/a" else b"own:header"
-    rabbit = RabbitMQ([IS_STREAM], header)
+    rabbit = RabbitMQ("a", header=header)
     with tcp_server(rabbit.broker.serve, together=True) as port:
         with pytest.raises(UnsupportedError, match="is a stream"):
             list(looks(f"stomp://127.0.0.1:{port}", destination=destination))
-        assert len(rabbit.questions) == 1
+        assert rabbit.questions == ["a"]
 
 
 @pytest.mark.parametrize("broker", ["auto", "generic"])

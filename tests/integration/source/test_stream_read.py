@@ -67,7 +67,7 @@ def test_of_an_empty_stream_has_no_rows() -> None:
 @pytest.mark.parametrize(
     ("options", "words", "count"),
     [
-        ({"startingOffsets": '{"a": 7}'}, "the stream /amq/queue/a ends at offset 6, and the next one", 3),
+        ({"startingOffsets": '{"a": 7}'}, "the stream /amq/queue/a ended at offset 6, and the next one", 3),
         ({"endingOffsets": '{"a": 7}'}, "endingOffsets has 7 for the stream /amq/queue/a, which ends at", 3),
         ({"startingOffsets": '{"a": 1}'}, "offsets 1 to 2 of the stream /amq/queue/a are gone", 3),
     ],

@@ -158,7 +158,7 @@ class TestTheEnd:
 
     @pytest.mark.parametrize("started", [False, True])
     def test_before_that_fails_the_query(self, started: bool) -> None:
-        with pytest.raises(StreamTruncated, match="ends at offset 4, and the next one to be read is 5"):
+        with pytest.raises(StreamTruncated, match="ended at offset 4, and the next one to be read is 5"):
             cursor(5).check_end(4, started=started)
 
     def test_before_that_is_logged_and_the_stream_read_from_its_beginning(
