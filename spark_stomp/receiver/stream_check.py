@@ -53,7 +53,8 @@ class StreamCheck:
         That is done on each connection, because a queue may be replaced by a stream. Its consumers are then
         cut off.
         """
-        for name in self._unseen.keys() & set(block.subscriptions):
+        new = self._unseen.keys() & set(block.subscriptions) if self._unseen else ()
+        for name in new:
             at = block.subscriptions.index(name)
             if has_offset(block.data[block.ends[at - 1] if at else 0 : block.ends[at]]):
                 self._check(self._unseen[name])
