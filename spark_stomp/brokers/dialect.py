@@ -395,9 +395,9 @@ DIALECTS: tuple[Dialect, ...] = (
         selectors=False,
         naming=Naming(("/queue/", "/amq/queue/"), ("/topic/", "/temp-topic/", "/exchange/")),
         # Destination and id name the queue of the subscription. Without auto-delete:false it would end with
-        # its connection.
+        # its connection, and so would that of /exchange/ from 4.0 on without exclusive:false.
         durable_topics=DurableTopics(
-            headers=(("durable", "true"), ("auto-delete", "false")),
+            headers=(("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")),
             shared=True,
             forbidden="@@",
             endless=("/exchange/",),

@@ -12,11 +12,16 @@ from typing import Any
 
 import pytest
 from support.brokers import Broker, DevelopmentBroker
-from support.brokers.fixtures import on_every_broker, on_every_release
+from support.brokers.fixtures import on_every_broker, on_every_rabbitmq, on_every_release
+from support.brokers.rabbitmq import RabbitMQ
 from support.driven import Run, publish
+from support.proxy import FaultProxy
+from support.waiting import PATIENCE
 
 from spark_stomp.brokers import Dialect, dialect_named
 from spark_stomp.errors import UnsupportedError
+from spark_stomp.options import parse_source_options
+from spark_stomp.transport import open_connection
 
 BODIES = [b"message %d" % number for number in range(40)]
 
@@ -90,6 +95,41 @@ def test_a_connection_that_breaks_costs_no_message(broker: Broker, topic: str, c
             assert bodies(query.gather(len(BODIES))) == BODIES
             query.commit()
         broker.wait_for(topic, ready=0, unacked=0)
+
+
+class TestAnExchangeOfRabbitMQ:
+    """Unlike /topic/, releases from 4.0 on would declare the queue as exclusive, so that it goes with its
+    connection."""
+
+    @on_every_rabbitmq
+    def test_it_keeps_what_comes_while_the_query_is_cut_or_stopped(self, rabbitmq: RabbitMQ) -> None:
+        exchange = f"/exchange/amq.topic/{secrets.token_hex(6)}"
+        with FaultProxy(rabbitmq.port) as proxy:
+            options = rabbitmq.options(url=proxy.url, destination=exchange, durableName="sub")
+            with Run(options) as query:
+                query.idle()
+                proxy.refuse()
+                proxy.cut()
+                send(rabbitmq, exchange, BODIES[:20])
+                proxy.heal()
+                assert bodies(query.gather(20)) == BODIES[:20]
+                query.commit()
+            send(rabbitmq, exchange, BODIES[20:])
+            with Run(options) as query:
+                assert bodies(query.gather(20)) == BODIES[20:]
+                query.commit()
+
+    @pytest.mark.parametrize("rabbitmq", ["rabbitmq-3.10"], indirect=True)
+    def test_one_that_was_declared_without_exclusive_goes_on(self, rabbitmq: RabbitMQ) -> None:
+        exchange = f"/exchange/amq.topic/{secrets.token_hex(6)}"
+        with open_connection(parse_source_options(rabbitmq.options(destination=exchange)).connection) as made:
+            headers = (("durable", "true"), ("auto-delete", "false"))
+            made.session.subscribe(f"sub@{exchange}", exchange, ack="client-individual", headers=headers)
+            made.disconnect(PATIENCE)
+        send(rabbitmq, exchange, BODIES)
+        with Run(rabbitmq.options(destination=exchange, durableName="sub")) as query:
+            assert bodies(query.gather(len(BODIES))) == BODIES
+            query.commit()
 
 
 @on_every_broker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
 from support.brokers.cache import cached, debian_packages, relink
 from support.brokers.process import Process, Unavailable, run
 from support.tcp import has_ipv6
+from support.waiting import pause
 
 # What rabbitmqctl list_queues asks for, of a queue or of those that a topic's subscriptions have.
 _STANDING = """Counted = fun(Name) -> case rabbit_amqqueue:lookup(Name) of
@@ -29,6 +31,10 @@ _OF_TOPIC = """[element(4, Binding) || Binding <- rabbit_binding:list_for_source
 
 # Writes out what the node's disk tables hold in memory.
 _WRITE_OUT = "[ok = dets:sync(Table) || Table <- dets:all()]."
+
+
+# Seconds; erl_call of Erlang 29 says now and then that it cannot connect to a node that is there.
+_CONNECTS_WITHIN = 10.0
 
 
 class EvaluationFailed(Exception):
@@ -159,13 +165,14 @@ class RabbitMQ(Broker):
         """
         cookie = (self.folder / ".erlang.cookie").read_text()
         command = (self._erlang / "erl_call", "-sname", self._node, "-c", cookie, "-e")
-        try:
-            answer = run(*command, given=expression + "\n", timeout=60, **self._environment)
-        except Unavailable as error:
-            # That of Erlang 29 says so now and then of a node that answers a moment later.
-            if "failed to connect to node" not in str(error):
-                raise
-            answer = run(*command, given=expression + "\n", timeout=60, **self._environment)
+        answer, deadline = "", time.monotonic() + _CONNECTS_WITHIN
+        while not answer:
+            try:
+                answer = run(*command, given=expression + "\n", timeout=60, **self._environment)
+            except Unavailable as error:
+                if "failed to connect to node" not in str(error) or time.monotonic() > deadline:
+                    raise
+                pause(0.1)
         found = re.fullmatch(r"\{ok, (.*)\}", answer.strip(), re.DOTALL)
         if found is None:
             raise EvaluationFailed(answer)

@@ -45,7 +45,7 @@ def test_several_topics_under_one_name_have_their_own(broker: str) -> None:
 
 
 def test_the_id_names_it_on_rabbitmq_since_that_names_the_queue() -> None:
-    durable = (("durable", "true"), ("auto-delete", "false"))
+    durable = (("durable", "true"), ("auto-delete", "false"), ("exclusive", "false"))
     assert named("rabbitmq", client=None) == Subscription("sub@/topic/a", durable)
     assert named("rabbitmq") == Subscription("me.sub@/topic/a", durable)
 
