@@ -12,8 +12,8 @@ from support.brokers.cache import cached, java, maven_archive
 from support.brokers.jolokia import Jolokia
 from support.brokers.process import run
 
-_VERSION = "2.44.0"
-_ARTIFACT = f"org.apache.activemq:apache-artemis:{_VERSION}:tar.gz:bin"
+_VERSION = "2.56.0"
+_ARTIFACT = f"org.apache.artemis:apache-artemis:{_VERSION}:tar.gz:bin"
 
 
 class Artemis(Broker):
