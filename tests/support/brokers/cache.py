@@ -35,7 +35,7 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-# Its packages are the same on every system that has apt and Debian's keys.
+# Another suite than the system's own, from the same mirror.
 _DEBIAN = """Types: deb
 URIs: {mirror}
 Suites: {suite}
@@ -56,11 +56,7 @@ def debian_packages(suite: str, package: str, also: re.Pattern[str], into: Path)
     for folder in ("lists/partial", "cache/archives/partial"):
         (private / folder).mkdir(parents=True)
     sources = private / "debian.sources"
-    # The system's own mirror where it is a Debian.
-    told = ("Label: Debian", "Created-By: Packages")
-    mirrors = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *told).split()
-    mirror = mirrors[0] if mirrors else "http://deb.debian.org/debian"
-    sources.write_text(_DEBIAN.format(mirror=mirror, suite=suite))
+    sources.write_text(_DEBIAN.format(mirror=_mirror(), suite=suite))
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "/dev/null",
@@ -79,6 +75,15 @@ def debian_packages(suite: str, package: str, also: re.Pattern[str], into: Path)
     for archive in into.glob("*.deb"):
         run("dpkg-deb", "--extract", archive, into)
         archive.unlink()
+
+
+def _mirror() -> str:
+    """The address of the mirror of Debian that this system has."""
+    told = ("Label: Debian", "Created-By: Packages")
+    mirrors = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *told).split()
+    if not mirrors:
+        raise Unavailable("no mirror of Debian is among this system's package sources (after apt-get update)")
+    return mirrors[0]
 
 
 def relink(programs: Path, root: Path, final: Path) -> None:
