@@ -66,6 +66,8 @@ class Dialect:
         one_connection_per_client: True if only one connection at a time may have a ``client-id``.
         redelivery_limit: deliveries after which the broker drops or dead-letters a message by default; None:
             no such limit.
+        count_limit: the ``x-delivery-count`` up to which a queue that counts deliveries keeps a message by
+            default; None if there are no such queues.
         marks_redelivered: False if the broker sets ``redelivered:true`` only on some of the messages that it
             redelivers after a connection was lost.
         unsubscribe_returns: True if messages that UNSUBSCRIBE returns to the queue do not count as delivered.
@@ -96,6 +98,7 @@ class Dialect:
     durable_topics: DurableTopics | None = None
     one_connection_per_client: bool = False
     redelivery_limit: int | None = None
+    count_limit: int | None = None
     marks_redelivered: bool = True
     unsubscribe_returns: bool = False
     orphans_subscriptions: bool = False
@@ -402,6 +405,7 @@ DIALECTS: tuple[Dialect, ...] = (
             forbidden="@@",
             endless=("/exchange/",),
         ),
+        count_limit=20,
         outgoing=RABBITMQ,
     ),
     Dialect(

@@ -175,6 +175,12 @@ def _treatment(dialect: Dialect) -> Facts:
     if dialect.redelivery_limit is not None:
         limit = dialect.redelivery_limit
         yield "redelivery", f"by default a message is dropped or dead-lettered after {limit} deliveries"
+    if dialect.count_limit is not None:
+        limit = dialect.count_limit
+        yield (
+            "redelivery",
+            f"quorum queues drop or dead-letter a message after {limit} redeliveries by default",
+        )
 
 
 def _destination(dialect: Dialect, source: SourceOptions) -> Facts:

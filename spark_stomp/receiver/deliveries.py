@@ -53,8 +53,6 @@ from spark_stomp.receiver.dedup import DedupIndex, HeldAt
 from spark_stomp.receiver.frame_store import FrameStore, Held
 from spark_stomp.receiver.status import Counts
 
-_REDELIVERED = b"\nredelivered:true\n"
-
 # A delivery of a known message: its key, where it is held, and its new handle.
 _Repeat = tuple[MessageKey, HeldAt, bytes]
 
@@ -110,6 +108,11 @@ class Deliveries:
         return replace(self._counts)
 
     @property
+    def delivery_count(self) -> int:
+        """The largest count of earlier deliveries that came since the start; 0 if none came."""
+        return self._counts.delivery_count
+
+    @property
     def lock(self) -> threading.RLock:
         """The lock of the dedup index, under which all receivers of a query change their marks."""
         return self._index.lock
@@ -151,7 +154,7 @@ class Deliveries:
         connection, and ``dialect`` the name of the broker's dialect. New messages get sequence numbers; the
         handles of redelivered ones are attached.
         """
-        marked = block.heads.count(_REDELIVERED)
+        marked = block.redelivered
         origin = version, dialect, self.frames.name, block.malformed
         batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
         held = Held(batch, block.ids if self._keyed else None)
@@ -168,6 +171,8 @@ class Deliveries:
             for repeat in repeats:
                 self._attach(*repeat, received_at)
             self.unmarked += max(0, len(repeats) - marked)
+            if marked:
+                self._counts.delivery_count = max(self._counts.delivery_count, block.delivery_count)
 
     def room(self) -> int:
         """How many more bytes may be held in memory; 0 or less if there is no room.

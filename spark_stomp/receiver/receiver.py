@@ -68,8 +68,8 @@ from spark_stomp.receiver.subscription import (
     acks_refused,
     choose_subscription,
     may_stop_early,
+    redelivery_warnings,
     risks,
-    unmarked_warning,
 )
 from spark_stomp.transport import Connection, open_connection
 from spark_stomp.transport.broker_errors import says_stop
@@ -91,9 +91,6 @@ _MOST_REFUSED_ACKS = 3
 # with un-acked messages. A queue without further messages looks the same. A judgement, tested in November
 # 2026 on ActiveMQ with pages of 200, 230 and 370 messages: a batch began within 3 s.
 _STOPPED_AFTER = 2.0
-# This many messages that are recognised as redelivered, although the broker did not mark them, are worth a
-# warning. A judgement.
-_MANY_UNMARKED = 100
 # Seconds for which stop() waits beyond its timeout, because the thread may be in a call. A judgement.
 _JOIN_MARGIN = 0.5
 
@@ -466,8 +463,8 @@ class Receiver:
             )
         self._take_new(connection, block, version)
         self._last_active = time.monotonic()
-        if self._dialect.marks_redelivered and self._deliveries.unmarked >= _MANY_UNMARKED:
-            self._warn_once("unmarked", unmarked_warning(self._dialect, self._settings))
+        for subject, warning in redelivery_warnings(self._dialect, self._settings, self._deliveries):
+            self._warn_once(subject, warning)
 
     def _take_new(self, connection: Connection, block: MessageBlock, version: str) -> None:
         """Take the messages of ``block``, which has their handles."""

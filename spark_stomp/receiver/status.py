@@ -24,6 +24,7 @@ class Counts:
     reattached: int = 0
     dropped: int = 0
     other_body: int = 0
+    delivery_count: int = 0
     doubled: int = 0
 
 

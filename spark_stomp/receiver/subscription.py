@@ -11,10 +11,14 @@ from spark_stomp.errors import AcksRefused, StompError
 from spark_stomp.options import SourceOptions
 from spark_stomp.protocol import ErrorReceived, message_of_handle
 from spark_stomp.quoting import counted, listed, quoted
+from spark_stomp.receiver.deliveries import Deliveries
 
 # The words of an ERROR, to find a handle among them. A word has no blanks, quotation marks or brackets, and
 # does not end with a punctuation mark.
 _WORDS = re.compile(r"[^\s'\"\[\](){}<>]*[^\s'\"\[\](){}<>.,:;]")
+# This many messages that are recognised as redelivered, although the broker did not mark them, are worth a
+# warning. A judgement.
+_MANY_UNMARKED = 100
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,26 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
         )
 
 
-def unmarked_warning(dialect: Dialect, settings: ReceiverSettings) -> str:
+def redelivery_warnings(
+    dialect: Dialect, settings: ReceiverSettings, deliveries: Deliveries
+) -> Iterator[tuple[str, str]]:
+    """Subject and text of each warning about what was redelivered so far."""
+    if dialect.marks_redelivered and deliveries.unmarked >= _MANY_UNMARKED:
+        yield "unmarked", _unmarked_warning(dialect, settings)
+    limit, count = dialect.count_limit, deliveries.delivery_count
+    if limit is not None and limit // 2 <= count <= limit:
+        yield (
+            "count",
+            f"messages of {settings.what} were redelivered {counted(count, 'time')} (x-delivery-count), and "
+            "a quorum queue drops or dead-letters a message after its delivery-limit: from RabbitMQ 4.0 on "
+            f"{limit} unless a policy says otherwise. Each run that ends without a commit counts, also if it "
+            "was stopped in order. In other queues a producer sets that header, and it means nothing. Find "
+            'out why nothing is committed, and set a policy with {"delivery-limit": -1}, or one with a '
+            "dead-letter-exchange",
+        )
+
+
+def _unmarked_warning(dialect: Dialect, settings: ReceiverSettings) -> str:
     """The warning if many messages count as redelivered although the broker did not mark them so."""
     header = settings.options.id_header or dialect.id_header
     return (

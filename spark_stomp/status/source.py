@@ -170,6 +170,12 @@ class ReceiverPart(Part):
         """Deliveries that the broker marked as redelivered."""
         return self.status.counts.redelivered
 
+    @Gauge()
+    def delivery_count(self) -> int:
+        """The largest `x-delivery-count` of a redelivered message since the start: how often a quorum queue
+        of RabbitMQ delivered it before. Beyond its `delivery-limit` the queue drops the message."""
+        return self.status.counts.delivery_count
+
     @Counter(summed=True)
     def reattached(self) -> int:
         """Deliveries of a message that was held already; they give no second row."""

@@ -206,6 +206,26 @@ class TestDeadLetters:
         rabbitmq.wait_for(queue, ready=0)
 
 
+@on_every_rabbitmq
+def test_a_count_of_deliveries_near_the_limit_is_said(
+    rabbitmq: RabbitMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From 4.0 on a quorum queue drops a message after 20 redeliveries, and says nothing."""
+    queue = rabbitmq.new_queue()
+    rabbitmq.declare(queue, {"x-queue-type": "quorum"})
+    # A producer's own count shows at the first delivery only.
+    rabbitmq.publish_amqp(queue, b"a", '[{<<"x-delivery-count">>, long, 15}]')
+    for count in range(12):
+        caplog.clear()
+        with Run(rabbitmq.options(destination=by_name(queue))) as query:
+            assert [row["body"] for row in query.gather(1)] == [b"a"]
+            assert query.counters()[0]["delivery_count"] == count
+        said = [text for text in caplog.messages if "delivery-limit" in text]
+        assert len(said) == (count >= 10)
+        assert all(f"redelivered {count} times (x-delivery-count)" in text for text in said)
+        rabbitmq.wait_for(queue, ready=1)
+
+
 class TestTheMessageIdOfAmqp:
     """RabbitMQ's own message-id does not survive redelivery; the property of a producer does."""
 

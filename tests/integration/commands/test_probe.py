@@ -102,4 +102,5 @@ class TestADestination:
 def test_every_dialect_is_put_into_words(dialect: object) -> None:
     told = dict(_treatment(dialect))  # type: ignore[arg-type]
     assert {"window", "stable ids", "batch reads", "selectors", "durable topics"} <= told.keys()
-    assert ("redelivery" in told) == (dialect.redelivery_limit is not None)  # type: ignore[attr-defined]
+    limits = (dialect.redelivery_limit, dialect.count_limit)  # type: ignore[attr-defined]
+    assert ("redelivery" in told) == (limits != (None, None))

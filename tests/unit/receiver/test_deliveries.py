@@ -76,6 +76,32 @@ def test_every_delivery_counts_with_its_bytes(query: Query) -> None:
     assert query.first.frames.received == 2
 
 
+@pytest.mark.parametrize(
+    ("heads", "count"),
+    [
+        # As RabbitMQ 4.3.6 sends them from a quorum queue.
+        ([["redelivered:true", "x-acquired-count:7", "x-delivery-count:7"], ["redelivered:false"]], 7),
+        ([["redelivered:true", "x-delivery-count:9"], ["redelivered:true", "x-delivery-count:12"]], 12),
+        # A producer's: at the first delivery, or nonsense.
+        ([["redelivered:false", "x-delivery-count:9"]], 0),
+        ([["redelivered:true"], ["redelivered:false", "x-delivery-count:9"]], 0),
+        ([["redelivered:true", "x-delivery-count:abc"]], 0),
+        ([["redelivered:true", "x-delivery-count:1234567890"]], 0),
+        ([["redelivered:true", "x-delivery-count:4", "x-delivery-count:5", "x-delivery-count:1x"]], 5),
+        ([["redelivered:true", "not-x-delivery-count:4"]], 0),
+    ],
+)
+def test_the_largest_count_of_deliveries_is_kept(query: Query, heads: list[list[str]], count: int) -> None:
+    data = b"".join(
+        f"MESSAGE\nsubscription:q\n{''.join(line + chr(10) for line in lines)}\n".encode() for lines in heads
+    )
+    block = MessageBlock(data, [len(data)], [b"h"], [None], heads=data)
+    query.first.receive(block, received_at=0, version="1.2", dialect="rabbitmq")
+    assert query.first.delivery_count == query.first.counts.delivery_count == count
+    query.deliver(query.first, "a", again=True)
+    assert query.first.delivery_count == count
+
+
 @pytest.fixture
 def query() -> Iterator[Query]:
     made = Query()
