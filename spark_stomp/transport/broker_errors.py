@@ -28,9 +28,11 @@ _STOPS = re.compile(
     r"\bshut(ting)?[ -]?down\b|\bbeing (stopped|shut)|\bstopping\b|BrokerStopp|connection.forced",
     re.IGNORECASE,
 )
-# What RabbitMQ says if its own code failed, for example because a stream has not started again yet. Of a
-# refusal it names the reason (seen with 3.10 in November 2026).
-_FAILED = re.compile(r"Processing error\b")
+# What RabbitMQ says if its own code failed, for example because a stream has not started again yet, or while
+# the node boots. Of a refusal it names the reason (seen with 3.10 in November 2026).
+_FAILED = re.compile(r"Processing error\b|.*NOT_FOUND - home node .* is down or inaccessible")
+# What RabbitMQ says if it ends a subscription that it has confirmed before: it answers no request.
+_CANCELLED = re.compile(r"Server cancelled subscription\b")
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
 _IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
 
@@ -54,17 +56,18 @@ def broker_error(
 ) -> BrokerError:
     """The exception for an ERROR frame on an established connection.
 
-    ``what`` names the request that the ERROR answers (a SUBSCRIBE, a SEND), and is empty if that is not
-    known. If it is known, the exception is a DestinationRefused, unless the broker is stopping or has failed.
-    So it is if the broker says that a queue exists with other arguments than the request declares, because
-    then no other request can succeed. ``secrets`` of CONNECT are replaced in the quotation.
+    ``what`` names the request that the ERROR seems to answer (a SUBSCRIBE, a SEND), and is empty if that is
+    not known. If it is known, the exception is a DestinationRefused, unless the broker is stopping, has
+    failed or has ended another subscription. So it is if the broker says that a queue exists with other
+    arguments than the request declares, because then no other request can succeed.
+    ``secrets`` of CONNECT are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
     detail = without_secrets(event.detail[:_SEARCHED], secrets)
     if not what and (differs := difference(detail)) is not None:
         what = f"SEND to /queue/{shown(differs.queue)}"
     words += remedy(detail, what)
-    if not what:
+    if not what or _CANCELLED.match(words):
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
     if _STOPS.search(words):
         return BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")

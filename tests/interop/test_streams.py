@@ -280,6 +280,19 @@ class TestAgain:
                 assert offsets(query.take(5_000)) == [*range(5_000)]
                 assert sum(one["reconnects"] for one in query.counters()) == 1
 
+    @pytest.mark.rule("R.3")
+    def test_a_node_that_restarts_neither_loses_nor_doubles(self, rabbitmq: RabbitMQ) -> None:
+        """With short pauses, a SUBSCRIBE comes while the node boots, and is refused: it has no stream yet."""
+        stream = new_stream(rabbitmq)
+        fill(rabbitmq, stream, 0, 100)
+        with run(rabbitmq, stream, reconnectDelay="20ms", reconnectDelayMax="50ms") as query:
+            rows = query.take(100)
+            query.commit()
+            rabbitmq.restart()
+            wait_until(lambda: query.counters()[0]["connected"], what="the connection")
+            fill(rabbitmq, stream, 100, 200)
+            assert numbers(rows + query.take(100)) == [*range(200)]
+
     @pytest.mark.rule("R.7")
     def test_little_memory_is_enough(self, rabbitmq: RabbitMQ) -> None:
         stream = new_stream(rabbitmq)

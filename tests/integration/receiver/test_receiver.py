@@ -14,7 +14,7 @@ from support.fronts import tls_front
 from support.logins import CountedUsers
 from support.options import source_options
 from support.receivers import LoneReceiver, running
-from support.scripted import OURS, answer, message, opened
+from support.scripted import OURS, ScriptedBroker, answer, message, opened
 from support.tcp import tcp_server
 from support.waiting import PATIENCE, wait_until
 
@@ -443,6 +443,23 @@ class TestReconnect:
                 assert isinstance(receiver.status().failure, ConnectionLost)
 
     @pytest.mark.rule("7.2")
+    def test_a_subscription_that_the_broker_ends_is_asked_for_again(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """RabbitMQ: a queue was deleted while SUBSCRIBEs to others had no receipt. None is blamed."""
+
+        def asked(number: int, frame: bytes) -> bytes:
+            refused = number == 1 and b"destination:/queue/b" in frame
+            return b"ERROR\nmessage:Server cancelled subscription\n\n\0" if refused else b""
+
+        both = f'["{QUEUE}", "/queue/b"]'
+        with (
+            tcp_server(ScriptedBroker(b"RabbitMQ/3.10.8", asked).serve) as port,
+            receiving(f"stomp://127.0.0.1:{port}", both, connections=1) as receiver,
+        ):
+            wait_until(lambda: receiver.status().subscribed, what="the second connection")
+        assert "Server cancelled subscription" in caplog.text and "/queue/b:" not in caplog.text
+
     def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:
         with DevBroker() as broker:
             url = broker.url

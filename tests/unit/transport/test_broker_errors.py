@@ -75,6 +75,20 @@ def test_a_broker_whose_own_code_failed_refuses_no_destination() -> None:
     assert type(refusal("precondition_failed", receipt="r-1")) is DestinationRefused
 
 
+BOOTING = "NOT_FOUND - home node 'rabbit@a' of durable queue 'q' in vhost '/' is down or inaccessible"
+CANCELLED = "The server has canceled a subscription.\nNo more messages will be delivered for \"id='x'\"."
+
+
+def test_a_node_that_boots_refuses_no_destination() -> None:
+    assert type(refusal("not_found", BOOTING.encode())) is BrokerError
+    assert type(refusal("not_found", b"NOT_FOUND - no queue 'q' in vhost '/'")) is DestinationRefused
+
+
+def test_a_subscription_that_ends_answers_no_request() -> None:
+    error = refusal("Server cancelled subscription", CANCELLED.encode())
+    assert type(error) is BrokerError and "/queue/a" not in str(error)
+
+
 DIFFERS = (
     "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': "
     "received none but current is the value 'quorum' of type 'longstr'"
