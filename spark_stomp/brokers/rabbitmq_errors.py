@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from spark_stomp.quoting import shown
@@ -79,18 +80,20 @@ def _value(words: str) -> str | None:
     return None if found is None else found[1]
 
 
-def remedy(text: str, what: str) -> str:
+def remedy(text: str, what: str, hide: Callable[[str], str] = str) -> str:
     """What to do about an ERROR of RabbitMQ with this body: a sentence that follows the quoted body.
 
     It is empty if the body is none that is known here. ``what`` names the request that was refused. Only a
-    SEND may be refused without being named.
+    SEND may be refused without being named. ``hide`` removes secrets from what the sentence quotes.
     """
     option = "subscribeHeaders" if what.startswith("SUBSCRIBE") else "sendHeaders"
     if (differs := difference(text)) is not None:
+        hidden = (None if part is None else hide(part) for part in differs[2:])
+        differs = Difference(differs.argument, hide(differs.queue), *hidden)
         return f". {_has_and_asked(differs)}. {_of_difference(differs, option)}"
     for pattern, sentence in _SENTENCES:
         if (found := pattern.search(text[:_SEARCHED])) is not None:
-            return ". " + sentence.format(queue=shown(found[1]), option=option)
+            return ". " + sentence.format(queue=shown(hide(found[1])), option=option)
     return ""
 
 

@@ -28,6 +28,7 @@ from spark_stomp.protocol.encoder import (
     ack_headers,
     encode_acks,
     encode_frame,
+    no_handle,
     request,
     send_frame,
 )
@@ -374,7 +375,7 @@ class ClientConnection(Session[Event]):
         self._ids.check_wants_acks(subscription_id)
         self._ids.check_transaction(transaction)
         if not handle:
-            raise LocalProtocolError("a message without message-id cannot be acknowledged")
+            raise no_handle(self._negotiated)
         own = ack_headers(subscription_id, handle, self._negotiated)
         self._queue(request(command, own, headers=headers, transaction=transaction, receipt=receipt))
 

@@ -177,6 +177,12 @@ def ack_headers(subscription_id: str, handle: str, version: str) -> HeaderPairs:
     return (("message-id", handle),)
 
 
+def no_handle(version: str) -> LocalProtocolError:
+    """The error for a message that no ACK can name."""
+    name = "ack" if version == "1.2" else "message-id"
+    return LocalProtocolError(f"a message without the header {name} cannot be acknowledged")
+
+
 _HANDLE = "the handle"
 _SUBSCRIPTION = b"\nsubscription:"
 
@@ -230,7 +236,7 @@ def encode_acks(handles: Sequence[bytes], version: str, *, receipt: str | None =
     body = between.join(handles)
     gaps = len(handles) - 1
     if b"" in handles:
-        raise LocalProtocolError("a message without message-id cannot be acknowledged")
+        raise no_handle(version)
     # Counting in all handles together costs next to nothing.
     named = 0 if version == "1.2" else sum(_SUBSCRIPTION in handle for handle in handles)
     lines = between.count(b"\n") * gaps + named

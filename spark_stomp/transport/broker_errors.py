@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import partial
 
 from spark_stomp.brokers.rabbitmq_errors import difference, remedy
 from spark_stomp.errors import BrokerError, ClientIdInUse, DestinationRefused, LoginRefused
@@ -62,16 +63,17 @@ def broker_error(
     arguments than the request declares, because then no other request can succeed.
     ``secrets`` of CONNECT are replaced in the quotation.
     """
-    words = _broker_words(event, secrets)
-    detail = without_secrets(event.detail[:_SEARCHED], secrets)
+    # What the ERROR means is found in its own text, because a secret may be a part of the broker's words.
+    said, words, detail = _broker_words(event), _broker_words(event, secrets), event.detail[:_SEARCHED]
+    hide = partial(without_secrets, secrets=secrets)
     if not what and (differs := difference(detail)) is not None:
-        what = f"SEND to /queue/{shown(differs.queue)}"
-    words += remedy(detail, what)
-    if not what or _CANCELLED.match(words):
+        what = f"SEND to /queue/{shown(hide(differs.queue))}"
+    words += remedy(detail, what, hide)
+    if not what or _CANCELLED.match(said):
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
-    if _STOPS.search(words):
+    if _STOPS.search(said):
         return BrokerError(f"the broker at {peer} ended the connection before it answered {what}: {words}")
-    if _FAILED.match(words):
+    if _FAILED.match(said):
         return BrokerError(f"the broker at {peer} failed while it handled {what}: {words}")
     return DestinationRefused(f"the broker at {peer} refused {what}: {words}")
 
@@ -97,14 +99,19 @@ def without_secrets(text: str, secrets: Collection[str]) -> str:
     """``text`` with all ``secrets`` replaced by ``***``.
 
     A secret may be plain, escaped as in a header, or as Python prints it. Its beginning is also replaced, if
-    the text or a quotation in it is cut off there.
+    the text or a quotation in it is cut off there. A very short one is replaced where it is a word of its
+    own: inside of other words it tells nothing, and gaps in them would tell it.
     """
     forms = {form for secret in secrets for form in _forms(secret)} - {""}
     if not forms:
         return text
     # The longest first, because one secret may be the beginning of another.
     longest_first = sorted(forms, key=len, reverse=True)
-    return _without_beginnings(re.sub("|".join(map(re.escape, longest_first)), _HIDDEN, text), forms)
+    return _without_beginnings(re.sub("|".join(map(_pattern, longest_first)), _HIDDEN, text), forms)
+
+
+def _pattern(form: str) -> str:
+    return re.escape(form) if len(form) > _SHORTEST_PART else rf"(?<!\w){re.escape(form)}(?!\w)"
 
 
 def _forms(secret: str) -> tuple[str, ...]:

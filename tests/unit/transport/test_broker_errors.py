@@ -102,6 +102,26 @@ def test_a_queue_that_differs_is_refused_also_if_the_request_is_not_named() -> N
     assert "refused SEND to /queue/q: " in str(error) and "sendHeaders" in str(error)
 
 
+@pytest.mark.parametrize("secret", ["a", "e", "-", "or", "arg", "queue", "quorum", "received none but"])
+def test_a_secret_that_is_a_part_of_these_words_hides_no_remedy(secret: str) -> None:
+    """Neither what it is, nor what to do."""
+    event = ErrorReceived(Frame("ERROR", (("message", "precondition_failed"),), DIFFERS.encode()))
+    error = broker_error(event, "broker:1", "SUBSCRIBE to /queue/q", secrets=[secret])
+    has = "***" if secret == "quorum" else "quorum"
+    assert type(error) is DestinationRefused
+    assert f"The queue q exists with x-queue-type = {has}, and was asked for without it" in str(error)
+    assert "Name it /amq/queue/q, which declares nothing" in str(error)
+
+
+@pytest.mark.parametrize("secret", ["a", "'", "x1"])
+def test_a_short_secret_is_hidden_where_it_stands_alone(secret: str) -> None:
+    for around in ("passcode:{}", "wrong: [{}]", '"{}"', "a user with {} and what else"):
+        hidden = around.replace("a user", "***") if secret == "a" else around
+        told = without_secrets(around.format(secret), [secret])
+        assert told == hidden.format("***").replace("*** with", "*** user with")
+    assert without_secrets("bax1b", [secret]) == "bax1b"
+
+
 def test_a_secret_in_a_queue_is_in_no_remedy() -> None:
     body = DIFFERS.replace("quorum", "s3cret").encode()
     error = broker_error(ErrorReceived(Frame("ERROR", (), body)), "broker:1", "", secrets=["s3cret"])
