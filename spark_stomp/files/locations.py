@@ -1,11 +1,15 @@
 """Locations of journals and checkpoints: a path, or a URI of a file system that ``pyarrow.fs`` knows.
 
+They are read as Spark reads them (``Path`` of Hadoop): nothing in a path is an escape, also in a URI, and
+``..`` leaves the folder that is written before it, whether or not that exists.
+
 A URI may contain credentials, before its ``@`` or in its parameters. Whatever is shown or raised about a
 location goes through :class:`Location`, which removes them.
 """
 
 from __future__ import annotations
 
+import os.path
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,10 +72,9 @@ def local_path(location: str) -> str | None:
     """The path of ``location`` on this machine; None if it is a URI of another file system. No I/O."""
     scheme, separator, rest = location.partition(":")
     if not separator or "/" in scheme:
-        return str(Path(location).absolute())
-    if scheme == "file":
-        return unquote("/" + rest.lstrip("/"))
-    return _mounted("/" + rest.lstrip("/")) if scheme == "dbfs" else None
+        return os.path.normpath(Path.cwd() / location)
+    path = os.path.normpath("/" + rest.lstrip("/"))
+    return {"file": path, "dbfs": _mounted(path)}.get(scheme)
 
 
 def _file_system(location: str) -> tuple[fs.FileSystem, str]:
@@ -80,8 +83,11 @@ def _file_system(location: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), path
     scheme, _, rest = location.partition(":")
     # Hadoop has other names for S3 than pyarrow.
-    uri = "s3:" + rest if scheme in ("s3a", "s3n") else location
-    files, root = fs.FileSystem.from_uri(uri)
+    scheme = "s3" if scheme in ("s3a", "s3n") else scheme
+    base, mark, parameters = rest.partition("?")
+    authority, slash, path = base.removeprefix("//").partition("/")
+    path = quote(os.path.normpath(slash + path), safe="/@:") if path else ""
+    files, root = fs.FileSystem.from_uri(f"{scheme}://{authority}{path}{mark}{parameters}")
     return files, root.rstrip("/")
 
 

@@ -49,6 +49,19 @@ def test_with_the_checkpoint_named_no_further_call_is_needed(
     assert sorted(seen.bodies) == sorted(BODIES)
 
 
+@pytest.mark.rule("1.6")
+def test_a_location_is_read_as_spark_reads_it(
+    spark: SparkSession, devbroker: DevBroker, tmp_path: Path
+) -> None:
+    """Neither is %20 a blank, nor need the folder before ``..`` exist."""
+    devbroker.publish_many(QUEUE, BODIES)
+    location = Path(f"file:{tmp_path}/missing/../check%20point")
+    frame = stomp_stream(spark, devbroker.url, QUEUE, checkpointLocation=location)
+    with Running(frame, location, Recorder(), processingTime="1000 hours") as running:
+        running.wait(lambda: everything_acked(devbroker), what="the ACKs")
+    assert (tmp_path / "check%20point/commits/0").exists()
+
+
 @pytest.mark.rule("1.1")
 @classic_only("a foreachBatch function runs in another process, and cannot ask this one's broker")
 def test_nothing_is_acked_while_its_batch_runs(

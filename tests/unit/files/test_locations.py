@@ -13,7 +13,10 @@ from spark_stomp.files.locations import resolve, without_credentials
     ("location", "root", "takes_appends"),
     [
         ("/data/journal", "/data/journal", True),
-        ("file:/data/a%20b", "/data/a b", True),
+        ("file:/data/a%20b", "/data/a%20b", True),
+        ("/data/missing/../a b/./c//", "/data/a b/c", True),
+        ("file:///data/missing/../journal", "/data/journal", True),
+        ("dbfs:/mnt/x/../journal", "/dbfs/mnt/journal", False),
         ("file:///data/journal", "/data/journal", True),
         ("dbfs:/mnt/journal", "/dbfs/mnt/journal", False),
         ("dbfs:///mnt/journal", "/dbfs/mnt/journal", False),
@@ -37,10 +40,15 @@ def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
 def test_hadoops_names_for_s3(scheme: str) -> None:
-    place = resolve(f"{scheme}://bucket/a/b/?region=eu-west-1&endpoint_override=127.0.0.1:9")
+    place = resolve(f"{scheme}://bucket/x/../a/b/?region=eu-west-1&endpoint_override=127.0.0.1:9")
     assert (place.files.type_name, place.files.region, place.root) == ("s3", "eu-west-1", "bucket/a/b")
     assert not place.is_local
     assert not place.takes_appends
+
+
+@pytest.mark.parametrize("path", ["a b/ä", "a%20b", "a+b@c:d"])
+def test_nothing_in_a_path_is_an_escape(path: str) -> None:
+    assert resolve(f"s3a://bucket/{path}?region=eu-west-1").root == f"bucket/{path}"
 
 
 @pytest.mark.parametrize("location", ["nosuchfs://bucket/x", "s3://bucket/x?nonsense=1"])
