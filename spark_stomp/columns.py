@@ -53,7 +53,8 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         (STRING,),
         True,
         "an id that survives redelivery (the broker's, on Artemis with its time, or the header that "
-        "`idHeader` names; of a stream its name, `@` and the offset); null if there is none",
+        "`idHeader` names; of a stream its name, `@` and the offset); null if there is none, as in all rows "
+        "from RabbitMQ without `idHeader`: then tell rows apart by something in `body`",
     ),
     Column("content_type", (STRING,), True, "the `content-type` header as sent; null if absent"),
     Column("redelivered", (BOOLEAN,), True, "the `redelivered` header; null if it is neither true nor false"),
@@ -61,7 +62,8 @@ DEFAULT_COLUMNS: tuple[Column, ...] = (
         "timestamp",
         (TIMESTAMP,),
         True,
-        "the `timestamp` header, read in the broker's unit; null if absent or malformed",
+        "the `timestamp` header, read in the broker's unit; null if absent or malformed. RabbitMQ has only "
+        "what the producer sets: for windows and watermarks use `received_at`, or a time in `body`",
     ),
     Column("received_at", (TIMESTAMP,), False, "when the receiver read the frame; never null"),
     Column(

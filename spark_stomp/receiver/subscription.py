@@ -41,6 +41,11 @@ class ReceiverSettings:
         return [cls(f"{listed(share)}#{i}", share, options) for i, share in enumerate(shares)]
 
     @property
+    def is_first(self) -> bool:
+        """Whether this is the receiver that says what concerns the whole query."""
+        return self.name.endswith("#0")
+
+    @property
     def what(self) -> str:
         """What the receiver reads, in a few words."""
         return listed(self.destinations)
@@ -122,11 +127,17 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
             f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
             "unless configured otherwise, and each broken connection costs one or more"
         )
-    if options.journal is not None and options.id_header is None and dialect.id_header is None:
+    if (
+        dialect.id_header is None
+        and options.id_header is None
+        and settings.is_first
+        and not options.of_streams
+    ):
         yield (
-            f"messages of {dialect.name} carry no id that survives redelivery. The journal loses no message, "
-            "but a message that is redelivered, after a broken connection or a restart, gives a second row. "
-            "If your producers set an id, name its header in idHeader"
+            f"messages of {dialect.name} carry no id that survives redelivery: stable_id is null in all "
+            "rows, so that dropDuplicates by it keeps one row, and a redelivered message may give a second "
+            "row, also with a journal. timestamp is null if the producer sets none; received_at never is. If "
+            "your producers set an id, name its header in idHeader"
         )
 
 

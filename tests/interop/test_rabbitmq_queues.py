@@ -36,6 +36,20 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str, bool]] = {
 each = pytest.mark.parametrize(("arguments", "has", "in_headers"), ARGUMENTS.values(), ids=ARGUMENTS)
 
 
+@pytest.mark.parametrize("more", [{}, {"idHeader": "id"}], ids=str)
+def test_a_query_is_told_once_of_columns_that_are_null(
+    rabbitmq: RabbitMQ, more: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    queues = [rabbitmq.new_queue(), rabbitmq.new_queue()]
+    publish(rabbitmq.options(), queues[0], [b"x"], ("id", "7"))
+    columns = ("stable_id", "timestamp", "received_at")
+    with Run(rabbitmq.options(destination=json.dumps(queues), connections=2, **more), columns) as query:
+        (row,) = query.take(1)
+    assert (row["stable_id"], row["timestamp"]) == ((more and "7") or None, None)
+    assert row["received_at"] is not None
+    assert caplog.text.count("stable_id is null in all rows") == (not more)
+
+
 def by_name(queue: str) -> str:
     return queue.replace("/queue/", "/amq/queue/")
 

@@ -10,7 +10,7 @@ from support.options import source_options
 from spark_stomp.brokers import dialect_named, plain_subscription
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.receiver import ReceiverSettings
-from spark_stomp.receiver.subscription import choose_subscription
+from spark_stomp.receiver.subscription import choose_subscription, risks
 
 
 def settings(*destinations: str, **options: object) -> list[ReceiverSettings]:
@@ -92,3 +92,25 @@ def test_more_connections_than_the_broker_can_share(
         del options["connections"]
     (first, *_) = settings(*destinations, allowLoss="true", **options)
     choose_subscription(dialect_named(broker), first, destinations[0])
+
+
+@pytest.mark.parametrize(
+    ("broker", "options", "said"),
+    [
+        ("rabbitmq", {}, True),
+        ("rabbitmq", {"journal": "/j"}, True),
+        ("generic", {}, True),
+        ("rabbitmq", {"idHeader": "id"}, False),
+        ("activemq", {}, False),
+        ("artemis", {}, False),
+    ],
+)
+def test_rows_without_an_id_are_told_of_once(broker: str, options: dict[str, object], said: bool) -> None:
+    both = settings("/queue/a", "/queue/b", **options)
+    warned = [any("stable_id is null" in risk for risk in risks(dialect_named(broker), one)) for one in both]
+    assert warned == [said, False]
+
+
+def test_rows_of_a_stream_have_an_id() -> None:
+    (one,) = settings("/amq/queue/a", startingOffsets="earliest")
+    assert not any("stable_id" in risk for risk in risks(dialect_named("rabbitmq"), one))
