@@ -48,7 +48,8 @@ class MessageKey(NamedTuple):
         id: its stable id, as bytes from the wire.
         body: a digest of its body, 16 bytes. Two messages with one id and different bodies are different.
         subscription: its header ``subscription``, which says by which entry of the option ``destination`` it
-            came. Two queues may hold a copy of one message each; these are two messages.
+            came. Two queues may hold a copy of one message each; these are two messages. Empty if the
+            destination alone tells them apart.
     """
 
     destination: str

@@ -51,6 +51,8 @@ class Dialect:
         id_time_header: MESSAGE header with the time of the message, which completes the id if the broker can
             give two messages one id; None if it cannot.
         forged_versions: versions of STOMP in which a producer's headers replace those of the broker.
+        own_queues: beginnings of the header ``destination`` of a MESSAGE if it names the very queue that the
+            message is in, so that copies in two queues have two; empty if they may have one.
         offset_header: MESSAGE header that every message of a stream has; None if the broker has no streams.
         deleting_headers: names and values of SUBSCRIBE headers by which the broker deletes a queue with its
             messages; the value None means any value.
@@ -86,6 +88,7 @@ class Dialect:
     ack_header: str | None = None
     id_time_header: str | None = None
     forged_versions: tuple[str, ...] = ()
+    own_queues: tuple[str, ...] = ()
     offset_header: str | None = None
     deleting_headers: tuple[tuple[str, str | None], ...] = ()
     timestamp_unit: Literal["ms", "s"] = "ms"
@@ -448,6 +451,7 @@ DIALECTS: tuple[Dialect, ...] = (
         # The default of maxPageSize in the destination policy.
         page_size=200,
         id_header="message-id",
+        own_queues=("/queue/",),
         browse_headers=(("browser", "true"),),
         # The default of maxBrowsePageSize in the destination policy.
         browse_limit=400,

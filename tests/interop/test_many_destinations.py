@@ -7,12 +7,14 @@ import re
 import secrets
 from collections.abc import Iterable, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.brokers import ActiveMQ, Broker, RabbitMQ
-from support.brokers.fixtures import on_real_brokers
+from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.driven import Run, send_messages
+from support.proxy import FaultProxy, Way
 from support.waiting import PATIENCE, wait_until
 
 from spark_stomp.errors import DestinationRefused
@@ -20,6 +22,7 @@ from spark_stomp.errors import DestinationRefused
 QUEUES, TOPICS = 50, 20
 # Of each destination.
 MESSAGES = 3
+COPY = ("body", "stable_id", "destination")
 
 
 class Client:
@@ -246,3 +249,48 @@ def matching(bodies: Iterable[bytes], destination: str, places: Iterable[str]) -
     """Those that were sent to these places."""
     ends = "|".join(map(re.escape, below(destination, places)))
     return [body for body in bodies if re.search(rf" to ({ends})$", body.decode())]
+
+
+@pytest.mark.broker
+@pytest.mark.rule("4.2", "J.8")
+def test_what_another_entry_brings_again_gives_no_second_row(broker_pool: BrokerPool, tmp_path: Path) -> None:
+    """Two entries match one queue. ActiveMQ shares its messages out anew on each connection."""
+    broker = broker_pool.get("activemq")
+    assert isinstance(broker, ActiveMQ)
+    wild = broker.new_wild_queue()
+    sent = send(broker, [f"{wild}.a"] * 20, "one")
+    with FaultProxy(broker.port) as proxy:
+        options = broker.options(destination=json.dumps([f"{wild}.>", f"{wild}.a"]), connections=1)
+        with Run({**options, "url": proxy.url, "journal": str(tmp_path)}) as query:
+            rows = query.gather(len(sent))
+            for cut in range(1, 4):
+                proxy.hold(Way.TO_BROKER)
+                query.commit()
+                proxy.cut()
+                proxy.heal()
+                wait_until(lambda cut=cut: query.counters()[0]["reconnects"] == cut, what="the connection")
+                sent += send(broker, [f"{wild}.a"], f"after cut {cut}")
+                rows += query.take(MESSAGES)
+            query.commit()
+            broker.wait_for(f"{wild}.a", 0)
+    assert sorted(row["body"] for row in rows) == sorted(sent)
+
+
+@pytest.mark.parametrize("cause", ["topic", "virtual topic"])
+@pytest.mark.broker
+@pytest.mark.rule("4.2")
+def test_copies_in_two_places_are_two_rows(broker_pool: BrokerPool, cause: str) -> None:
+    """ActiveMQ gives them one message-id, and names each queue in the header ``destination``."""
+    broker = broker_pool.get("activemq")
+    name = broker.new_topic().removeprefix("/topic/")
+    topic = f"/topic/{name}" if cause == "topic" else f"/topic/VirtualTopic.{name}"
+    entries = [topic, f"/topic/{name}.>"]
+    if cause == "virtual topic":
+        entries = [f"/queue/Consumer.{one}.VirtualTopic.{name}" for one in "AB"]
+    with Run(broker.options(destination=json.dumps(entries), connections=1, allowLoss="true"), COPY) as query:
+        query.idle()
+        sent = send(broker, [topic], "copied")
+        rows = query.gather(2 * len(sent))
+    assert sorted(row["body"] for row in rows) == sorted(sent * 2)
+    assert len({row["stable_id"] for row in rows}) == len(sent)
+    assert len({row["destination"] for row in rows}) == (1 if cause == "topic" else 2)

@@ -442,7 +442,7 @@ class TestReconnect:
                 # Not that of the second attempt, but of the end of the time.
                 assert isinstance(receiver.status().failure, ConnectionLost)
 
-    @pytest.mark.rule("7.2")
+    @pytest.mark.rule("4.8")
     def test_a_subscription_that_the_broker_ends_is_asked_for_again(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -460,6 +460,7 @@ class TestReconnect:
             wait_until(lambda: receiver.status().subscribed, what="the second connection")
         assert "Server cancelled subscription" in caplog.text and "/queue/b:" not in caplog.text
 
+    @pytest.mark.rule("7.2")
     def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:
         with DevBroker() as broker:
             url = broker.url

@@ -194,6 +194,19 @@ class TestFrameKeys:
         assert len({key(b"1"), *others}) == 5
 
     @pytest.mark.rule("4.2")
+    @pytest.mark.parametrize("dialect", ["activemq", "artemis", "rabbitmq", "generic", ""])
+    @pytest.mark.parametrize("destination", ["/queue/a.b", "/topic/a.b", ""])
+    def test_where_the_destination_names_the_queue_the_entry_does_not_count(
+        self, dialect: str, destination: str
+    ) -> None:
+        frame = f"MESSAGE\nsubscription:%s\ndestination:{destination}\n\nbody\0".encode()
+        one, other = (
+            frame_keys(FrameBatch(data, [len(data)], 0, 0, "1.2", dialect), [b"1"])
+            for data in (frame % b"one", frame % b"two")
+        )
+        assert (one == other) is (dialect == "activemq" and destination == "/queue/a.b")
+
+    @pytest.mark.rule("4.2")
     def test_headers_and_line_ends_are_not_part_of_it(self) -> None:
         data = b"\n\nMESSAGE\r\nredelivered:true\r\ndestination:/q\r\n\r\nbody\0\n"
         assert frame_keys(batch(data[:-1], [len(data) - 1]), [b"1"]) == [key(b"1")]
