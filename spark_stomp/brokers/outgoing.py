@@ -166,7 +166,8 @@ class Outgoing:
         max_header_line: bytes of the longest header line that the broker accepts; None if no limit is known.
         frame_limit: what to say of the largest frame that the broker accepts by default, in bytes, if it
             closes the connection without a reason after a larger one; None if it says the reason.
-        unescapes_always: True if the broker unescapes headers even in STOMP 1.0, which has no escapes.
+        unescapes_always: True if the broker unescapes headers even in STOMP 1.0 and in CONNECT, which have no
+            escapes.
     """
 
     expires_header: str | None = None

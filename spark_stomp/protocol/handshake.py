@@ -28,8 +28,8 @@ from spark_stomp.errors import (
 )
 from spark_stomp.protocol.decoder import FrameDecoder
 from spark_stomp.protocol.encoder import check_extra_headers, encode_frame, present
-from spark_stomp.protocol.frames import Frame, Limits, Signal
-from spark_stomp.protocol.grammar import VERSIONS
+from spark_stomp.protocol.frames import Frame, HeaderPairs, Limits, Signal
+from spark_stomp.protocol.grammar import VERSIONS, escape
 from spark_stomp.quoting import quoted, shown
 
 LENIENT = "lenient"
@@ -267,6 +267,7 @@ class ClientConfig:
         passcode: password; None: not sent.
         heartbeat: (what we can send, what we would like to receive) in ms; 0: no heart-beats.
         connect_headers: further headers of CONNECT.
+        escaped: write the values in CONNECT with escapes. STOMP has none there, but some brokers read them.
         limits: the largest frames to accept after CONNECTED. Before that, lower limits apply.
         scan: leave MESSAGE frames as bytes (``MessagesScanned``).
         receipt_prefix: the beginning of the ids of numbered receipts (``ReceiptsReceived``); None if no
@@ -283,6 +284,7 @@ class ClientConfig:
     passcode: str | None = field(default=None, repr=False)
     heartbeat: tuple[int, int] = NO_HEARTBEAT
     connect_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    escaped: bool = False
     limits: Limits = field(default_factory=Limits)
     scan: bool = False
     receipt_prefix: str | None = None
@@ -305,25 +307,43 @@ class ClientConfig:
         return max((version for version in self.accept_versions if version != LENIENT), default=LENIENT)
 
 
-def encode_connect(config: ClientConfig) -> bytes:
-    """The bytes of CONNECT (STOMP 1.2, "CONNECT or STOMP Frame").
-
-    The command is never STOMP, which 1.0 does not have.
-
-    Raises:
-        FrameEncodeError: CONNECT cannot carry one of the headers. The error names it and hides its value.
-    """
-    version = config.connect_version
+def connect_headers(config: ClientConfig) -> HeaderPairs:
+    """The headers of CONNECT as they are sent (STOMP 1.2, "CONNECT or STOMP Frame")."""
+    beats = has_heartbeats(config.connect_version)
     candidates = (
         ("accept-version", accept_version_header(config.accept_versions)),
         ("host", config.host),
         ("username", config.login if config.lenient else None),
         ("login", config.login),
         ("passcode", config.passcode),
-        ("heart-beat", heartbeat_header(config.heartbeat) if has_heartbeats(version) else None),
+        ("heart-beat", heartbeat_header(config.heartbeat) if beats else None),
     )
     headers = present(candidates) + config.connect_headers
-    return encode_frame(Frame("CONNECT", headers), version)
+    return tuple((name, escape(value, "1.2")) for name, value in headers) if config.escaped else headers
+
+
+def encode_connect(config: ClientConfig) -> bytes:
+    """The bytes of CONNECT. The command is never STOMP, which 1.0 does not have.
+
+    Raises:
+        FrameEncodeError: CONNECT cannot carry one of the headers. The error names it and hides its value.
+    """
+    return encode_frame(Frame("CONNECT", connect_headers(config)), config.connect_version)
+
+
+# The escapes of STOMP 1.2. At any other one RabbitMQ ends the connection without an ERROR, and ActiveMQ takes
+# it as text (November 2026).
+_ESCAPE = re.compile(r"\\[\\cnr]")
+_NOT_AS_IT_IS = re.compile(r"[\\\r\n]")
+
+
+def may_be_misread(config: ClientConfig, *, refused: bool) -> bool:
+    """Whether a broker may have read CONNECT otherwise than it was meant, because of escapes.
+
+    ``refused`` is False if it has closed the connection, or if CONNECT cannot be written like this.
+    """
+    pattern = _ESCAPE if refused else _NOT_AS_IT_IS
+    return any(pattern.search(value) for _, value in connect_headers(config))
 
 
 class HandshakeDecoder:

@@ -11,10 +11,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spark_stomp.brokers import dialect_named
 from spark_stomp.errors import (
+    ClientIdInUse,
     ConnectFailed,
     ConnectionLost,
     ConnectTimeout,
+    FrameEncodeError,
     HeartbeatLost,
     LoginRefused,
     NotStompServer,
@@ -25,6 +28,7 @@ from spark_stomp.errors import (
     VersionError,
 )
 from spark_stomp.protocol import ClientConfig, ClientConnection, Connected, ErrorReceived
+from spark_stomp.protocol.handshake import may_be_misread
 from spark_stomp.transport.broker_errors import connect_refused
 from spark_stomp.transport.connection import Connection
 from spark_stomp.transport.logins import RefusedLogins, password_of
@@ -37,8 +41,9 @@ if TYPE_CHECKING:
 
 # Bytes that the kernel may buffer for a socket. The system may allow less. A judgement, not measured.
 _RECEIVE_BUFFER = 4 << 20
-# For the whole process.
+# For the whole process. The second has the endpoints whose brokers unescape CONNECT, as far as that is known.
 _refused = RefusedLogins()
+_unescaping: set[Endpoint] = set()
 
 
 def at_peer(options: ConnectionOptions, peer: str) -> ConnectionOptions:
@@ -98,6 +103,36 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     login = (endpoint, config.host, config.login, config.passcode, config.connect_headers)
     if config.passcode is not None:
         _refused.check(login)
+    try:
+        return _open_spelt(endpoint, options, config)
+    except LoginRefused as error:
+        _refused.note(login, error)
+        raise
+
+
+def _open_spelt(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
+    """Open a session, with a CONNECT that is spelt as the broker reads it.
+
+    The broker is not known before CONNECTED unless the option ``broker`` names it. So a CONNECT that it may
+    have misread is sent once more in the other spelling, first as STOMP says.
+    """
+    if options.broker != "auto":
+        escaped = dialect_named(options.broker).outgoing.unescapes_always
+        return _open_session(endpoint, options, replace(config, escaped=escaped))
+    config = replace(config, escaped=endpoint in _unescaping)
+    try:
+        return _open_session(endpoint, options, config)
+    except (LoginRefused, NotStompServer, ConnectFailed, FrameEncodeError) as error:
+        # ActiveMQ may quote a line feed that it has read, which breaks its ERROR.
+        refused = isinstance(error, LoginRefused | NotStompServer)
+        if isinstance(error, ClientIdInUse) or not may_be_misread(config, refused=refused):
+            raise
+    connection = _open_session(endpoint, options, replace(config, escaped=not config.escaped))
+    _unescaping.symmetric_difference_update((endpoint,))
+    return connection
+
+
+def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
     deadline = time.monotonic() + options.connect_timeout
     stream = _open_stream(endpoint, options, deadline, config.limits.max_frame)
     # The values in CONNECT that no error may show.
@@ -105,10 +140,8 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     connection = Connection(stream, ClientConnection(config), secrets=secrets)
     try:
         _await_connected(connection, deadline, options, secrets)
-    except BaseException as error:
+    except BaseException:
         connection.close()
-        if isinstance(error, LoginRefused):
-            _refused.note(login, error)
         raise
     # Without heart-beats a broker may be silent for hours, and only TCP can notice that it is lost. With
     # heart-beats TCP must not watch it, because a broker may block a sender for longer than TCP allows.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from support.brokers import Broker
-from support.brokers.activemq import ManagedActiveMQ
+from support.brokers.activemq import ActiveMQ, ManagedActiveMQ
 from support.brokers.fixtures import BrokerPool, on_real_brokers
 from support.brokers.rabbitmq import RabbitMQ
 from support.driven import MODES, Run, publish, send_rows
@@ -20,9 +21,10 @@ from support.slices import encoded
 from support.spark import stomp_stream
 from support.waiting import wait_until
 
-from spark_stomp.errors import LoginRefused, TlsRefused
+from spark_stomp.errors import FrameEncodeError, LoginRefused, TlsRefused
 from spark_stomp.sink.sender import Sender
 from spark_stomp.transport import open_connection
+from spark_stomp.transport.logins import RefusedLogins
 
 TEN = [b"%d" % number for number in range(10)]
 MORE = [b"more %d" % number for number in range(10)]
@@ -195,6 +197,63 @@ class TestAPasswordThatChanges:
             assert receiver.status().connection.attempts == 1
         with Sender(sink_options(managed.url, **options)) as sender, pytest.raises(LoginRefused):
             sender.open()
+
+
+PRINTABLE = "".join(map(chr, range(33, 127)))
+# RabbitMQ and ActiveMQ read escapes in CONNECT, and so all of it, and Artemis reads none.
+LOGINS = {
+    "a domain": (r"DOM\user", "p"),
+    "a domain that looks like an escape": (r"DOM\nina", "p"),
+    "all printable characters": (f"all{PRINTABLE} é€", f"{PRINTABLE} {PRINTABLE}é€"),
+    "escapes": ("escapes", r"\n\c\r\\\q\\\\n\\"),
+    "a line feed": ("feed", "a\nb"),
+    "a carriage return": ("return", "a\rb"),
+}
+# Artemis has no way to write a line feed, and ActiveMQ none to write a carriage return.
+NOT_CARRIED = {
+    ("artemis", "a line feed"),
+    ("artemis", "a carriage return"),
+    ("activemq", "a carriage return"),
+}
+
+
+def add_user(broker: Broker, login: str, password: str) -> None:
+    """A login that may connect, in the files of the Java brokers with escapes for what is no letter."""
+    if isinstance(broker, RabbitMQ):
+        name, word = (f"list_to_binary({[*text.encode()]})" for text in (login, password))
+        of = f'rabbit_auth_backend_internal:set_permissions({name}, <<"/">>, <<>>, <<>>, <<>>, <<"t">>)'
+        broker.evaluate(f'rabbit_auth_backend_internal:add_user({name}, {word}, <<"t">>), {of}.')
+        return
+    name, word = (
+        "".join(c if c.isalnum() and c.isascii() else f"\\u{ord(c):04x}" for c in text)
+        for text in (login, password)
+    )
+    at = "users.properties" if isinstance(broker, ActiveMQ) else "instance/etc/artemis-users.properties"
+    with (broker.folder / at).open("a") as file:
+        file.write(f"\n{name}={word}\n")
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("name", ["rabbitmq", "activemq", "artemis"])
+def test_a_login_has_any_characters(
+    name: str,
+    request: pytest.FixtureRequest,
+    broker_pool: BrokerPool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By default, and with the option ``broker``."""
+    broker = request.getfixturevalue("activemq") if name == "activemq" else broker_pool.get(name)
+    monkeypatch.setattr("spark_stomp.transport.connect._refused", RefusedLogins())
+    for what, (login, password) in LOGINS.items():
+        add_user(broker, login, password)
+        for named in ("auto", name):
+            monkeypatch.setattr("spark_stomp.transport.connect._unescaping", set())
+            options = source_options(broker.url, broker=named, login=login, password=password)
+            carried: AbstractContextManager[object] = nullcontext()
+            if (name, what) in NOT_CARRIED:
+                carried = pytest.raises((LoginRefused, FrameEncodeError))
+            with carried:
+                open_connection(options.connection).close()
 
 
 @pytest.mark.broker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 import traceback
@@ -27,6 +28,7 @@ from spark_stomp.errors import (
     VersionError,
 )
 from spark_stomp.transport import open_connection
+from spark_stomp.transport.logins import RefusedLogins
 
 
 def connect(url: str, **options: object) -> str | None:
@@ -131,6 +133,84 @@ def test_nor_does_one_whose_words_are_cut_or_come_later(answer: bytes) -> None:
     told = "".join(traceback.format_exception(refused.value))
     assert "s3c" not in told
     assert "***" in told
+
+
+class Reads:
+    """A broker with one login, and how it reads CONNECT: it counts how often it gets one."""
+
+    def __init__(self, unescape: str, login: str, password: str) -> None:
+        self.connects = 0
+        self._login = {b"login": login.encode(), b"passcode": password.encode()}
+        self._unescape = unescape
+
+    def serve(self, connection: socket.socket) -> None:
+        data = connection.recv(1000)
+        self.connects += bool(data)
+        lines = [line.partition(b":") for line in data.split(b"\n")]
+        read = {name: self._read(value) for name, _, value in lines if name in self._login}
+        if None not in read.values():
+            refused = b"ERROR\nmessage:Bad CONNECT\n\n\0"
+            connection.sendall(b"CONNECTED\nversion:1.2\n\n\0" if read == self._login else refused)
+
+    def _read(self, value: bytes) -> bytes | None:
+        if self._unescape == "closes" and re.search(rb"\\(?:[^\\cnr]|$)", value.replace(rb"\\", b"")):
+            return None
+        known = {b"n": b"\n", b"r": b"\r", b"c": b":", b"\\": b"\\"}
+        return re.sub(rb"\\([\\cnr])", lambda m: known[m[1]], value) if self._unescape else value
+
+
+class TestABackslash:
+    """STOMP has no escapes in CONNECT; RabbitMQ (``closes``) and ActiveMQ (``keeps``) read some."""
+
+    @pytest.fixture(autouse=True)
+    def unknown(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("spark_stomp.transport.connect._unescaping", set())
+        monkeypatch.setattr("spark_stomp.transport.connect._refused", RefusedLogins())
+
+    @pytest.mark.parametrize(
+        ("unescape", "login", "password", "connects"),
+        [
+            ("", r"DOM\user", r"a\nb\\c\q", [1, 1]),
+            ("closes", r"DOM\user", "p", [2, 1]),
+            ("closes", "ada", r"a\nb\\c\q:", [2, 1]),
+            ("closes", "ada", r"a\nb", [2, 1]),
+            ("closes", "ada", "a\nb\r", [1, 1]),
+            ("keeps", r"DOM\user", "p", [1, 1]),
+            ("keeps", r"DOM\nina", "p", [2, 1]),
+            ("keeps", "ada", "a:b", [1, 1]),
+        ],
+    )
+    def test_is_sent_as_the_broker_reads_it(
+        self, unescape: str, login: str, password: str, connects: list[int]
+    ) -> None:
+        broker = Reads(unescape, login, password)
+        with tcp_server(broker.serve) as port:
+            for count in connects:
+                broker.connects = 0
+                options = source_options(f"stomp://127.0.0.1:{port}", login=login, password=password)
+                open_connection(options.connection).close()
+                assert broker.connects == count
+
+    @pytest.mark.rule("4.8")
+    @pytest.mark.parametrize(
+        ("login", "password", "named", "connects"),
+        [
+            ("ada", "wrong", "auto", 1),
+            (r"DOM\user", "wrong", "auto", 1),
+            ("ada", r"wr\nong", "auto", 2),
+            ("ada", r"wr\nong", "activemq", 1),
+            ("ada", r"wr\nong", "artemis", 1),
+        ],
+    )
+    def test_a_refused_password_is_sent_twice_only_if_it_may_have_been_misread(
+        self, login: str, password: str, named: str, connects: int
+    ) -> None:
+        broker = Reads("keeps", "ada", "right")
+        with tcp_server(broker.serve) as port:
+            for _ in range(3):
+                with pytest.raises(LoginRefused):
+                    connect(f"stomp://127.0.0.1:{port}", login=login, password=password, broker=named)
+        assert broker.connects == connects
 
 
 def test_the_password_of_a_file_is_sent_and_not_given_away(tmp_path: Path) -> None:
