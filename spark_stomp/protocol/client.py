@@ -24,11 +24,11 @@ from typing import Final
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
 from spark_stomp.protocol.decoder import FrameDecoder, ReceiptScanner
 from spark_stomp.protocol.encoder import (
+    NO_HANDLE,
     Headers,
     ack_headers,
     encode_acks,
     encode_frame,
-    no_handle,
     request,
     send_frame,
 )
@@ -375,7 +375,7 @@ class ClientConnection(Session[Event]):
         self._ids.check_wants_acks(subscription_id)
         self._ids.check_transaction(transaction)
         if not handle:
-            raise no_handle(self._negotiated)
+            raise LocalProtocolError(NO_HANDLE)
         own = ack_headers(subscription_id, handle, self._negotiated)
         self._queue(request(command, own, headers=headers, transaction=transaction, receipt=receipt))
 

@@ -177,13 +177,8 @@ def ack_headers(subscription_id: str, handle: str, version: str) -> HeaderPairs:
     return (("message-id", handle),)
 
 
-def no_handle(version: str) -> LocalProtocolError:
-    """The error for a message that no ACK can name."""
-    name = "ack" if version == "1.2" else "message-id"
-    return LocalProtocolError(f"a message without the header {name} cannot be acknowledged")
-
-
 _HANDLE = "the handle"
+NO_HANDLE = "a message without ack or, before STOMP 1.2, message-id header cannot be acknowledged"
 _SUBSCRIPTION = b"\nsubscription:"
 
 
@@ -236,7 +231,7 @@ def encode_acks(handles: Sequence[bytes], version: str, *, receipt: str | None =
     body = between.join(handles)
     gaps = len(handles) - 1
     if b"" in handles:
-        raise no_handle(version)
+        raise LocalProtocolError(NO_HANDLE)
     # Counting in all handles together costs next to nothing.
     named = 0 if version == "1.2" else sum(_SUBSCRIPTION in handle for handle in handles)
     lines = between.count(b"\n") * gaps + named

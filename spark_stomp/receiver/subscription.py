@@ -41,11 +41,6 @@ class ReceiverSettings:
         return [cls(f"{listed(share)}#{i}", share, options) for i, share in enumerate(shares)]
 
     @property
-    def is_first(self) -> bool:
-        """Whether this is the receiver that says what concerns the whole query."""
-        return self.name.endswith("#0")
-
-    @property
     def what(self) -> str:
         """What the receiver reads, in a few words."""
         return listed(self.destinations)
@@ -127,12 +122,8 @@ def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
             f"{dialect.name} drops or dead-letters a message after {dialect.redelivery_limit} deliveries "
             "unless configured otherwise, and each broken connection costs one or more"
         )
-    if (
-        dialect.id_header is None
-        and options.id_header is None
-        and settings.is_first
-        and not options.of_streams
-    ):
+    # The first receiver speaks for the query.
+    if not (dialect.id_header or options.id_header or options.of_streams) and settings.name.endswith("#0"):
         yield (
             f"messages of {dialect.name} carry no id that survives redelivery: stable_id is null in all "
             "rows, so that dropDuplicates by it keeps one row, and a redelivered message may give a second "

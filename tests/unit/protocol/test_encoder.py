@@ -226,8 +226,7 @@ class TestBulkAcks:
     @pytest.mark.parametrize("version", ["1.1", "1.2"])
     @pytest.mark.parametrize("handles", [[b""], [b"a", b"", b"c"]])
     def test_refuses_an_empty_handle(self, handles: list[bytes], version: str) -> None:
-        header = "ack" if version == "1.2" else "message-id"
-        with pytest.raises(LocalProtocolError, match=f"without the header {header} cannot"):
+        with pytest.raises(LocalProtocolError, match="without ack or, before"):
             encode_acks(ack_handles(handles, [None] * len(handles), version, "s"), version)
 
     @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
