@@ -10,8 +10,6 @@ import sys
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal, NamedTuple, TypeAlias, overload
 
-from spark_stomp.errors import LocalProtocolError
-
 HeaderPairs: TypeAlias = tuple[tuple[str, str], ...]
 
 _KIB = 1024
@@ -65,10 +63,6 @@ class Limits:
 
     All are in bytes, except ``max_headers``. The defaults are judgements, not measured: far more than usual
     messages have, and little enough to be held in memory.
-
-    Raises:
-        LocalProtocolError: a limit is not a whole number, or is less than 1 (less than 0 for ``max_headers``
-            and ``max_body``).
     """
 
     max_command: int = 64
@@ -81,15 +75,6 @@ class Limits:
     """The body. -> BodyTooLarge"""
     max_frame: int = 256 * _MIB
     """The frame from its command to its NUL, both included. -> FrameTooLarge"""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            least = 0 if field.name in ("max_headers", "max_body") else 1
-            if not isinstance(value, int) or value < least:
-                raise LocalProtocolError(
-                    f"{field.name} must be a whole number from {least} on, not {value!r}"
-                )
 
     @classmethod
     def before_connected(cls) -> Limits:

@@ -22,29 +22,18 @@ from typing import NoReturn
 from spark_stomp.errors import (
     FrameSyntaxError,
     HeartbeatLost,
-    LocalProtocolError,
     RemoteProtocolError,
     VersionError,
 )
 from spark_stomp.protocol.decoder import FrameDecoder
-from spark_stomp.protocol.encoder import check_extra_headers, encode_frame, present
+from spark_stomp.protocol.encoder import encode_frame, present
 from spark_stomp.protocol.frames import Frame, HeaderPairs, Limits, Signal
-from spark_stomp.protocol.grammar import VERSIONS, escape
+from spark_stomp.protocol.grammar import escape
 from spark_stomp.quoting import quoted, shown
 
 LENIENT = "lenient"
 _OLD = frozenset({"1.0", LENIENT})
 _NUMBERED = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
-
-
-def validate_versions(versions: Sequence[str]) -> None:
-    """Raise LocalProtocolError, which lists the allowed values, if there is no version or an unknown one."""
-    unknown = [version for version in versions if version not in VERSIONS]
-    if unknown or not versions:
-        raise LocalProtocolError(
-            f"no such STOMP version: {', '.join(unknown) or '(none given)'}; "
-            f"allowed are {', '.join(VERSIONS)}"
-        )
 
 
 def accept_version_header(versions: Iterable[str]) -> str | None:
@@ -273,9 +262,6 @@ class ClientConfig:
         receipt_prefix: the beginning of the ids of numbered receipts (``ReceiptsReceived``); None if no
             receipts are numbered. Not together with ``scan``.
         receive_margin: how late the broker's heart-beat may be, as a fraction of its interval.
-
-    Raises:
-        LocalProtocolError: a version, a heart-beat or a header is not allowed.
     """
 
     accept_versions: tuple[str, ...] = ("1.2", "1.1", "1.0")
@@ -289,12 +275,6 @@ class ClientConfig:
     scan: bool = False
     receipt_prefix: str | None = None
     receive_margin: float = 1.0
-
-    def __post_init__(self) -> None:
-        validate_versions(self.accept_versions)
-        if min(self.heartbeat) < 0 or self.receive_margin < 0:
-            raise LocalProtocolError("heart-beats (ms) and their margin cannot be negative")
-        check_extra_headers("CONNECT", CONNECT_OWNS, self.connect_headers)
 
     @property
     def lenient(self) -> bool:

@@ -25,7 +25,6 @@ from spark_stomp.protocol.handshake import (
     parse_heartbeat,
     parse_version_list,
     server_version,
-    validate_versions,
 )
 from spark_stomp.protocol.session import ConnectRequested, Disconnected, Read, ServerEvent, Session
 from spark_stomp.protocol.states import CLOSE, EOF, SERVER_TABLE, State
@@ -65,9 +64,6 @@ class ServerConfig:
     heartbeat: tuple[int, int] = NO_HEARTBEAT
     limits: Limits = field(default_factory=Limits)
     receive_margin: float = 1.0
-
-    def __post_init__(self) -> None:
-        validate_versions(self.versions)
 
 
 class ServerConnection(Session[ServerEvent]):

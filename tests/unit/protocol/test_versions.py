@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_stomp.errors import LocalProtocolError, VersionError
+from spark_stomp.errors import VersionError
 from spark_stomp.protocol.handshake import (
     accept_version_header,
     ack_modes,
@@ -12,7 +12,6 @@ from spark_stomp.protocol.handshake import (
     has_heartbeats,
     parse_version_list,
     server_version,
-    validate_versions,
 )
 
 ALL = ("1.2", "1.1", "1.0")
@@ -43,12 +42,6 @@ class TestBestVersion:
 
     def test_ignores_what_is_no_version(self) -> None:
         assert best_version(["lenient", "x"], ["lenient", "x"]) is None
-
-
-@pytest.mark.parametrize("versions", [(), ("1.3",), ("1.2", "foo")])
-def test_only_known_versions_can_be_offered(versions: tuple[str, ...]) -> None:
-    with pytest.raises(LocalProtocolError, match=r"allowed are 1\.0, 1\.1, 1\.2, lenient"):
-        validate_versions(versions)
 
 
 @pytest.mark.parametrize(
