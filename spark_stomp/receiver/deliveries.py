@@ -26,7 +26,8 @@ run left in the journal, so that a redelivery of it is recognised.
 
 Invariants: the marks keep their order (see marks.py). Every change is made under the lock of the dedup index.
 No I/O is done. A message is recognised by its entry of the option ``destination``, its destination header,
-its stable id and its body, never by its id alone. The header ``subscription`` says which entry it is.
+its stable id and its body, never by its id alone. The header ``subscription`` says which entry it is. The
+entry does not count where the destination header names the queue itself.
 
 Tried and left (November 2026):
 
