@@ -46,7 +46,12 @@ class Column:
 
 
 DEFAULT_COLUMNS: tuple[Column, ...] = (
-    Column("destination", (STRING,), True, "where the broker says the message came from"),
+    Column(
+        "destination",
+        (STRING,),
+        True,
+        "where the message came from, as a SEND names it; the header itself is in `headers`",
+    ),
     Column("message_id", (STRING,), True, "the `message-id` header"),
     Column(
         "stable_id",

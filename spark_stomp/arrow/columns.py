@@ -9,7 +9,9 @@ wanted piece, and the others are the gaps. One ``take`` then copies the wanted p
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int32]  # a frame batch has less than 2 GiB
 
 _BACKSLASH = 0x5C
+_QUOTED = re.compile("(?:%(?!2F)[0-9A-F]{2})+")
 
 # The meaning of the byte after a backslash (STOMP 1.2, "Value Encoding"; in 1.1 the scanner refuses \r).
 _MEANING = np.arange(256, dtype=np.uint8)
@@ -205,6 +208,24 @@ def timed(ids: pa.Array, times: pa.Array) -> pa.Array:
     """The ids, each with its time appended, as the receiver does; null if the id or its time is missing."""
     there = pc.and_(pc.not_equal(ids, ""), pc.invert(pc.is_in(times, pa.array(map(bytes.decode, NO_TIME)))))
     return _null_unless(there, pc.binary_join_element_wise(ids, times, ID_TIME.decode()))
+
+
+def unquoted(names: pa.Array) -> pa.Array:
+    """Destinations as a SEND names them, of destinations in which RabbitMQ has quoted bytes as ``%C3``.
+
+    A SEND takes only ``%2F`` as a quoted byte, and all others as they are.
+    """
+    if not pc.any(pc.match_substring(names, "%")).as_py():
+        return names
+    encoded = names.dictionary_encode()
+    texts = [_QUOTED.sub(_unquote, text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(texts, names.type).take(encoded.indices)
+
+
+def _unquote(quoted: re.Match[str]) -> str:
+    with suppress(UnicodeDecodeError):
+        return unquote_to_bytes(quoted[0]).decode()
+    return quoted[0]
 
 
 def in_stream(stream: str, offsets: pa.Array) -> pa.Array:

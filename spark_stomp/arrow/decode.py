@@ -40,6 +40,7 @@ class RowRules:
         id_time_header: the header with the time that completes the ``stable_id``; None if none is needed.
         stream: the name of the stream that the frames are from; None if they are not from a stream.
         offset_header: the header with the offset in the stream.
+        quoted_names: whether the broker has quoted bytes of the destination.
     """
 
     id_header: str | None
@@ -49,6 +50,7 @@ class RowRules:
     id_time_header: str | None = None
     stream: str | None = None
     offset_header: str | None = None
+    quoted_names: bool = False
 
 
 def decode_frames(batch: FrameBatch, projection: Projection, rules: RowRules) -> pa.RecordBatch:
@@ -134,6 +136,8 @@ def _column(field: pa.Field, rows: AnyRows, rules: RowRules, count: int) -> pa.A
             return columns.header_list(rows.all_lines(), field.type)
         case "body":
             return rows.bodies()
+        case "destination" if rules.quoted_names:
+            return columns.unquoted(rows.column("destination"))
         case name:  # destination, message_id, content_type
             return rows.column(name.replace("_", "-"))
 

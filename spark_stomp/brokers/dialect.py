@@ -54,6 +54,7 @@ class Dialect:
         own_queues: beginnings of the header ``destination`` of a MESSAGE if it names the very queue that the
             message is in, so that copies in two queues have two; empty if they may have one.
         offset_header: MESSAGE header that every message of a stream has; None if the broker has no streams.
+        quoted_names: True if a MESSAGE has bytes of its destination quoted as in a URL, and a SEND has not.
         deleting_headers: names and values of SUBSCRIBE headers by which the broker deletes a queue with its
             messages; the value None means any value.
         timestamp_unit: the unit of the ``timestamp`` header of a MESSAGE.
@@ -90,6 +91,7 @@ class Dialect:
     forged_versions: tuple[str, ...] = ()
     own_queues: tuple[str, ...] = ()
     offset_header: str | None = None
+    quoted_names: bool = False
     deleting_headers: tuple[tuple[str, str | None], ...] = ()
     timestamp_unit: Literal["ms", "s"] = "ms"
     selectors: bool = True
@@ -396,6 +398,8 @@ DIALECTS: tuple[Dialect, ...] = (
         server_prefix="rabbitmq",
         prefetch_header="prefetch-count",
         offset_header="x-stream-offset",
+        # All that is not ASCII, "%", and "/" within a name. A SEND unquotes only the "/".
+        quoted_names=True,
         deleting_headers=_DELETING,
         timestamp_unit="s",
         selectors=False,

@@ -63,6 +63,7 @@ class RowSettings:
             id_time_header=None if self.id_header else dialect.id_time_header,
             stream=stream_name(receiver.rpartition("#")[0]) if self.streams else None,
             offset_header=dialect.offset_header,
+            quoted_names=dialect.quoted_names,
         )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from support.brokers import Broker
-from support.brokers.fixtures import on_real_brokers
+from support.brokers.fixtures import on_every_release, on_real_brokers
 from support.driven import Run
 from support.hostile_headers import CHECKED, values_of
 from support.options import sink_options
@@ -110,3 +113,37 @@ def test_what_a_producer_says_to_the_broker_is_not_said_again(broker: Broker) ->
     for number in set(range(len(rows))) - there:
         assert {name for name, _ in rows[number]} & set(CHECKED), rows[number]
     assert figures.dropped < len(hostile) / 5
+
+
+class TestNames:
+    """A row's ``destination`` is where its message came from, and the sink sends it there again."""
+
+    @on_every_release
+    @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(data=st.data())
+    def test_a_round_trip(self, broker: Broker, data: st.DataObject) -> None:
+        names = data.draw(st.lists(names_of(broker.dialect), min_size=20, max_size=20, unique=True))
+        first = broker.new_queue()
+        queues = [f"{first}{name}z{number}" for number, name in enumerate(names)]
+        forward(broker, [[]] * len(queues), queues)
+        columns = ("body", "headers", "destination")
+        with Run(broker.options(destination=json.dumps(queues), connections=1), columns) as query:
+            rows = query.gather(len(queues))
+            query.commit()
+            back = {row["body"]: row["destination"] for row in rows}
+            forward(broker, [[*row["headers"]] for row in rows], [row["destination"] for row in rows])
+            again = [row["destination"] for row in query.gather(len(queues))]
+            query.commit()
+        assert [back[b"%d" % number] for number in range(len(queues))] == queues
+        assert sorted(again) == sorted(queues)
+
+
+def names_of(dialect: str) -> st.SearchStrategy[str]:
+    """Beginnings of queues' names. Commas, question marks and wildcards are more than names to ActiveMQ, and
+    to RabbitMQ ``%2F`` is a slash."""
+    meant = {"activemq": ",?*>.", "rabbitmq": "/"}.get(dialect, "")
+    letters = st.characters(
+        codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters=meant
+    )
+    signs = st.sampled_from(["%", "%25", "%C3%A9", "é", "漢", "+", "a b", "\\", ":", "~", '"', "😀"])
+    return st.lists(letters | signs, max_size=8).map("".join).filter(lambda name: "%2F" not in name)

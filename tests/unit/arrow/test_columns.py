@@ -9,6 +9,7 @@ from spark_stomp.arrow.columns import (
     after_last,
     timed,
     timestamps,
+    unquoted,
 )
 
 MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -49,3 +50,26 @@ class TestTimestamps:
         column = timestamps(strings(str(last), str(last + 1)), unit, MICROSECONDS)  # type: ignore[arg-type]
         assert column[0].as_py().year == 9999
         assert column[1].as_py() is None
+
+
+class TestUnquoted:
+    """RabbitMQ: what a MESSAGE says of a queue, and the name that a SEND to it needs."""
+
+    @pytest.mark.parametrize(
+        ("quoted", "plain"),
+        [
+            ("/queue/caf%C3%A9%20", "/queue/café "),
+            ("/queue/50%25", "/queue/50%"),
+            ("/queue/caf%25C3%25A9", "/queue/caf%C3%A9"),  # this is its name
+            ("/queue/a%2Fb%E6%BC%A2", "/queue/a%2Fb漢"),  # a slash stays quoted
+            ("/queue/%C3", "/queue/%C3"),  # the name is no text
+            ("/queue/%c3%a9%", "/queue/%c3%a9%"),
+        ],
+    )
+    def test_all_but_the_slash(self, quoted: str, plain: str) -> None:
+        others = ["/queue/a", None, "/queue/a"]
+        assert unquoted(strings(quoted, *others)).to_pylist() == [plain, *others]
+
+    def test_names_without_a_sign(self) -> None:
+        names = strings("/queue/é", None)
+        assert unquoted(names) is names

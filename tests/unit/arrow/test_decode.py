@@ -151,3 +151,11 @@ def test_a_large_body_is_not_copied() -> None:
     body = decode_frames(raw, Projection.of("body"), RULES).column("body")
     address = np.frombuffer(raw.data, np.uint8).ctypes.data
     assert address <= body.buffers()[2].address < address + len(raw.data)
+
+
+@pytest.mark.parametrize(("quoted", "name"), [(True, "/queue/café"), (False, "/queue/caf%C3%A9")])
+def test_the_destination_is_named_as_a_send_names_it(quoted: bool, name: str) -> None:
+    frames = frame_batch(b"MESSAGE\ndestination:/queue/caf%C3%A9\n\n\0")
+    rules = replace(RULES, quoted_names=quoted)
+    (row,) = decode_frames(frames, Projection.of("destination", "headers"), rules).to_pylist()
+    assert row == {"destination": name, "headers": [("destination", "/queue/caf%C3%A9")]}
