@@ -166,6 +166,9 @@ class Outgoing:
         max_header_line: bytes of the longest header line that the broker accepts; None if no limit is known.
         frame_limit: what to say of the largest frame that the broker accepts by default, in bytes, if it
             closes the connection without a reason after a larger one; None if it says the reason.
+        silent_refusal: why the broker may end the connection without a reason; empty if nothing is known.
+        by_name: the beginning of destinations whose queue has to exist, because the broker confirms and drops
+            what is sent to any other; None if there are none.
         unescapes_always: True if the broker unescapes headers even in STOMP 1.0 and in CONNECT, which have no
             escapes.
     """
@@ -178,6 +181,8 @@ class Outgoing:
     values: tuple[ValueRule, ...] = (_PRIORITY, _EXPIRES, _EXPIRATION, _TIMESTAMP)
     max_header_line: int | None = None
     frame_limit: tuple[int, str] | None = None
+    silent_refusal: str = ""
+    by_name: str | None = None
     unescapes_always: bool = False
 
 
@@ -191,6 +196,9 @@ RABBITMQ = Outgoing(
     values=(_PRIORITY, _EXPIRATION, _TIMESTAMP, _RABBITMQ_REPLY_TO),
     # From its documentation (November 2026); not tried.
     frame_limit=(4 << 20, "RabbitMQ from 3.12.2 on accepts 4 MiB unless stomp.max_frame_size says otherwise"),
+    silent_refusal="RabbitMQ does so if a queue is full, and its x-overflow (overflow in a policy) is "
+    "reject-publish",
+    by_name="/amq/queue/",
     unescapes_always=True,
 )
 ACTIVEMQ = Outgoing(

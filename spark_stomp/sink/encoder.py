@@ -130,10 +130,13 @@ class RowEncoder:
         yield encoded
 
     def _slice(self, cells: Mapping[str, pa.Array], frames: pa.Array) -> EncodedSlice:
-        if self._rules.destination is None:
-            self._report_topics(as_binary(cells["destination"]).unique().to_pylist())
+        given = (
+            as_binary(cells["destination"]).unique().to_pylist() if self._rules.destination is None else ()
+        )
         text, ends = text_of(frames)
-        return EncodedSlice(text.data, ends[1:].astype(np.int64), self._receipts)
+        return EncodedSlice(
+            text.data, ends[1:].astype(np.int64), self._receipts, destinations=self._destinations(given)
+        )
 
     def _row_by_row(self, cells: Mapping[str, pa.Array], now: float) -> EncodedSlice:
         frames: list[bytes] = []
@@ -151,11 +154,12 @@ class RowEncoder:
                 else:
                     frames.append(self._dead_letter(row, number, problem, receipt))
                     dead_lettered += 1
-        if self._rules.destination is None:
-            self._report_topics(destinations)
+        names = self._destinations(destinations if self._rules.destination is None else ())
+        if dead_lettered:
+            names |= {self._rules.dead_letter}
         ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
         data = memoryview(b"".join(frames))
-        return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered)
+        return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered, names)
 
     def _refuse(self, row: Row, number: int, problem: SinkRowError) -> None:
         """If ``on_error`` is "fail", raise an error with the row's place; else log one for each task."""
@@ -183,11 +187,15 @@ class RowEncoder:
             f"sent: {why}"
         )
 
-    def _report_topics(self, destinations: Iterable[bytes | None]) -> None:
-        names = (one.decode() for one in destinations if one is not None)
+    def _destinations(self, given: Iterable[bytes | None]) -> frozenset[str]:
+        """The names of destinations that rows have ``given``, or that of the option. Topics are reported."""
+        if self._rules.destination is not None:
+            return frozenset({self._rules.destination})
+        names = frozenset(one.decode() for one in given if one is not None)
         topics = [one for one in names if self._rules.naming.kind(one) == "topic"]
         if topics:
             self._on_topics(topics)
+        return names
 
 
 def _size(batch: pa.RecordBatch) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from spark_stomp.brokers import Dialect, dialect_of
-from spark_stomp.errors import BrokerError, ConnectionLost, LoginRefused, ReceiptTimeout, StompError
+from spark_stomp.errors import BrokerError, ConnectionLost, DestinationRefused, ReceiptTimeout, StompError
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import ReconnectOptions, SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
@@ -17,10 +17,14 @@ from spark_stomp.quoting import counted
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, Window
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
+from spark_stomp.transport.queues import require_queue
 from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
 
+# How many connections in a row may end at one message that was sent alone, before any receipt. A broker that
+# starts again may end one or two, and each sends the message again. A judgement, not measured.
+_MOST_ENDED = 3
 # Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things. A
 # judgement, not measured.
 _READ = 256 << 10
@@ -83,25 +87,25 @@ class _Outage:
     Args:
         options: for how long, and how often, to connect again.
         now: monotonic seconds.
-        before: how many messages had been sent again before this outage.
+        unconfirmed: how many messages have to be sent again.
         lost: whether there was a connection before.
     """
 
-    def __init__(self, options: ReconnectOptions, now: float, before: int, *, lost: bool) -> None:
+    def __init__(self, options: ReconnectOptions, now: float, unconfirmed: int, *, lost: bool) -> None:
         self.retry = Retry(options, now)
         self._began = self._ended = now
-        self._before = before
+        self._unconfirmed = unconfirmed
         self._lost = lost
 
     def connected(self, now: float) -> None:
         """A new connection is open."""
         self._ended = now
 
-    def summary(self, resent: int) -> str:
-        """The log line at the end of the outage; ``resent`` counts all messages that were sent again."""
+    def summary(self) -> str:
+        """The log line at the end of the outage."""
         words = "connected again" if self._lost else "connected"
-        sent_again = counted(resent - self._before, "message")
-        return f"{words} after {self._ended - self._began:.1f} s, {sent_again} sent again"
+        again = counted(self._unconfirmed, "message")
+        return f"{words} after {self._ended - self._began:.1f} s, {again} to send again"
 
 
 class Sender:
@@ -111,16 +115,16 @@ class Sender:
     earlier frames were *received* (STOMP 1.2, "RECEIPT"): RabbitMQ confirms each SEND separately, in any
     order.
 
-    If the connection breaks, the sender connects again, and sends again what was not confirmed, in the thread
-    that calls the methods. Between two calls, the thread of a Pump sends what is queued, sends heart-beats
-    and receives.
+    If the connection breaks, the sender connects again, and sends again what was not confirmed, at first one
+    message alone, in the thread that calls the methods. Between two calls, the thread of a Pump sends what is
+    queued, sends heart-beats and receives.
 
     The errors of :meth:`open`, :meth:`send` and :meth:`finish` say how many messages were confirmed, and end
     with ``afterwards``. They are:
 
     - ReceiptTimeout: the broker was blocked for too long.
-    - DestinationRefused: the broker refused a message, and named it.
-    - BrokerError: the broker sent an ERROR that names no message.
+    - DestinationRefused: the broker refused a message: it named it, or it ended one connection after the
+      other at this message. Or the queue of a message does not exist.
     - LoginRefused, TlsRefused.
     - ConnectionLost: no new connection within ``reconnectTimeout``.
 
@@ -145,7 +149,8 @@ class Sender:
         self._connection: Connection | None = None
         self._speaks: tuple[str, Dialect] | None = None
         self._outage: _Outage | None = None
-        self._refused = False
+        self._ended_alone = 0  # connections in a row
+        self._there: set[str] = set()  # queues that exist, as this connection was told
         # While the pump runs, the fields below are used only with this lock held: the pump uses them too.
         self._lock = threading.Lock()
         self._pump: Pump | None = None
@@ -166,7 +171,7 @@ class Sender:
     @property
     def figures(self) -> TaskFigures:
         """The counts of the messages so far."""
-        self._figures.confirmed = self._window.confirmed
+        self._figures.confirmed, self._figures.resent = self._window.confirmed, self._window.resent
         self._figures.blocked_seconds = self._progress.blocked_seconds
         return self._figures
 
@@ -201,12 +206,13 @@ class Sender:
     # --- over one connection; the lock is held
 
     def _send_rest(self, connection: Connection) -> None:
+        self._require_queues(connection)
         while self._window.unsent:
             piece = self._window.take(time.monotonic())
             if piece is None:
                 self._wait(connection)
                 continue
-            if self._window.unconfirmed == len(piece.receipts):
+            if self._window.in_flight == len(piece.receipts):
                 # No receipt was due before this piece: the wait for progress begins now.
                 self._progress.made()
             connection.require_open()
@@ -214,9 +220,22 @@ class Sender:
             self._unflushed = True
             self._poll(connection, 0)
 
+    def _require_queues(self, connection: Connection) -> None:
+        """Make sure that the queues exist that no SEND declares (contract S.14)."""
+        by_name = None if self._speaks is None else self._speaks[1].outgoing.by_name
+        if by_name is None:
+            return
+        for destination in sorted(self._window.destinations - self._there):
+            if destination.startswith(by_name):
+                connection.beat()
+                require_queue(self._options.connection, destination, connection.peer)
+            self._there.add(destination)
+
     def _await_receipts(self, connection: Connection) -> None:
-        while self._window.unconfirmed:
+        self._send_rest(connection)
+        while self._window.in_flight:
             self._wait(connection)
+            self._send_rest(connection)
 
     def _wait(self, connection: Connection) -> None:
         """Wait for progress.
@@ -260,7 +279,7 @@ class Sender:
             if isinstance(event, ReceiptsReceived):
                 self._figures.count_latencies(self._window.confirm(event.numbers, time.monotonic()))
                 self._made_progress(connection)
-                self._refused = False
+                self._ended_alone = 0
                 self._end_outage()
             elif isinstance(event, ErrorReceived):
                 destination = self._window.destination(event.receipt_id)
@@ -274,7 +293,7 @@ class Sender:
     def _end_outage(self) -> None:
         """Log the end of an outage, once: the new connection works."""
         if self._outage is not None:
-            log.warning("%s", self._outage.summary(self._figures.resent))
+            log.warning("%s", self._outage.summary())
             self._outage = None
 
     def _keep_alive(self) -> None:
@@ -306,7 +325,7 @@ class Sender:
         return self._connection
 
     def _begin(self, connection: Connection) -> None:
-        """Use a new connection: send again what an earlier one left unconfirmed. The pump does not run yet.
+        """Use a new connection. The pump does not run yet.
 
         Raises:
             ConnectionLost: the frames of this task were made for another version or another kind of broker.
@@ -323,26 +342,27 @@ class Sender:
         self._speaks = speaks
         self._figures.connections += 1
         self._progress.made()
-        self._unflushed = self._window.unconfirmed > 0
+        self._there.clear()
+        self._unflushed = False
         self._written = connection.written
-        for piece in self._window.send_again(time.monotonic()):
-            connection.session.send_raw(*piece)
-            self._figures.resent += len(piece.receipts)
         if self._outage is not None:
             self._outage.connected(time.monotonic())
 
     def _recover(self, error: StompError) -> None:
         """Wait until the next attempt to connect. If there is none left, raise the error of the task."""
         self._close()
-        error = self._explained(error)
+        error = self._judged(error)
         if not self._may_recover(error):
             raise self._failure(error) from error
+        self._window.begin_again()
         now = time.monotonic()
         lost = self._speaks is not None
         # Until the broker confirms a message, all failures are one outage and one warning. A refused login is
         # a warning each time, because a person has to correct it.
         is_news = self._outage is None or is_login_error(error)
-        self._outage = self._outage or _Outage(self._options.reconnect, now, self._figures.resent, lost=lost)
+        self._outage = self._outage or _Outage(
+            self._options.reconnect, now, self._window.unconfirmed, lost=lost
+        )
         retry = self._outage.retry
         delay = retry.next_delay(error, now)
         if delay is None:
@@ -358,28 +378,34 @@ class Sender:
         )
         time.sleep(delay)
 
-    def _explained(self, error: StompError) -> StompError:
-        """``error``, with a hint if the broker may have closed the connection because of a large frame."""
-        limit = None if self._speaks is None else self._speaks[1].outgoing.frame_limit
-        largest = self._window.largest_unconfirmed()
-        if limit is None or largest <= limit[0] or not isinstance(error, ConnectionLost):
+    def _judged(self, error: StompError) -> StompError:
+        """``error``, or a DestinationRefused if it shows that the broker refuses a message.
+
+        A broker may refuse a message without naming it, as RabbitMQ's ERROR does, or without a word. Then
+        every new connection ends at it, and after a lost connection it soon goes alone.
+        """
+        if not isinstance(error, ConnectionLost | BrokerError) or self._speaks is None:
             return error
-        return ConnectionLost(
-            f"{error.message}. A message without a receipt has {largest} bytes as a frame, and {limit[1]}"
+        outgoing, largest = self._speaks[1].outgoing, self._window.largest_in_flight()
+        limit, hints = outgoing.frame_limit, [error.message]
+        if isinstance(error, ConnectionLost) and limit is not None and largest > limit[0]:
+            hints.append(f"A message without a receipt has {largest} bytes as a frame, and {limit[1]}")
+        alone = self._window.in_flight == 1 and not isinstance(error, DestinationRefused)
+        self._ended_alone += alone
+        if not alone or self._ended_alone < _MOST_ENDED:
+            return error if len(hints) == 1 else ConnectionLost(". ".join(hints))
+        if isinstance(error, ConnectionLost) and outgoing.silent_refusal and len(hints) == 1:
+            hints.append(outgoing.silent_refusal)
+        return DestinationRefused(
+            f"{self._ended_alone} connections in a row have ended after the same message alone was sent to "
+            f"{self._window.first_destination()}, and before its receipt came: the broker refuses it. The "
+            f"last time: {'. '.join(hints)}"
         )
 
     def _may_recover(self, error: StompError) -> bool:
-        """Whether another connection may succeed.
-
-        An ERROR may refuse a message without naming it, as RabbitMQ's do. Then every new connection would end
-        with it. One such ERROR is tolerated, but not a second one before a message is confirmed.
-        """
+        """Whether another connection may succeed."""
         if self._speaks is None and not self._patient:
             return False
-        if isinstance(error, BrokerError) and not isinstance(error, LoginRefused):
-            if self._refused:
-                return False
-            self._refused = True
         # A broker that was blocked for too long would also be blocked on the next connection. A task that is
         # patient is not the first of its query, so the broker has accepted the login before.
         return may_recover(error, let_in=True) and not isinstance(error, ReceiptTimeout)

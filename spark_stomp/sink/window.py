@@ -1,8 +1,8 @@
-"""Encoded messages, and the window: the messages that were sent and are not confirmed."""
+"""Encoded messages, and the window: which of them may be sent now, and which are confirmed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -51,6 +51,7 @@ class EncodedSlice:
     ends : the end of each frame in ``data``, in bytes, exclusive.
     first_receipt : the number of the first frame's receipt. The next slice continues after the last frame's.
     dropped, dead_lettered : how many rows could not be sent and were left out, or became dead letters.
+    destinations : where the frames go.
     """
 
     data: memoryview
@@ -58,6 +59,7 @@ class EncodedSlice:
     first_receipt: int
     dropped: int = 0
     dead_lettered: int = 0
+    destinations: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         """The number of frames; 0 if all rows were dropped."""
@@ -82,15 +84,38 @@ class Piece(NamedTuple):
 
 
 class _Held:
-    """A slice with messages that are not confirmed."""
+    """A slice with messages that are not confirmed.
+
+    Attributes
+    ----------
+    sent : the frames before it were sent on this connection, or are confirmed.
+    tried : the frames before it were sent on this connection or an earlier one.
+    """
 
     def __init__(self, part: EncodedSlice) -> None:
         self.part = part
-        self.sent = 0
+        self.sent = self.tried = 0
         self.sizes = np.diff(part.ends, prepend=0)
         self.confirmed = np.zeros(len(part), np.bool_)
         self.sent_at = np.zeros(len(part), np.float64)
         self.left = len(part)
+
+    @property
+    def unsent(self) -> bool:
+        """Whether there are frames to be sent on this connection."""
+        return self.sent < len(self.part)
+
+    def go_to(self, frame: int) -> None:
+        """The next frame to be sent is this one, or the first one after it that is not confirmed."""
+        rest = self.confirmed[frame : self.tried]
+        self.sent = frame + (len(rest) if rest.all() else int(np.argmin(rest)))
+
+    def run_end(self) -> int:
+        """The end, exclusive, of the frames from ``sent`` on of which none is confirmed, or all are new."""
+        if self.sent >= self.tried:
+            return len(self.part)
+        rest = self.confirmed[self.sent : self.tried]
+        return self.sent + int(np.argmax(rest)) if rest.any() else self.tried
 
     def end_within(self, start: int, room: int) -> int:
         """The end, exclusive, of the frames from ``start`` on that fit into ``room`` bytes."""
@@ -105,55 +130,84 @@ class _Held:
 
 
 class Window:
-    """The messages that were sent and are not confirmed.
+    """The messages of one task that are not confirmed.
 
-    They are at most ``most_messages`` with at most ``most_bytes``; one larger message may be sent alone.
-    Besides these the window holds the rest of the slice that is being sent. It is not thread-safe.
+    At most ``most_messages`` with at most ``most_bytes`` are in flight: sent on this connection, and not
+    confirmed. One larger message may be sent alone. After a lost connection one message is sent alone, and
+    each receipt lets one more be in flight. So if a broker ends the connection because of a message, that one
+    is soon alone, and the others are not sent again and again. It is not thread-safe.
+
+    Attributes
+    ----------
+    in_flight, in_flight_bytes : the messages in flight, and the bytes of their frames.
+    confirmed : how many messages were confirmed.
+    resent : how many messages were sent again.
     """
 
     def __init__(self, most_messages: int, most_bytes: int) -> None:
-        self._most_messages = most_messages
+        self._most_messages = self._most = most_messages
         self._most_bytes = most_bytes
         self._held: list[_Held] = []
-        self.unconfirmed = 0
-        self.unconfirmed_bytes = 0
+        self.in_flight = 0
+        self.in_flight_bytes = 0
         self.confirmed = 0
+        self.resent = 0
 
     def add(self, part: EncodedSlice) -> None:
-        """Take the next slice. All frames of earlier slices must have been sent."""
+        """Take the next slice."""
         self._held.append(_Held(part))
+
+    def begin_again(self) -> None:
+        """The connection is lost: all that is not confirmed has to be sent again."""
+        for held in self._held:
+            held.go_to(0)
+        self.in_flight = self.in_flight_bytes = 0
+        self._most = 1
 
     @property
     def unsent(self) -> bool:
-        """Whether the last slice has frames that were not sent yet."""
-        return bool(self._held) and self._held[-1].sent < len(self._held[-1].part)
+        """Whether there are frames to be sent on this connection."""
+        return any(held.unsent for held in self._held)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many messages were sent, on any connection, and are not confirmed."""
+        return sum(held.tried - (len(held.part) - held.left) for held in self._held)
+
+    @property
+    def destinations(self) -> frozenset[str]:
+        """The destinations of the slices."""
+        return frozenset().union(*(held.part.destinations for held in self._held))
 
     def take(self, now: float) -> Piece | None:
-        """The next frames to send at ``now`` (monotonic seconds).
+        """The next frames to send at ``now`` (monotonic seconds), the oldest ones first.
 
         None if there are none, or if the window has too little room for them.
         """
-        if not self.unsent:
+        held = next((held for held in self._held if held.unsent), None)
+        if held is None:
             return None
-        held = self._held[-1]
         start, stop = held.sent, self._end(held)
         if stop <= start:
             return None
         piece = held.piece(start, stop)
-        held.sent = stop = start + len(piece.receipts)
+        stop = start + len(piece.receipts)
+        self.resent += max(0, min(stop, held.tried) - start)
+        held.tried = max(held.tried, stop)
         held.sent_at[start:stop] = now
-        self.unconfirmed += stop - start
-        self.unconfirmed_bytes += len(piece.frames)
+        held.go_to(stop)
+        self.in_flight += stop - start
+        self.in_flight_bytes += len(piece.frames)
         return piece
 
     def _end(self, held: _Held) -> int:
         """The end, exclusive, of the frames of ``held`` that may be sent now."""
-        start, count = held.sent, len(held.part)
-        by_bytes = held.end_within(start, self._most_bytes - self.unconfirmed_bytes)
-        stop = min(count, start + self._most_messages - self.unconfirmed, by_bytes)
-        if not self.unconfirmed:
+        start, count = held.sent, held.run_end()
+        by_bytes = held.end_within(start, self._most_bytes - self.in_flight_bytes)
+        stop = min(count, start + self._most - self.in_flight, by_bytes)
+        if not self.in_flight:
             return max(stop, start + 1)
-        few = stop - start < self._most_messages // _SMALLEST_PART
+        few = stop - start < self._most // _SMALLEST_PART
         little = int(held.sizes[start:stop].sum()) < self._most_bytes // _SMALLEST_PART
         return start if stop < count and few and little else stop
 
@@ -174,30 +228,16 @@ class Window:
                 places = places[(places >= 0) & (places < len(held.part))]
             held.confirmed[places] = True
             held.left -= len(places)
-            self.unconfirmed_bytes -= int(held.sizes[places].sum())
+            self.in_flight_bytes -= int(held.sizes[places].sum())
             times.append(now - held.sent_at[places])
         self._held = [held for held in self._held if held.left]
-        self.unconfirmed -= len(receipts)
+        self.in_flight -= len(receipts)
         self.confirmed += len(receipts)
+        self._most = min(self._most_messages, self._most + len(receipts))
         return np.concatenate(times)
 
-    def send_again(self, now: float) -> Iterator[Piece]:
-        """The messages that were sent on a lost connection and not confirmed.
-
-        They count as sent again at ``now`` (monotonic seconds).
-        """
-        for held in self._held:
-            waiting = ~held.confirmed[: held.sent]
-            held.sent_at[: held.sent][waiting] = now
-            edges = np.flatnonzero(np.diff(waiting, prepend=False, append=False))
-            for start, stop in edges.reshape(-1, 2).tolist():
-                while start < stop:
-                    piece = held.piece(start, stop)
-                    yield piece
-                    start += len(piece.receipts)
-
-    def largest_unconfirmed(self) -> int:
-        """The bytes of the largest message that was sent and is not confirmed; 0 if there is none."""
+    def largest_in_flight(self) -> int:
+        """The bytes of the largest message in flight; 0 if there is none."""
         waiting = (held.sizes[: held.sent][~held.confirmed[: held.sent]] for held in self._held)
         return max((int(sizes.max(initial=0)) for sizes in waiting), default=0)
 
@@ -212,6 +252,6 @@ class Window:
         number = receipt_number(receipt or "")
         for held in self._held:
             place = -1 if number is None else number - held.part.first_receipt
-            if 0 <= place < held.sent and not held.confirmed[place]:
+            if 0 <= place < held.tried and not held.confirmed[place]:
                 return shown(held.part.destination(place))
         return None

@@ -1,0 +1,117 @@
+"""The sink and what RabbitMQ confirms or refuses without a word."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+import pytest
+from support.brokers import RabbitMQ
+from support.brokers.fixtures import on_every_rabbitmq
+from support.driven import Run, publish
+from support.streams import messages_of, new_stream
+from support.waiting import wait_until
+
+from spark_stomp.errors import DestinationRefused, StompError
+
+pytestmark = pytest.mark.broker
+
+
+def named(queue: str) -> str:
+    return queue.replace("/queue/", "/amq/queue/")
+
+
+@on_every_rabbitmq
+class TestAFullQueue:
+    """With reject-publish RabbitMQ ends the connection, and says nothing."""
+
+    LIMIT = 20
+
+    def bounded(self, rabbitmq: RabbitMQ) -> str:
+        queue = rabbitmq.new_queue()
+        rabbitmq.declare(queue, {"x-max-length": self.LIMIT, "x-overflow": "reject-publish"})
+        return named(queue)
+
+    @pytest.mark.rule("S.5")
+    def test_is_an_error_that_says_what_is_known(self, rabbitmq: RabbitMQ) -> None:
+        queue = self.bounded(rabbitmq)
+        with pytest.raises(DestinationRefused, match=f"alone was sent to {queue}.*reject-publish"):
+            publish(rabbitmq.options(), queue, [b"%d" % number for number in range(100)])
+        assert rabbitmq.standing(queue).ready == self.LIMIT
+
+    @pytest.mark.rule("S.3")
+    def test_that_is_emptied_gets_few_copies(self, rabbitmq: RabbitMQ) -> None:
+        queue, rows = self.bounded(rabbitmq), [b"%d" % number for number in range(300)]
+        options = rabbitmq.options(reconnectDelay="20ms", reconnectDelayMax="50ms")
+        writer = threading.Thread(target=publish, args=(options, queue, rows))
+        came = Counter[bytes]()
+        with Run(rabbitmq.options(destination=queue), prefetch=5) as query:
+            writer.start()
+            while writer.is_alive() or rabbitmq.depth(queue):
+                query.end = query.reader.latestOffset(query.start, None)
+                if query.end != query.start:
+                    came.update(row["body"] for row in query.read())
+                    query.commit()
+            writer.join()
+        assert came.keys() == {*rows}
+        assert came.total() < 2 * len(rows)
+
+
+@on_every_rabbitmq
+class TestAQueueThatNoSendDeclares:
+    """RabbitMQ confirms and drops what is sent to any other, and to a stream while the node starts."""
+
+    @pytest.mark.rule("S.14")
+    def test_has_to_be_there(self, rabbitmq: RabbitMQ) -> None:
+        queue = named(rabbitmq.new_queue())
+        with pytest.raises(DestinationRefused, match="NOT_FOUND"):
+            publish(rabbitmq.options(), queue, [b"x"])
+        rabbitmq.declare(queue, {})
+        assert publish(rabbitmq.options(), queue, [b"x"]) == 1
+        assert rabbitmq.standing(queue).ready == 1
+
+    @pytest.mark.rule("S.14")
+    def test_is_not_known_to_who_may_only_write(
+        self, rabbitmq: RabbitMQ, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue = named(rabbitmq.new_queue())
+        rabbitmq.declare(queue, {})
+        login = f"w{queue[-8:]}"
+        rabbitmq.add_user(login, "secret", configure="", write=".*", read="")
+        for _ in range(2):
+            assert publish(rabbitmq.options(login=login, password="secret"), queue, [b"x"]) == 1
+        assert caplog.text.count(f"whether the queue of {queue} exists is not known") == 1
+        assert rabbitmq.standing(queue).ready == 2
+
+    @pytest.mark.rule("S.14")
+    def test_of_a_stream_nothing_is_lost_while_the_node_starts(self, rabbitmq: RabbitMQ) -> None:
+        stream = new_stream(rabbitmq)
+        options = rabbitmq.options(reconnectDelay="50ms", reconnectDelayMax="100ms")
+        confirmed, over, number = list[str](), threading.Event(), 0
+
+        def write() -> None:
+            nonlocal number
+            while not over.is_set():
+                rows = [str(number + one) for one in range(5)]
+                number += 5
+                try:
+                    publish(options, stream, [row.encode() for row in rows])
+                except StompError:
+                    time.sleep(0.02)  # the node is away
+                else:
+                    confirmed.extend(rows)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for _ in range(2):
+                before = len(confirmed)
+                wait_until(lambda count=before: len(confirmed) > count + 50, what="messages before it stops")
+                rabbitmq.restart()
+                before = len(confirmed)
+                wait_until(lambda count=before: len(confirmed) > count + 50, what="messages after it started")
+        finally:
+            over.set()
+            writer.join()
+        assert not {*confirmed} - {body for _, body in messages_of(rabbitmq, stream)}
