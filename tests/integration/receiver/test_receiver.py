@@ -461,6 +461,7 @@ class TestReconnect:
         assert "Server cancelled subscription" in caplog.text and "/queue/b:" not in caplog.text
 
     @pytest.mark.rule("7.2")
+    @pytest.mark.rule("7.2")
     def test_nobody_there_at_the_beginning_is_said_at_once(self) -> None:
         with DevBroker() as broker:
             url = broker.url
