@@ -34,6 +34,8 @@ _STOPS = re.compile(
 _FAILED = re.compile(r"Processing error\b|.*NOT_FOUND - home node .* is down or inaccessible")
 # What RabbitMQ says if it ends a subscription that it has confirmed before: it answers no request.
 _CANCELLED = re.compile(r"Server cancelled subscription\b")
+# Artemis if it cannot route a message. It does not say why (seen with 2.56 in November 2026).
+_NOT_ROUTED = re.compile(r"AMQ339011\b")
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
 _IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
 
@@ -69,6 +71,10 @@ def broker_error(
     if not what and (differs := difference(detail)) is not None:
         what = f"SEND to /queue/{shown(hide(differs.queue))}"
     words += remedy(detail, what, hide)
+    if _NOT_ROUTED.search(said):
+        words += (
+            ". Artemis says so if the address is full, and its address-full-policy is FAIL: make room there"
+        )
     if not what or _CANCELLED.match(said):
         return BrokerError(f"the broker at {peer} reported an error and ended the connection: {words}")
     if _STOPS.search(said):

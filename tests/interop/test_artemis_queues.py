@@ -11,11 +11,16 @@ from support.brokers import Artemis
 from support.driven import Run, publish
 from support.waiting import wait_until
 
+from spark_stomp.errors import DestinationRefused
+
+on_artemis = pytest.mark.parametrize(
+    "broker", [pytest.param("artemis", marks=pytest.mark.broker)], indirect=True
+)
 BODIES = [b"message %d" % number for number in range(20)]
 
 
 @pytest.mark.rule("4.2")
-@pytest.mark.parametrize("broker", [pytest.param("artemis", marks=pytest.mark.broker)], indirect=True)
+@on_artemis
 @pytest.mark.parametrize("journaled", [False, True])
 def test_two_queues_of_one_address_in_one_query(broker: Artemis, journaled: bool, tmp_path: Path) -> None:
     address = f"t{secrets.token_hex(6)}"
@@ -40,3 +45,20 @@ def test_two_queues_of_one_address_in_one_query(broker: Artemis, journaled: bool
         query.commit()
         for queue in queues:
             broker.wait_for(queue, ready=0)
+
+
+@on_artemis
+class TestAFullAddress:
+    ROWS = tuple(b"x" * 1_000 for _ in range(100))
+
+    @pytest.mark.rule("S.5")
+    def test_that_fails_says_that_it_may_be_full(self, broker: Artemis) -> None:
+        queue = broker.new_queue().replace("/queue/", "/queue/full.fail.")
+        with pytest.raises(DestinationRefused, match=f"SEND to {queue}: AMQ339011 .* the address is full"):
+            publish(broker.options(), queue, self.ROWS)
+
+    def test_that_drops_says_nothing(self, broker: Artemis) -> None:
+        """As docs/sink.md says."""
+        queue = broker.new_queue().replace("/queue/", "/queue/full.drop.")
+        assert publish(broker.options(), queue, self.ROWS) == len(self.ROWS)
+        assert broker.standing(queue).ready < len(self.ROWS)

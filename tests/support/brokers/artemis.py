@@ -108,11 +108,16 @@ def _queues_of(destination: str) -> str:
 
 
 def with_fixed(configuration: str) -> str:
-    """The configuration with two addresses whose kinds the broker does not change, and the queues that only
-    a role may read which nobody has."""
+    """The configuration with two addresses whose kinds the broker does not change, queues that only a role
+    may read which nobody has, and below ``full.`` addresses with little room, by what happens then."""
     setting = (
         '<address-setting match="fixed.#"><auto-create-addresses>false</auto-create-addresses>'
         "<auto-create-queues>false</auto-create-queues></address-setting></address-settings>"
+    )
+    full = "".join(
+        f'<address-setting match="full.{policy.lower()}.#"><max-size-bytes>20000</max-size-bytes>'
+        f"<address-full-policy>{policy}</address-full-policy></address-setting>"
+        for policy in ("FAIL", "DROP")
     )
     addresses = (
         f'<addresses><address name="{Artemis.multicast}"><multicast/></address><address '
@@ -122,4 +127,6 @@ def with_fixed(configuration: str) -> str:
         '<security-setting match="denied.#"><permission type="consume" roles="nobody"/></security-setting>'
     )
     configuration = configuration.replace("</security-settings>", f"{rights}</security-settings>")
-    return configuration.replace("</address-settings>", setting).replace("</core>", f"{addresses}</core>")
+    return configuration.replace("</address-settings>", full + setting).replace(
+        "</core>", f"{addresses}</core>"
+    )
