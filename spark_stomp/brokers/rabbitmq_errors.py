@@ -54,6 +54,12 @@ _SENTENCES = (
         "/queue/NAME declares the queue, also if it exists, and needs the right to configure it; "
         "/amq/queue/NAME needs only the right to read from it, or to write to the default exchange",
     ),
+    (
+        re.compile(r"(No more messages) will be delivered for "),
+        "RabbitMQ says this if the queue was deleted, and from 4.3 on if a message of a quorum queue stays "
+        "un-acked for longer than consumer_timeout: set that higher than the longest batch and the longest "
+        "pause between two batches",
+    ),
 )
 
 

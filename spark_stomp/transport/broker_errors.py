@@ -70,7 +70,8 @@ def broker_error(
     hide = partial(without_secrets, secrets=secrets)
     if not what and (differs := difference(detail)) is not None:
         what = f"SEND to /queue/{shown(hide(differs.queue))}"
-    words += remedy(detail, what, hide)
+    if advice := remedy(detail, what, hide):
+        words = words.removesuffix(".") + advice
     if _NOT_ROUTED.search(said):
         words += (
             ". Artemis says so if the address is full, and its address-full-policy is FAIL: make room there"

@@ -162,6 +162,31 @@ def test_a_queue_that_does_not_exist(rabbitmq: RabbitMQ) -> None:
 
 
 @on_every_rabbitmq
+def test_a_cancelled_subscription_names_both_causes(rabbitmq: RabbitMQ) -> None:
+    """4.3 cancels a quorum queue's consumer when its time is over, with the words for a deleted queue."""
+    queue = rabbitmq.new_queue()
+    with Run(rabbitmq.options(destination=queue)) as query:
+        query.idle()
+        rabbitmq.delete_queue(queue)
+        says_why(query)
+    if isinstance(rabbitmq, OldRabbitMQ):
+        return
+    queue = by_name(rabbitmq.new_queue())
+    rabbitmq.declare(queue, {"x-queue-type": "quorum", "x-consumer-timeout": 1_000})
+    publish(rabbitmq.options(), queue, [b"a"])
+    with Run(rabbitmq.options(destination=queue)) as query:
+        query.batch()
+        says_why(query)
+
+
+def says_why(query: Run) -> None:
+    wait_until(lambda: query.counters()[0]["last_error"])
+    error = query.counters()[0]["last_error"]
+    assert "Server cancelled subscription" in error
+    assert "the queue was deleted" in error and "set that higher than the longest batch" in error
+
+
+@on_every_rabbitmq
 def test_a_user_without_the_right_to_configure_names_the_queue(rabbitmq: RabbitMQ) -> None:
     queue = rabbitmq.new_queue()
     publish(rabbitmq.options(), queue, [b"a"])
