@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.brokers.base import free_ports
 from support.drivers import START, application
 from support.proxy import FaultProxy
 
@@ -19,18 +19,13 @@ BODIES = [b"very secret order %02d" % number for number in range(50)]
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port: int = held.getsockname()[1]
-        return port
-
-
 @pytest.mark.timeout(400)
 def test_tls_is_the_default_of_a_network_and_hides_all(devbroker: DevBroker, tmp_path: Path) -> None:
     # An address of every interface, loopback included, where the proxy connects.
     network = {"frameServerHost": "0.0.0.0"}
     by_default, plain = (
-        {**network, "frameServerPort": str(free_port()), **more} for more in ({}, {"frameServerTls": "false"})
+        {**network, "frameServerPort": str(port), **more}
+        for port, more in zip(free_ports(2), ({}, {"frameServerTls": "false"}), strict=True)
     )
     with (
         FaultProxy(int(by_default["frameServerPort"]), record=True) as hidden,

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pyspark
 
-from support.brokers.base import is_listening
+from support.brokers.base import free_ports, is_listening
 from support.brokers.process import Process
-from support.tcp import unused_port
 
 _START = 180.0
 _HOME = Path(pyspark.__file__).parent
@@ -22,7 +21,7 @@ class ConnectServer:
     """
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        self._port = unused_port()
+        (self._port,) = free_ports(1)
         self._settings = {
             "spark.connect.grpc.binding.port": str(self._port),
             "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -25,11 +25,20 @@ def has_ipv6() -> bool:
 needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no address ::1")
 
 
+# Bound, and never listening: so no other process gets the port meanwhile.
+_UNUSED: list[socket.socket] = []
+
+
 def unused_port() -> int:
-    """A port on loopback at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """A port on loopback at which nobody listens while this process lives.
+
+    A test that wants to listen there later takes ``free_ports`` of ``support.brokers.base``.
+    """
+    held = socket.socket()
+    _UNUSED.append(held)
+    held.bind(("127.0.0.1", 0))
+    port: int = held.getsockname()[1]
+    return port
 
 
 def says(*answers: bytes) -> Callable[[socket.socket], None]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.brokers.base import free_ports
 from support.tcp import needs_ipv6
 
 from spark_stomp.errors import FrameServerError, OptionError
@@ -103,8 +103,7 @@ def test_each_run_has_its_own_key_pair_and_token(opened: Callable[..., FrameServ
 
 class TestPort:
     def test_the_one_that_is_asked_for(self, opened: Callable[..., FrameServer]) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as held:
-            port = held.getsockname()[1]
+        (port,) = free_ports(1)
         assert opened(frameServerPort=str(port)).address.port == port
 
     def test_a_busy_one_is_named(

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.brokers.base import free_ports
 from support.logins import CountedUsers
 from support.options import sink_options
 from support.proxy import FaultProxy, Way
 from support.scripted import CLOSE, DIFFERS, ScriptedBroker
 from support.slices import encoded, slices
-from support.tcp import tcp_server, unused_port
+from support.tcp import tcp_server
 from support.waiting import PATIENCE, pause, wait_until
 
 from spark_stomp.columns import SinkColumns
@@ -356,7 +357,7 @@ class TestABrokenConnection:
         assert time.monotonic() - begun < 20
 
     def test_first_one_is_waited_for_if_the_broker_was_there_before(self) -> None:
-        port = unused_port()
+        (port,) = free_ports(1)
         with Sender(sink_options(f"stomp://127.0.0.1:{port}"), patient=True) as sender:
             opened = threading.Thread(target=sender.open)
             opened.start()
@@ -395,7 +396,7 @@ class TestWhatTheLogSaysOfAnOutage:
 
     def test_is_two_lines(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level("DEBUG", "spark_stomp")
-        port = unused_port()
+        (port,) = free_ports(1)
         with ExitStack() as first:
             broker = first.enter_context(DevBroker(port=port))
             sender = first.enter_context(Sender(sink_options(broker.url, reconnectTimeout="1m")))

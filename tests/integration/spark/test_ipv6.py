@@ -57,8 +57,9 @@ def test_websocket(devbroker: DevBroker) -> None:
 
 
 def test_nobody_listens() -> None:
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
-        port = listener.getsockname()[1]
-    options = parse_sink_options({"url": f"stomp://[::1]:{port}"})
-    with pytest.raises(ConnectFailed, match=rf"cannot connect to \[::1\]:{port}: "):
-        open_connection(options.connection)
+    with socket.socket(socket.AF_INET6) as held:
+        held.bind(("::1", 0))
+        port = held.getsockname()[1]
+        options = parse_sink_options({"url": f"stomp://[::1]:{port}"})
+        with pytest.raises(ConnectFailed, match=rf"cannot connect to \[::1\]:{port}: "):
+            open_connection(options.connection)
