@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from spark_stomp.brokers.naming import BY_PREFIX, Kind, Naming
+from spark_stomp.brokers.naming import BY_PREFIX, UNKNOWN_BROKER, Kind, Naming
 from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
-from spark_stomp.brokers.subscriptions import DurableTopics, Subscription, plain_subscription
+from spark_stomp.brokers.subscriptions import DurableTopics, Subscription, ends_early, plain_subscription
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
 from spark_stomp.options import ConnectionOptions
@@ -77,6 +77,7 @@ class Dialect:
         orphans_subscriptions: True if the broker may hold messages for nobody until it is restarted: those of
             a SUBSCRIBE behind a refused one, and the oldest of each subscription of a lost connection.
         outgoing: how the broker treats a SEND.
+        unknown: a log line if the broker is none that is known here; None if it is.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Dialect:
     unsubscribe_returns: bool = False
     orphans_subscriptions: bool = False
     outgoing: Outgoing = GENERIC
+    unknown: str | None = None
 
     def subscribe_headers(
         self,
@@ -223,9 +225,10 @@ class Dialect:
     def redelivers(self, destination: str, *, durable: bool) -> bool:
         """Whether the broker is known to redeliver messages that were not ACKed.
 
-        ``durable`` is True for a durable subscription.
+        ``durable`` is True for a durable subscription. Nothing is known of an unknown broker.
         """
-        return durable or self.is_queue(destination)
+        known = self.unknown is None and not self.naming.is_temporary(destination)
+        return known and (durable or self.is_queue(destination))
 
     def unknown_kind(self, destination: str) -> str | None:
         """A log line that warns of loss if ``destination`` may be a topic; None if its kind is known."""
@@ -328,8 +331,10 @@ class Dialect:
             )
 
     def _check_queue(self, destination: str, headers: HeaderPairs, *, allow_loss: bool) -> None:
-        """Raise UnsupportedError for an ignored selector, or a header that deletes the queue."""
+        """Raise UnsupportedError for an ignored selector, or if the queue ends with its messages."""
         self.check_selector(headers)
+        if self.naming.is_temporary(destination) and not allow_loss:
+            raise ends_early(destination)
         deleting = {} if allow_loss else dict(self.deleting_headers)
         for name, value in headers:
             if name in deleting and deleting[name] in (None, value.strip().lower()):
@@ -473,7 +478,7 @@ DIALECTS: tuple[Dialect, ...] = (
         outgoing=ACTIVEMQ,
     ),
     # It has the headers by which RabbitMQ deletes queues, because RabbitMQ can hide its name.
-    Dialect(name="generic", deleting_headers=_DELETING),
+    Dialect(name="generic", deleting_headers=_DELETING, unknown=UNKNOWN_BROKER),
 )
 
 

@@ -40,10 +40,19 @@ class Naming:
         """Whether ``destination`` names a queue together with its address."""
         return self.queue_infix is not None and self.queue_infix in destination
 
+    def is_temporary(self, destination: str) -> bool:
+        """Whether ``destination`` ends, with its messages, when the connection that declared it ends."""
+        return destination.startswith(("/temp-queue/", "/remote-temp-queue/"))
+
     def is_plain_queue(self, destination: str) -> bool:
         """Whether ``destination`` is known to be a queue, and no full name."""
         return self.kind(destination) == "queue" and not self.is_full_name(destination)
 
 
+# The simple broker of Spring and the server of Vert.x have a /queue/ that keeps and redelivers nothing.
+UNKNOWN_BROKER: Final = (
+    "the connector does not know this broker: whether it keeps, redelivers and confirms messages is not "
+    "known. Try it out: spark-stomp probe URL --scratch QUEUE"
+)
 BY_PREFIX: Final = Naming()
 """Names as most brokers have them: ``/queue/...`` and ``/topic/...``."""

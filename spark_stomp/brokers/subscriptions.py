@@ -110,6 +110,14 @@ class DurableTopics:
         return name
 
 
+def ends_early(destination: str) -> UnsupportedError:
+    """The error for a temporary queue that is read without consent to loss."""
+    return UnsupportedError(
+        f"{destination} is a temporary queue, which ends with its connection: what was not committed then is "
+        "lost. Read from another queue, or accept the loss with allowLoss = true"
+    )
+
+
 def stream_refused(destination: str) -> UnsupportedError:
     """The error for a stream that is read as a queue."""
     name = destination.removeprefix("/amq").removeprefix("/queue/")

@@ -4,7 +4,7 @@
 
     main          the command line: finds the command, turns errors into exit codes
     connecting    the arguments for the broker, the login and the options
-    probe         what the broker is, and what the connector will do with it (``trial``, ``requirements``)
+    probe         what the broker is, and what the connector will do with it (``trial``)
     send          sends one message for each line, and waits until each is confirmed
     tail          shows the messages in a queue, without consuming them
     unsubscribe   ends the durable subscriptions that a query has left

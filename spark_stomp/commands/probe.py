@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,15 +15,13 @@ from typing import Final
 from spark_stomp.brokers import Dialect, dialect_of, plain_subscription
 from spark_stomp.commands import EXIT_CODES, FAILED, FINE, UsageError, exit_code
 from spark_stomp.commands.connecting import add_broker_arguments, option_texts
-from spark_stomp.commands.requirements import findings, sentences, suffices, table
 from spark_stomp.commands.terminal import Line, Terminal
-from spark_stomp.commands.trial import try_out
+from spark_stomp.commands.trial import Trial, findings, sentences, table
 from spark_stomp.errors import StompError
 from spark_stomp.logs import set_level
 from spark_stomp.options import (
     ConnectionOptions,
     Endpoint,
-    SinkOptions,
     SourceOptions,
     parse_sink_options,
     parse_source_options,
@@ -53,8 +52,8 @@ examples:
 
 If one address of several fails, the exit code is that of the first one that does."""
 
-# Columns for the label of a line.
-_LABEL = 16
+# Columns for the label of a line, and of the longest sentence.
+_LABEL, _WIDTH = 16, 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             lines += _probed(endpoint, connection, source)
             if arguments.scratch is not None:
-                tried, enough = _tried(parse_sink_options(texts), endpoint, arguments.scratch)
+                trial = Trial(parse_sink_options(texts), endpoint, arguments.scratch)
+                tried, enough = _tried(trial, markdown=not terminal.interactive)
                 lines += tried
                 code = code or (FINE if enough else FAILED)
         except StompError as error:
@@ -109,14 +109,17 @@ def _probed(endpoint: Endpoint, options: ConnectionOptions, source: SourceOption
     return [[(f"  {label:<{_LABEL - 1}} ", "dim"), (text, "")] for label, text in facts]
 
 
-def _tried(options: SinkOptions, endpoint: Endpoint, queue: str) -> tuple[list[Line], bool]:
-    """What a trial on ``queue`` shows, and whether no message is lost with this broker."""
-    seen = try_out(options, endpoint, queue)
-    found = findings(seen)
+def _tried(trial: Trial, *, markdown: bool) -> tuple[list[Line], bool]:
+    """What a trial shows, and whether no message is lost with this broker."""
+    trial.run()
+    found = findings(trial)
+    said = [*sentences(found, trial)]
     lines: list[Line] = [[("", "")]]
-    lines += [[(text, "" if fine else "bad")] for text, fine in table(found)]
-    lines += [[("", "")], *([(text, "good" if holds else "bad")] for text, holds in sentences(found, seen))]
-    return lines, suffices(found, seen)
+    lines += [[(text, "" if fine else "bad")] for text, fine in table(found, markdown=markdown)]
+    lines.append([("", "")])
+    for text, holds in said:
+        lines += [[(part, "good" if holds else "bad")] for part in textwrap.wrap(text, _WIDTH)]
+    return lines, all(holds for _, holds in said)
 
 
 def _broker(connection: Connection, options: ConnectionOptions, dialect: Dialect, took: float) -> Facts:
@@ -124,7 +127,7 @@ def _broker(connection: Connection, options: ConnectionOptions, dialect: Dialect
     yield "broker", "(it does not say)" if session.server is None else shown(session.server)
     how = "" if options.broker == "auto" else ", from the option broker"
     if dialect.name == "generic" and not how:
-        how = ": the connector does not know this broker; the option broker can name its kind"
+        how = ": unknown to the connector, unless the option broker names its kind"
     yield "dialect", dialect.name + how
     yield "STOMP", str(session.version)
     yield "login", f"accepted as {options.login}" if options.login else "none was given"
@@ -137,7 +140,7 @@ def _heartbeats(agreed: tuple[int, int], offered: tuple[int, int]) -> str:
     ours, theirs = (f"every {one / 1000:g} s" if one else "none" for one in agreed)
     text = f"ours {ours}, the broker's {theirs}"
     if offered[1] and not agreed[1]:
-        text += "; if the broker is gone, only TCP notices it, within two minutes"
+        text += "; only TCP notices its end, within two minutes"
     return text
 
 
@@ -154,7 +157,9 @@ def _tls(connection: Connection, options: ConnectionOptions) -> str:
 
 
 def _treatment(dialect: Dialect) -> Facts:
-    """What the dialect means for a query."""
+    """What the dialect means for a query. Nothing is said of an unknown broker, which may do anything."""
+    if dialect.name == "generic":
+        return
     window = dialect.window_header or dialect.prefetch_header
     yield "window", f"set by {window}" if window else "unlimited: no header for prefetch is known"
     if dialect.id_header is None:
@@ -166,11 +171,8 @@ def _treatment(dialect: Dialect) -> Facts:
     else:
         cost = "" if dialect.unsubscribe_returns else ": one delivery of each"
         yield "batch reads", f"take the messages and give them back{cost}"
-    yield "selectors", "work" if dialect.selectors else "are refused: this broker ignores them"
-    durable = dialect.durable_topics
-    if durable is None:
-        yield "durable topics", "it is not known whether this broker has them"
-    else:
+    yield "selectors", "work" if dialect.selectors else "are refused: this broker has none"
+    if (durable := dialect.durable_topics) is not None:
         yield "durable topics", "by durableName" + (" and clientId" if durable.needs_client_id else "")
     if dialect.redelivery_limit is not None:
         limit = dialect.redelivery_limit

@@ -107,6 +107,8 @@ def choose_subscription(dialect: Dialect, settings: ReceiverSettings, destinatio
 def risks(dialect: Dialect, settings: ReceiverSettings) -> Iterator[str]:
     """Warnings about this broker and these destinations, one line each."""
     options = settings.options
+    if dialect.unknown is not None:
+        yield dialect.unknown
     for destination in settings.destinations:
         unknown = dialect.unknown_kind(destination)
         if unknown is not None and not options.allow_loss:

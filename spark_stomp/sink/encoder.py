@@ -46,8 +46,8 @@ from spark_stomp.sink.window import EncodedSlice, receipt_id
 
 log = get_log(__name__)
 
-# Destinations of which this process has warned. It warns of at most _MOST_WARNED, because a worker runs many
-# tasks. A judgement, not measured.
+# Warnings of this process about brokers and destinations. There are at most _MOST_WARNED, because a worker
+# runs many tasks. A judgement, not measured.
 _MOST_WARNED = 20
 _warned: set[str] = set()
 # Estimated bytes of a frame besides the cells of its row: the command, header names, the receipt. This only
@@ -222,10 +222,8 @@ def row_encoder(options: SinkOptions, columns: SinkColumns, version: str, dialec
 
 
 def _warn_of_topics(destinations: Iterable[str], dialect: Dialect) -> None:
-    """Warn of destinations, such as topics, at which messages may be lost although they are confirmed."""
-    for destination in destinations:
-        if destination in _warned or len(_warned) == _MOST_WARNED:
-            continue
-        if (line := dialect.unrouted(destination)) is not None:
-            _warned.add(destination)
+    """Warn of an unknown broker, and of topics, at which messages may be lost although they are confirmed."""
+    for line in (dialect.unknown, *map(dialect.unrouted, destinations)):
+        if line is not None and line not in _warned and len(_warned) < _MOST_WARNED:
+            _warned.add(line)
             log.warning("%s", line)

@@ -187,6 +187,8 @@ class _BatchRead:
 
     def _warn(self, dialect: Dialect, subscriptions: Mapping[str, str], browsed: set[str]) -> None:
         """Warn of destinations that may lose messages, and of what the read has cost."""
+        if dialect.unknown is not None:
+            log.warning("%s", dialect.unknown)
         for destination in subscriptions.values():
             unknown = dialect.unknown_kind(destination)
             if unknown is not None and not self._options.allow_loss:

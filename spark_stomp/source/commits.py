@@ -467,8 +467,8 @@ class Committer:
             else "Spark's commit log does not have the batch yet"
         )
         log.warning(
-            "%s there is no evidence of a commit, so its messages are not ACKed. If no evidence comes, the "
-            "broker delivers them again. %s",
+            "%s there is no evidence of a commit, so its messages are not ACKed. They stay on a "
+            "broker that redelivers. %s",
             occasion,
             advice,
         )

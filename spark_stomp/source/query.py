@@ -391,8 +391,8 @@ class QueryRuntime:
         self._committer.fence({part.epoch for part in lost})
         messages = sum(part.high - part.low for part in lost)
         log.warning(
-            "lost range: a batch of an earlier run is read again without %s. The range was never ACKed, so "
-            "the broker redelivers its messages, and they are in a later batch",
+            "lost range: a batch of an earlier run is read again without %s. The range was never ACKed: "
+            "what the broker redelivers of it is in a later batch",
             counted(messages, "message"),
         )
 

@@ -152,6 +152,8 @@ _TEXT = """
 7.5 brokers.dialect:Dialect.check_subscription |
     self.is_topic(destination) and not durable and not allow_loss -> False
     unit/brokers/test_dialect.py::TestSubscriptions::test_a_plain_topic_needs_consent_to_loss
+7.5 brokers.dialect:Dialect._check_queue | self.naming.is_temporary(destination) and (not allow_loss) -> False
+    unit/brokers/test_dialect.py::TestKinds::test_a_temporary_queue_is_refused_unless_loss_is_accepted
 7.6 receiver.receiver:Receiver._take | self.refused is not None -> False
     integration/source/test_refusal.py::test_what_came_before_it_is_read_and_acked_first
 7.7 receiver.receiver:Receiver._take_malformed | self._options.on_malformed == 'column' and message.ack

@@ -262,26 +262,33 @@ def figures(status: ReceiverStatus) -> tuple[int, int, int, int, int]:
 FIVE = [b"m0", b"m1", b"m2", b"m3", b"m4"]
 
 
-class TestAnUnknownKindOfDestination:
-    """It may be a topic: what was received there may never be redelivered."""
+class TestWhatMayNotBeRedelivered:
+    """An unknown kind of destination may be a topic, and an unknown broker may forget its messages."""
 
     @pytest.mark.rule("2.4")
+    @pytest.mark.parametrize("name", ["prices", "/queue/prices"])
     @pytest.mark.parametrize(("id_header", "rows"), [("message-id", 5), (None, 10)])
-    def test_what_was_received_stays_when_the_connection_breaks(
-        self, devbroker: DevBroker, id_header: str | None, rows: int, caplog: pytest.LogCaptureFixture
+    def test_stays_when_the_connection_breaks(
+        self,
+        devbroker: DevBroker,
+        id_header: str | None,
+        rows: int,
+        name: str,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
-        devbroker.publish_many("prices", [b"m"] * 5)
+        devbroker.publish_many(name, [b"m"] * 5)
         options = {"broker": "generic"} if id_header is None else {"broker": "generic", "idHeader": id_header}
-        with receiving(devbroker.url, "prices", **options) as receiver:
+        with receiving(devbroker.url, name, **options) as receiver:
             received(receiver, 5)
             devbroker.drop_connections()
-            wait_until(lambda: devbroker.queue("prices").redelivered == 5, what="the redelivery")
+            wait_until(lambda: devbroker.queue(name).redelivered == 5, what="the redelivery")
             received(receiver, rows)
             assert receiver.status().discards == 0
             receiver.acknowledge(rows)
-            wait_until(lambda: devbroker.queue("prices").depth == 0, what="the ACKs")
+            wait_until(lambda: devbroker.queue(name).depth == 0, what="the ACKs")
             assert receiver.status().received == rows
-        assert caplog.text.count("whether prices is a queue or a topic is not known") == 1
+        assert caplog.text.count("whether prices is a queue or a topic is not known") == (name == "prices")
+        assert caplog.text.count("spark-stomp probe URL --scratch QUEUE") == 1
 
 
 class TestReconnect:

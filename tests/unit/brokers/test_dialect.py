@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from support.options import sink_options
 
@@ -212,6 +214,8 @@ class TestKinds:
         assert artemis.redelivers("/topic/prices", durable=True)
         for uncertain in ("prices", "/topic/prices"):
             assert not artemis.redelivers(uncertain, durable=False)
+        assert not told("activemq", "queue").redelivers("/temp-queue/prices", durable=False)
+        assert not told("generic", "queue").redelivers("/queue/prices", durable=False)
         assert not told("artemis", "topic").redelivers("prices", durable=False)
 
     def test_what_could_be_lost_is_said_in_one_line_with_the_way_out(self) -> None:
@@ -228,6 +232,25 @@ class TestKinds:
             dialect.check_subscription("prices", (), connections=1, durable=False, allow_loss=False)
         with pytest.raises(UnsupportedError, match=r"prices is a topic.*allowLoss"):
             dialect.check_batch_read("prices", (), allow_loss=False)
+
+    @pytest.mark.rule("7.5")
+    @pytest.mark.parametrize("broker", ["rabbitmq", "activemq", "artemis", "generic"])
+    @pytest.mark.parametrize("name", ["/temp-queue/a", "/remote-temp-queue/a"])
+    def test_a_temporary_queue_is_refused_unless_loss_is_accepted(self, broker: str, name: str) -> None:
+        dialect = told(broker, "queue")
+        for loss in (True, False):
+            with (
+                nullcontext()
+                if loss
+                else pytest.raises(UnsupportedError, match=r"temporary queue.*allowLoss")
+            ):
+                dialect.check_subscription(name, (), connections=1, durable=False, allow_loss=loss)
+            with (
+                nullcontext()
+                if loss
+                else pytest.raises(UnsupportedError, match=r"temporary queue.*allowLoss")
+            ):
+                dialect.check_batch_read(name, (), allow_loss=loss)
 
     def test_what_is_said_to_be_a_queue_may_have_several_connections(self) -> None:
         told("generic", "queue").check_subscription(
