@@ -198,7 +198,8 @@ class _Texts:
                 self.problems.append(f"{option.key} is required: {option.missing}")
             return option.default_value
         try:
-            return option.kind.parse(raw)
+            # A text that was read from a file may begin with a byte order mark.
+            return option.kind.parse(raw.removeprefix("\ufeff"))
         except ValueError as error:
             self.problems.append(f"{_shown(option, raw)} {_safe(str(error))}")
             return option.default_value

@@ -22,7 +22,7 @@ _LARGEST_FILE = 64 << 10
 def password_of(options: ConnectionOptions) -> str | None:
     """The password for a CONNECT now: ``password``, or the content of ``passwordFile``; None without either.
 
-    One line break at the end of the file does not belong to it.
+    One line break at the end of the file does not belong to it, nor does a byte order mark at its begin.
 
     Raises PasswordUnreadable, which names the file and shows nothing of its content.
     """
@@ -38,7 +38,8 @@ def password_of(options: ConnectionOptions) -> str | None:
     except OSError as error:
         raise PasswordUnreadable(f"passwordFile {file} cannot be read: {error.strerror}") from None
     # Not strictly: the error of Python has the content, and would be the context of ours.
-    password = content.decode(errors="replace").removesuffix("\n").removesuffix("\r")
+    text = content.decode(errors="replace")
+    password = text.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
     if problem := _problem(password, content):
         raise PasswordUnreadable(f"passwordFile {file} {problem}")
     return password

@@ -200,6 +200,13 @@ def test_headers_keep_their_spelling_and_order() -> None:
     assert sink(sendHeaders=text).send_headers == expected
 
 
+def test_a_text_may_begin_with_a_byte_order_mark_as_files_do() -> None:
+    marked = source(destination='\ufeff["/queue/a", "/queue/b"]', subscribeHeaders='\ufeff{"a": "1"}')
+    assert marked.destinations == ("/queue/a", "/queue/b")
+    assert marked.subscribe_headers == (("a", "1"),)
+    assert source(destination="\ufeff/queue/a").destinations == ("/queue/a",)
+
+
 ONE_PROBLEM: list[tuple[Callable[..., object], Options, str]] = [
     *[(source, {"connectTimeout": text}, "10s") for text in ("10", "10 apples", "", "s", "-1s", "1,5s")],
     *[(source, {"connectTimeout": text}, "10s") for text in ("inf", "٣s", "1s1s")],

@@ -26,9 +26,12 @@ def test_without_a_file_it_is_the_option() -> None:
 
 @pytest.mark.parametrize(
     ("content", "password"),
-    [("s3cret", "s3cret"), ("s3cret\n", "s3cret"), ("s3cret\r\n", "s3cret"), (" p ä ", " p ä ")],
-)
-def test_one_line_break_at_the_end_does_not_belong_to_it(tmp_path: Path, content: str, password: str) -> None:
+    [("s3cret", "s3cret"), ("s3cret\n", "s3cret"), ("s3cret\r\n", "s3cret"), (" p ä ", " p ä "),
+     ("\ufeffs3cret\r\n", "s3cret")],
+)  # fmt: skip
+def test_a_line_break_at_the_end_and_a_byte_order_mark_do_not_belong_to_it(
+    tmp_path: Path, content: str, password: str
+) -> None:
     (file := tmp_path / "password").write_bytes(content.encode())
     assert read(file) == password
 
