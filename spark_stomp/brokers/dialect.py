@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_stomp.brokers.naming import BY_PREFIX, UNKNOWN_BROKER, Kind, Naming
-from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, RABBITMQ, Outgoing
+from spark_stomp.brokers.outgoing import ACTIVEMQ, ARTEMIS, DEVBROKER, GENERIC, LASTING, RABBITMQ, Outgoing
 from spark_stomp.brokers.subscriptions import DurableTopics, Subscription, ends_early, plain_subscription
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.frame_batch import ID_TIME, NO_TIME, Ids
 from spark_stomp.options import ConnectionOptions
+from spark_stomp.protocol.encoder import ValueRule, refused_by
 from spark_stomp.protocol.frames import HeaderPairs
 from spark_stomp.quoting import shown
 
@@ -26,7 +27,6 @@ _ASSUMED_FRAME_BYTES = 8192
 # Artemis reads its consumer window as a signed 32-bit number.
 _MAX_WINDOW = (1 << 31) - 1
 _NO_WINDOW = "-1"
-_DELETING = (("auto-delete", "true"), ("exclusive", "true"), ("durable", "false"), ("x-expires", None))
 # How Artemis says what a destination is.
 _ROUTING: dict[Kind, str] = {"queue": "ANYCAST", "topic": "MULTICAST"}
 
@@ -55,8 +55,8 @@ class Dialect:
             message is in, so that copies in two queues have two; empty if they may have one.
         offset_header: MESSAGE header that every message of a stream has; None if the broker has no streams.
         quoted_names: True if a MESSAGE has bytes of its destination quoted as in a URL, and a SEND has not.
-        deleting_headers: names and values of SUBSCRIBE headers by which the broker deletes a queue with its
-            messages; the value None means any value.
+        lasting: rules for SUBSCRIBE headers. With other values the broker deletes the queue with its
+            messages.
         timestamp_unit: the unit of the ``timestamp`` header of a MESSAGE.
         selectors: False if the broker ignores the ``selector`` header.
         browse_headers: SUBSCRIBE headers that browse a queue, and do not consume it; None: no browsing.
@@ -93,7 +93,7 @@ class Dialect:
     own_queues: tuple[str, ...] = ()
     offset_header: str | None = None
     quoted_names: bool = False
-    deleting_headers: tuple[tuple[str, str | None], ...] = ()
+    lasting: tuple[ValueRule, ...] = ()
     timestamp_unit: Literal["ms", "s"] = "ms"
     selectors: bool = True
     browse_headers: HeaderPairs | None = None
@@ -335,12 +335,11 @@ class Dialect:
         self.check_selector(headers)
         if self.naming.is_temporary(destination) and not allow_loss:
             raise ends_early(destination)
-        deleting = {} if allow_loss else dict(self.deleting_headers)
-        for name, value in headers:
-            if name in deleting and deleting[name] in (None, value.strip().lower()):
+        for name, value in () if allow_loss else headers:
+            if refused_by(self.lasting, name, value) is not None:
                 raise UnsupportedError(
-                    f"subscribeHeaders has {name}: {value}, so this broker ({self.name}) deletes the queue "
-                    f"of {destination} with all messages in it when its connection breaks, when it is "
+                    f"subscribeHeaders has {name}: {value}, so this broker ({self.name}) may delete the "
+                    f"queue of {destination} with all messages in it when its connection breaks, when it is "
                     "unused, or when the broker restarts. Leave that header out, read an existing queue as "
                     "/amq/queue/NAME, or accept the loss with allowLoss = true"
                 )
@@ -405,7 +404,7 @@ DIALECTS: tuple[Dialect, ...] = (
         offset_header="x-stream-offset",
         # All that is not ASCII, "%", and "/" within a name. A SEND unquotes only the "/".
         quoted_names=True,
-        deleting_headers=_DELETING,
+        lasting=LASTING,
         timestamp_unit="s",
         selectors=False,
         naming=Naming(("/queue/", "/amq/queue/"), ("/topic/", "/temp-topic/", "/exchange/")),
@@ -478,7 +477,7 @@ DIALECTS: tuple[Dialect, ...] = (
         outgoing=ACTIVEMQ,
     ),
     # It has the headers by which RabbitMQ deletes queues, because RabbitMQ can hide its name.
-    Dialect(name="generic", deleting_headers=_DELETING, unknown=UNKNOWN_BROKER),
+    Dialect(name="generic", lasting=LASTING, unknown=UNKNOWN_BROKER),
 )
 
 

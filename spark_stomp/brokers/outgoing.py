@@ -147,6 +147,26 @@ _JMS_REPLY_TO = ValueRule(
     "have a name after the kind of destination",
     allowed=False,
 )
+# Short strings of AMQP. RabbitMQ 4.x ends the connection for a longer one. 3.10 takes it, but no consumer by
+# AMQP can get the message.
+_LONGEST = 255
+_SHORT = tuple(
+    ValueRule(name, f"(?s:.{{0,{_LONGEST}}})", f"have at most {_LONGEST} bytes")
+    for name in (
+        *("correlation-id", "reply-to", "type", "content-type", "content-encoding", "app-id"),
+        "amqp-message-id",
+    )
+)
+# A SEND or a SUBSCRIBE to /queue/NAME declares the queue. With other values RabbitMQ deletes it when the
+# connection ends, when it is unused, or when RabbitMQ restarts. It reads ``persistent`` as ``durable``.
+_OR_LOSE = "or RabbitMQ may delete the queue with its messages"
+LASTING = (
+    ValueRule("persistent", "true", f"be true, {_OR_LOSE}"),
+    ValueRule("durable", "[Tt]rue", f"be true, {_OR_LOSE}"),
+    ValueRule("exclusive", "[Ff]alse", f"be false, {_OR_LOSE}"),
+    ValueRule("auto-delete", "[Ff]alse", f"be false, {_OR_LOSE}"),
+    ValueRule("x-expires", "(?s:.*)", f"be left out, {_OR_LOSE}", allowed=False),
+)
 
 
 @dataclass(frozen=True)
@@ -162,8 +182,9 @@ class Outgoing:
         dedup_header: SEND header by which the broker, or a consumer, can recognise copies of a message.
         left_out: headers of rows that are not sent: those that describe an earlier delivery, and those that
             command this broker, which only options may do.
-        values: rules for the values of some headers of rows.
+        values: rules for the values of some headers, whether options or rows set them.
         max_header_line: bytes of the longest header line that the broker accepts; None if no limit is known.
+        max_header_name: bytes of the longest header name that it accepts; None if no limit is known.
         frame_limit: what to say of the largest frame that the broker accepts by default, in bytes, if it
             closes the connection without a reason after a larger one; None if it says the reason.
         silent_refusal: why the broker may end the connection without a reason; empty if nothing is known.
@@ -178,8 +199,9 @@ class Outgoing:
     text_without_length: bool = False
     dedup_header: str = "dedup-id"
     left_out: HeaderNames = _UNKNOWN
-    values: tuple[ValueRule, ...] = (_PRIORITY, _EXPIRES, _EXPIRATION, _TIMESTAMP)
+    values: tuple[ValueRule, ...] = (_PRIORITY, _EXPIRES, _EXPIRATION, _TIMESTAMP, *LASTING)
     max_header_line: int | None = None
+    max_header_name: int | None = None
     frame_limit: tuple[int, str] | None = None
     silent_refusal: str = ""
     by_name: str | None = None
@@ -193,7 +215,8 @@ DEVBROKER = Outgoing(
 RABBITMQ = Outgoing(
     ttl_header="expiration",
     left_out=_RABBITMQ,
-    values=(_PRIORITY, _EXPIRATION, _TIMESTAMP, _RABBITMQ_REPLY_TO),
+    values=(_PRIORITY, _EXPIRATION, _TIMESTAMP, _RABBITMQ_REPLY_TO, *_SHORT, *LASTING),
+    max_header_name=_LONGEST,
     # From its documentation (November 2026); not tried.
     frame_limit=(4 << 20, "RabbitMQ from 3.12.2 on accepts 4 MiB unless stomp.max_frame_size says otherwise"),
     silent_refusal="RabbitMQ does so if a queue is full, and its x-overflow (overflow in a policy) is "

@@ -42,8 +42,9 @@ _VALUE = re.compile(r"(?:the value )?'(.*?)'(?: of type '\w+')?$", re.S)
 _SENTENCES = (
     (
         re.compile(r"RESOURCE_LOCKED .* locked queue '(.*)' in vhost", re.S),
-        "Either another connection has declared {queue} as exclusive, and nobody else can use it, or "
-        "{option} asks for an exclusive queue, as durable = false does unless exclusive = false is there too",
+        "Another connection has declared {queue} as exclusive, and nobody else can use it, or "
+        "subscribeHeaders ask for an exclusive queue, as durable = false and persistent = false do unless "
+        "exclusive = false is there too",
     ),
     (
         re.compile(r"NOT_FOUND - no queue '(.*)' in vhost", re.S),

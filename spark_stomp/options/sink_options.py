@@ -32,8 +32,8 @@ class MessageOptions:
         "persistent",
         choice("true", "false", "unset"),
         "true",
-        "Whether the broker keeps messages when it restarts. With `unset` they have no such header, for "
-        "brokers that refuse it. The column `persistent` wins.",
+        "Whether the broker keeps messages when it restarts. With `false` and `unset` they have no such "
+        "header. The column `persistent` wins.",
     )
     priority: int | None = SINK.optional(
         "priority", integer(0, 9), "Priority of every message. The column `priority` wins."

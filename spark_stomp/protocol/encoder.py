@@ -285,3 +285,9 @@ class ValueRule(NamedTuple):
 
     def allows(self, value: bytes) -> bool:
         return (re.fullmatch(self.pattern.encode(), value) is not None) is self.allowed
+
+
+def refused_by(rules: Iterable[ValueRule], name: str, value: str) -> ValueRule | None:
+    """The first rule that does not accept this value of the header; None if all do."""
+    data = value.encode(errors="replace")
+    return next((rule for rule in rules if rule.header == name and not rule.allows(data)), None)

@@ -37,7 +37,7 @@ from spark_stomp.protocol import escape as escape_text
 from spark_stomp.protocol.grammar import grammar_of
 from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
 from spark_stomp.sink.rows import BLANKS, LONGEST_TTL, OWN_HEADERS
-from spark_stomp.sink.rules import SendRules
+from spark_stomp.sink.rules import NOT_PERSISTENT, SendRules
 from spark_stomp.sink.window import RECEIPT_BASE, RECEIPT_PREFIX
 
 Cells: TypeAlias = Mapping[str, pa.Array]
@@ -82,6 +82,9 @@ class SliceFrames:
         destination, to_queues = self._destination(cells, rows)
         own = self._own_values(cells, now)
         taken = {name: values.is_valid().to_numpy(zero_copy_only=False) for name, values in own.items()}
+        name, never = NOT_PERSISTENT
+        if name in own:
+            own[name] = pc.if_else(pc.equal(own[name], never.encode()), None, own[name])
         lines, counts = self._entries(cells, taken, rows)
         pieces: list[Piece] = [b"SEND\ndestination:", destination]
         counts += OWN_HEADERS
@@ -195,6 +198,7 @@ class SliceFrames:
             return None
         _require(name != "" and name == name.strip(BLANKS) == raw.decode(errors="ignore"))
         _require(not any(byte in raw for byte in self._forbidden))
+        _require(len(raw) <= self._rules.max_header_name)
         _require(":" not in name or ":" in self._escapes)
         return name
 
@@ -207,6 +211,7 @@ class SliceFrames:
         return [pc.if_else(pa.array(left), line, b"")] if left.any() else []
 
     def _own(self, name: str, values: pa.Array) -> list[Piece]:
+        _require(len(name.encode()) <= self._rules.max_header_name)
         self._check_value(name, values)
         wire = self._wire(name, values)
         if not wire.null_count:

@@ -17,8 +17,7 @@ FROM = "dead-letter-from"
 _EXPIRY = frozenset({"expires", "expiration"})
 # Options may set these headers on a dead letter. The broker acts on them, but they do not make it discard
 # the message.
-_KEEPING = frozenset({"persistent", "x-queue-type"})
-_LASTING = frozenset({("durable", "true"), ("auto-delete", "false"), ("exclusive", "false")})
+_KEEPING = frozenset({"persistent", "x-queue-type", "durable", "auto-delete", "exclusive"})
 # Headers that are not taken from the row. Expiry, persistence and priority were meant for the message, not
 # for the dead letter. Only the connector sets REASON and FROM.
 _NOT_OF_THE_ROW = _EXPIRY | {"persistent", "priority", REASON, FROM}
@@ -71,7 +70,7 @@ class DeadLetters:
         return {
             name: value
             for name, value in given.items()
-            if name in always or (name, value) in _LASTING or not (name in _EXPIRY or rules.is_left_out(name))
+            if name in always or not (name in _EXPIRY or rules.is_left_out(name))
         }
 
     def _of_row(self, row: Row) -> Iterator[tuple[str, str]]:

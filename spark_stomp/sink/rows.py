@@ -23,7 +23,7 @@ from spark_stomp.errors import (
 from spark_stomp.protocol import Frame, encode_frame
 from spark_stomp.quoting import quoted
 from spark_stomp.sink.cells import Entries, as_binary, header_text, is_string, row_ids
-from spark_stomp.sink.rules import SendRules
+from spark_stomp.sink.rules import NOT_PERSISTENT, SendRules
 
 # Milliseconds. Added to any time since the epoch, this does not overflow 64 bits.
 LONGEST_TTL = 1 << 62
@@ -148,10 +148,9 @@ class RowFrames:
         return _text(f"the header {quoted(name, 40)}", data)
 
     def check_value(self, name: str, value: str) -> None:
-        """Raise SinkRowError if the broker does not accept this value of the header."""
-        for rule in self._rules.values:
-            if rule.header == name and not rule.allows(value.encode()):
-                raise SinkRowError(f"its {name} is {quoted(value, 40)}, and must {rule.says}")
+        """Raise SinkRowError if the broker does not accept this header."""
+        if (problem := self._rules.problem(name, value)) is not None:
+            raise SinkRowError(f"its {problem}")
 
     def _body(self, row: Row) -> bytes:
         if row.body is None:
@@ -178,12 +177,13 @@ class RowFrames:
         """
         own = self._own_values(row, now)
         entries = [entry for pair in row.entries if (entry := self.entry(*pair, own)) is not None]
-        for header in (*own.items(), *entries):
+        sent = [pair for pair in own.items() if pair != NOT_PERSISTENT]
+        for header in (*sent, *entries):
             self.check_value(*header)
         defaults = self._rules.defaults(now, to_queue=self._rules.is_queue(destination))
         for name in (*own, *(name for name, _ in entries)):
             defaults.pop(name, None)
-        return [*defaults.items(), *own.items(), *entries]
+        return [*defaults.items(), *sent, *entries]
 
     def _own_values(self, row: Row, now: float) -> dict[str, str]:
         """The headers that dedicated columns and ``dedupKey`` set, by name."""

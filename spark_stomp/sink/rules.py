@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +14,8 @@ from spark_stomp.columns import SinkColumns
 from spark_stomp.errors import UnsupportedError
 from spark_stomp.options import MessageOptions, SinkOptions
 from spark_stomp.protocol import Limits
-from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule
+from spark_stomp.protocol.encoder import SEND_OWNS, ValueRule, refused_by
+from spark_stomp.quoting import quoted
 
 Headers = tuple[tuple[str, str], ...]
 OnRowError = Literal["fail", "drop", "deadletter"]
@@ -32,6 +34,9 @@ _COLUMNS = {
     "correlation_id": "correlation-id",
     "reply_to": "reply-to",
 }
+# Left out of every SEND. A message without ``persistent`` is not persistent either, and RabbitMQ would take
+# this for ``durable:false``, and delete the queue with its messages when the connection ends.
+NOT_PERSISTENT = ("persistent", "false")
 
 
 class TimeToLive(NamedTuple):
@@ -75,6 +80,7 @@ class SendRules:
     text : whether bodies are sent without content-length, which tells some brokers that they are text.
     on_error, dead_letter : what becomes of a row that cannot be sent, and where dead letters go.
     limits : the largest sizes of a frame and its parts.
+    max_header_name : bytes of the longest header name.
     unescaped : whether the broker unescapes headers although this version of STOMP has no escapes. Then no
         header may have a backslash.
     most_messages, most_bytes : approximate bounds of a slice, which always has at least one message.
@@ -95,6 +101,7 @@ class SendRules:
     on_error: OnRowError = "fail"
     dead_letter: str = ""
     limits: Limits = field(default_factory=Limits)
+    max_header_name: int = sys.maxsize
     unescaped: bool = False
     # send_rules takes these two from options. The defaults are for tests.
     most_messages: int = 1_000
@@ -127,6 +134,13 @@ class SendRules:
         """
         return name in self.left_out or name.lower() in SEND_OWNS
 
+    def problem(self, name: str, value: str) -> str | None:
+        """Why the broker does not accept this header; None if it does."""
+        if len(name.encode(errors="replace")) > self.max_header_name:
+            return f"header name {quoted(name, 40)} has more than {self.max_header_name} bytes"
+        rule = refused_by(self.values, name, value)
+        return None if rule is None else f"{name} is {quoted(value, 40)}, and must {rule.says}"
+
 
 def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect: Dialect) -> SendRules:
     """The rules of one task.
@@ -140,10 +154,11 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
     """
     message, outgoing, limits = options.message, dialect.outgoing, options.connection.limits
     longest = outgoing.max_header_line or limits.max_header_line
-    return SendRules(
+    headers = _same_for_all(message) | dict(options.send_headers)
+    rules = SendRules(
         version=version,
         destination=options.destination,
-        headers=tuple((_same_for_all(message) | dict(options.send_headers)).items()),
+        headers=tuple(pair for pair in headers.items() if pair != NOT_PERSISTENT),
         naming=dialect.naming,
         queue_headers=dialect.queue_headers,
         columns=(*_COLUMNS.items(), *((name, name) for name in message.header_columns or ())),
@@ -156,10 +171,18 @@ def send_rules(options: SinkOptions, columns: SinkColumns, version: str, dialect
         on_error=message.on_error,
         dead_letter=message.dead_letter_destination or "",
         limits=replace(limits, max_header_line=min(limits.max_header_line, longest)),
+        max_header_name=outgoing.max_header_name or sys.maxsize,
         unescaped=outgoing.unescapes_always and version == "1.0",
         most_messages=options.receipt_window,
         most_bytes=min(max(1, options.receipt_window_bytes // _SLICES_IN_WINDOW), _LARGEST_SLICE),
     )
+    for header in rules.headers:
+        if (problem := rules.problem(*header)) is not None:
+            raise UnsupportedError(
+                f"sendHeaders cannot go to this broker ({dialect.name}): {problem}. Change that header, or "
+                "leave it out"
+            )
+    return rules
 
 
 def _same_for_all(message: MessageOptions) -> dict[str, str]:

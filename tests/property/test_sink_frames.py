@@ -43,6 +43,7 @@ names = (
             b"persistent",
             b"expires",
             b"id",
+            b"longer than 12",
         ]
     )
     | texts
@@ -96,6 +97,7 @@ def rules(draw: st.DrawFn) -> SendRules:
         on_error="drop",
         text=draw(st.booleans()),
         limits=draw(st.sampled_from([Limits(), LIMITS])),
+        max_header_name=draw(st.sampled_from([12, 99])),
         most_messages=draw(st.integers(1, 6)),
         most_bytes=draw(st.sampled_from([1, 300, 1 << 20])),
     )

@@ -273,6 +273,8 @@ S.12 status.files:within | wait([future], timeout).done -> True
     unit/status/test_robust.py::TestTheSink::test_does_not_wait_for_a_file_system_that_hangs
 S.13 sink.rules:SendRules.is_left_out | name in self.left_out -> name in ()
     unit/sink/test_rules.py::TestHeadersThatCommandTheBroker::test_stay_behind
+S.13 sink.rules:SendRules.problem | rule is None -> True
+    unit/sink/test_rules.py::TestHeadersThatCommandTheBroker::test_delete_no_queue
 S.14 sink.sender:Sender._send_rest | self._require_queues(connection) -> pass
     interop/test_rabbitmq_sink.py::TestAQueueThatNoSendDeclares::test_has_to_be_there
 """

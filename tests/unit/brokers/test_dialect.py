@@ -153,7 +153,10 @@ class TestQueuesThatLose:
     @pytest.mark.parametrize("broker", ["rabbitmq", "generic"])
     @pytest.mark.parametrize(
         "header",
-        [("auto-delete", "true"), ("exclusive", " True"), ("durable", "false"), ("x-expires", "60000")],
+        [
+            *(("auto-delete", "true"), ("exclusive", " True"), ("durable", "false"), ("durable", "no")),
+            *(("persistent", "false"), ("persistent", "False"), ("x-expires", "60000")),
+        ],
     )
     def test_a_queue_that_goes_with_its_connection_needs_consent(
         self, broker: str, header: tuple[str, str]
@@ -168,7 +171,8 @@ class TestQueuesThatLose:
         stays = (
             ("auto-delete", "false"),
             ("exclusive", "false"),
-            ("durable", "true"),
+            ("durable", "True"),
+            ("persistent", "true"),
             ("x-queue-type", "quorum"),
         )
         self.check("rabbitmq", *stays, ("x-max-length", ""))
@@ -300,7 +304,7 @@ class TestSubscriptions:
     ) -> None:
         dialect_named(broker).check_subscription(
             destination,
-            tuple((name, "x") for name in headers),
+            tuple((name, "true") for name in headers),
             connections=connections,
             durable=durable,
             allow_loss=loss,

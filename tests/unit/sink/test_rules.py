@@ -44,15 +44,13 @@ def frame(broker: str, row: dict[str, Any], **options: Any) -> Frame:
 class TestOnEveryBroker:
     def test_messages_are_persistent(self, broker: str) -> None:
         assert frame(broker, {"body": b""}).get("persistent") == "true"
-        assert frame(broker, {"body": b""}, persistent="false").get("persistent") == "false"
-        assert frame(broker, {"body": b"", "persistent": False}).get("persistent") == "false"
+        assert frame(broker, {"body": b""}, persistent="false").get("persistent") is None
+        assert frame(broker, {"body": b"", "persistent": False}).get("persistent") is None
         assert frame(broker, {"body": b""}, persistent="unset").get("persistent") is None
         assert (
             frame(broker, {"body": b"", "persistent": True}, persistent="unset").get("persistent") == "true"
         )
-        assert (
-            frame(broker, {"body": b""}, sendHeaders='{"persistent": "false"}').get("persistent") == "false"
-        )
+        assert frame(broker, {"body": b""}, sendHeaders='{"persistent": "false"}').get("persistent") is None
 
     def test_options_and_columns_of_the_same_meaning(self, broker: str) -> None:
         names = ("priority", "correlation-id", "reply-to")
@@ -83,6 +81,8 @@ class TestOnEveryBroker:
 
 
 COMMANDED = [(broker, name) for broker, names in COMMANDS.items() for name in names]
+# Values with which RabbitMQ keeps a queue.
+LASTING = {"durable": "true", "exclusive": "false", "auto-delete": "false"}
 
 
 class TestHeadersThatCommandTheBroker:
@@ -95,11 +95,27 @@ class TestHeadersThatCommandTheBroker:
         assert "hostile" not in {value for _, value in sent.headers}
         assert sent.get("x-own") == "1"
 
-    @pytest.mark.parametrize(("broker", "name"), COMMANDED)
+    @pytest.mark.parametrize(("broker", "name"), [pair for pair in COMMANDED if pair[1] != "x-expires"])
     def test_go_out_if_an_option_says_so(self, broker: str, name: str) -> None:
         row = {"body": b"", "headers": [(name, "hostile")]}
-        assert frame(broker, row, sendHeaders=json.dumps({name: "meant"})).get(name) == "meant"
-        assert frame(broker, row | {name: "meant"}, headerColumns=json.dumps([name])).get(name) == "meant"
+        meant = LASTING.get(name, "meant")
+        assert frame(broker, row, sendHeaders=json.dumps({name: meant})).get(name) == meant
+        assert frame(broker, row | {name: meant}, headerColumns=json.dumps([name])).get(name) == meant
+
+    @pytest.mark.rule("S.13")
+    @pytest.mark.parametrize("broker", ["rabbitmq", "generic"])
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("durable", "false"), ("durable", "no"), ("exclusive", "true"), ("auto-delete", "True"),
+         ("x-expires", "60000"), ("persistent", "False")],
+    )  # fmt: skip
+    def test_delete_no_queue(self, broker: str, name: str, value: str) -> None:
+        with pytest.raises(UnsupportedError, match=f"sendHeaders cannot go to .*: {name} is '{value}'"):
+            frame(broker, {"body": b""}, sendHeaders=json.dumps({name: value}))
+        if name != "persistent":
+            with pytest.raises(SinkRowError, match=f"its {name} is '{value}', and must"):
+                frame(broker, {"body": b"", name: value}, headerColumns=name)
+        assert frame("activemq", {"body": b""}, sendHeaders=json.dumps({name: value})).get(name) == value
 
     @pytest.mark.parametrize("broker", ["activemq", "artemis", "generic"])
     @given(rest=st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), max_size=20))
@@ -127,19 +143,19 @@ class TestHeadersThatCommandTheBroker:
 class TestDeadLettersStay:
     @pytest.mark.parametrize(
         "header",
-        ["x-message-ttl", "x-expires", "x-max-length", "exclusive", "auto-delete", "expires", "expiration"],
+        ["x-message-ttl", "x-max-length", "x-dead-letter-exchange", "expires", "expiration"],
     )
     def test_whatever_send_headers_say_of_their_queue(self, header: str) -> None:
         row = {"body": b"", "priority": 77}
         options = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
-        said = {header: "true", "durable": "true", "x-queue-type": "quorum", "own": "1"}
+        said = {header: "9", "x-queue-type": "quorum", "own": "1"} | LASTING
         letter = frame("rabbitmq", row, sendHeaders=json.dumps(said), **options)
         assert letter.get("destination") == "/queue/dead"
         assert letter.get(header) is None
-        kept = [letter.get(name) for name in ("durable", "x-queue-type", "own", "persistent")]
-        assert kept == ["true", "quorum", "1", "true"]
+        kept = [letter.get(name) for name in ("x-queue-type", "own", "persistent", *LASTING)]
+        assert kept == ["quorum", "1", "true", *LASTING.values()]
         # A message may be told so.
-        assert frame("rabbitmq", {"body": b""}, sendHeaders=json.dumps(said)).get(header) == "true"
+        assert frame("rabbitmq", {"body": b""}, sendHeaders=json.dumps(said)).get(header) == "9"
 
     def test_where_a_queue_needs_a_header(self) -> None:
         options = {"onError": "deadletter", "deadLetterDestination": "/queue/dead"}
@@ -224,6 +240,43 @@ class TestValuesThatABrokerEndsTheConnectionFor:
     @pytest.mark.parametrize("value", ["", "name", "/queue/a", "/topic/a.b"])
     def test_reply_to_that_every_broker_takes(self, broker: str, value: str) -> None:
         assert frame(broker, {"body": b"", "headers": [("reply-to", value)]}).get("reply-to") == value
+
+    @pytest.mark.rule("S.9")
+    @pytest.mark.parametrize(
+        "name",
+        ["correlation-id", "reply-to", "type", "content-type", "content-encoding", "app-id",
+         "amqp-message-id"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("text", ["x", "\u00fc", "\n"])
+    def test_short_strings_of_amqp(self, name: str, text: str) -> None:
+        longest = (text * 255).encode()[:255].decode(errors="ignore")
+        row = {"body": b"", "headers": [(name, longest)]}
+        assert frame("rabbitmq", row).get(name) == longest
+        longer = {"body": b"", "headers": [(name, longest + "xx")]}
+        with pytest.raises(SinkRowError, match=f"its {name} is .*, and must have at most 255 bytes"):
+            frame("rabbitmq", longer)
+        with pytest.raises(UnsupportedError, match=f"{name} is .*, and must have at most 255 bytes"):
+            frame("rabbitmq", {"body": b""}, sendHeaders=json.dumps({name: longest + "xx"}))
+        assert frame("artemis", longer).get(name) == longest + "xx"
+
+    @pytest.mark.rule("S.9")
+    def test_header_names_of_amqp(self) -> None:
+        name = "\u00fc" * 127 + "x"
+        assert frame("rabbitmq", {"body": b"", "headers": [(name, "v")]}).get(name) == "v"
+        for row, options in (
+            ({"headers": [(name + "x", "v")]}, {}),
+            ({name + "x": "v"}, {"headerColumns": name + "x"}),
+        ):
+            with pytest.raises(SinkRowError, match=r"header name '.*' has more than 255 bytes"):
+                frame("rabbitmq", {"body": b"", **row}, **options)
+        with pytest.raises(UnsupportedError, match=r"header name '.*' has more than 255 bytes"):
+            frame("rabbitmq", {"body": b""}, sendHeaders=json.dumps({name + "x": "v"}))
+        assert frame("activemq", {"body": b"", "headers": [(name + "x", "v")]}).get(name + "x") == "v"
+
+    @pytest.mark.parametrize(("name", "value"), [("priority", "10"), ("expiration", "0")])
+    def test_options_are_held_to_them_too(self, name: str, value: str) -> None:
+        with pytest.raises(UnsupportedError, match=f"{name} is '{value}', and must.*or leave it out"):
+            frame("rabbitmq", {"body": b""}, sendHeaders=json.dumps({name: value}))
 
 
 @pytest.mark.parametrize("broker", ["activemq", "artemis", "devbroker"])
