@@ -135,7 +135,11 @@ class RowEncoder:
         )
         text, ends = text_of(frames)
         return EncodedSlice(
-            text.data, ends[1:].astype(np.int64), self._receipts, destinations=self._destinations(given)
+            text.data,
+            ends[1:].astype(np.int64),
+            self._receipts,
+            destinations=self._destinations(given),
+            version=self._rules.version,
         )
 
     def _row_by_row(self, cells: Mapping[str, pa.Array], now: float) -> EncodedSlice:
@@ -159,7 +163,7 @@ class RowEncoder:
             names |= {self._rules.dead_letter}
         ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
         data = memoryview(b"".join(frames))
-        return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered, names)
+        return EncodedSlice(data, ends, self._receipts, dropped, dead_lettered, names, self._rules.version)
 
     def _refuse(self, row: Row, number: int, problem: SinkRowError) -> None:
         """If ``on_error`` is "fail", raise an error with the row's place; else log one for each task."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_stomp.arrow.columns import Ints
+from spark_stomp.protocol import escape
 from spark_stomp.quoting import shown, whole_number
 
 # A receipt is this letter and twelve digits: the number of the frame plus RECEIPT_BASE. All have the same
@@ -52,6 +53,7 @@ class EncodedSlice:
     first_receipt : the number of the first frame's receipt. The next slice continues after the last frame's.
     dropped, dead_lettered : how many rows could not be sent and were left out, or became dead letters.
     destinations : where the frames go.
+    version : the version of STOMP in which they are encoded.
     """
 
     data: memoryview
@@ -60,6 +62,7 @@ class EncodedSlice:
     dropped: int = 0
     dead_lettered: int = 0
     destinations: frozenset[str] = frozenset()
+    version: str = "1.2"
 
     def __len__(self) -> int:
         """The number of frames; 0 if all rows were dropped."""
@@ -71,9 +74,10 @@ class EncodedSlice:
         return self.data[first : int(self.ends[stop - 1]) if stop else 0]
 
     def destination(self, frame: int) -> str:
-        """The destination of this frame of the slice, escaped as on the wire; for error texts."""
+        """The destination of this frame, for error texts. One of some 2 KiB is cut, and is escaped."""
         head = bytes(self.frames(frame, frame + 1)[:2048]).partition(b"\n\n")[0] + b"\n"
-        return head[len(_DESTINATION) :].partition(b"\n")[0].decode(errors="replace")
+        wire = head[len(_DESTINATION) :].partition(b"\n")[0].decode(errors="replace")
+        return next((name for name in self.destinations if escape(name, self.version) == wire), wire)
 
 
 class Piece(NamedTuple):

@@ -212,6 +212,16 @@ class TestRefusals:
             assert 100 < len(told) < 2_000 and told.isprintable() and "..." in told
         assert "confirmed 0 messages" in str(error.value)
 
+    def test_one_names_a_destination_with_a_colon_as_the_row_does(self) -> None:
+        with DevBroker(refuse=("/queue/a:b",)) as broker, Sender(sink_options(broker.url)) as sender:
+            encoder = row_encoder(
+                sink_options(broker.url), SinkColumns(("body", "destination"), False), *sender.open()
+            )
+            (part,) = encoder.slices(pa.record_batch({"body": [b"x"], "destination": ["/queue/a:b"]}))
+            with pytest.raises(DestinationRefused, match="SEND to /queue/a:b:"):
+                sender.send(part)
+                sender.finish()
+
     @pytest.mark.rule("S.5")
     @pytest.mark.usefixtures("quick_logins")
     def test_a_login_that_was_accepted_before_is_tried_again(self, caplog: pytest.LogCaptureFixture) -> None:

@@ -92,6 +92,16 @@ def test_a_frame_as_it_stands_on_the_wire() -> None:
     assert [one.destination(0), one.destination(1)] == ["/queue/x", "/topic/y"]
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("bad", [[], [None]])
+def test_errors_name_a_destination_as_rows_do(version: str, bad: list[None]) -> None:
+    """Not as the frame spells it, whether the slice is encoded at once or row by row."""
+    names = ["/queue/a\\b", "/queue/é", "/queue/plain"] + ([] if version == "1.0" else ["/queue/a:b\n"])
+    rows = {"body": [b"x"] * len(names) + bad, "destination": names + ["/queue/bad"] * len(bad)}
+    (part,) = slices(rows, version=version, destination=None, on_error="drop")
+    assert [part.destination(n) for n in range(len(names))] == names
+
+
 class TestSlices:
     def test_are_bounded_in_messages_and_receipts_go_on(self) -> None:
         batch = batch_of({"body": [b"%d" % n for n in range(5)]})
