@@ -217,7 +217,7 @@ RABBITMQ = Outgoing(
     left_out=_RABBITMQ,
     values=(_PRIORITY, _EXPIRATION, _TIMESTAMP, _RABBITMQ_REPLY_TO, *_SHORT, *LASTING),
     max_header_name=_LONGEST,
-    # From its documentation (November 2026); not tried.
+    # Seen with 4.3.6 (November 2026). Default and release are from its documentation.
     frame_limit=(4 << 20, "RabbitMQ from 3.12.2 on accepts 4 MiB unless stomp.max_frame_size says otherwise"),
     silent_refusal="RabbitMQ does so if a queue is full, and its x-overflow (overflow in a policy) is "
     "reject-publish",

@@ -58,6 +58,23 @@ class TestAFullQueue:
         assert came.total() < 2 * len(rows)
 
 
+@pytest.mark.rule("S.5")
+def test_a_frame_beyond_the_limit_is_an_error_that_names_the_limit(rabbitmq: RabbitMQ) -> None:
+    """RabbitMQ 4 ends the connection, and says nothing. 3.10 has no such limit."""
+    queue, setting = rabbitmq.new_queue(), "rabbitmq_stomp, max_frame_size"
+    limit = rabbitmq.evaluate(f"{{ok, Limit}} = application:get_env({setting}), Limit.")
+    rabbitmq.evaluate(f"application:set_env({setting}, {4 << 20}).")
+    try:
+        options = rabbitmq.options(reconnectTimeout="30s")
+        with pytest.raises(
+            DestinationRefused, match=f"alone was sent to {queue}.*4 MiB.*stomp.max_frame_size"
+        ):
+            publish(options, queue, [b"small", b"x" * (5 << 20), b"after"])
+    finally:
+        rabbitmq.evaluate(f"application:set_env({setting}, {limit}).")
+    assert rabbitmq.standing(queue).ready == 1
+
+
 @on_every_rabbitmq
 class TestAQueueThatNoSendDeclares:
     """RabbitMQ confirms and drops what is sent to any other, and to a stream while the node starts."""
