@@ -76,7 +76,6 @@ class ClientIds:
 
     def __init__(self) -> None:
         self.subscriptions: dict[str, OpenSubscription] = {}
-        self.transactions: set[str] = set()
         self.receipts: set[str] = set()
         self.numbers: set[int] = set()
         self._past_subscriptions: set[str] = set()
@@ -143,28 +142,14 @@ class ClientIds:
         return found
 
     def check_wants_acks(self, subscription_id: str) -> None:
-        """Raise LocalProtocolError if messages of this subscription need no ACK or NACK."""
+        """Raise LocalProtocolError if messages of this subscription need no ACK."""
         if self.subscription(subscription_id).ack == "auto":
-            raise LocalProtocolError(f"messages of {subscription_id!r} need no ACK or NACK (ack:auto)")
+            raise LocalProtocolError(f"messages of {subscription_id!r} need no ACK (ack:auto)")
 
     def end_subscription(self, subscription_id: str) -> None:
         """Remove the subscription. Its id is not used again."""
         del self.subscriptions[subscription_id]
         self._past_subscriptions.add(subscription_id)
-
-    def check_new_transaction(self, transaction: str) -> None:
-        """Raise LocalProtocolError if the id is empty, or names an open transaction.
-
-        The id of an ended transaction may be used again, although the specification advises against it:
-        brokers forget these ids, and remembering all of them would take ever more memory.
-        """
-        if not transaction or transaction in self.transactions:
-            raise LocalProtocolError(f"the transaction {transaction!r} is already open, or its id is empty")
-
-    def check_transaction(self, transaction: str | None) -> None:
-        """Raise LocalProtocolError if this transaction is not open. Does nothing if it is None."""
-        if transaction is not None and transaction not in self.transactions:
-            raise LocalProtocolError(f"there is no open transaction {transaction!r}")
 
 
 class ClientConnection(Session[Event]):
@@ -270,20 +255,11 @@ class ClientConnection(Session[Event]):
         *,
         headers: Headers = (),
         receipt: str | None = None,
-        transaction: str | None = None,
         content_length: bool = True,
     ) -> None:
         """Queue SEND (see :func:`~spark_stomp.protocol.encoder.send_frame` for ``content_length``)."""
         self._machine.check("SEND")
-        self._ids.check_transaction(transaction)
-        frame = send_frame(
-            destination,
-            body,
-            headers=headers,
-            receipt=receipt,
-            transaction=transaction,
-            content_length=content_length,
-        )
+        frame = send_frame(destination, body, headers=headers, receipt=receipt, content_length=content_length)
         self._queue(frame)
 
     def send_raw(self, frames: memoryview, receipts: Collection[int]) -> None:
@@ -299,32 +275,15 @@ class ClientConnection(Session[Event]):
         self._out.append(frames)
 
     def ack(
-        self,
-        subscription_id: str,
-        handle: str,
-        *,
-        headers: Headers = (),
-        transaction: str | None = None,
-        receipt: str | None = None,
+        self, subscription_id: str, handle: str, *, headers: Headers = (), receipt: str | None = None
     ) -> None:
         """Queue ACK. ``handle`` is the ``ack`` header of the MESSAGE in 1.2, ``message-id`` before that."""
-        self._acknowledge("ACK", subscription_id, handle, headers, transaction, receipt)
-
-    def nack(
-        self,
-        subscription_id: str,
-        handle: str,
-        *,
-        headers: Headers = (),
-        transaction: str | None = None,
-        receipt: str | None = None,
-    ) -> None:
-        """Queue NACK. ``handle`` is the ``ack`` header of the MESSAGE in 1.2, ``message-id`` in 1.1.
-
-        STOMP 1.0 has no NACK. On a NACK some brokers redeliver the message, others dead-letter it, and some
-        treat it as acknowledged.
-        """
-        self._acknowledge("NACK", subscription_id, handle, headers, transaction, receipt)
+        self._machine.check("ACK")
+        self._ids.check_wants_acks(subscription_id)
+        if not handle:
+            raise LocalProtocolError(NO_HANDLE)
+        own = ack_headers(subscription_id, handle, self._negotiated)
+        self._queue(request("ACK", own, headers=headers, receipt=receipt))
 
     def ack_raw(self, handles: Sequence[bytes], *, receipt: str | None = None) -> None:
         """Queue one ACK for each handle.
@@ -342,48 +301,10 @@ class ClientConnection(Session[Event]):
         self._out.append(encode_acks(handles, self._negotiated, receipt=receipt))
         self._ids.await_receipt(receipt)
 
-    def begin(self, transaction: str, *, receipt: str | None = None) -> None:
-        """Queue BEGIN."""
-        self._machine.check("BEGIN")
-        self._ids.check_new_transaction(transaction)
-        self._queue(request("BEGIN", (), transaction=transaction, receipt=receipt))
-        self._ids.transactions.add(transaction)
-
-    def commit(self, transaction: str, *, receipt: str | None = None) -> None:
-        """Queue COMMIT."""
-        self._end_transaction("COMMIT", transaction, receipt)
-
-    def abort(self, transaction: str, *, receipt: str | None = None) -> None:
-        """Queue ABORT."""
-        self._end_transaction("ABORT", transaction, receipt)
-
     def disconnect(self, receipt: str | None = None) -> None:
         """Queue DISCONNECT, our last frame. The event Disconnected follows when its receipt arrives."""
         self._queue(request("DISCONNECT", (), receipt=receipt))
         self._disconnect_receipt = receipt
-
-    def _acknowledge(
-        self,
-        command: str,
-        subscription_id: str,
-        handle: str,
-        headers: Headers,
-        transaction: str | None,
-        receipt: str | None,
-    ) -> None:
-        self._machine.check(command)
-        self._ids.check_wants_acks(subscription_id)
-        self._ids.check_transaction(transaction)
-        if not handle:
-            raise LocalProtocolError(NO_HANDLE)
-        own = ack_headers(subscription_id, handle, self._negotiated)
-        self._queue(request(command, own, headers=headers, transaction=transaction, receipt=receipt))
-
-    def _end_transaction(self, command: str, transaction: str, receipt: str | None) -> None:
-        self._machine.check(command)
-        self._ids.check_transaction(transaction)
-        self._queue(request(command, (), transaction=transaction, receipt=receipt))
-        self._ids.transactions.discard(transaction)
 
     def _queue(self, frame: Frame) -> None:
         """Encode and queue a frame. If that fails, nothing has changed: receipt and bytes are added last."""

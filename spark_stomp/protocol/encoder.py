@@ -110,10 +110,9 @@ def request(
     own: Iterable[tuple[str, str | None]],
     *,
     headers: Headers = (),
-    transaction: str | None = None,
     receipt: str | None = None,
 ) -> Frame:
-    """A frame without a body: ``own`` headers, then the caller's, then ``transaction`` and ``receipt``.
+    """A frame without a body: ``own`` headers, then the caller's, then ``receipt``.
 
     Headers with the value None are left out.
 
@@ -122,9 +121,7 @@ def request(
     """
     extra = tuple(headers)
     check_extra_headers(command, REQUEST_OWNS, extra)
-    return Frame(
-        command, present(own) + extra + present((("transaction", transaction), ("receipt", receipt)))
-    )
+    return Frame(command, present(own) + extra + present((("receipt", receipt),)))
 
 
 def send_frame(
@@ -132,7 +129,6 @@ def send_frame(
     body: bytes,
     *,
     headers: Headers = (),
-    transaction: str | None = None,
     receipt: str | None = None,
     content_length: bool = True,
 ) -> Frame:
@@ -150,7 +146,7 @@ def send_frame(
     extra = tuple(headers)
     check_extra_headers("SEND", SEND_OWNS, extra)
     length = str(len(body)) if content_length else None
-    common = present((("transaction", transaction), ("receipt", receipt), ("content-length", length)))
+    common = present((("receipt", receipt), ("content-length", length)))
     return Frame("SEND", (("destination", destination), *extra, *common), body)
 
 

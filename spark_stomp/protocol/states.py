@@ -67,7 +67,9 @@ CLIENT_TABLE: Final[Table] = {
         EOF: State.FAILED,
     },
     State.CONNECTED: {
-        **dict.fromkeys([*_REQUESTS, "MESSAGE", "RECEIPT", BEAT], State.CONNECTED),
+        # We send no NACK and no transaction: brokers differ in what these mean.
+        **dict.fromkeys(["SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK"], State.CONNECTED),
+        **dict.fromkeys(["MESSAGE", "RECEIPT", BEAT], State.CONNECTED),
         "DISCONNECT": State.DISCONNECTING,
         "ERROR": State.FAILED,
         EOF: State.FAILED,

@@ -198,8 +198,11 @@ SCRIPTS = (
         b"".join(receipt(f"r-{number}") for number in range(10_000, 20_000))),
     sending("a receipt twice", "^.STOMP_REMOTE_PROTOCOL", confirms_twice),
     sending("a receipt without an id", "^.STOMP_REMOTE_PROTOCOL", b"RECEIPT\n\n\0"),
-    sending("ERROR of 60 KB, and again", r"^\[STOMP_BROKER_ERROR\]", LONG_REFUSAL,
-        floods(b"ERROR\nmessage:again\n\n\0", 1 << 20)),
+    # The third connection that ends so proves a refusal.
+    BrokerCase("sink: ERROR of 60 KB, and again",
+        plays(Peer.connect, waits("SEND"), LONG_REFUSAL, floods(b"ERROR\nmessage:again\n\n\0", 1 << 20)),
+        r"^\[STOMP_DESTINATION_REFUSED\]", "send", messages=100, within=5,
+        options={"reconnectTimeout": "60s"}),
     sending("ERROR of 120 MB", r"^\[STOMP_BODY_TOO_LARGE\].*1048576",
         b"ERROR\nmessage:no\n\n", floods(b"x", 120 << 20), b"\0"),
     # On every connection, so each confirms one message.

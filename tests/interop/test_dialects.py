@@ -76,9 +76,7 @@ def consume(broker: Broker, destination: str, count: int) -> list[Frame]:
     with consumer(broker, destination) as taker:
         frames = taker.take(count)
         for frame in frames:
-            taker.session.ack("0", frame.get("ack") or "")
-        taker.session.begin("end")
-        taker.session.abort("end", receipt="acked")
+            taker.session.ack("0", frame.get("ack") or "", receipt="acked" if frame is frames[-1] else None)
         taker.confirm("acked")
     broker.wait_for(destination, ready=0, unacked=0)
     return frames

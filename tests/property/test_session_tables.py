@@ -34,9 +34,8 @@ S = State
 
 
 def _prepare(connection: ClientConnection) -> None:
-    """What the inputs below refer to: a subscription, a transaction, a receipt."""
+    """What the inputs below refer to: a subscription, a receipt."""
     connection.subscribe("held", "/q")
-    connection.begin("open")
     connection.send("/q", b"", receipt="asked")
 
 
@@ -46,10 +45,6 @@ LOCAL: Mapping[str, Callable[[ClientConnection], None]] = {
     "SUBSCRIBE": lambda c: c.subscribe("new", "/q"),
     "UNSUBSCRIBE": lambda c: c.unsubscribe("held"),
     "ACK": lambda c: c.ack("held", "m"),
-    "NACK": lambda c: c.nack("held", "m"),
-    "BEGIN": lambda c: c.begin("new"),
-    "COMMIT": lambda c: c.commit("open"),
-    "ABORT": lambda c: c.abort("open"),
     "DISCONNECT": lambda c: c.disconnect("bye"),
 }
 WIRE: Mapping[str, bytes] = {

@@ -162,25 +162,13 @@ class TestSending:
         assert connection.data_to_send() == b""
         connection.subscribe("0", "/q", receipt="r")
 
-    def test_1_0_has_no_nack(self) -> None:
-        connection = connected("1.0")
-        connection.subscribe("0", "/q", ack="client")
-        with pytest.raises(LocalProtocolError, match=r"STOMP 1\.0 has no command 'NACK'"):
-            connection.nack("0", "x")
-
-    @pytest.mark.parametrize(
-        "act",
-        [lambda c: c.ack("0", "x"), lambda c: c.nack("0", "x")],
-    )
-    def test_acknowledgements_need_a_subscription_that_wants_them(
-        self, act: Callable[[ClientConnection], None]
-    ) -> None:
+    def test_acknowledgements_need_a_subscription_that_wants_them(self) -> None:
         connection = connected()
         with pytest.raises(LocalProtocolError, match="no subscription '0'"):
-            act(connection)
+            connection.ack("0", "x")
         connection.subscribe("0", "/q", ack="auto")
         with pytest.raises(LocalProtocolError, match="ack:auto"):
-            act(connection)
+            connection.ack("0", "x")
 
     def test_no_acks_in_bulk(self) -> None:
         connection = connected()
@@ -189,45 +177,6 @@ class TestSending:
         assert sent(connection, lambda c: c.ack_raw([])) == b""
         with pytest.raises(LocalProtocolError, match="no ACK asks for the receipt"):
             connection.ack_raw([], receipt="r")
-
-    def test_transactions(self) -> None:
-        connection = connected()
-        connection.subscribe("0", "/q")
-        connection.begin("t", receipt="1")
-        connection.send("/q", b"", transaction="t")
-        connection.ack("0", "x", transaction="t")
-        connection.commit("t", receipt="2")
-        data = connection.data_to_send()
-        assert b"BEGIN\ntransaction:t\nreceipt:1\n\n\0SEND\ndestination:/q\ntransaction:t\n" in data
-        assert data.endswith(b"ACK\nid:x\ntransaction:t\n\n\0COMMIT\ntransaction:t\nreceipt:2\n\n\0")
-        connection.begin("u")
-        connection.data_to_send()
-        assert sent(connection, lambda c: c.abort("u")) == b"ABORT\ntransaction:u\n\n\0"
-
-    @pytest.mark.parametrize(
-        "act",
-        [
-            lambda c: c.commit("t"),
-            lambda c: c.abort("t"),
-            lambda c: c.send("/q", b"", transaction="t"),
-            lambda c: c.ack("0", "x", transaction="t"),
-        ],
-    )
-    def test_a_transaction_must_be_open(self, act: Callable[[ClientConnection], None]) -> None:
-        connection = connected()
-        connection.subscribe("0", "/q")
-        with pytest.raises(LocalProtocolError, match="no open transaction 't'"):
-            act(connection)
-        connection.begin("t")
-        connection.commit("t")
-        with pytest.raises(LocalProtocolError, match="no open transaction 't'"):
-            act(connection)
-
-    def test_a_transaction_is_begun_once(self) -> None:
-        connection = connected()
-        connection.begin("t")
-        with pytest.raises(LocalProtocolError, match="already open"):
-            connection.begin("t")
 
     def test_a_receipt_is_asked_for_once_at_a_time(self) -> None:
         connection = connected()

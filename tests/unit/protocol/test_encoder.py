@@ -125,10 +125,8 @@ def test_a_refusal_never_shows_the_value() -> None:
 class TestRequest:
     def test_puts_its_own_headers_first_and_the_common_ones_last(self) -> None:
         own = (("id", "1"), ("destination", None))
-        frame = request("UNSUBSCRIBE", own, headers=[("x", "y")], transaction="t", receipt="r")
-        assert frame == Frame(
-            "UNSUBSCRIBE", (("id", "1"), ("x", "y"), ("transaction", "t"), ("receipt", "r"))
-        )
+        frame = request("UNSUBSCRIBE", own, headers=[("x", "y")], receipt="r")
+        assert frame == Frame("UNSUBSCRIBE", (("id", "1"), ("x", "y"), ("receipt", "r")))
 
     @pytest.mark.parametrize("name", ["receipt", "id", "ack", "destination", "transaction", "content-length"])
     def test_refuses_headers_that_have_a_meaning(self, name: str) -> None:
@@ -138,12 +136,11 @@ class TestRequest:
 
 class TestSend:
     def test_adds_the_length_last(self) -> None:
-        frame = send_frame("/q", b"abc", headers=[("a", "1"), ("a", "2")], transaction="t", receipt="r")
+        frame = send_frame("/q", b"abc", headers=[("a", "1"), ("a", "2")], receipt="r")
         assert frame.headers == (
             ("destination", "/q"),
             ("a", "1"),
             ("a", "2"),
-            ("transaction", "t"),
             ("receipt", "r"),
             ("content-length", "3"),
         )
