@@ -34,11 +34,13 @@ from spark_stomp.options.parsing import (
     parse_source_options,
     reads_streams,
 )
+from spark_stomp.options.rules import STREAM_FILTERS
 from spark_stomp.options.sink_options import MessageOptions, SinkOptions
 from spark_stomp.options.source_options import SourceOptions
 
 __all__ = [
     "OPTIONS",
+    "STREAM_FILTERS",
     "ConnectionOptions",
     "Endpoint",
     "MessageOptions",

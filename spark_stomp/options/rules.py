@@ -28,6 +28,8 @@ _OF_DIALECTS: Final = {
     "consumer-window-size": "prefetch",
     "subscription-type": "destinationType",
 }
+# With these RabbitMQ leaves out messages of a stream.
+STREAM_FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
 # Headers that the connector sets, and the option for each. No option sets the connector's other headers.
 _OPTION_OF_HEADER: Final = {
     "accept-version": "acceptVersions",
@@ -236,6 +238,12 @@ def _streams(given: Set[str], options: SourceOptions, starting: StreamPositions)
     for name in sorted({one for one in names if names.count(one) > 1}):
         yield f"destination names the stream {name} twice"
     ending = options.ending_offsets
+    filters = [name for name, _ in options.subscribe_headers if name in STREAM_FILTERS]
+    if ending is not None and filters:
+        yield (
+            f"subscribeHeaders has {filters[0]}, so RabbitMQ leaves out messages, and a batch read cannot "
+            "know where it ends. Leave that header out and filter the rows, or use readStream"
+        )
     for key, positions in (("startingOffsets", starting), ("endingOffsets", ending)):
         if positions is None:
             continue

@@ -31,7 +31,7 @@ from typing import Final, Literal
 
 from spark_stomp.brokers import Dialect, dialect_of
 from spark_stomp.errors import ConnectionLost, RemoteProtocolError, StompError, UnsupportedError
-from spark_stomp.options import SourceOptions
+from spark_stomp.options import STREAM_FILTERS, SourceOptions
 from spark_stomp.protocol import (
     ErrorReceived,
     Event,
@@ -176,7 +176,9 @@ def _looking(
         session.collect(id_header=None, ack_header=dialect.ack_header)
         look, receipt = _Look(connection), session.new_receipt()
         prefetch = ("prefetch-count", str(_WINDOW if where == "last" else 1))
-        headers = (*options.subscribe_headers, prefetch, (OFFSET, where))
+        # Filtered, it would end where the last message that passes is.
+        asked = (pair for pair in options.subscribe_headers if pair[0] not in STREAM_FILTERS)
+        headers = (*asked, prefetch, (OFFSET, where))
         session.subscribe(_ID, stream, ack="client", headers=headers, receipt=receipt)
         timeout = options.connection.connect_timeout
         connection.await_receipts({receipt: f"SUBSCRIBE to {stream}"}, timeout, look.take)

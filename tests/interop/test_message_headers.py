@@ -163,7 +163,7 @@ def write(cells: dict[str, list[str]]) -> None:
 
 @on_real_brokers
 def test_the_table_says_who_sets_each_header(broker: Broker) -> None:
-    column = COLUMNS.index(broker.name)
+    column = COLUMNS.index(broker.dialect)
     seen = {name: cell(broker, name, value) for name, value in SENT.items()}
     if os.environ.get("SPARK_STOMP_WRITE_HEADER_TABLE"):
         known = table()

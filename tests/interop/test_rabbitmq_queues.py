@@ -190,8 +190,9 @@ def says_why(query: Run) -> None:
 def test_a_user_without_the_right_to_configure_names_the_queue(rabbitmq: RabbitMQ) -> None:
     queue = rabbitmq.new_queue()
     publish(rabbitmq.options(), queue, [b"a"])
-    rabbitmq.add_user("reader", "of-the-reader", configure="", write="amq.default", read=".*")
-    reader = {"login": "reader", "password": "of-the-reader"}
+    login = f"reader-{queue[-6:]}"
+    rabbitmq.add_user(login, "of-the-reader", configure="", write="amq.default", read=".*")
+    reader = {"login": login, "password": "of-the-reader"}
     error = str(refused(rabbitmq, queue, **reader))
     assert "ACCESS_REFUSED" in error and "/amq/queue/NAME needs only the right to read" in error
     with pytest.raises(BrokerError, match="/amq/queue/NAME needs only"):

@@ -39,5 +39,5 @@ def test_the_page_has_what_each_broker_does(broker: Broker, capsys: pytest.Captu
     # Nothing is left.
     broker.wait_for(queue, ready=0)
     out = capsys.readouterr().out
-    assert results(out) == on_the_page(COLUMNS.index(broker.name))
+    assert results(out) == on_the_page(COLUMNS.index(broker.dialect))
     assert broker.password is None or broker.password not in out.replace(str(broker.login), "")

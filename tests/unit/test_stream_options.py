@@ -142,6 +142,10 @@ def test_does_not_go_with_streams(options: dict[str, str], words: str) -> None:
         ({"endingOffsets": "2026-11-23T08:00:00Z"}, "endingOffsets must be latest, or offsets by name"),
         ({"endingOffsets": '{"a": -2}'}, "endingOffsets must be latest, or offsets by name"),
         ({"endingOffsets": '{"b": 2, "a": 1}'}, "endingOffsets names b"),
+        (
+            {"subscribeHeaders": '{"x-stream-filter": "red"}', "endingOffsets": "latest"},
+            "subscribeHeaders has x-stream-filter",
+        ),
     ],
 )
 def test_does_not_go_with_a_batch_read(options: dict[str, str], words: str) -> None:
