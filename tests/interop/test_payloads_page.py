@@ -74,7 +74,7 @@ class Recipe:
         for program in blocks("Before each recipe", "python"):
             exec(program, names)
         names["broker"] = {"url": self.broker.url, **self.broker.credentials}
-        for program in blocks(heading, "python", self.broker.name):
+        for program in blocks(heading, "python", self.broker.dialect):
             exec(program.replace('"/data/', f'"{self.folder}/'), names)
 
     def add_jars(self, jars: Iterable[Path]) -> None:
