@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from spark_stomp.brokers import Dialect, plain_subscription
 from spark_stomp.brokers.subscriptions import stream_refused
-from spark_stomp.errors import ConnectFailed, DestinationRefused, StompError
+from spark_stomp.errors import ConnectFailed
 from spark_stomp.options import ConnectionOptions
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.stream_log import has_offset
@@ -22,8 +22,8 @@ class StreamCheck:
     """Checks the queues among the ``destinations`` of one ``connection``. Its methods raise
 
     - UnsupportedError: one is a stream.
-    - ConnectFailed: RabbitMQ cannot be asked, so nothing of this connection may be taken.
-    - DestinationRefused: it is not there, or may not be read.
+    - ConnectFailed: RabbitMQ does not say what it is, so nothing of this connection may be taken.
+    - DestinationRefused: it is not there.
     """
 
     def __init__(
@@ -45,7 +45,8 @@ class StreamCheck:
             if destination.startswith(BY_NAME):
                 # Many are asked for one after the other. This connection must not seem dead meanwhile.
                 self._connection.beat()
-                self._check(destination)
+                # Without an answer the first message is soon enough.
+                self._is_queue(destination)
 
     def at_messages(self, block: MessageBlock) -> None:
         """Check the first message of each subscription, before it is taken.
@@ -57,17 +58,20 @@ class StreamCheck:
         for name in new:
             at = block.subscriptions.index(name)
             if has_offset(block.data[block.ends[at - 1] if at else 0 : block.ends[at]]):
-                self._check(self._unseen[name])
+                self._require_queue(self._unseen[name])
             del self._unseen[name]
 
-    def _check(self, destination: str) -> None:
+    def _require_queue(self, destination: str) -> None:
+        if not self._is_queue(destination):
+            raise ConnectFailed(
+                f"{self._connection.peer} does not say whether {destination} is a stream, as the header "
+                "x-stream-offset of its first message may mean. Give the login a second connection"
+            )
+
+    def _is_queue(self, destination: str) -> bool:
+        """Whether it is known to be a queue; raise UnsupportedError if it is a stream."""
         by_name = BY_NAME + destination.removeprefix("/amq").removeprefix("/queue/")
-        peer = self._connection.peer
-        try:
-            stream = is_stream(self._options, by_name, peer)
-        except DestinationRefused:
-            raise
-        except StompError as error:
-            raise ConnectFailed(f"{peer} cannot be asked what {destination} is: {error}") from error
+        stream = is_stream(self._options, by_name, self._connection.peer)
         if stream:
             raise stream_refused(destination)
+        return stream is False

@@ -6,10 +6,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from types import TracebackType
 
 from spark_stomp.brokers import Dialect, dialect_of
-from spark_stomp.errors import BrokerError, ConnectionLost, DestinationRefused, ReceiptTimeout, StompError
+from spark_stomp.errors import (
+    BrokerError,
+    ConnectionLost,
+    DestinationRefused,
+    ReceiptTimeout,
+    StompError,
+)
 from spark_stomp.logs import get_log, show
 from spark_stomp.options import ReconnectOptions, SinkOptions
 from spark_stomp.protocol import ErrorReceived, Event, ReceiptsReceived
@@ -17,7 +24,7 @@ from spark_stomp.quoting import counted
 from spark_stomp.sink.window import RECEIPT_PREFIX, EncodedSlice, Window
 from spark_stomp.status.sink import TaskFigures
 from spark_stomp.transport import Connection, Pump, open_connection
-from spark_stomp.transport.queues import require_queue
+from spark_stomp.transport.queues import is_stream
 from spark_stomp.transport.retry import Retry, is_login_error, may_recover, next_attempt
 
 log = get_log(__name__)
@@ -28,6 +35,15 @@ _MOST_ENDED = 3
 # Bytes of one read: enough for thousands of receipts, and little memory if the broker sends other things. A
 # judgement, not measured.
 _READ = 256 << 10
+
+
+@lru_cache(1000)  # once for each destination and process
+def _warn_of_unknown(destination: str) -> None:
+    log.warning(
+        "whether the queue of %s exists is not known, because the login may not read from it, or may have no "
+        "second connection. If it does not exist, RabbitMQ confirms and drops messages to it",
+        destination,
+    )
 
 
 class Progress:
@@ -228,7 +244,8 @@ class Sender:
         for destination in sorted(self._window.destinations - self._there):
             if destination.startswith(by_name):
                 connection.beat()
-                require_queue(self._options.connection, destination, connection.peer)
+                if is_stream(self._options.connection, destination, connection.peer) is None:
+                    _warn_of_unknown(destination)
             self._there.add(destination)
 
     def _await_receipts(self, connection: Connection) -> None:

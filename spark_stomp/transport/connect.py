@@ -57,6 +57,7 @@ def open_connection(
     *,
     scan: bool = False,
     receipt_prefix: str | None = None,
+    let_in: bool = False,
 ) -> Connection:
     """Open a session with the first endpoint of ``url`` that accepts us.
 
@@ -68,6 +69,8 @@ def open_connection(
         options: where and how to connect.
         scan: leave MESSAGE frames as bytes (``ClientConfig.scan``).
         receipt_prefix: the beginning of the ids of numbered receipts (``ClientConfig.receipt_prefix``).
+        let_in: another connection with this login is open. So a refusal is not about the password, and is not
+            remembered.
 
     Raises:
         StompError: the error that ended the search, the error of the only endpoint, or ConnectFailed with the
@@ -88,7 +91,7 @@ def open_connection(
     failures: list[StompError] = []
     for endpoint in options.endpoints:
         try:
-            return _open_endpoint(endpoint, options, config)
+            return _open_endpoint(endpoint, options, config, let_in=let_in)
         except TlsRefused:
             raise
         except (TransportError, RemoteProtocolError) as error:
@@ -98,7 +101,9 @@ def open_connection(
     raise ConnectFailed("no server of url could be used: " + "; ".join(str(failure) for failure in failures))
 
 
-def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig) -> Connection:
+def _open_endpoint(
+    endpoint: Endpoint, options: ConnectionOptions, config: ClientConfig, *, let_in: bool
+) -> Connection:
     config = replace(config, passcode=password_of(options))
     login = (endpoint, config.host, config.login, config.passcode, config.connect_headers)
     if config.passcode is not None:
@@ -106,7 +111,8 @@ def _open_endpoint(endpoint: Endpoint, options: ConnectionOptions, config: Clien
     try:
         return _open_spelt(endpoint, options, config)
     except LoginRefused as error:
-        _refused.note(login, error)
+        if not let_in:
+            _refused.note(login, error)
         raise
 
 

@@ -2,73 +2,69 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
-from functools import lru_cache
 from typing import Final
 
-from spark_stomp.errors import BrokerError, ConnectFailed, DestinationRefused, StompError
-from spark_stomp.logs import get_log
+from spark_stomp.errors import ConnectFailed, LoginRefused, ReceiptTimeout, StompError, TransportError
 from spark_stomp.options import ConnectionOptions
+from spark_stomp.protocol import ErrorReceived, ReceiptReceived
 from spark_stomp.transport.connect import at_peer, open_connection
-
-log = get_log(__name__)
+from spark_stomp.transport.connection import Connection
 
 BY_NAME: Final = "/amq/queue/"
 """The beginning of a destination to which neither SUBSCRIBE nor SEND declares a queue."""
-# How RabbitMQ refuses the header below if the queue is no stream (seen with 3.10 and 4.3 in November 2026).
+# What RabbitMQ says if the queue is no stream, and if the login may not read from it (seen with 3.10 and 4.3
+# in November 2026).
 _NO_STREAM: Final = "invalid arg 'x-stream-offset'"
 _NO_RIGHT: Final = "ACCESS_REFUSED"
 # Seconds to wait for the receipt of DISCONNECT: the answer is there. A judgement, not measured.
 _FAREWELL: Final = 1.0
 
 
-def is_stream(options: ConnectionOptions, destination: str, peer: str = "") -> bool:
-    """Whether ``destination``, a ``/amq/queue/NAME``, is a stream.
+def is_stream(options: ConnectionOptions, destination: str, peer: str) -> bool | None:
+    """Whether ``destination``, a ``/amq/queue/NAME`` of the broker at ``peer``, is a stream.
 
     It subscribes, on a connection of its own, behind the end of a stream. RabbitMQ refuses that if the queue
-    is no stream, and delivers nothing of it. ``peer`` is the broker to ask; if it is empty, any of ``url``.
+    is no stream, and delivers nothing of it. None if this login is not told, because it may not read from the
+    queue, or may have no second connection.
 
-    Raises DestinationRefused if there is no such queue, or the login may not read from it; another StompError
-    if RabbitMQ does not say what it is.
-    """
-    with open_connection(at_peer(options, peer)) as connection:
-        session = connection.session
-        receipt = session.new_receipt()
-        headers = (("prefetch-count", "1"), ("x-stream-offset", "next"))
-        session.subscribe("0", destination, ack="client", headers=headers, receipt=receipt)
-        try:
-            connection.await_receipts({receipt: f"SUBSCRIBE to {destination}"}, options.connect_timeout)
-        except BrokerError as error:
-            if _NO_STREAM in error.message:
-                return False
-            raise
-        with suppress(StompError):
-            connection.disconnect(_FAREWELL)
-    return True
-
-
-def require_queue(options: ConnectionOptions, destination: str, peer: str) -> None:
-    """Make sure that the queue of ``destination``, a ``/amq/queue/NAME``, is there to be written to.
-
-    If the login may not read from it, RabbitMQ does not say that: the log does.
-
-    Raises DestinationRefused if it is not there, ConnectFailed if RabbitMQ does not answer, as while it
-    starts.
+    Raises DestinationRefused if there is no such queue, ConnectFailed if RabbitMQ does not answer, and
+    BrokerError if it answers anything else, as while it starts.
     """
     try:
-        is_stream(options, destination, peer)
-    except DestinationRefused as error:
-        if _NO_RIGHT not in error.message:
-            raise
-        _warn(destination)
-    except StompError as error:
-        raise ConnectFailed(f"{peer} cannot be asked whether {destination} exists: {error}") from error
+        with open_connection(at_peer(options, peer), let_in=True) as connection:
+            return _ask(connection, destination, options.connect_timeout)
+    except LoginRefused:
+        return None
+    except (TransportError, ReceiptTimeout) as error:
+        raise ConnectFailed(f"{peer} cannot be asked what {destination} is: {error}") from error
 
 
-@lru_cache(1000)  # once for each destination and process
-def _warn(destination: str) -> None:
-    log.warning(
-        "whether the queue of %s exists is not known, because the login may not read from it. If it does not "
-        "exist, RabbitMQ confirms and drops messages to it",
-        destination,
-    )
+def _ask(connection: Connection, destination: str, timeout: float) -> bool | None:
+    answer = _answer(connection, destination, timeout)
+    if answer is None:
+        with suppress(StompError):
+            connection.disconnect(_FAREWELL)
+        return True
+    # In the text as it came, because a secret may be a part of these words.
+    if _NO_STREAM in answer.detail:
+        return False
+    if _NO_RIGHT in answer.detail:
+        return None
+    raise connection.error_of(answer, f"SUBSCRIBE to {destination}")
+
+
+def _answer(connection: Connection, destination: str, timeout: float) -> ErrorReceived | None:
+    """The ERROR that refuses the subscription; None if RabbitMQ accepts it."""
+    session, until = connection.session, time.monotonic() + timeout
+    receipt = session.new_receipt()
+    headers = (("prefetch-count", "1"), ("x-stream-offset", "next"))
+    session.subscribe("0", destination, ack="client", headers=headers, receipt=receipt)
+    while (left := until - time.monotonic()) > 0:
+        for event in connection.poll(left):
+            if isinstance(event, ErrorReceived):
+                return event
+            if event == ReceiptReceived(receipt):
+                return None
+    raise ReceiptTimeout(f"{connection.peer} did not say what the queue of {destination} is")

@@ -212,6 +212,13 @@ class RabbitMQ(Broker):
             f'rabbit_auth_backend_internal:set_permissions(<<"{login}">>, <<"/">>, {rights}, <<"test">>).'
         )
 
+    def limit_connections(self, login: str, most: int) -> None:
+        """Allow this user at most so many connections."""
+        limits = f'<<"{{\\"max-connections\\": {most}}}">>'
+        self.evaluate(
+            f'rabbit_auth_backend_internal:set_user_limits(<<"{login}">>, {limits}, <<"test">>), ok.'
+        )
+
     @property
     def _erlang(self) -> Path:
         return self._home / "usr/lib/erlang/bin"
