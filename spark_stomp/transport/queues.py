@@ -16,7 +16,7 @@ BY_NAME: Final = "/amq/queue/"
 """The beginning of a destination to which neither SUBSCRIBE nor SEND declares a queue."""
 # What RabbitMQ says if the queue is no stream, and if the login may not read from it (seen with 3.10 and 4.3
 # in November 2026).
-_NO_STREAM: Final = "invalid arg 'x-stream-offset'"
+_NO_STREAM: Final = "PRECONDITION_FAILED - invalid arg 'x-stream-offset'"
 _NO_RIGHT: Final = "ACCESS_REFUSED"
 # Seconds to wait for the receipt of DISCONNECT: the answer is there. A judgement, not measured.
 _FAREWELL: Final = 1.0
@@ -47,10 +47,11 @@ def _ask(connection: Connection, destination: str, timeout: float) -> bool | Non
         with suppress(StompError):
             connection.disconnect(_FAREWELL)
         return True
-    # In the text as it came, because a secret may be a part of these words.
-    if _NO_STREAM in answer.detail:
+    # In the text as it came, because a secret may be a part of these words, and at its beginning, because it
+    # quotes the name of the queue.
+    if answer.detail.startswith(_NO_STREAM):
         return False
-    if _NO_RIGHT in answer.detail:
+    if answer.detail.startswith(_NO_RIGHT):
         return None
     raise connection.error_of(answer, f"SUBSCRIBE to {destination}")
 
