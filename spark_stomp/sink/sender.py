@@ -260,7 +260,8 @@ class Sender:
         Receipts are read before a timeout counts, because this process may have been suspended meanwhile.
 
         Raises:
-            ReceiptTimeout: no progress for ``receiptTimeout`` and then ``blockedTimeout``.
+            ReceiptTimeout: no progress for ``receiptTimeout`` and then ``blockedTimeout``; or for
+                ``receiptTimeout``, and an unknown broker has never sent a receipt.
         """
         progress, options = self._progress, self._options
         due = progress.due_in()
@@ -271,6 +272,13 @@ class Sender:
             raise ReceiptTimeout(
                 f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
                 f"{options.receipt_timeout:g}s and blockedTimeout {options.blocked_timeout:g}s)"
+            )
+        if self._speaks is not None and self._speaks[1].name == "generic" and not self._window.confirmed:
+            sent = counted(self._window.in_flight, "message")
+            raise ReceiptTimeout(
+                f"{connection.peer} confirmed none of {sent} within receiptTimeout "
+                f"({options.receipt_timeout:g}s). This broker is not known, and perhaps sends no receipts; "
+                "without them the sink cannot write to it. Find out with spark-stomp probe --scratch"
             )
         progress.blocked = True
         log.warning(

@@ -530,6 +530,28 @@ class TestABlockedBroker:
         assert devbroker.connects == 1
 
     @pytest.mark.rule("S.4")
+    @pytest.mark.parametrize(("server", "blocked"), [("stomp-broker-js/1", False), ("RabbitMQ/4.3.6", True)])
+    def test_a_broker_that_never_confirms_is_no_blocked_one_if_it_is_not_known(
+        self, server: str, blocked: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def serve(connection: socket.socket) -> None:
+            connection.recv(4096)
+            connection.sendall(b"CONNECTED\nversion:1.2\nserver:%b\n\n\0" % server.encode())
+            while connection.recv(4096):
+                pass
+
+        options = {"receiptTimeout": "300ms", "blockedTimeout": "400ms"}
+        with (
+            tcp_server(serve) as port,
+            Sender(sink_options(f"stomp://127.0.0.1:{port}", **options)) as sender,
+            pytest.raises(ReceiptTimeout) as error,
+        ):
+            send(sender, 3)
+            sender.finish()
+        assert ("none of 3 messages" in str(error.value) and "probe --scratch" in str(error.value)) != blocked
+        assert ("counts as blocked" in caplog.text) == blocked
+
+    @pytest.mark.rule("S.4")
     def test_messages_are_no_progress(self) -> None:
         message = b"MESSAGE\nsubscription:a\nmessage-id:1\ndestination:/q\n\n%b\0" % (b"x" * 300)
 
