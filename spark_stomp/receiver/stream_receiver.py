@@ -136,10 +136,9 @@ class StreamReceiver(Receiver):
 
         Raises StreamTruncated if that is too early, or prepares to read the stream from its beginning.
         """
-        end, before = self._end_at(connection, cursor), None
-        # The replica of a node that was away may still catch up.
-        while end is not None and end != before and end < max(cursor.next or 0, self._stream.wanted):
-            end, before = self._end_at(connection, cursor), end
+        # One look only. A replica of a node that was away may still catch up, but so may a new stream: at the
+        # second look it could be longer than the old offset.
+        end = self._end_at(connection, cursor)
         if end is not None:
             self._conclude(cursor, end)
         return end

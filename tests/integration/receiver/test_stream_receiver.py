@@ -134,6 +134,18 @@ class TestTheEnd:
             else:
                 wait_until(lambda: receiver.offsets == [*range(12)], what="the stream from its beginning")
 
+    @pytest.mark.rule("R.6")
+    def test_of_a_new_stream_that_grows_meanwhile_is_not_looked_for_again(self) -> None:
+        class Growing(Stream):
+            def _from(self, where: str) -> list[int]:
+                found = super()._from(where)
+                if where == "last":
+                    self.offsets += range(len(self.offsets), len(self.offsets) + 5)
+                return found
+
+        with running(Growing(*range(5)), 6) as receiver:
+            assert "ended at offset 5, and the next one to be read is 6" in failure(receiver).message
+
     def test_of_a_stream_that_retention_has_emptied_is_no_end(self) -> None:
         stream = Stream()
         with running(stream, 6) as receiver:
