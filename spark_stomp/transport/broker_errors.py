@@ -31,7 +31,10 @@ _STOPS = re.compile(
 )
 # What RabbitMQ says if its own code failed, for example because a stream has not started again yet, or while
 # the node boots. Of a refusal it names the reason (seen with 3.10 in November 2026).
-_FAILED = re.compile(r"Processing error\b|.*NOT_FOUND - home node .* is down or inaccessible")
+_FAILED = re.compile(
+    r"Processing error\b|.*(?:NOT_FOUND - home node .* is down or inaccessible"
+    r"|PRECONDITION_FAILED - stream queue .* does not have a running replica on the local node)"
+)
 # What RabbitMQ says if it ends a subscription that it has confirmed before: it answers no request.
 _CANCELLED = re.compile(r"Server cancelled subscription\b")
 # Artemis if it cannot route a message. It does not say why (seen with 2.56 in November 2026).

@@ -79,8 +79,14 @@ BOOTING = "NOT_FOUND - home node 'rabbit@a' of durable queue 'q' in vhost '/' is
 CANCELLED = "The server has canceled a subscription.\nNo more messages will be delivered for \"id='x'\"."
 
 
+NO_REPLICA = (
+    "PRECONDITION_FAILED - stream queue 'q' in vhost '/' does not have a running replica on the local node"
+)
+
+
 def test_a_node_that_boots_refuses_no_destination() -> None:
     assert type(refusal("not_found", BOOTING.encode())) is BrokerError
+    assert type(refusal("precondition_failed", NO_REPLICA.encode())) is BrokerError
     assert type(refusal("not_found", b"NOT_FOUND - no queue 'q' in vhost '/'")) is DestinationRefused
 
 
