@@ -187,6 +187,7 @@ class Outgoing:
         max_header_name: bytes of the longest header name that it accepts; None if no limit is known.
         frame_limit: what to say of the largest frame that the broker accepts by default, in bytes, if it
             closes the connection without a reason after a larger one; None if it says the reason.
+        joins_messages: True if a frame may be sent over WebSocket as several messages.
         silent_refusal: why the broker may end the connection without a reason; empty if nothing is known.
         by_name: the beginning of destinations whose queue has to exist, because the broker confirms and drops
             what is sent to any other; None if there are none.
@@ -205,6 +206,7 @@ class Outgoing:
     frame_limit: tuple[int, str] | None = None
     silent_refusal: str = ""
     by_name: str | None = None
+    joins_messages: bool = False
     unescapes_always: bool = False
 
 
@@ -217,6 +219,7 @@ RABBITMQ = Outgoing(
     left_out=_RABBITMQ,
     values=(_PRIORITY, _EXPIRATION, _TIMESTAMP, _RABBITMQ_REPLY_TO, *_SHORT, *LASTING),
     max_header_name=_LONGEST,
+    joins_messages=True,
     # Seen with 4.3.6 (November 2026). Default and release are from its documentation.
     frame_limit=(4 << 20, "RabbitMQ from 3.12.2 on accepts 4 MiB unless stomp.max_frame_size says otherwise"),
     silent_refusal="RabbitMQ does so if a queue is full, and its x-overflow (overflow in a policy) is "
@@ -238,6 +241,7 @@ ARTEMIS = Outgoing(
     text_without_length=True,
     # It drops a message if one of the last id-cache-size messages at that address had the same value.
     dedup_header="_AMQ_DUPL_ID",
+    joins_messages=True,
     left_out=_ARTEMIS,
     values=(_PRIORITY, _EXPIRES),
 )

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from functools import partial
 
 from spark_stomp.brokers.rabbitmq_errors import difference, remedy
-from spark_stomp.errors import BrokerError, ClientIdInUse, DestinationRefused, LoginRefused
+from spark_stomp.errors import BrokerError, ClientIdInUse, ConnectFailed, DestinationRefused, LoginRefused
 from spark_stomp.protocol import ErrorReceived
 from spark_stomp.protocol.grammar import escape
 from spark_stomp.quoting import CUT, shown
@@ -39,18 +39,26 @@ _FAILED = re.compile(
 _CANCELLED = re.compile(r"Server cancelled subscription\b")
 # Artemis if it cannot route a message. It does not say why (seen with 2.56 in November 2026).
 _NOT_ROUTED = re.compile(r"AMQ339011\b")
+# What a relay of Spring says if its broker is away.
+_NO_BROKER = re.compile(r"^(Broker not available|Failed to connect|Connection to broker closed)")
+_VIRTUAL_HOST = re.compile(r"\bvirtual.?host|\bvhost", re.IGNORECASE)
 # ActiveMQ: "Broker: b - Client: c already connected from tcp://..."; Artemis: "... client ID ... in use".
 _IN_USE = re.compile(r"client.*\balready (been )?(connected|in use|set)|client.?id.*\bin use", re.IGNORECASE)
 
 
 def connect_refused(
-    event: ErrorReceived, peer: str, client_id: str | None, secrets: Collection[str] = ()
-) -> LoginRefused:
-    """The exception for an ERROR frame in answer to a CONNECT with ``client_id``.
+    event: ErrorReceived, peer: str, client_id: str | None, host: str, secrets: Collection[str] = ()
+) -> LoginRefused | ConnectFailed:
+    """The exception for an ERROR frame in answer to a CONNECT with ``client_id`` and ``host``.
 
-    Brokers quote what they refuse, so ``secrets`` are replaced in the quotation.
+    It is a ConnectFailed if the broker stops, or a relay has no broker: that passes. Brokers quote what they
+    refuse, so ``secrets`` are replaced in the quotation.
     """
     words = _broker_words(event, secrets)
+    if _STOPS.search(words) or _NO_BROKER.search(words):
+        return ConnectFailed(f"{peer} has no broker to connect to, or it is stopping: {words}")
+    if _VIRTUAL_HOST.search(words):
+        words += f". The header host was {shown(host)}: set the option virtualHost to what this broker wants"
     # Searched before secrets are replaced, because a secret may be a part of these words.
     if client_id is not None and _IN_USE.search(_broker_words(event)):
         return ClientIdInUse(f"{peer} refused CONNECT: clientId {client_id} is in use: {words}")

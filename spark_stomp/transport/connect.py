@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_stomp.brokers import dialect_named
+from spark_stomp.brokers import dialect_named, dialect_of
 from spark_stomp.errors import (
     ClientIdInUse,
     ConnectFailed,
@@ -149,6 +149,7 @@ def _open_session(endpoint: Endpoint, options: ConnectionOptions, config: Client
     except BaseException:
         connection.close()
         raise
+    stream.joins_messages = dialect_of(connection.session.server, options).outgoing.joins_messages
     # Without heart-beats a broker may be silent for hours, and only TCP can notice that it is lost. With
     # heart-beats TCP must not watch it, because a broker may block a sender for longer than TCP allows.
     _, expected = connection.session.heartbeat
@@ -218,12 +219,14 @@ def _await_connected(
         except ConnectionLost as error:
             in_use = f" Or is clientId {options.client_id} still in use?" if options.client_id else ""
             raise ConnectFailed(
-                f"{connection.peer} closed the connection without answering CONNECT; is it a STOMP port, and "
-                f"does it want TLS (stomp+ssl://) or a client certificate (tlsCertFile)?{in_use}"
+                f"{error.message}, without answering CONNECT; is it a STOMP port, and does it want TLS "
+                f"(stomp+ssl://) or a client certificate (tlsCertFile)?{in_use}"
             ) from error
         for event in events:
             if isinstance(event, ErrorReceived):
-                raise connect_refused(event, connection.peer, options.client_id, secrets)
+                raise connect_refused(
+                    event, connection.peer, options.client_id, options.virtual_host, secrets
+                )
         if any(isinstance(event, Connected) for event in events):
             return
     raise ConnectTimeout(

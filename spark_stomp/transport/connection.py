@@ -312,7 +312,8 @@ class Connection:
             try:
                 data = self._stream.read(min(self._most - count, READ_SIZE))
             except TransportError as error:
-                self._failure = error
+                # The server of a WebSocket may quote a secret when it says why it closes.
+                self._failure = type(error)(without_secrets(error.message, self._secrets))
                 return
             if data is None:
                 return

@@ -32,8 +32,10 @@ _SILENCE_LIMITS = (
 class Stream:
     """A connected socket, with or without TLS. Not thread-safe: one thread drives it.
 
-    ``peer`` is ``host:port`` of the other side.
+    ``peer`` is ``host:port`` of the other side; ``joins_messages`` is that of ``Outgoing``.
     """
+
+    joins_messages = False
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)

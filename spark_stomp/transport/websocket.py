@@ -1,8 +1,9 @@
 """STOMP over WebSocket, with the sans-IO part of the ``websockets`` package (the extra ``ws``).
 
-Each STOMP frame and each heart-beat is sent as one message, because ActiveMQ reads only the first frame of a
-message. It is a text message if it is UTF-8, because ActiveMQ ignores binary messages. Received messages are
-read as one stream of bytes.
+Each STOMP frame and each heart-beat is sent as a message of its own, because ActiveMQ reads only the first
+frame of a message. It is a text message if it is UTF-8, because ActiveMQ ignores binary messages. A long
+frame is sent as several messages if the broker joins them, because a server between us and the broker may
+refuse long ones. Received messages are read as one stream of bytes.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _READ_SIZE = 1 << 16
 # Bytes by which a received message may exceed the largest frame: it may contain several frames, though no
 # tested broker sends such messages. A judgement, not measured.
 _MESSAGE_OVERHEAD = 1 << 20
-# Bytes of the longest fragment that is sent. Artemis closes the connection at more than 64 KiB (November
-# 2026).
-_FRAGMENT = 32 << 10
+# Bytes of the longest message to a broker that joins messages. Tomcat, and so Spring, takes 8 KiB unless told
+# otherwise, and Artemis 64 KiB (November 2026).
+_LONGEST = 8 << 10
 # Bytes of unsent answers to pings. Without a limit a hostile server made us keep 379 MiB of them (November
 # 2026).
 _MOST_ANSWERS = 1 << 20
@@ -155,6 +156,7 @@ class WebSocketStream(Stream):
 
     def write(self, data: memoryview) -> int:
         if self._protocol.close_expected():
+            self._end()
             raise ConnectionLost(f"the WebSocket to {self.peer} is being closed")
         if not self._accepted:
             for frame in split_frames(bytes(data)):
@@ -169,19 +171,26 @@ class WebSocketStream(Stream):
         return len(data)
 
     def _end(self) -> bytes:
-        """The end of the stream. Raises ConnectionLost if the WebSocket broke."""
-        error = self._protocol.parser_exc
+        """The end of the stream. Raises ConnectionLost if the WebSocket broke, or the server said why."""
+        error, closed = self._protocol.parser_exc, self._protocol.close_rcvd
         if error is not None:
             raise ConnectionLost(f"the WebSocket to {self.peer} broke: {shown(str(error))}") from error
+        if closed is not None and (closed.code, closed.reason) != (1000, ""):
+            raise ConnectionLost(f"{self.peer} closed the connection and said: {shown(str(closed), 300)}")
         return b""
 
     def _send_message(self, frame: bytes) -> None:
-        """Queue one STOMP frame as one message, in fragments if it is long (RFC 6455, section 5.4)."""
-        first, *rest = (frame[begin : begin + _FRAGMENT] for begin in range(0, len(frame), _FRAGMENT))
-        send = self._protocol.send_text if _is_text(frame) else self._protocol.send_binary
-        send(first, fin=not rest)
-        for number, part in enumerate(rest, 1):
-            self._protocol.send_continuation(part, fin=number == len(rest))
+        """Queue one STOMP frame, as several messages if it is long and the broker joins them."""
+        text = _is_text(frame)
+        send = self._protocol.send_text if text else self._protocol.send_binary
+        begin, longest = 0, _LONGEST if self.joins_messages else len(frame)
+        while begin < len(frame):
+            end = begin + longest
+            # A text message consists of whole characters.
+            while text and end < len(frame) and frame[end] & 0xC0 == 0x80:
+                end -= 1
+            send(frame[begin:end])
+            begin = end
 
     def _send(self) -> None:
         """Send as much as the stream takes."""

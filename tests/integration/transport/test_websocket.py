@@ -86,6 +86,21 @@ def test_every_frame_and_heartbeat_is_its_own_message(
     assert all(text.endswith("\0") and text.count("\0") == 1 for text in texts)
 
 
+@pytest.mark.parametrize("body", [b"x" * 20_000, "é".encode() * 10_000, b"\xe9" * 20_000])
+def test_a_long_frame_goes_in_messages_of_8_kib_to_a_broker_that_joins_them(
+    devbroker: DevBroker, url: str, received: list[str | bytes], body: bytes
+) -> None:
+    for broker, messages in (("generic", 1), ("rabbitmq", 3)):
+        with connected(url, broker=broker) as connection:
+            connection.session.send(QUEUE, body, receipt="last")
+            connection.await_receipts({"last": "SEND"}, PATIENCE)
+        sent = [one.encode() if isinstance(one, str) else one for one in received[1:]]
+        assert len(sent) == messages and body in b"".join(sent)
+        assert messages == 1 or max(map(len, sent)) <= 8192
+        received.clear()
+    assert devbroker.bodies(QUEUE) == [body, body]
+
+
 def test_what_is_utf8_goes_as_text(url: str, received: list[str | bytes]) -> None:
     with connected(url) as connection:
         connection.session.send(QUEUE, "café".encode())
@@ -162,6 +177,26 @@ def test_the_package_logs_neither_password_nor_token(url: str, caplog: pytest.Lo
         connected(url + QUERY, login="u", password="tops3cret").close()
     ours = [record.getMessage() for record in caplog.records if record.name != "websockets.server"]
     assert not any("s3cret" in said for said in ours)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_code_and_the_reason_of_the_end_are_quoted_without_secrets(before: bool) -> None:
+    def serve(peer: ServerConnection) -> None:
+        peer.recv()
+        if not before:
+            peer.send(CONNECTED)
+            peer.recv()
+        peer.close(1009, "tops3cret: Buffer size: [8,192]")
+
+    with websocket_server(serve, "127.0.0.1", 0, subprotocols=["v12.stomp"]) as server:  # type: ignore[list-item]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
+        said = pytest.raises(StompError, match=r"said: 1009 \(message too big\) .*8,192")
+        with said as refused, connected(url, login="a", password="tops3cret") as connection:
+            connection.session.send(QUEUE, b"x" * 20_000, receipt="r")
+            connection.await_receipts({"r": "SEND"}, PATIENCE)
+        server.shutdown()
+    assert "s3cret" not in str(refused.value)
 
 
 def test_one_large_message_is_not_held() -> None:

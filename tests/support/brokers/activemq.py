@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
 from support.brokers.base import CONF, HOST, Broker, Standing, free_ports
-from support.brokers.cache import cached, java, maven_libraries
+from support.brokers.cache import java, libraries
 from support.brokers.jolokia import Jolokia
 from support.certificates import STORE_PASSWORD
 
@@ -86,10 +85,7 @@ class ActiveMQ(Broker):
 
     def classpath(self) -> str:
         """Where Java finds the broker's libraries, which are fetched first."""
-        poms = [Path(__file__).with_name(name) for name in self.poms]
-        # Another folder as soon as anything in the lists of libraries changes.
-        edition = hashlib.sha256(b"".join(pom.read_bytes() for pom in poms)).hexdigest()[:8]
-        return f"{cached(f'{self.name}-{edition}', lambda folder: maven_libraries(poms[-1], folder))}/*"
+        return libraries(self.name, *(Path(__file__).with_name(name) for name in self.poms))
 
     def start(self) -> None:
         classpath = self.classpath()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -122,6 +123,13 @@ def maven_archive(artifact: str, into: Path) -> None:
 def maven_file(artifact: str, into: Path) -> None:
     """Copy one artifact (``group:name:version:type:classifier``) into the folder."""
     _maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={into}")
+
+
+def libraries(name: str, *poms: Path) -> str:
+    """The class path of what the last of ``poms`` depends on, with all that this needs in turn."""
+    # Another folder as soon as anything in the lists of libraries changes.
+    edition = hashlib.sha256(b"".join(pom.read_bytes() for pom in poms)).hexdigest()[:8]
+    return f"{cached(f'{name}-{edition}', lambda folder: maven_libraries(poms[-1], folder))}/*"
 
 
 def maven_libraries(pom: Path, into: Path) -> None:

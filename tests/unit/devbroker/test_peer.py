@@ -100,7 +100,7 @@ class TestClientIdInUse:
         (error,) = Pair(faults=faults, config=self.CONFIG).first
         assert isinstance(error, ErrorReceived)
         # The connector knows by its words that it may try again.
-        assert isinstance(connect_refused(error, "the broker", "ada"), ClientIdInUse)
+        assert isinstance(connect_refused(error, "the broker", "ada", "/"), ClientIdInUse)
         faults.client_ids_in_use = ()
         assert Pair(faults=faults, config=self.CONFIG).peer.connected
 

@@ -48,9 +48,27 @@ def refusal(
 @pytest.mark.parametrize("told", [{"message": FORGED}, {"body": FORGED.encode()}])
 def test_line_ends_and_control_codes_are_escaped(told: dict[str, Any]) -> None:
     event = ErrorReceived(Frame("ERROR", (("message", told.get("message", "")),), told.get("body", b"")))
-    for error in (refusal(**told), connect_refused(event, "broker:1", None)):
+    for error in (refusal(**told), connect_refused(event, "broker:1", None, "/")):
         assert str(error).isprintable()
         assert r"no\r\n2026-01-01 ERROR all is lost\x1b[2J" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        ("Virtual hosting is not supported or host is unknown", "STOMP_LOGIN_REFUSED", True),
+        ("Bad CONNECT - Virtual host '/a' access denied", "STOMP_LOGIN_REFUSED", True),
+        ("Bad CONNECT - Access refused for user 'a'", "STOMP_LOGIN_REFUSED", False),
+        ("Broker not available.", "STOMP_CONNECT_FAILED", False),
+        ("Failed to connect: Connection refused", "STOMP_CONNECT_FAILED", False),
+        ("the broker is shutting down", "STOMP_CONNECT_FAILED", False),
+    ],
+)
+def test_an_error_that_answers_connect(words: str, code: str, named: bool) -> None:
+    event = ErrorReceived(Frame("ERROR", (("message", words),)))
+    said = str(connect_refused(event, "broker:1", None, "/prod"))
+    assert said.startswith(f"[{code}]") and words in said
+    assert ("virtualHost" in said and "/prod" in said) == named
 
 
 def test_long_words_are_cut() -> None:
