@@ -94,5 +94,5 @@ def _end(
         session.subscribe(subscription.id, topic, headers=headers, receipt=receipt)
         connection.await_receipts({receipt: f"SUBSCRIBE to {topic}"}, timeout)
     receipt = session.new_receipt()
-    session.end_durable(subscription.id, headers=subscription.headers, receipt=receipt)
+    session.unsubscribe(subscription.id, headers=subscription.headers, receipt=receipt)
     connection.await_receipts({receipt: f"UNSUBSCRIBE from {topic}"}, timeout)

@@ -18,7 +18,6 @@ The class is not thread-safe. One lock around it is enough. Handle events outsid
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
@@ -63,31 +62,22 @@ from spark_stomp.quoting import quoted, whole_number
 _LISTENING: Final = frozenset({State.CONNECTED, State.DISCONNECTING})
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSubscription:
-    """The destination of an open subscription, and its ``ack`` mode."""
-
-    destination: str
-    ack: str
-
-
 class ClientIds:
-    """Keeps the ids of one connection unique, as STOMP requires. Receipts may arrive in any order."""
+    """The subscriptions of one connection, and the receipts that it awaits. These may arrive in any order.
+
+    ``subscriptions`` has the destinations by the ids of the open subscriptions.
+    """
 
     def __init__(self) -> None:
-        self.subscriptions: dict[str, OpenSubscription] = {}
+        self.subscriptions: dict[str, str] = {}
         self.receipts: set[str] = set()
         self.numbers: set[int] = set()
-        self._past_subscriptions: set[str] = set()
         self._receipt_number = 0
 
     def new_receipt(self) -> str:
-        """An id that no awaited receipt has and that was not returned before."""
-        while True:
-            self._receipt_number += 1
-            receipt = f"r-{self._receipt_number}"
-            if receipt not in self.receipts:
-                return receipt
+        """An id that was not returned before."""
+        self._receipt_number += 1
+        return f"r-{self._receipt_number}"
 
     def check_new_receipt(self, receipt: str | None) -> None:
         """Raise LocalProtocolError if a receipt with this id is already awaited."""
@@ -120,36 +110,6 @@ class ClientIds:
             raise RemoteProtocolError(
                 f"a RECEIPT that was not asked for is among the {len(numbers)} from number {numbers[0]} on"
             )
-
-    def check_new_subscription(self, subscription_id: str) -> None:
-        """Raise LocalProtocolError if the id is empty, or was already used on this connection.
-
-        An id is not used twice, because messages of the ended subscription may still arrive (STOMP 1.2,
-        "SUBSCRIBE id Header").
-        """
-        if not subscription_id:
-            raise LocalProtocolError("a subscription needs an id")
-        if subscription_id in self.subscriptions or subscription_id in self._past_subscriptions:
-            raise LocalProtocolError(
-                f"the subscription id {subscription_id!r} was already used on this connection"
-            )
-
-    def subscription(self, subscription_id: str) -> OpenSubscription:
-        """The open subscription with this id. Raises LocalProtocolError if there is none."""
-        found = self.subscriptions.get(subscription_id)
-        if found is None:
-            raise LocalProtocolError(f"there is no subscription {subscription_id!r} on this connection")
-        return found
-
-    def check_wants_acks(self, subscription_id: str) -> None:
-        """Raise LocalProtocolError if messages of this subscription need no ACK."""
-        if self.subscription(subscription_id).ack == "auto":
-            raise LocalProtocolError(f"messages of {subscription_id!r} need no ACK (ack:auto)")
-
-    def end_subscription(self, subscription_id: str) -> None:
-        """Remove the subscription. Its id is not used again."""
-        del self.subscriptions[subscription_id]
-        self._past_subscriptions.add(subscription_id)
 
 
 class ClientConnection(Session[Event]):
@@ -223,29 +183,23 @@ class ClientConnection(Session[Event]):
             )
         if not destination:
             raise LocalProtocolError("SUBSCRIBE needs a destination")
-        self._ids.check_new_subscription(subscription_id)
         own = (("id", subscription_id), ("destination", destination), ("ack", ack))
         self._queue(request("SUBSCRIBE", own, headers=headers, receipt=receipt))
-        self._ids.subscriptions[subscription_id] = OpenSubscription(destination, ack)
+        self._ids.subscriptions[subscription_id] = destination
         if isinstance(self._source, FrameScanner):
             self._source.collect_from(subscription_id)
 
     def unsubscribe(self, subscription_id: str, *, headers: Headers = (), receipt: str | None = None) -> None:
-        """Queue UNSUBSCRIBE. Messages that the broker has already sent still arrive."""
+        """Queue UNSUBSCRIBE. Messages that the broker has already sent still arrive.
+
+        A durable subscription, which STOMP does not have, need not be open on this connection: ``headers``
+        name it as the broker wants.
+        """
         self._machine.check("UNSUBSCRIBE")
-        subscription = self._ids.subscription(subscription_id)
         # A lenient broker may not know ids; it then finds the subscription by its destination.
-        destination = subscription.destination if self.version == LENIENT else None
+        destination = self._ids.subscriptions.get(subscription_id) if self.version == LENIENT else None
         own = (("id", subscription_id), ("destination", destination))
         self._queue(request("UNSUBSCRIBE", own, headers=headers, receipt=receipt))
-        self._ids.end_subscription(subscription_id)
-
-    def end_durable(self, subscription_id: str, *, headers: Headers, receipt: str | None = None) -> None:
-        """Queue UNSUBSCRIBE to end a durable subscription, which need not be open on this connection.
-
-        STOMP has no durable subscriptions: ``headers`` name it as the broker wants.
-        """
-        self._queue(request("UNSUBSCRIBE", (("id", subscription_id),), headers=headers, receipt=receipt))
         self._ids.subscriptions.pop(subscription_id, None)
 
     def send(
@@ -279,7 +233,6 @@ class ClientConnection(Session[Event]):
     ) -> None:
         """Queue ACK. ``handle`` is the ``ack`` header of the MESSAGE in 1.2, ``message-id`` before that."""
         self._machine.check("ACK")
-        self._ids.check_wants_acks(subscription_id)
         if not handle:
             raise LocalProtocolError(NO_HANDLE)
         own = ack_headers(subscription_id, handle, self._negotiated)
@@ -294,8 +247,6 @@ class ClientConnection(Session[Event]):
         """
         self._machine.check("ACK")
         if not handles:
-            if receipt is not None:
-                raise LocalProtocolError("no ACK asks for the receipt, because there are no handles")
             return
         self._ids.check_new_receipt(receipt)
         self._out.append(encode_acks(handles, self._negotiated, receipt=receipt))

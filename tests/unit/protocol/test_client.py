@@ -117,18 +117,11 @@ class TestSending:
         assert sent(connection, lambda c: c.unsubscribe("0", headers=[("durable", "x")], receipt="s")) == (
             b"UNSUBSCRIBE\nid:0\ndurable:x\nreceipt:s\n\n\0"
         )
-        with pytest.raises(LocalProtocolError, match="no subscription '0'"):
-            connection.unsubscribe("0")
 
     def test_a_durable_subscription_ends_by_its_name_alone(self) -> None:
-        connection = connected()
         ended = b"UNSUBSCRIBE\nid:0\nname:etl\nreceipt:r\n\n\0"
-        assert sent(connection, lambda c: c.end_durable("0", headers=[("name", "etl")], receipt="r")) == ended
-        connection.subscribe("0", "/topic/a")
-        connection.end_durable("0", headers=[("name", "etl")])
-        assert connection.data_to_send().endswith(b"UNSUBSCRIBE\nid:0\nname:etl\n\n\0")
-        with pytest.raises(LocalProtocolError, match="no subscription"):
-            connection.unsubscribe("0")
+        name = [("name", "etl")]
+        assert sent(connected(), lambda c: c.unsubscribe("0", headers=name, receipt="r")) == ended
 
     def test_a_lenient_broker_gets_the_destination_to_unsubscribe(self) -> None:
         connection = connecting(accept_versions=("lenient",))
@@ -147,13 +140,9 @@ class TestSending:
         ):
             connected(version).subscribe("0", "/q", ack=ack)
 
-    def test_subscribe_needs_a_destination_and_a_new_id(self) -> None:
-        connection = connected()
+    def test_subscribe_needs_a_destination(self) -> None:
         with pytest.raises(LocalProtocolError, match="destination"):
-            connection.subscribe("0", "")
-        connection.subscribe("0", "/q")
-        with pytest.raises(LocalProtocolError, match="'0' was already used"):
-            connection.subscribe("0", "/other")
+            connected().subscribe("0", "")
 
     def test_a_frame_that_cannot_be_encoded_changes_nothing(self) -> None:
         connection = connected()
@@ -162,21 +151,11 @@ class TestSending:
         assert connection.data_to_send() == b""
         connection.subscribe("0", "/q", receipt="r")
 
-    def test_acknowledgements_need_a_subscription_that_wants_them(self) -> None:
-        connection = connected()
-        with pytest.raises(LocalProtocolError, match="no subscription '0'"):
-            connection.ack("0", "x")
-        connection.subscribe("0", "/q", ack="auto")
-        with pytest.raises(LocalProtocolError, match="ack:auto"):
-            connection.ack("0", "x")
-
     def test_no_acks_in_bulk(self) -> None:
         connection = connected()
         connection.subscribe("0", "/q")
         connection.data_to_send()
         assert sent(connection, lambda c: c.ack_raw([])) == b""
-        with pytest.raises(LocalProtocolError, match="no ACK asks for the receipt"):
-            connection.ack_raw([], receipt="r")
 
     def test_a_receipt_is_asked_for_once_at_a_time(self) -> None:
         connection = connected()
@@ -240,9 +219,8 @@ class TestReceiving:
 
     def test_receipts_in_any_order(self) -> None:
         connection = connected()
-        connection.send("/q", b"", receipt="r-2")
         receipts = [connection.new_receipt() for _ in range(3)]
-        assert "r-2" not in receipts
+        assert len({*receipts}) == 3
         for receipt in receipts:
             connection.send("/q", b"", receipt=receipt)
         for receipt in reversed(receipts):
