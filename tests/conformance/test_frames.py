@@ -21,6 +21,7 @@ from spark_stomp.protocol import (
     encode_frame,
     unescape,
 )
+from spark_stomp.protocol.encoder import ack_headers
 from spark_stomp.protocol.handshake import best_version, interval, negotiate_heartbeat, parse_heartbeat
 
 CASES: list[dict[str, Any]] = json.loads(
@@ -136,9 +137,12 @@ def acknowledgement(command: str, message: Frame, version: str) -> Frame:
     assert isinstance(event, MessagesScanned)
     handle = unescape(event.block.acks[0], version)
     connection.data_to_send()
-    acknowledge = connection.ack if command == "ACK" else connection.nack
-    acknowledge(subscription, handle)
-    (frame,) = decode(version, [bytes(connection.data_to_send())]).frames
+    if command == "NACK":  # which the client never sends
+        data = encode_frame(Frame(command, ack_headers(subscription, handle, version)), version)
+    else:
+        connection.ack(subscription, handle)
+        data = bytes(connection.data_to_send())
+    (frame,) = decode(version, [data]).frames
     return frame
 
 
