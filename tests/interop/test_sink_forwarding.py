@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support.brokers import Broker
 from support.brokers.fixtures import on_every_release, on_real_brokers
@@ -111,7 +111,9 @@ def test_what_a_producer_says_to_the_broker_is_not_said_again(broker: Broker) ->
     there = arrived(broker, queues, figures.confirmed)
     assert len(there) == figures.confirmed
     for number in set(range(len(rows))) - there:
-        assert {name for name, _ in rows[number]} & set(CHECKED), rows[number]
+        # RabbitMQ: some values have at most 255 bytes.
+        too_long = any(len(value.encode()) > 255 for _, value in rows[number])
+        assert too_long or {name for name, _ in rows[number]} & set(CHECKED), rows[number]
     assert figures.dropped < len(hostile) / 5
 
 
@@ -119,7 +121,14 @@ class TestNames:
     """A row's ``destination`` is where its message came from, and the sink sends it there again."""
 
     @on_every_release
-    @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    # The same names in each run, and none are made smaller: each try takes seconds.
+    @settings(
+        max_examples=2,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
     @given(data=st.data())
     def test_a_round_trip(self, broker: Broker, data: st.DataObject) -> None:
         names = data.draw(st.lists(names_of(broker.dialect), min_size=20, max_size=20, unique=True))
@@ -139,11 +148,15 @@ class TestNames:
 
 
 def names_of(dialect: str) -> st.SearchStrategy[str]:
-    """Beginnings of queues' names. Commas, question marks and wildcards are more than names to ActiveMQ, and
-    to RabbitMQ ``%2F`` is a slash."""
-    meant = {"activemq": ",?*>.", "rabbitmq": "/"}.get(dialect, "")
+    """Beginnings of queues' names. Commas, question marks, wildcards and ``::`` are more than names to
+    ActiveMQ and Artemis, and to RabbitMQ ``%2F`` is a slash."""
+    meant = {"activemq": ",?*>.", "artemis": ",?*#>.:", "rabbitmq": "/"}.get(dialect, "")
     letters = st.characters(
         codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters=meant
     )
     signs = st.sampled_from(["%", "%25", "%C3%A9", "é", "漢", "+", "a b", "\\", ":", "~", '"', "😀"])
-    return st.lists(letters | signs, max_size=8).map("".join).filter(lambda name: "%2F" not in name)
+    return (
+        st.lists(letters | signs, max_size=8)
+        .map("".join)
+        .filter(lambda name: "%2F" not in name and "::" not in name)
+    )
