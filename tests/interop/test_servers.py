@@ -105,7 +105,7 @@ class TestSimpleBroker:
             run.idle()
 
     def test_the_reason_of_the_end_is_quoted(self, simple: JavaServer) -> None:
-        options = {"url": websocket_url(simple), "reconnectTimeout": "1s"}
+        options = {"url": websocket_url(simple), "reconnectTimeout": "30s"}
         with pytest.raises(DestinationRefused, match=r"said: 1009 \(message too big\)"):
             publish(options, "/queue/a", [b"x" * 20_000])
 
