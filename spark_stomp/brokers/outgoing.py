@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from spark_stomp.protocol.encoder import HeaderNames, ValueRule
 
@@ -168,6 +169,9 @@ LASTING = (
     ValueRule("x-expires", "(?s:.*)", f"be left out, {_OR_LOSE}", allowed=False),
 )
 
+BY_NAME: Final = "/amq/queue/"
+"""The beginning of a destination of RabbitMQ to which neither SUBSCRIBE nor SEND declares a queue."""
+
 
 @dataclass(frozen=True)
 class Outgoing:
@@ -224,7 +228,7 @@ RABBITMQ = Outgoing(
     frame_limit=(4 << 20, "RabbitMQ from 3.12.2 on accepts 4 MiB unless stomp.max_frame_size says otherwise"),
     silent_refusal="RabbitMQ does so if a queue is full, and its x-overflow (overflow in a policy) is "
     "reject-publish",
-    by_name="/amq/queue/",
+    by_name=BY_NAME,
     unescapes_always=True,
 )
 ACTIVEMQ = Outgoing(

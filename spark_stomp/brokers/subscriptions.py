@@ -14,6 +14,7 @@ import hashlib
 from dataclasses import dataclass
 
 from spark_stomp.errors import UnsupportedError
+from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.protocol.frames import HeaderPairs
 
 # Characters of a subscription's id. RabbitMQ repeats it three times in each message, so it is short: 36 bits.
@@ -120,9 +121,8 @@ def ends_early(destination: str) -> UnsupportedError:
 
 def stream_refused(destination: str) -> UnsupportedError:
     """The error for a stream that is read as a queue."""
-    name = destination.removeprefix("/amq").removeprefix("/queue/")
     return UnsupportedError(
         f"{destination} is a stream of RabbitMQ, and is read as a queue: what is published while no receiver "
-        f"is connected would never be a row. To read it as a stream, set destination = /amq/queue/{name} and "
-        "startingOffsets = earliest or latest"
+        f"is connected would never be a row. To read it as a stream, set destination = "
+        f"/amq/queue/{stream_name(destination)} and startingOffsets = earliest or latest"
     )

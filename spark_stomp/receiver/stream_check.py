@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_stomp.brokers import Dialect, plain_subscription
+from spark_stomp.brokers.outgoing import BY_NAME
 from spark_stomp.brokers.subscriptions import stream_refused
 from spark_stomp.errors import ConnectFailed
 from spark_stomp.options import ConnectionOptions
+from spark_stomp.options.stream_positions import stream_name
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver.stream_log import has_offset
 from spark_stomp.transport import Connection
-from spark_stomp.transport.queues import BY_NAME, is_stream
+from spark_stomp.transport.queues import is_stream
 
 
 class StreamCheck:
@@ -54,8 +56,7 @@ class StreamCheck:
         That is done on each connection, because a queue may be replaced by a stream. Its consumers are then
         cut off.
         """
-        new = self._unseen.keys() & set(block.subscriptions) if self._unseen else ()
-        for name in new:
+        for name in self._unseen.keys() & set(block.subscriptions) if self._unseen else ():
             at = block.subscriptions.index(name)
             if has_offset(block.data[block.ends[at - 1] if at else 0 : block.ends[at]]):
                 self._require_queue(self._unseen[name])
@@ -70,8 +71,7 @@ class StreamCheck:
 
     def _is_queue(self, destination: str) -> bool:
         """Whether it is known to be a queue; raise UnsupportedError if it is a stream."""
-        by_name = BY_NAME + destination.removeprefix("/amq").removeprefix("/queue/")
-        stream = is_stream(self._options, by_name, self._connection.peer)
+        stream = is_stream(self._options, BY_NAME + stream_name(destination), self._connection.peer)
         if stream:
             raise stream_refused(destination)
         return stream is False

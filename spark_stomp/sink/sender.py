@@ -239,7 +239,7 @@ class Sender:
     def _require_queues(self, connection: Connection) -> None:
         """Make sure that the queues exist that no SEND declares (contract S.14)."""
         by_name = None if self._speaks is None else self._speaks[1].outgoing.by_name
-        if by_name is None:
+        if by_name is None or not self._window.unsent:
             return
         for destination in sorted(self._window.destinations - self._there):
             if destination.startswith(by_name):
@@ -273,7 +273,7 @@ class Sender:
                 f"{connection.peer} confirmed nothing for {progress.silence:.0f} s (receiptTimeout "
                 f"{options.receipt_timeout:g}s and blockedTimeout {options.blocked_timeout:g}s)"
             )
-        if self._speaks is not None and self._speaks[1].name == "generic" and not self._window.confirmed:
+        if self._speaks is not None and self._speaks[1].unknown and not self._window.confirmed:
             sent = counted(self._window.in_flight, "message")
             raise ReceiptTimeout(
                 f"{connection.peer} confirmed none of {sent} within receiptTimeout "

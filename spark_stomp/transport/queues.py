@@ -12,8 +12,6 @@ from spark_stomp.protocol import ErrorReceived, ReceiptReceived
 from spark_stomp.transport.connect import at_peer, open_connection
 from spark_stomp.transport.connection import Connection
 
-BY_NAME: Final = "/amq/queue/"
-"""The beginning of a destination to which neither SUBSCRIBE nor SEND declares a queue."""
 # What RabbitMQ says if the queue is no stream, and if the login may not read from it (seen with 3.10 and 4.3
 # in November 2026).
 _NO_STREAM: Final = "PRECONDITION_FAILED - invalid arg 'x-stream-offset'"

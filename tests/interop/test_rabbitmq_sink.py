@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 
 import pytest
@@ -138,7 +137,7 @@ class TestAQueueThatNoSendDeclares:
                 try:
                     publish(options, stream, [row.encode() for row in rows])
                 except StompError:
-                    time.sleep(0.02)  # the node is away
+                    over.wait(0.02)  # the node is away
                 else:
                     confirmed.extend(rows)
 

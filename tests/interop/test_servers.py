@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from interop.test_trial import results
 from support.brokers import RabbitMQ, Unavailable
 from support.brokers.base import HOST
+from support.brokers.fixtures import missing
 from support.brokers.servers import JavaServer, spring, vertx, websocket_url
 from support.driven import Run, publish
 from support.proxy import FaultProxy
@@ -24,35 +25,30 @@ BODIES = [b"message %d" % number for number in range(20)]
 PROBE = "spark-stomp probe URL --scratch QUEUE"
 
 
-def running(server: JavaServer) -> Iterator[JavaServer]:
+def running(name: str, start: Callable[[], JavaServer]) -> Iterator[JavaServer]:
+    try:
+        server = start()
+    except Unavailable as error:
+        missing(name, error)
     yield server
     server.stop()
 
 
 @pytest.fixture(scope="module")
 def vertx_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaServer]:
-    try:
-        yield from running(vertx(tmp_path_factory.mktemp("vertx")))
-    except Unavailable as error:
-        pytest.skip(f"Vert.x is not available: {error}")
+    yield from running("vertx", lambda: vertx(tmp_path_factory.mktemp("vertx")))
 
 
 @pytest.fixture(scope="module")
 def simple(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaServer]:
     """Spring's simple broker."""
-    try:
-        yield from running(spring(tmp_path_factory.mktemp("spring")))
-    except Unavailable as error:
-        pytest.skip(f"Spring is not available: {error}")
+    yield from running("spring", lambda: spring(tmp_path_factory.mktemp("spring")))
 
 
 @pytest.fixture
 def relay(rabbitmq: RabbitMQ, tmp_path: Path) -> Iterator[JavaServer]:
     """Spring's relay to RabbitMQ."""
-    try:
-        yield from running(spring(tmp_path, rabbitmq))
-    except Unavailable as error:
-        pytest.skip(f"Spring is not available: {error}")
+    yield from running("spring", lambda: spring(tmp_path, rabbitmq))
 
 
 class TestVertx:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -34,6 +35,14 @@ on_every_rabbitmq = pytest.mark.parametrize("rabbitmq", ["rabbitmq", "rabbitmq-3
 on_every_transport = pytest.mark.parametrize(("broker", "transport"), _OVER, indirect=["broker"])
 
 
+def missing(name: str, why: Unavailable) -> NoReturn:
+    """Skip the test, or fail it if this broker is required."""
+    reason = f"{name} is not available: {why}"
+    if name in os.environ.get(REQUIRED, "").split(","):
+        pytest.fail(f"{reason} ({REQUIRED} names it)")
+    pytest.skip(reason)
+
+
 class BrokerPool:
     """The running brokers by name, each started at its first use."""
 
@@ -51,10 +60,7 @@ class BrokerPool:
         found = self._started[name]
         if isinstance(found, Broker):
             return found
-        reason = f"{name} is not available: {found}"
-        if name in os.environ.get(REQUIRED, "").split(","):
-            pytest.fail(f"{reason} ({REQUIRED} names it)")
-        pytest.skip(reason)
+        missing(name, found)
 
     def stop(self) -> None:
         for broker in self._started.values():
