@@ -248,7 +248,9 @@ S.1 sink.sender:Sender.finish | self._persist(self._await_receipts) -> pass
 S.2 sink.window:Window._end | start + self._most - self.in_flight -> start + self._most
     integration/sink/test_sender.py::test_the_window_bounds_what_is_unconfirmed
 S.3 sink.window:_Held.go_to | frame + (len(rest) if rest.all() else int(np.argmin(rest))) -> frame
-    integration/sink/test_sender.py::TestABrokenConnection::test_is_replaced_and_only_the_unconfirmed_are_sent_again
+    unit/sink/test_window.py::test_what_was_not_confirmed_is_sent_again_and_nothing_else
+S.3 sink.window:Window.begin_again | self._most = 1 -> pass
+    unit/sink/test_window.py::test_after_a_lost_connection_each_receipt_lets_one_more_go
 S.4 sink.sender:Sender._wait | progress.due_in() > 0 -> True
     integration/sink/test_sender.py::TestABlockedBroker::test_is_given_up_in_time_with_the_counts
 S.5 sink.sender:Sender._judged | self._ended_alone < _MOST_ENDED -> True

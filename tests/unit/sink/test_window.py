@@ -98,6 +98,7 @@ def test_what_is_written_together_is_bounded() -> None:
     assert [len(piece.receipts) for piece in iter(lambda: window.take(0.0), None)] == [3, 1]
 
 
+@pytest.mark.rule("S.3")
 def test_what_was_not_confirmed_is_sent_again_and_nothing_else() -> None:
     window = Window(8, 1 << 20)
     for part in slices([b"%d" % n for n in range(6)], 3):
@@ -124,6 +125,7 @@ def test_what_was_not_confirmed_is_sent_again_and_nothing_else() -> None:
     assert (window.unconfirmed, window.resent) == (1, 6)
 
 
+@pytest.mark.rule("S.3")
 def test_after_a_lost_connection_each_receipt_lets_one_more_go() -> None:
     window = Window(6, 1 << 20)
     window.add(encoded([b"x"] * 40))
