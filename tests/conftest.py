@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from support.brokers.fixtures import broker, broker_pool, credentials, rabbitmq
 from support.release import spark_release
 from support.soak import EXAMPLES
@@ -44,6 +44,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("soak", settings.get_profile("default"), max_examples=EXAMPLES, derandomize=False)
+# On a broken copy of the package it is enough to know that a test fails.
+settings.register_profile("broken", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("default")
 
 

@@ -1,30 +1,26 @@
 """Each rule of the delivery contract, broken in one place, and the test that notices.
 
 Every entry of :mod:`support.contract_rules` is applied to a copy of the package; its test must fail there. A
-rule whose test passes on the broken copy is not guarded by anything.
+rule whose test passes on the broken copy is not guarded by anything. The same is done with the entries of
+:mod:`support.model_mutants`, which the model of a query must notice.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.contract_rules import RULES, Broken
+from support.broken import PACKAGE, Broken, run
+from support.contract_rules import RULES
+from support.model_mutants import MUTANTS
 
-import spark_stomp
-
-TESTS = Path(__file__).parents[1]
-PACKAGE = Path(spark_stomp.__file__).parent
 JOBS = 2
 
-each_rule = pytest.mark.parametrize("broken", RULES, ids=str)
+each_rule = pytest.mark.parametrize("broken", [*RULES, *MUTANTS], ids=str)
 
 
 @each_rule
@@ -54,10 +50,6 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         pool.shutdown(cancel_futures=True)
 
 
-# Copied once: pytest changes it while threads run the tests.
-_ENVIRONMENT = dict(os.environ)
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @each_rule
@@ -73,28 +65,6 @@ def test_all_tests_pass_on_the_unbroken_copy(tmp_path: Path) -> None:
     """Also where the modules are written again from their syntax trees, as those that are broken are."""
     done = run(sorted({broken.test for broken in RULES}), tmp_path / "unbroken", *_unchanged())
     assert done.returncode == 0, done.stdout[-4000:]
-
-
-def run(tests: list[str], folder: Path, *changes: Broken) -> subprocess.CompletedProcess[str]:
-    """Run the tests on a copy of the package in ``folder``, with ``changes``."""
-    copy = folder / "spark_stomp"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for change in changes:
-        module = copy / change.module
-        module.write_text(change.apply(module.read_text(encoding="utf-8")), encoding="utf-8")
-    path = os.pathsep.join([str(folder), str(TESTS)])
-    # Some rules are seen to be broken by waiting in vain.
-    environment = {**_ENVIRONMENT, "PYTHONPATH": path, "SPARK_STOMP_TEST_PATIENCE": "10"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-    return subprocess.run(
-        [*command, *(str(TESTS / test) for test in tests)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        cwd=folder,
-        check=False,
-    )
 
 
 def _unchanged() -> list[Broken]:

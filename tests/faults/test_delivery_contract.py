@@ -10,7 +10,8 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from support.contract_rules import RULES, Broken
+from support.broken import Broken
+from support.contract_rules import RULES
 
 TESTS = Path(__file__).parents[1]
 CONTRACT = TESTS.parent / "docs" / "delivery-contract.md"

@@ -1,0 +1,168 @@
+"""The code under test of the model of a query (property/log_model.py): receivers, planning, journal.
+
+No thread and no socket: the model says when the journal's writer does a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from unittest import mock
+
+from property.log_model import RECEIVERS, TOPIC
+from support.journals import local_journal
+
+from spark_stomp.frame_batch import FrameBatch
+from spark_stomp.frameserver import RangeTicket
+from spark_stomp.protocol import MessageBlock
+from spark_stomp.receiver import DedupIndex, Deliveries, ReceiverStatus
+from spark_stomp.receiver.ack_ledger import AckGroup, Acks
+from spark_stomp.source.journal_backlog import JournalBacklog, recover
+from spark_stomp.source.journal_writer import JournalWriter
+from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
+from spark_stomp.source.offsets import Offset, plan
+from spark_stomp.source.planning import Available, BatchLimits, choose_end, rotated
+
+NAMES = [f"r#{at}" for at in range(RECEIVERS)]
+_BUFFER = 200
+_Call = Callable[[], None]
+
+
+def _nothing() -> None:
+    """The write is not interrupted."""
+
+
+class MemoryEngine:
+    """A query without a journal."""
+
+    def __init__(self) -> None:
+        self.index = DedupIndex()
+        self.receivers = [Deliveries(_BUFFER, self.index, name) for name in NAMES]
+        self.backlog: Backlog = MemoryBacklog(dict(zip(NAMES, self.receivers, strict=True)), tolerant=False)
+        self._due: dict[int, Acks] = {}
+        self._turn = 0
+
+    def connected(self, at: int, *, keyed: bool) -> None:
+        self.receivers[at].connected(keyed=keyed)
+
+    def disconnected(self, at: int) -> None:
+        self.receivers[at].disconnected(redelivers=True, but=[TOPIC])
+
+    def receive(self, at: int, block: MessageBlock) -> None:
+        self.receivers[at].receive(block, received_at=0, version="1.2", dialect="generic")
+
+    def look_for_room(self, at: int) -> None:
+        self.receivers[at].room()
+
+    def due(self, at: int, most: int) -> list[bytes]:
+        acks = self.receivers[at].due(most)
+        if acks is None:
+            return []
+        self._due[at] = acks
+        return acks.handles
+
+    def sent(self, at: int, receipt: str) -> None:
+        self.receivers[at].sent(AckGroup(self._due.pop(at), receipt, 0.0))
+
+    def confirm(self, at: int, receipt: str) -> None:
+        self.receivers[at].confirm(receipt)
+
+    def begin(self, start: Offset, planned: Offset) -> None:
+        self.backlog.begin(start, planned)
+
+    def seen(self, start: Offset) -> list[Available]:
+        self._turn += 1
+        return rotated(self.backlog.available(start, [_status(one) for one in self.receivers]), self._turn)
+
+    def cut(self, start: Offset, seen: list[Available], most: int) -> Offset | None:
+        end = choose_end(self.backlog.with_bases(start), seen, BatchLimits(max_messages=most), self.backlog)
+        return end if self.backlog.offer(end, seen) else None
+
+    def read(self, start: Offset, end: Offset) -> list[bytes]:
+        held = [part for part in plan(start, end) if part.epoch in self.backlog.epochs]
+        parts = [part for whole in held for part in self.backlog.readable(whole)]
+        tickets = [RangeTicket(part.epoch, part.low, part.high) for part in parts]
+        batches = [batch for ticket in tickets for batch in self.backlog.read(ticket)]
+        assert sum(len(batch.ends) for batch in batches) == sum(part.high - part.low for part in held)
+        return [body for batch in batches for body in _bodies(batch)]
+
+    def commit(self, end: Offset) -> None:
+        self.backlog.commit(end)
+
+    def keep(self, before: _Call = _nothing, after: _Call = _nothing) -> None:
+        """There is no journal."""
+
+    def durable(self) -> set[bytes]:
+        return set()
+
+    def settled(self) -> None:
+        for receiver in self.receivers:
+            assert not receiver.acks_pending
+            assert receiver.unacked == 0
+            assert receiver.frames.memory_bytes == 0
+        assert self.index.held == 0
+
+    def end(self) -> None:
+        for receiver in self.receivers:
+            receiver.close()
+
+
+class JournalEngine(MemoryEngine):
+    """A query with a journal in ``folder``, of at most ``max_bytes``."""
+
+    def __init__(self, folder: Path, max_bytes: int, *, ack_when_durable: bool) -> None:
+        super().__init__()
+        self.index = DedupIndex(journaled=True)
+        self.journal = local_journal(folder)
+        recovered = recover(self.journal, self.index, "id", most=1_000)
+        self.receivers = [Deliveries(_BUFFER, self.index, name) for name in NAMES]
+        self.writer = JournalWriter(
+            self.journal,
+            recovered,
+            self.receivers,
+            self.index,
+            max_bytes=max_bytes,
+            ack_when_durable=ack_when_durable,
+            changed=lambda: None,
+        )
+        self.backlog = JournalBacklog(self.journal, self.writer, self.index, tolerant=False)
+
+    def keep(self, before: _Call = _nothing, after: _Call = _nothing) -> None:
+        append = self.journal.append
+
+        def interrupted(batches: Sequence[FrameBatch]) -> list[int]:
+            before()
+            positions = append(batches)
+            after()
+            return positions
+
+        with mock.patch.object(self.journal, "append", interrupted):
+            self.writer.step()
+
+    def durable(self) -> set[bytes]:
+        held = self.journal.held(self.journal.first, self.journal.end)
+        batches = [batch for low, high in held for batch in self.journal.batches(low, high)]
+        return {body for batch in batches for body in _bodies(batch)}
+
+    def settled(self) -> None:
+        assert self.writer.unwritten == 0
+        for receiver in self.receivers:
+            assert not receiver.acks_pending
+            assert receiver.frames.memory_bytes == 0
+
+    def end(self) -> None:
+        super().end()
+        self.journal.close()
+
+
+def _status(one: Deliveries) -> ReceiverStatus:
+    return ReceiverStatus(
+        one.frames.name, one.epoch, True, one.frames.received, one.committed, one.acked, 0.0, False, None,
+        discards=one.discards,
+    )  # fmt: skip
+
+
+def _bodies(batch: FrameBatch) -> list[bytes]:
+    frames = [bytes(batch.data[low:high]) for low, high in pairwise([0, *batch.ends])]
+    return [frame.split(b"\n\n", 1)[1].rstrip(b"\0") for frame in frames]

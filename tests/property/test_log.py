@@ -1,0 +1,88 @@
+"""The delivery contract, sections 1 to 4 and J, against the model of a query."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import ClassVar
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+from property.engines import JournalEngine, MemoryEngine
+from property.log_model import Engine, Query, receivers
+
+
+class WithJournal(Query):
+    """Segments are small, so that the journal deletes often."""
+
+    keeps = True
+    folder: tempfile.TemporaryDirectory[str] | None = None
+    max_bytes = 1 << 30
+
+    def run(self) -> Engine:
+        if self.folder is None:
+            self.folder = tempfile.TemporaryDirectory()
+            self.small = mock.patch.multiple(
+                "spark_stomp.journal.local.journal", _SMALLEST_SEGMENT=400, _LARGEST_SEGMENT=400
+            )
+            self.small.start()
+        folder = Path(self.folder.name) / "journal"
+        return JournalEngine(folder, self.max_bytes, ack_when_durable=self.acks_durable)
+
+    @initialize(max_bytes=st.sampled_from([1 << 30, 6_000, 1]))
+    def bound(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.crash(written=False, tell=False, seed=0)
+
+    @rule(at=receivers)
+    def keep_while_a_connection_ends(self, at: int) -> None:
+        """What is on its way to the disk may not be discarded any more, and is redelivered."""
+
+        def interrupt() -> None:
+            self.drop(at, noticed=True, seed=0)
+            self.deliver(at, 100, read=True, cut=False)
+
+        self.engine.keep(before=interrupt)
+
+    @rule(at=receivers)
+    def keep_while_spark_goes_on(self, at: int) -> None:
+        """What is durable may be read and committed before its receiver knows that it is durable."""
+
+        def whole_batch() -> None:
+            self.plan(100)
+            self.finish(tell=True)
+
+        self.deliver(at, 100, read=True, cut=False)
+        self.engine.keep(after=whole_batch)
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            assert self.folder is not None
+            self.small.stop()
+            self.folder.cleanup()
+
+
+class InMemory(Query):
+    def run(self) -> Engine:
+        return MemoryEngine()
+
+
+class LogThenAck(WithJournal):
+    acks_durable: ClassVar[bool] = True
+
+
+for machine, most in ((InMemory, 150), (WithJournal, 100), (LogThenAck, 100)):
+    machine.TestCase.settings = settings(
+        max_examples=max(most, settings.default.max_examples),
+        stateful_step_count=100,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+TestInMemory = pytest.mark.timeout(600)(InMemory.TestCase)
+TestWithJournal = pytest.mark.timeout(600)(WithJournal.TestCase)
+TestLogThenAck = pytest.mark.timeout(600)(LogThenAck.TestCase)

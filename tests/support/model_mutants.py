@@ -1,0 +1,77 @@
+"""What the model of a query (property/log_model.py) must notice; the form is that of contract_rules.py."""
+
+from __future__ import annotations
+
+from support.broken import entries
+
+_TEXT = """
+# ACKs
+1.1 receiver.deliveries:Deliveries.due | self._ledger.take(self._marks.committed, self._index.committed, most)
+    -> self._ledger.take(self._marks.received, self._index.committed, most)
+    property/test_log.py::TestInMemory
+1.1 receiver.ack_ledger:AckLedger._take_attached | committed_of(owner) -> 1 << 60
+    property/test_log.py::TestInMemory
+1.10 receiver.ack_ledger:AckLedger.confirm | self._groups and self._groups[0].confirmed -> self._groups
+    property/test_log.py::TestInMemory
+4.1 receiver.deliveries:Deliveries.connected | self._ledger = AckLedger(self._marks.committed)
+    -> self._ledger = self._first = getattr(self, "_first", None) or AckLedger(self._marks.committed)
+    property/test_log.py::TestInMemory
+4.4 receiver.ack_ledger:AckLedger._take_attached | taken.append(heappop(heap)) -> taken[:] = [heappop(heap)]
+    property/test_log.py::TestInMemory
+4.4 receiver.ack_ledger:AckLedger._take_new |
+    taken.extend(handles[:count]) -> taken.extend(handles[count - 1::-1])
+    property/test_log.py::TestInMemory
+J.5 source.journal_writer:JournalWriter._write | one.commit(batch.end) -> one.commit(batch.end + 1)
+    property/test_log.py::TestLogThenAck
+J.5 source.journal_writer:JournalWriter._write | self._ack_when_durable -> True
+    property/test_log.py::TestWithJournal
+# What Spark was told
+2.2 receiver.deliveries:new_epoch | secrets.token_hex(8) -> "0"
+    property/test_log.py::TestInMemory
+2.3 receiver.deliveries:offer | one.deliveries.pin(one.upto - 1) ->
+    property/test_log.py::TestInMemory
+2.3 receiver.marks:Marks.discard | self.received = self.kept -> self.received = self.kept = self.released
+    property/test_log.py::TestInMemory
+2.5 receiver.deliveries:offer | return False ->
+    property/test_log.py::TestInMemory
+J.2 source.journal_backlog:JournalBacklog.read | self._journal.batches(ticket.low, ticket.high)
+    -> self._journal.batches(ticket.low, self._journal.end)
+    property/test_log.py::TestWithJournal
+J.7 receiver.deliveries:Deliveries.take | self._marks.advance(kept=taken[-1].end) ->
+    property/test_log.py::TestWithJournal
+# What is known again
+2.4 receiver.deliveries:Deliveries._discard | self.frames.copies(self._marks.kept, but) -> ()
+    property/test_log.py::TestInMemory
+2.6 receiver.deliveries:Deliveries._attach | self._index.pin(held_at) ->
+    property/test_log.py::TestInMemory
+4.2 receiver.dedup:frame_keys | blake2b(body, digest_size=16).digest() -> b""
+    property/test_log.py::TestInMemory
+4.3 receiver.deliveries:Deliveries._sort_out |
+    self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received))
+    -> self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received)) or not marked
+    property/test_log.py::TestInMemory
+4.3 receiver.dedup:DedupIndex.add_new | _packed(first) -> _packed(HeldAt(first.owner, first.sequence + 1))
+    property/test_log.py::TestInMemory
+4.5 receiver.deliveries:Deliveries._remember_committed |
+    self._index.remember_unconfirmed(self.frames.keys(first, first + len(ids))) ->
+    property/test_log.py::TestInMemory
+4.5 receiver.frame_store:FrameStore.shed | held.made = made -> held.ids = None
+    property/test_log.py::TestInMemory
+J.6 source.journal_writer:JournalWriter._write | position < self._committed -> False
+    property/test_log.py::TestWithJournal
+J.8 receiver.deliveries:Deliveries.recover | self._note_ids(ids, first) ->
+    property/test_log.py::TestWithJournal
+J.9 receiver.deliveries:Deliveries._free |
+    self._index.remember_confirmed(self.frames.keys(first, first + len(ids))) ->
+    property/test_log.py::TestWithJournal
+# What goes
+5.7 receiver.deliveries:Deliveries._free | self._remove(low, upto) ->
+    property/test_log.py::TestInMemory
+J.11 source.journal_writer:JournalWriter._trim | min(upto, unconfirmed) -> upto
+    property/test_log.py::TestWithJournal
+J.11 source.journal_writer:JournalWriter._trim |
+    self._remember() or self._index.unwritten_are_confirmed -> True
+    property/test_log.py::TestWithJournal
+"""
+
+MUTANTS = entries(_TEXT)
