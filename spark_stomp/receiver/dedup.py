@@ -4,9 +4,10 @@ When a connection ends, the broker redelivers what was not ACKed, to any receive
 without the header ``redelivered``. A message that is still held must not become a second row. So the id of
 every message is looked up among the ids that all receivers of the query hold.
 
-The look-up is done for every message, so it must be cheap: one dictionary maps each raw id to its place, and
-is searched and filled for a whole block at once. Message keys are made and compared only if an id is found.
-Measured in November 2026: 150 ns a message, and 390 ns with a journal, where keys are remembered too.
+The look-up is done for every message, so it must be cheap: one dictionary maps each raw id to the batch that
+holds its message, and is searched and filled for a whole block at once. Message keys are made and compared
+only if an id is found. Measured in November 2026: 150 ns a message, and 390 ns with a journal, where keys are
+remembered too.
 """
 
 from __future__ import annotations
@@ -14,47 +15,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
-from itertools import pairwise
-from typing import NamedTuple, Protocol
 
-from spark_stomp.brokers import dialect_named
-from spark_stomp.frame_batch import FrameBatch, Ids, MessageKey
-from spark_stomp.protocol import frame_content
+from spark_stomp.frame_batch import Ids, MessageKey
+from spark_stomp.receiver.frame_store import Held, Place
 
 # A judgement, not measured: about six times the default prefetch (40,000), the most messages that can be
 # un-acked on a connection.
 MAX_REMEMBERED = 250_000
 """How many keys of committed messages are remembered."""
-
-# A place (HeldAt) is packed into one integer: the receiver above this bit, the sequence number below it.
-_SHIFT = 48
-_MASK = (1 << _SHIFT) - 1
-
-
-class HeldAt(NamedTuple):
-    """Where a message is held: the number of its receiver in the index, and its sequence number there."""
-
-    owner: int
-    sequence: int
-
-
-COMMITTED = HeldAt(-1, -1)
-"""The place of a message that is committed and no longer held by any receiver."""
-
-
-class Holder(Protocol):
-    """What the index needs of a receiver. The index calls it with its lock held."""
-
-    @property
-    def committed(self) -> int:
-        """Frames below this sequence number are committed."""
-
-    def pin(self, sequence: int) -> None:
-        """Never discard the frame with this number: the ack handle of a redelivery belongs to it now."""
-
-    def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
-        """The keys of held frames. ``wanted`` has their sequence numbers, ascending, and their raw ids."""
 
 
 class DedupIndex:
@@ -76,31 +44,13 @@ class DedupIndex:
     def __init__(self, max_remembered: int = MAX_REMEMBERED, *, journaled: bool = False) -> None:
         self.lock = threading.RLock()
         self.journaled = journaled
-        self._holders: list[Holder] = []
-        self._held: dict[bytes, int | tuple[int, ...]] = {}
-        self._shared_ids = 0  # how many ids belong to two or more held frames
+        self._held: dict[bytes, Held | tuple[Held, ...]] = {}
         self._max_remembered = max_remembered
         self._unconfirmed = RememberedKeys()
         self._confirmed = RememberedKeys()
         self._unwritten: deque[MessageKey] = deque(maxlen=max_remembered)
         self._may_double = 0
         self._evicted = 0
-
-    def register(self, holder: Holder) -> int:
-        """Add a receiver; returns its number."""
-        self._holders.append(holder)
-        return len(self._holders) - 1
-
-    def committed(self, owner: int) -> int:
-        """The sequence number below which the frames of receiver ``owner`` are committed.
-
-        For the owner of :data:`COMMITTED` it is 0, so that this place, -1, always counts as committed.
-        """
-        return 0 if owner < 0 else self._holders[owner].committed
-
-    def pin(self, held_at: HeldAt) -> None:
-        """Never discard the frame at ``held_at``: the ack handle of a redelivery belongs to it now."""
-        self._holders[held_at.owner].pin(held_at.sequence)
 
     # --- held messages
 
@@ -109,65 +59,57 @@ class DedupIndex:
         """How many different ids the held messages have."""
         return len(self._held)
 
-    def add_new(self, ids: Ids, first: HeldAt) -> bool:
-        """Note the ids of new frames, numbered from ``first``.
+    def add_new(self, ids: Ids, held: Held) -> bool:
+        """Note the ids of new frames, which ``held`` has.
 
         Returns False, and notes nothing, if an id is missing, empty, known or repeated. Then the caller has
         to compare message keys.
         """
-        held = self._held
-        if not held.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._confirmed.has_any(ids):
+        known = self._held
+        if not known.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._confirmed.has_any(ids):
             return False
-        before, packed = len(held), _packed(first)
-        held.update(zip(ids, range(packed, packed + len(ids)), strict=True))  # type: ignore[arg-type]
-        if len(held) - before == len(ids) and None not in held and b"" not in held:
+        before = len(known)
+        known.update(dict.fromkeys(ids, held))  # type: ignore[arg-type]
+        if len(known) - before == len(ids) and None not in known and b"" not in known:
             return True
         for name in ids:
-            held.pop(name, None)  # type: ignore[arg-type]
+            known.pop(name, None)  # type: ignore[arg-type]
         return False
 
-    def add(self, name: bytes, held_at: HeldAt) -> None:
-        """Note where a frame with the id ``name`` is held. Other held frames may have the same id."""
+    def add(self, name: bytes, held: Held) -> None:
+        """Note that ``held`` has a frame with the id ``name``. Other held frames may have the same id."""
         others = self._held.get(name)
         if others is None:
-            self._held[name] = _packed(held_at)
+            self._held[name] = held
             return
-        self._shared_ids += isinstance(others, int)
-        self._held[name] = (*_all(others), _packed(held_at))
+        self._held[name] = (*_all(others), held)
 
-    def remove(self, ids: Ids, first: HeldAt) -> None:
-        """Forget where the frames with these ids, numbered from ``first``, were held."""
-        if not self._shared_ids:
-            for name in ids:
-                self._held.pop(name, None)  # type: ignore[arg-type]
-            return
-        for packed, name in enumerate(ids, start=_packed(first)):
-            if name:
-                self._remove_one(name, packed)
+    def remove(self, ids: Ids, held: Held) -> None:
+        """Forget that ``held`` has frames with these ids."""
+        for name in filter(None, ids):
+            others = self._held.pop(name, held)
+            if others is not held:
+                rest = [*_all(others)]
+                rest.remove(held)
+                self._held[name] = tuple(rest) if len(rest) > 1 else rest[0]
 
-    def find(self, ids: Ids) -> dict[MessageKey, HeldAt]:
-        """All known messages that have one of these ids, each with the place where it is held."""
+    def move(self, ids: Ids, held: Held, to: Held) -> None:
+        """The frames with these ids, which ``held`` had, are in ``to`` now."""
+        for name in filter(None, ids):
+            self.remove([name], held)
+            self.add(name, to)
+
+    def find(self, ids: Ids) -> dict[MessageKey, Place | None]:
+        """All known messages that have one of these ids, each with its place; None if it is committed."""
         names = {name for name in ids if name}
         remembered = (self._unconfirmed, self._confirmed)
-        found = {key: COMMITTED for keys in remembered for name in names for key in keys.of(name)}
-        wanted_of: dict[int, list[tuple[int, bytes]]] = {}
-        for name in names & self._held.keys():
-            for packed in _all(self._held[name]):
-                wanted_of.setdefault(packed >> _SHIFT, []).append((packed & _MASK, name))
-        for owner, wanted in wanted_of.items():
-            wanted.sort()
-            keys = self._holders[owner].keys_at(wanted)
-            found.update((key, HeldAt(owner, at)) for key, (at, _) in zip(keys, wanted, strict=True))
+        found: dict[MessageKey, Place | None] = {
+            key: None for keys in remembered for name in names for key in keys.of(name)
+        }
+        holders = dict.fromkeys(held for name in names & self._held.keys() for held in _all(self._held[name]))
+        for held in holders:
+            found.update(held.find(names))
         return found
-
-    def _remove_one(self, name: bytes, packed: int) -> None:
-        others = self._held.get(name)
-        if others == packed:
-            del self._held[name]
-        elif isinstance(others, tuple):
-            rest = tuple([other for other in others if other != packed])
-            self._shared_ids -= len(rest) == 1
-            self._held[name] = rest if len(rest) > 1 else rest[0]
 
     # --- committed messages
 
@@ -288,28 +230,5 @@ class RememberedKeys:
         return count
 
 
-def _packed(held_at: HeldAt) -> int:
-    # Consecutive frames get consecutive integers, so the places of a block are a range.
-    return held_at.owner << _SHIFT | held_at.sequence
-
-
-def _all(packed: int | tuple[int, ...]) -> tuple[int, ...]:
-    return packed if isinstance(packed, tuple) else (packed,)
-
-
-def frame_keys(batch: FrameBatch, ids: Ids) -> list[MessageKey | None]:
-    """The message keys of the frames in ``batch``, which have these stable ids; None for a missing id."""
-    data, version = bytes(batch.data), batch.version
-    own_queues = dialect_named(batch.dialect or "generic").own_queues
-    keys: list[MessageKey | None] = []
-    for (begin, end), name in zip(pairwise((0, *batch.ends)), ids, strict=True):
-        if not name:
-            keys.append(None)
-            continue
-        # The frame is not decoded: that took 15 to 22 us a message, and this takes 2 (November 2026).
-        destination, subscription, body = frame_content(data[begin:end], version)
-        digest = blake2b(body, digest_size=16).digest()
-        if destination.startswith(own_queues):
-            subscription = ""  # two entries of the option may match this queue, and either may bring it again
-        keys.append(MessageKey(destination, name, digest, subscription))
-    return keys
+def _all(held: Held | tuple[Held, ...]) -> tuple[Held, ...]:
+    return held if isinstance(held, tuple) else (held,)

@@ -5,9 +5,10 @@ Goal: every message becomes a row, and a redelivered one gives no second row if 
 
 Plan: this is the receiver without I/O. Blocks, commits, receipts and lost connections come in, ACKs go out.
 There is no socket, thread or clock here. Four objects hold the state: ``FrameStore`` has the raw frames,
-``Marks`` how far they have come, ``AckLedger`` the ack handles of the present connection, and ``DedupIndex``
-the ids of held messages and the keys of committed ones, for all receivers of a query. A message is *held*
-from its arrival until its frame is freed or discarded. A delivery is one of three:
+``Marks`` how far they have come, ``AckQueue`` the ACKs of the present connection, and ``DedupIndex`` the ids
+of held messages and the keys of committed ones, for all receivers of a query. A message is *held* from its
+arrival until its frame is freed or discarded. Its handles wait with it (``Held``) until it may be ACKed. A
+delivery is one of three:
 
 - New: it gets a sequence number, and later a row. So does a delivery without a stable id, always.
 - Of a held message that is not committed: its ack handle is attached to the held frame. No row.
@@ -49,13 +50,13 @@ from dataclasses import dataclass, replace
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver.ack_ledger import AckGroup, AckLedger, Acks
-from spark_stomp.receiver.dedup import DedupIndex, HeldAt
-from spark_stomp.receiver.frame_store import FrameStore, Held
+from spark_stomp.receiver.ack_queue import AckQueue, Acks
+from spark_stomp.receiver.dedup import DedupIndex
+from spark_stomp.receiver.frame_store import FrameStore, Held, Place
 from spark_stomp.receiver.status import Counts
 
-# A delivery of a known message: its key, where it is held, and its new handle.
-_Repeat = tuple[MessageKey, HeldAt, bytes]
+# A delivery of a known message: its key, where it is held (None: it is committed), and its new handle.
+_Repeat = tuple[MessageKey, Place | None, bytes]
 
 
 def new_epoch() -> str:
@@ -76,8 +77,7 @@ class Deliveries:
         self.frames = FrameStore(max_bytes, name)
         self._marks = self.frames.marks
         self._index = DedupIndex() if index is None else index
-        self._owner = self._index.register(self)
-        self._ledger: AckLedger | None = None
+        self._queue: AckQueue | None = None
         self._keyed = False
         self._counts = Counts()
         self.unmarked = 0
@@ -126,7 +126,7 @@ class Deliveries:
         ``keyed``: its blocks carry stable ids, and an ACK names exactly one message.
         """
         with self._index.lock:
-            self._ledger = AckLedger(self._marks.committed)
+            self._queue = AckQueue(self._marks)
             self._keyed = keyed
 
     def disconnected(self, *, redelivers: bool, but: Collection[str] = ()) -> None:
@@ -137,12 +137,13 @@ class Deliveries:
         numbers.
         """
         with self._index.lock:
-            ledger, self._ledger = self._ledger, None
-            if ledger is None:
+            queue, self._queue = self._queue, None
+            if queue is None:
                 return
+            queue.closed = True
             marks = self._marks
             if redelivers:
-                self._expect_doubles(max(ledger.confirmed, marks.live_from), marks.kept)
+                self._expect_doubles(max(queue.confirmed, marks.live_from), marks.kept)
                 self._discard(but)
             self._remember_committed(marks.committed)
             self.frames.free(marks.committed)
@@ -160,7 +161,7 @@ class Deliveries:
         batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
         held = Held(batch, block.ids if self._keyed else None)
         with self._index.lock:
-            if self._ledger is None:
+            if self._queue is None:
                 # Closed meanwhile. The messages are not ACKed, so they stay on the broker.
                 return
             count = len(block.ends)
@@ -168,12 +169,18 @@ class Deliveries:
             self._count(delivered=count, bytes=len(block.data), malformed=malformed, redelivered=marked)
             acks, repeats = self._sort_out(held, block.acks, marked)
             if held.batch.ends:
-                self._ledger.add(self.frames.append(held), acks, received_at)
+                held.queue, held.handles = self._queue, acks
+                self.frames.append(held)
+                self._queue.came(self._marks.received, len(acks), received_at)
             for repeat in repeats:
                 self._attach(*repeat, received_at)
             self.unmarked += max(0, len(repeats) - marked)
             if marked:
                 self._counts.delivery_count = max(self._counts.delivery_count, block.delivery_count)
+
+    def keep(self, upto: int) -> None:
+        """Never discard the frames below ``upto``, whatever happens to the connection."""
+        self._marks.advance(kept=upto)
 
     def room(self) -> int:
         """How many more bytes may be held in memory; 0 or less if there is no room.
@@ -202,50 +209,50 @@ class Deliveries:
 
         While there is no connection, it equals ``committed``.
         """
-        ledger = self._ledger
-        return self._marks.committed if ledger is None else ledger.confirmed
+        queue = self._queue
+        return self._marks.committed if queue is None else queue.confirmed
 
     @property
     def unacked(self) -> int:
         """How many deliveries on the present connection have no confirmed ACK; 0 without a connection."""
-        ledger = self._ledger
-        return 0 if ledger is None else ledger.unacked
+        queue = self._queue
+        return 0 if queue is None else queue.unacked
 
     @property
     def oldest_unacked(self) -> int | None:
         """When the oldest un-acked message came, in microseconds since 1970; None if all are acked."""
         with self._index.lock:
-            return None if self._ledger is None else self._ledger.oldest_unacked
+            return None if self._queue is None else self._queue.oldest_unacked
 
     @property
     def acks_pending(self) -> bool:
         """Whether an ACK is due, or was sent and is not confirmed."""
         with self._index.lock:
-            ledger = self._ledger
-            return ledger is not None and ledger.pending(self._marks.committed, self._index.committed)
+            queue = self._queue
+            return queue is not None and queue.pending
 
     @property
     def receipts_awaited(self) -> int:
         """How many groups of ACKs were sent and have no receipt yet."""
-        ledger = self._ledger
-        return 0 if ledger is None else ledger.awaited
+        queue = self._queue
+        return 0 if queue is None else queue.awaited
 
     @property
     def unconfirmed_acks(self) -> list[bytes]:
         """The ack handles that were sent and are not confirmed, in the order of sending."""
         with self._index.lock:
-            return [] if self._ledger is None else self._ledger.unconfirmed
+            return [] if self._queue is None else self._queue.unconfirmed
 
     @property
     def receipt_deadline(self) -> float | None:
         """When the next awaited receipt for ACKs is overdue; None if no receipt is awaited."""
-        ledger = self._ledger
-        return None if ledger is None else ledger.next_deadline
+        queue = self._queue
+        return None if queue is None else queue.next_deadline
 
     def receipt_is_behind(self, prefetch: int) -> bool:
         """Whether a broker with this prefetch may still send messages before the next receipt for ACKs."""
-        ledger = self._ledger
-        return ledger is not None and ledger.receipt_is_behind(prefetch)
+        queue = self._queue
+        return queue is not None and queue.receipt_is_behind(prefetch)
 
     def due(self, most: int) -> Acks | None:
         """Take the ACKs to send now; None if there are none.
@@ -253,25 +260,25 @@ class Deliveries:
         They are for at most ``most`` new messages and as many redelivered ones.
         """
         with self._index.lock:
-            if self._ledger is None:
+            if self._queue is None:
                 return None
-            acks = self._ledger.take(self._marks.committed, self._index.committed, most)
-            self._free(self._ledger.confirmed)
+            acks = self._queue.take(most)
+            self._free(self._queue.confirmed)
             return acks
 
-    def sent(self, group: AckGroup) -> None:
-        """The ACKs of ``group``, which :meth:`due` returned, were passed to the connection."""
+    def sent(self, receipt: str, deadline: float) -> None:
+        """The ACKs that :meth:`due` returned were passed to the connection; see :meth:`AckQueue.sent`."""
         with self._index.lock:
-            if self._ledger is not None:
-                self._ledger.sent_with(group)
+            if self._queue is not None:
+                self._queue.sent(receipt, deadline)
 
     def confirm(self, receipt: str) -> None:
         """A RECEIPT came, for ACKs or for something else."""
         with self._index.lock:
-            group = None if self._ledger is None else self._ledger.confirm(receipt)
-            if group is not None and self._ledger is not None:
-                self._index.confirm(group.acks.keys)
-                self._free(self._ledger.confirmed)
+            acks = None if self._queue is None else self._queue.confirm(receipt)
+            if acks is not None and self._queue is not None:
+                self._index.confirm(acks.keys)
+                self._free(self._queue.confirmed)
 
     # --- Spark
 
@@ -280,16 +287,20 @@ class Deliveries:
         with self._index.lock:
             if upto <= self._marks.released:
                 return False
+            before = self._marks.committed
             self.frames.release(upto)
+            self._permit_acks(before)
             self._remember_committed(min(upto, self._marks.live_from))
-            if self._ledger is None:
+            if self._queue is None:
                 self.frames.free(upto)
             return True
 
     def close(self) -> None:
         """Take nothing more, and forget all ids: a message redelivered to another receiver counts as new."""
         with self._index.lock:
-            self._ledger = None
+            if self._queue is not None:
+                self._queue.closed = True
+            self._queue = None
             self._remove(self._marks.unindexed, self._marks.received)
             self.frames.close()
 
@@ -310,7 +321,9 @@ class Deliveries:
         """A batch that :meth:`take` returned is durable in the journal, from ``position`` on."""
         self.frames.make_keys(batch)
         with self._index.lock:
-            self.frames.journaled(batch.first_sequence, position)
+            held, now = self.frames.journaled(batch.first_sequence, position)
+            if now is not held:
+                self._index.move(held.ids or (), held, now)
             self._marks.advance(durable=batch.end)
 
     def commit_position(self, position: int) -> bool:
@@ -331,25 +344,24 @@ class Deliveries:
         They have no ack handles until the broker redelivers them.
         """
         with self._index.lock:
-            first = self.frames.recover(batch, ids)
+            held = self.frames.recover(batch, ids)
             end = self._marks.received
             self._marks.advance(kept=end, durable=end, live_from=end)
-            self._note_ids(ids, first)
+            self._note_ids(ids, held)
 
     def permit_acks(self) -> None:
         """Allow ACKs for all held frames, although Spark did not commit them: they are in the journal."""
         with self._index.lock:
+            before = self._marks.committed
             self._marks.advance(committed=self._marks.received)
+            self._permit_acks(before)
 
-    # --- called by the dedup index, which holds its lock
-
-    def pin(self, sequence: int) -> None:
-        """Never discard this frame, nor those before it, whatever happens to the connection."""
-        self._marks.advance(kept=sequence + 1)
-
-    def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
-        """The keys of held frames. ``wanted`` has their sequence numbers, ascending, and their raw ids."""
-        return self.frames.keys_at([sequence for sequence, _ in wanted])
+    def _permit_acks(self, before: int) -> None:
+        """Frames from ``before`` on may be ACKed now: push their handles to the queues."""
+        for held in self.frames.held(before, self._marks.committed):
+            held.permit_acks(before, self._marks.committed)
+        if self._queue is not None:
+            self._queue.advance()
 
     # --- messages come
 
@@ -360,7 +372,7 @@ class Deliveries:
         if held.ids is None:
             self._count(doubled=self._index.take_doubles(marked))
             return acks, []
-        if self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received)):
+        if self._index.add_new(held.ids, held):
             return acks, []
         return self._compare(held, acks, marked)
 
@@ -382,8 +394,8 @@ class Deliveries:
                 repeats.append((key, known[key], acks[index]))
                 continue
             if key is not None:
-                known[key] = HeldAt(self._owner, self._marks.received + len(fresh))
-                self._index.add(key.id, known[key])
+                known[key] = Place(held, len(fresh))
+                self._index.add(key.id, held)
                 self._count(other_body=int(key._replace(body=b"") in names))
                 names.add(key._replace(body=b""))
             fresh.append(index)
@@ -393,15 +405,16 @@ class Deliveries:
             held.select(fresh)
         return [acks[index] for index in fresh], repeats
 
-    def _attach(self, key: MessageKey, held_at: HeldAt, handle: bytes, received_at: int) -> None:
+    def _attach(self, key: MessageKey, place: Place | None, handle: bytes, received_at: int) -> None:
         """A known message was redelivered: its new handle is ACKed when the message is committed."""
-        assert self._ledger is not None
-        self._ledger.attach(held_at, key, handle, received_at)
-        if held_at.sequence < self._index.committed(held_at.owner):
+        assert self._queue is not None
+        self._queue.came_again(handle, received_at)
+        if place is None or place.may_be_acked:
+            self._queue.push_again(key, handle)
             self._count(dropped=1)
         else:
+            place.held.attach(place.at, self._queue, key, handle)
             self._count(reattached=1)
-            self._index.pin(held_at)
 
     # --- frames go
 
@@ -412,20 +425,19 @@ class Deliveries:
             self._remove(self._marks.kept, self._marks.received)
             self.frames.discard()
             for held in staying:
-                self._note_ids(held.ids or (), self.frames.append(held))
+                self.frames.append(held)
+                self._note_ids(held.ids or (), held)
 
-    def _note_ids(self, ids: Sequence[bytes | None], first: int) -> None:
-        """Note the ids of frames that are held from ``first`` on, of which some may be known."""
-        if not self._index.add_new(ids, HeldAt(self._owner, first)):
-            for sequence, name in enumerate(ids, start=first):
-                if name:
-                    self._index.add(name, HeldAt(self._owner, sequence))
+    def _note_ids(self, ids: Sequence[bytes | None], held: Held) -> None:
+        """Note the ids of frames in ``held``, of which some may be known."""
+        if not self._index.add_new(ids, held):
+            for name in filter(None, ids):
+                self._index.add(name, held)
 
     def _remember_committed(self, upto: int) -> None:
         """In the index, replace the ids of the committed frames below ``upto`` by their message keys."""
-        for first, ids in self.frames.ids(self._marks.unindexed, upto):
-            self._index.remember_unconfirmed(self.frames.keys(first, first + len(ids)))
-            self._index.remove(ids, HeldAt(self._owner, first))
+        self._index.remember_unconfirmed(self.frames.keys(self._marks.unindexed, upto))
+        self._remove(self._marks.unindexed, upto)
         self._marks.advance(unindexed=upto)
 
     def _free(self, upto: int) -> None:
@@ -437,16 +449,15 @@ class Deliveries:
             # Keys that ``room`` remembered before these receipts came.
             early = self.frames.keys(max(self._marks.freed, self._marks.live_from), min(low, upto))
             self._index.confirm([*filter(None, early)])
-            for first, ids in self.frames.ids(low, upto):
-                self._index.remember_confirmed(self.frames.keys(first, first + len(ids)))
+            self._index.remember_confirmed(self.frames.keys(low, upto))
         self._remove(low, upto)
         self._marks.advance(unindexed=upto)
         self.frames.free(upto)
 
     def _remove(self, low: int, high: int) -> None:
         """Remove the ids of the frames [low, high) from the index."""
-        for first, ids in self.frames.ids(low, high):
-            self._index.remove(ids, HeldAt(self._owner, first))
+        for held, ids in self.frames.ids(low, high):
+            self._index.remove(ids, held)
 
     def _expect_doubles(self, low: int, high: int) -> None:
         """Expect second rows: frames of [low, high) without an id are not recognised when redelivered."""
@@ -480,5 +491,5 @@ def offer(offers: Sequence[Offer]) -> bool:
         if any(one.deliveries.discards != one.discards for one in offers):
             return False
         for one in offers:
-            one.deliveries.pin(one.upto - 1)
+            one.deliveries.keep(one.upto)
         return True

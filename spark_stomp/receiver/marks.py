@@ -21,7 +21,7 @@ mark             the frames below it                                  moved by
                                                                       frames are discarded
 ===============  ===================================================  =======================================
 
-Two more marks belong to a connection and end with it: ``AckLedger.confirmed <= AckLedger.sent <= committed``.
+One more mark belongs to a connection and ends with it: ``AckQueue.confirmed <= committed``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Goal: messages arrive as fast as the broker sends them, whatever Spark does mean
 
 Plan: the thread has one connection at a time, with a subscription for each destination that it reads. The
 header ``subscription`` of a message says which one it came by; all else is the connection's: epoch, sequence
-numbers, ACK ledger, memory. It reads what there is room for, passes blocks of raw frames and receipts to
+numbers, ACK queue, memory. It reads what there is room for, passes blocks of raw frames and receipts to
 ``Deliveries``, sends the ACKs that are due, and checks deadlines; then it begins again. It decodes no body,
 because tasks do that. The rules for messages are in deliveries.py, back-pressure and deadlines for receipts
 in pause.py, what the broker is asked for in subscription.py, and what streams have instead in
@@ -58,7 +58,6 @@ from spark_stomp.protocol import (
     ack_handles,
     ack_modes,
 )
-from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.deliveries import Deliveries
 from spark_stomp.receiver.pause import BoundedReader
 from spark_stomp.receiver.status import ConnectionStatus, ReceiverStatus
@@ -492,5 +491,5 @@ class Receiver:
             return False
         receipt = connection.session.new_receipt()
         connection.session.ack_raw(acks.handles, receipt=receipt)
-        self._deliveries.sent(AckGroup(acks, receipt, self._reader.receipt_deadline()))
+        self._deliveries.sent(receipt, self._reader.receipt_deadline())
         return True

@@ -265,7 +265,7 @@ def test_the_dedup_index_is_never_used_without_its_lock(
         monkeypatch.setattr(DedupIndex, name, called)
 
     for name in (
-        *("add_new", "add", "remove", "find", "pin", "committed", "remember_unconfirmed"),
+        *("add_new", "add", "remove", "move", "find", "remember_unconfirmed"),
         *("remember_confirmed", "confirm", "expect_doubles", "take_doubles", "count_evicted"),
     ):
         watched(name)

@@ -17,7 +17,6 @@ from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.frameserver import RangeTicket
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries, ReceiverStatus
-from spark_stomp.receiver.ack_ledger import AckGroup, Acks
 from spark_stomp.source.journal_backlog import JournalBacklog, recover
 from spark_stomp.source.journal_writer import JournalWriter
 from spark_stomp.source.memory_backlog import Backlog, MemoryBacklog
@@ -40,7 +39,6 @@ class MemoryEngine:
         self.index = DedupIndex()
         self.receivers = [Deliveries(_BUFFER, self.index, name) for name in NAMES]
         self.backlog: Backlog = MemoryBacklog(dict(zip(NAMES, self.receivers, strict=True)), tolerant=False)
-        self._due: dict[int, Acks] = {}
         self._turn = 0
 
     def connected(self, at: int, *, keyed: bool) -> None:
@@ -57,13 +55,10 @@ class MemoryEngine:
 
     def due(self, at: int, most: int) -> list[bytes]:
         acks = self.receivers[at].due(most)
-        if acks is None:
-            return []
-        self._due[at] = acks
-        return acks.handles
+        return [] if acks is None else acks.handles
 
     def sent(self, at: int, receipt: str) -> None:
-        self.receivers[at].sent(AckGroup(self._due.pop(at), receipt, 0.0))
+        self.receivers[at].sent(receipt, 0.0)
 
     def confirm(self, at: int, receipt: str) -> None:
         self.receivers[at].confirm(receipt)

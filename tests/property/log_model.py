@@ -210,14 +210,19 @@ class Query(RuleBasedStateMachine):
             block.ids.append(message.id)
         return block
 
-    @rule(at=receivers, most=st.sampled_from([1, 100]), fate=st.sampled_from(Fate))
-    def exchange_acks(self, at: int, most: int, fate: Fate) -> None:
-        """The receiver sends what is due; the broker obeys all or a part of it before something breaks."""
+    @rule(at=receivers, most=st.sampled_from([1, 100]), fate=st.sampled_from(Fate), tell=st.booleans())
+    def exchange_acks(self, at: int, most: int, fate: Fate, tell: bool = False) -> None:
+        """The receiver sends what is due; the broker obeys all or a part of it before something breaks.
+
+        ``tell``: evidence of a commit comes while ACKs are being sent.
+        """
         link = self.links[at]
         if link is None:
             return
         while handles := self.engine.due(at, most):
             receipt = f"r{self._name()}"
+            if tell:
+                self.tell(1)
             self.engine.sent(at, receipt)
             link.acks.append((receipt, handles))
         while link.open and link.acks and fate is not Fate.UNDER_WAY:

@@ -8,8 +8,9 @@ from support.broken import entries
 # entry breaks the heart of a point; a point has two if it makes two promises without which messages are lost.
 _TEXT = """
 # 1. ACK after the commit, never before
-1.1 receiver.deliveries:Deliveries.due | self._ledger.take(self._marks.committed, self._index.committed, most)
-    -> self._ledger.take(self._marks.received, self._index.committed, most)
+1.1 receiver.deliveries:Deliveries.receive | self._queue.came(self._marks.received, len(acks), received_at)
+    -> self._queue.came(self._marks.received, len(acks), received_at);
+    self._queue.push(held.batch.first_sequence, acks)
     integration/receiver/test_receiver.py::test_exactly_what_is_committed_is_acked
 1.2 source.commits:CommitEvidence.latest_offset_called | self._uncommitted_plan is not None -> False
     integration/spark/test_stream_reader.py::test_40_latest_offset_after_partitions_is_the_evidence
@@ -30,16 +31,15 @@ _TEXT = """
     integration/spark/test_stream_reader.py::TestCheckpointNamed::test_a_file_system_that_goes_on_failing_fails_the_query
 1.9 source.commits:Committer.stop | self._warn_once('the query ends, and for its last batch') -> pass
     integration/spark/test_stream_reader.py::test_the_end_without_evidence_acks_nothing_and_says_which_option_helps
-1.10 receiver.ack_ledger:AckLedger.confirmed | self._confirmed -> self._sent
-    unit/receiver/test_ack_ledger.py::test_confirmed_grows_with_receipts_only
+1.10 receiver.ack_queue:AckQueue.take | self._groups.append(_Group(acks)) ->
+    unit/receiver/test_ack_queue.py::test_confirmed_grows_with_receipts_only
 # 2. A range never changes
-2.1 receiver.deliveries:Deliveries.receive | self._ledger.add(self.frames.append(held), acks, received_at)
-    -> self._ledger.add(self.frames.append(held), acks, received_at);
-    self.frames.release(self._marks.received)
+2.1 receiver.deliveries:Deliveries.receive | self.frames.append(held)
+    -> self.frames.append(held); self.frames.release(self._marks.received)
     integration/receiver/test_receiver.py::test_frames_arrive_in_order_and_stay_readable
 2.2 receiver.deliveries:new_epoch | secrets.token_hex(8) -> "0"
     integration/receiver/test_receiver.py::test_each_receiver_has_its_own_epoch
-2.3 receiver.deliveries:offer | one.deliveries.pin(one.upto - 1) ->
+2.3 receiver.deliveries:offer | one.deliveries.keep(one.upto) ->
     unit/receiver/test_deliveries.py::test_what_was_offered_stays_and_the_rest_is_discarded
 2.4 receiver.deliveries:Deliveries._discard | self._marks.received > self._marks.kept -> False
     unit/receiver/test_deliveries.py::test_what_was_offered_stays_and_the_rest_is_discarded
@@ -47,7 +47,7 @@ _TEXT = """
     unit/receiver/test_deliveries.py::test_where_nothing_comes_again_everything_stays
 2.5 receiver.deliveries:offer | return False ->
     integration/spark/test_stream_reader.py::test_an_end_chosen_before_a_discard_is_chosen_again
-2.6 receiver.deliveries:Deliveries._attach | self._index.pin(held_at) ->
+2.6 receiver.frame_store:Held.attach | self.marks.advance(kept=self.batch.first_sequence + at + 1) ->
     unit/receiver/test_deliveries.py::test_a_frame_that_another_delivery_counts_on_is_not_discarded
 # 3. A lost range is empty, is never filled again and is never ACKed
 3.1 source.query:QueryRuntime.partitions | [held for held in ranges if held.epoch in epochs] -> ranges
@@ -61,22 +61,22 @@ _TEXT = """
 3.4 source.memory_backlog:MemoryBacklog.readable | wanted.low < released -> False
     integration/spark/test_stream_reader.py::test_a_range_can_be_read_again_until_it_is_committed
 # 4. ACK only on the connection that delivered the message
-4.1 receiver.deliveries:Deliveries.connected | self._ledger = AckLedger(self._marks.committed)
-    -> self._ledger = self._first = getattr(self, "_first", None) or AckLedger(self._marks.committed)
+4.1 receiver.deliveries:Deliveries.connected | self._queue = AckQueue(self._marks)
+    -> self._queue = self._first = getattr(self, "_first", None) or AckQueue(self._marks);
+    self._queue.closed = False
     unit/receiver/test_deliveries.py::test_old_handles_are_void_and_new_ones_are_acked
-4.2 receiver.dedup:frame_keys | blake2b(body, digest_size=16).digest() -> b""
+4.2 receiver.frame_store:frame_keys | blake2b(body, digest_size=16).digest() -> b""
     unit/receiver/test_deliveries.py::test_the_same_key_with_another_body_is_new_and_counted
-4.2 receiver.dedup:frame_keys | MessageKey(destination, name, digest, subscription)
+4.2 receiver.frame_store:frame_keys | MessageKey(destination, name, digest, subscription)
     -> MessageKey(destination, name, digest)
     unit/receiver/test_deliveries.py::test_the_same_message_by_another_entry_is_new
 4.3 receiver.deliveries:Deliveries._sort_out |
-    self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received))
-    -> self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received)) or not marked
+    self._index.add_new(held.ids, held) -> self._index.add_new(held.ids, held) or not marked
     unit/receiver/test_deliveries.py::test_the_mark_of_redelivery_does_not_matter
-4.4 receiver.ack_ledger:AckLedger._take_attached | taken.append(heappop(heap)) -> taken[:] = [heappop(heap)]
+4.4 receiver.frame_store:Held.attach | [*live, (queue, key, handle)] -> [(queue, key, handle)]
     unit/receiver/test_deliveries.py::test_every_live_handle_is_acked_on_its_own_connection
 4.5 receiver.deliveries:Deliveries._remember_committed |
-    self._index.remember_unconfirmed(self.frames.keys(first, first + len(ids))) ->
+    self._index.remember_unconfirmed(self.frames.keys(self._marks.unindexed, upto)) ->
     unit/receiver/test_deliveries.py::test_committed_and_unconfirmed_is_acked_again_and_dropped
 4.6 receiver.deliveries:Deliveries._compare |
     self._count(doubled=self._index.take_doubles(min(marked, nameless))) ->
@@ -183,7 +183,7 @@ J.7 receiver.deliveries:Deliveries.take | self._marks.advance(kept=taken[-1].end
 J.8 source.journal_backlog:recover | batch.end > min(journal.end - most, journal.committed) -> False
     unit/source/test_journal_writer.py::TestAfterARestart::test_redelivered_and_not_committed_gives_no_second_row
 J.9 receiver.deliveries:Deliveries._free |
-    self._index.remember_confirmed(self.frames.keys(first, first + len(ids))) ->
+    self._index.remember_confirmed(self.frames.keys(low, upto)) ->
     unit/source/test_journal_writer.py::test_what_a_broker_forgot_having_confirmed_gives_no_second_row
 J.10 source.commits:Committer.began_at |
     self._checkpoint is not None and self._checkpoint.last_commit_holds(start) -> False

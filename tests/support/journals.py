@@ -12,7 +12,7 @@ from spark_stomp.journal import JournalSettings
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.journal.objects.blobs import ArrowStore, Blobs, MountStore
 from spark_stomp.journal.objects.journal import ObjectJournal
-from spark_stomp.receiver.dedup import frame_keys
+from spark_stomp.receiver.frame_store import frame_keys
 
 
 def frame(number: int, body: str = "", subscription: str = "") -> bytes:

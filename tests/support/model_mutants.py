@@ -6,21 +6,35 @@ from support.broken import entries
 
 _TEXT = """
 # ACKs
-1.1 receiver.deliveries:Deliveries.due | self._ledger.take(self._marks.committed, self._index.committed, most)
-    -> self._ledger.take(self._marks.received, self._index.committed, most)
+1.1 receiver.deliveries:Deliveries.receive | self._queue.came(self._marks.received, len(acks), received_at)
+    -> self._queue.came(self._marks.received, len(acks), received_at);
+    self._queue.push(held.batch.first_sequence, acks)
     property/test_log.py::TestInMemory
-1.1 receiver.ack_ledger:AckLedger._take_attached | committed_of(owner) -> 1 << 60
+1.1 receiver.frame_store:Place.may_be_acked | self.held.marks.committed -> self.held.marks.received
     property/test_log.py::TestInMemory
-1.10 receiver.ack_ledger:AckLedger.confirm | self._groups and self._groups[0].confirmed -> self._groups
+1.1 receiver.frame_store:Held.permit_acks | at < stop -> True
     property/test_log.py::TestInMemory
-4.1 receiver.deliveries:Deliveries.connected | self._ledger = AckLedger(self._marks.committed)
-    -> self._ledger = self._first = getattr(self, "_first", None) or AckLedger(self._marks.committed)
+1.1 receiver.frame_store:Held.permit_acks | self.handles[start:stop] -> self.handles[start:]
     property/test_log.py::TestInMemory
-4.4 receiver.ack_ledger:AckLedger._take_attached | taken.append(heappop(heap)) -> taken[:] = [heappop(heap)]
+1.10 receiver.ack_queue:AckQueue.confirm | self._groups and self._groups[0].confirmed -> self._groups
     property/test_log.py::TestInMemory
-4.4 receiver.ack_ledger:AckLedger._take_new |
-    taken.extend(handles[:count]) -> taken.extend(handles[count - 1::-1])
+1.10 receiver.ack_queue:AckQueue.take | self._groups.append(_Group(acks)) ->
     property/test_log.py::TestInMemory
+1.10 receiver.ack_queue:AckQueue.advance | next(sent, due) -> due
+    property/test_log.py::TestInMemory
+4.1 receiver.deliveries:Deliveries.connected | self._queue = AckQueue(self._marks)
+    -> self._queue = self._first = getattr(self, "_first", None) or AckQueue(self._marks);
+    self._queue.closed = False
+    property/test_log.py::TestInMemory
+4.1 receiver.ack_queue:AckQueue.push | handles and (not self.closed) -> handles
+    property/test_log.py::TestInMemory
+4.4 receiver.frame_store:Held.attach | [*live, (queue, key, handle)] -> [(queue, key, handle)]
+    property/test_log.py::TestInMemory
+4.4 receiver.ack_queue:AckQueue.take | handles += new[:most] -> handles += new[:most][::-1]
+    property/test_log.py::TestInMemory
+4.4 receiver.frame_store:Held.joined |
+    self.again.update((at + len(ends), waiting) for at, waiting in other.again.items()) ->
+    property/test_log.py::TestWithJournal
 J.5 source.journal_writer:JournalWriter._write | one.commit(batch.end) -> one.commit(batch.end + 1)
     property/test_log.py::TestLogThenAck
 J.5 source.journal_writer:JournalWriter._write | self._ack_when_durable -> True
@@ -28,7 +42,7 @@ J.5 source.journal_writer:JournalWriter._write | self._ack_when_durable -> True
 # What Spark was told
 2.2 receiver.deliveries:new_epoch | secrets.token_hex(8) -> "0"
     property/test_log.py::TestInMemory
-2.3 receiver.deliveries:offer | one.deliveries.pin(one.upto - 1) ->
+2.3 receiver.deliveries:offer | one.deliveries.keep(one.upto) ->
     property/test_log.py::TestInMemory
 2.3 receiver.marks:Marks.discard | self.received = self.kept -> self.received = self.kept = self.released
     property/test_log.py::TestInMemory
@@ -42,27 +56,28 @@ J.7 receiver.deliveries:Deliveries.take | self._marks.advance(kept=taken[-1].end
 # What is known again
 2.4 receiver.deliveries:Deliveries._discard | self.frames.copies(self._marks.kept, but) -> ()
     property/test_log.py::TestInMemory
-2.6 receiver.deliveries:Deliveries._attach | self._index.pin(held_at) ->
+2.6 receiver.frame_store:Held.attach | self.marks.advance(kept=self.batch.first_sequence + at + 1) ->
     property/test_log.py::TestInMemory
-4.2 receiver.dedup:frame_keys | blake2b(body, digest_size=16).digest() -> b""
+4.2 receiver.frame_store:frame_keys | blake2b(body, digest_size=16).digest() -> b""
     property/test_log.py::TestInMemory
 4.3 receiver.deliveries:Deliveries._sort_out |
-    self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received))
-    -> self._index.add_new(held.ids, HeldAt(self._owner, self._marks.received)) or not marked
+    self._index.add_new(held.ids, held) -> self._index.add_new(held.ids, held) or not marked
     property/test_log.py::TestInMemory
-4.3 receiver.dedup:DedupIndex.add_new | _packed(first) -> _packed(HeldAt(first.owner, first.sequence + 1))
+4.3 receiver.frame_store:Held.find | Place(self, one) -> Place(self, 0)
     property/test_log.py::TestInMemory
 4.5 receiver.deliveries:Deliveries._remember_committed |
-    self._index.remember_unconfirmed(self.frames.keys(first, first + len(ids))) ->
+    self._index.remember_unconfirmed(self.frames.keys(self._marks.unindexed, upto)) ->
     property/test_log.py::TestInMemory
 4.5 receiver.frame_store:FrameStore.shed | held.made = made -> held.ids = None
     property/test_log.py::TestInMemory
 J.6 source.journal_writer:JournalWriter._write | position < self._committed -> False
     property/test_log.py::TestWithJournal
-J.8 receiver.deliveries:Deliveries.recover | self._note_ids(ids, first) ->
+J.8 receiver.deliveries:Deliveries.journaled | self._index.move(held.ids or (), held, now) ->
+    property/test_log.py::TestWithJournal
+J.8 receiver.deliveries:Deliveries.recover | self._note_ids(ids, held) ->
     property/test_log.py::TestWithJournal
 J.9 receiver.deliveries:Deliveries._free |
-    self._index.remember_confirmed(self.frames.keys(first, first + len(ids))) ->
+    self._index.remember_confirmed(self.frames.keys(low, upto)) ->
     property/test_log.py::TestWithJournal
 # What goes
 5.7 receiver.deliveries:Deliveries._free | self._remove(low, upto) ->

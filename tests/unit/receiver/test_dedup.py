@@ -3,78 +3,79 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 import pytest
 from support.journals import key
 
 from spark_stomp.frame_batch import FrameBatch, MessageKey
 from spark_stomp.protocol import HEARTBEAT, Frame, FrameDecoder
-from spark_stomp.receiver.dedup import COMMITTED, DedupIndex, HeldAt, RememberedKeys, frame_keys
+from spark_stomp.receiver.dedup import DedupIndex, RememberedKeys
+from spark_stomp.receiver.frame_store import Held, Place, frame_keys
 
 
-class Receiver:
-    """Holds what it is told."""
+def held(*keys: MessageKey) -> Held:
+    """A batch of messages with these keys."""
+    batch = FrameBatch(b"", [0] * len(keys), 0, 0, "1.2")
+    return Held(batch, [one.id for one in keys], made=list(keys))
 
-    def __init__(self) -> None:
-        self.committed = 0
-        self.pinned: list[int] = []
-        self.keys: dict[int, MessageKey] = {}
 
-    def pin(self, sequence: int) -> None:
-        self.pinned.append(sequence)
-
-    def keys_at(self, wanted: Sequence[tuple[int, bytes]]) -> list[MessageKey]:
-        assert [self.keys[at].id for at, _ in wanted] == [name for _, name in wanted]
-        return [self.keys[at] for at, _ in wanted]
+def places(index: DedupIndex, *names: bytes) -> set[Place | None]:
+    return set(index.find(names).values())
 
 
 @pytest.fixture
-def receivers() -> list[Receiver]:
-    return [Receiver(), Receiver()]
-
-
-@pytest.fixture
-def index(receivers: list[Receiver]) -> DedupIndex:
-    made = DedupIndex(max_remembered=3)
-    assert [made.register(receiver) for receiver in receivers] == [0, 1]
-    return made
+def index() -> DedupIndex:
+    return DedupIndex(max_remembered=3)
 
 
 class TestHeld:
     def test_new_ids_are_held_until_they_are_dropped(self, index: DedupIndex) -> None:
-        assert index.add_new([b"1", b"2"], HeldAt(0, 0))
-        assert index.add_new([b"3"], HeldAt(1, 0))
-        index.remove([b"1", b"2"], HeldAt(0, 0))
+        one, other = held(key(b"1"), key(b"2")), held(key(b"3"))
+        assert index.add_new([b"1", b"2"], one)
+        assert index.add_new([b"3"], other)
+        index.remove([b"1", b"2"], one)
         assert index.held == 1
-        assert index.add_new([b"1", b"2"], HeldAt(1, 1))
+        assert index.add_new([b"1", b"2"], other)
 
-    def test_known_says_where_every_message_of_an_id_is(
-        self, index: DedupIndex, receivers: list[Receiver]
+    @pytest.mark.parametrize("ids", [[b"3", b"1"], [b"3", b"3"], [b"3", None], [b"3", b""]])
+    def test_a_known_repeated_or_missing_id_needs_a_closer_look(
+        self, index: DedupIndex, ids: list[bytes | None]
     ) -> None:
-        receivers[0].keys = {7: key(b"1"), 8: key(b"2")}
-        receivers[1].keys = {3: key(b"1", b"other")}
-        index.add_new([b"1", b"2"], HeldAt(0, 7))
-        index.add(b"1", HeldAt(1, 3))
+        index.add_new([b"1"], held(key(b"1")))
+        assert not index.add_new(ids, held())
+        assert index.held == 1
+
+    def test_known_says_where_every_message_of_an_id_is(self, index: DedupIndex) -> None:
+        one, other = held(key(b"2"), key(b"1"), key(b"5"), key(b"6")), held(key(b"1", b"other"))
+        index.add_new([b"2", b"1", b"5", b"6"], one)
+        index.add(b"1", other)
         index.remember_unconfirmed([key(b"1", b"third")])
-        assert index.find([b"1", b"9", None, b""]) == {
-            key(b"1"): HeldAt(0, 7),
-            key(b"1", b"other"): HeldAt(1, 3),
-            key(b"1", b"third"): COMMITTED,
+        assert index.find([b"1", b"9", None, b"", b"6"]) == {
+            key(b"1"): Place(one, 1),
+            key(b"6"): Place(one, 3),
+            key(b"1", b"other"): Place(other, 0),
+            key(b"1", b"third"): None,
         }
 
-    def test_one_of_several_messages_with_an_id_is_dropped_alone(
-        self, index: DedupIndex, receivers: list[Receiver]
-    ) -> None:
-        receivers[1].keys = {0: key(b"1", b"b"), 1: key(b"1", b"c")}
-        index.add_new([b"1", b"2"], HeldAt(0, 0))
-        index.add(b"1", HeldAt(1, 0))
-        index.add(b"1", HeldAt(1, 1))
-        index.remove([b"1", b"2"], HeldAt(0, 0))
-        assert set(index.find([b"1"]).values()) == {HeldAt(1, 0), HeldAt(1, 1)}
-        index.remove([b"1"], HeldAt(1, 0))
-        assert set(index.find([b"1"]).values()) == {HeldAt(1, 1)}
-        index.remove([b"1"], HeldAt(1, 1))
+    def test_one_of_several_messages_with_an_id_is_dropped_alone(self, index: DedupIndex) -> None:
+        one, other = held(key(b"1"), key(b"2")), held(key(b"1", b"b"), key(b"1", b"c"))
+        index.add_new([b"1", b"2"], one)
+        index.add(b"1", other)
+        index.add(b"1", other)
+        index.remove([b"1", b"2"], one)
+        assert places(index, b"1") == {Place(other, 0), Place(other, 1)}
+        index.remove([b"1"], other)
+        assert index.held == 1
+        index.remove([b"1"], other)
+        assert index.held == 0
+
+    def test_messages_that_moved_are_found_where_they_are(self, index: DedupIndex) -> None:
+        one, other = held(key(b"1"), key(b"2"), key(b"2", b"b")), held(key(b"2", b"b"))
+        index.add_new([b"1", b"2"], one)
+        index.add(b"2", other)
+        index.move([b"2"], other, one)
+        assert places(index, b"2") == {Place(one, 1), Place(one, 2)}
+        index.remove([b"1", b"2", b"2"], one)
         assert index.held == 0
 
 
@@ -105,8 +106,8 @@ class TestJournaled:
     def test_confirmed_is_still_known(self, index: DedupIndex) -> None:
         index.remember_unconfirmed([key(b"1")])
         index.confirm([key(b"1")])
-        assert index.find([b"1"]) == {key(b"1"): COMMITTED}
-        assert not index.add_new([b"1"], HeldAt(0, 0))
+        assert index.find([b"1"]) == {key(b"1"): None}
+        assert not index.add_new([b"1"], held())
 
     @pytest.mark.rule("J.9")
     def test_beyond_the_bound_confirmed_ones_go_first_and_uncounted(self, index: DedupIndex) -> None:

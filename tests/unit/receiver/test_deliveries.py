@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from spark_stomp.protocol import MessageBlock
-from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.receiver.dedup import DedupIndex
 from spark_stomp.receiver.deliveries import Deliveries, Offer, offer
 from spark_stomp.receiver.status import Counts
@@ -48,7 +47,7 @@ class Query:
         acks = receiver.due(1_000)
         if acks is None:
             return []
-        receiver.sent(AckGroup(acks, receipt, 0.0))
+        receiver.sent(receipt, 0.0)
         return acks.handles
 
 

@@ -20,7 +20,6 @@ from spark_stomp.frame_batch import FrameBatch
 from spark_stomp.journal.local.journal import LocalJournal
 from spark_stomp.protocol import MessageBlock
 from spark_stomp.receiver import DedupIndex, Deliveries
-from spark_stomp.receiver.ack_ledger import AckGroup
 from spark_stomp.source.journal_backlog import recover
 from spark_stomp.source.journal_writer import JournalWriter
 
@@ -79,7 +78,7 @@ class Query:
         acks = self.receiver.due(100)
         if acks is None:
             return []
-        self.receiver.sent(AckGroup(acks, receipt, 0.0))
+        self.receiver.sent(receipt, 0.0)
         return acks.handles
 
     def close(self) -> None:
