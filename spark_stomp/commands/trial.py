@@ -37,6 +37,7 @@ from spark_stomp.protocol import (
     MessageReceived,
     MessagesScanned,
     ack_modes,
+    handle_header,
 )
 from spark_stomp.protocol.decoder import frames_in
 from spark_stomp.protocol.frames import HeaderPairs
@@ -191,7 +192,7 @@ class Trial:
 
     def _ack(self, connection: Connection, frames: Sequence[Frame]) -> bool:
         """ACK these deliveries; returns False if that has ended the connection."""
-        name = "ack" if self.version == "1.2" else "message-id"
+        name = handle_header(self.version)
         handles = [frame.get(name) or "" for frame in frames]
         if "" in handles:
             self.receipts["ACK"] = f"a message has no {name} header"

@@ -12,7 +12,7 @@
 from spark_stomp.errors import ProtocolError
 from spark_stomp.protocol.client import ClientConnection
 from spark_stomp.protocol.decoder import FrameDecoder
-from spark_stomp.protocol.encoder import ack_handles, encode_frame, message_of_handle
+from spark_stomp.protocol.encoder import ack_handles, encode_frame, handle_header, message_of_handle
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, Limits
 from spark_stomp.protocol.grammar import VERSIONS, escape, unescape
 from spark_stomp.protocol.handshake import ClientConfig, ack_modes
@@ -66,6 +66,7 @@ __all__ = [
     "encode_frame",
     "escape",
     "frame_content",
+    "handle_header",
     "message_of_handle",
     "read_malformed",
     "unescape",

@@ -145,7 +145,7 @@ class ClientConnection(Session[Event]):
 
         Args:
             id_header: the header with the stable id, or None to collect no ids.
-            ack_header: the header with the ack handle; by default those that the STOMP version names.
+            ack_header: the header with the ack handle; by default the one that the STOMP version names.
             time_header: the header with the time that completes the id, or None to collect no times.
 
         Raises:

@@ -164,6 +164,11 @@ def check_extra_headers(command: str, owned: frozenset[str], headers: Headers) -
         )
 
 
+def handle_header(version: str) -> str:
+    """The header of a MESSAGE with its ack handle."""
+    return "ack" if version == "1.2" else "message-id"
+
+
 def ack_headers(subscription_id: str, handle: str, version: str) -> HeaderPairs:
     """The headers by which an ACK or NACK names the message with this ack handle."""
     if version == "1.2":

@@ -183,9 +183,8 @@ def compile_run(names: tuple[str, ...], collected: RawNames) -> RunLayout:
         """The index of the first header called ``name``."""
         return names.index(name) if name in names else None
 
-    ack_at = next((at for name in collected.acks if (at := position(name.decode())) is not None), None)
-    others = (None if name is None else position(name.decode()) for name in collected[1:])
-    wanted = (position(LENGTH), ack_at, *others, position(SUBSCRIPTION))
+    at_names = (None if name is None else position(name.decode()) for name in collected)
+    wanted = (position(LENGTH), *at_names, position(SUBSCRIPTION))
     captured = sorted({at for at in wanted if at is not None})
     lines = [rf"\n{ANY_NUMBER}MESSAGE\n"]
     for at, name in enumerate(names):

@@ -50,8 +50,8 @@ _COLUMNS: Final = frozenset({"destination", "message-id", "content-type", "redel
 class RawNames(NamedTuple):
     """The names, as on the wire, of the headers whose values are collected from each message."""
 
-    acks: tuple[bytes, ...]
-    """The headers that may have the ack handle, the preferred one first."""
+    ack: bytes
+    """The header with the ack handle."""
     id: bytes | None = None
     """The header with the stable id."""
     time: bytes | None = None
@@ -72,11 +72,10 @@ class RawValues(NamedTuple):
 
 def raw_values(head: bytes, names: RawNames, grammar: Grammar) -> RawValues:
     """The values of the headers ``names``, and of ``subscription``, in ``head``."""
-    handles = (raw_value(head, name, grammar) for name in names.acks)
-    others = (
-        None if name is None else raw_value(head, name, grammar) for name in (*names[1:], _SUBSCRIPTION)
+    ack, *others = (
+        None if name is None else raw_value(head, name, grammar) for name in (*names, _SUBSCRIPTION)
     )
-    return RawValues(next((handle for handle in handles if handle is not None), b""), *others)
+    return RawValues(ack or b"", *others)
 
 
 def parted(frame: bytes, version: str) -> tuple[bytes, bytes]:

@@ -45,6 +45,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from spark_stomp.errors import RemoteProtocolError
+from spark_stomp.protocol.encoder import handle_header
 from spark_stomp.protocol.frames import HEARTBEAT, NEED_DATA, Frame, HeaderPairs, Limits, Signal
 from spark_stomp.protocol.grammar import escape
 from spark_stomp.protocol.layouts import (
@@ -73,8 +74,7 @@ class MessageBlock:
     ends: list[int]
     """Offsets in ``data`` just after each frame's NUL; frame i is ``data[ends[i - 1]:ends[i]]``."""
     acks: list[bytes]
-    """The ack handles, as on the wire. In STOMP 1.2 that is the ``ack`` header (leniency: ``message-id`` if a
-    broker sends no ``ack``), before that ``message-id``. ``b""`` if the header is missing."""
+    """The ack handles, as on the wire: the header that ``collect`` named. ``b""`` if it is missing."""
     ids: list[bytes | None]
     """The stable ids, as on the wire. None if the header is missing, or if no header was named."""
     times: list[bytes | None] = field(default_factory=list)
@@ -181,18 +181,16 @@ class FrameScanner(FrameReader):
 
         Args:
             id_header: unescaped name of the header with the stable id, or None to collect no ids.
-            ack_header: unescaped name of the header with the ack handle; by default those that the STOMP
-                version names.
+            ack_header: unescaped name of the header with the ack handle; by default the one that the STOMP
+                version names (:func:`~spark_stomp.protocol.encoder.handle_header`).
             time_header: unescaped name of the header with the time that completes the id, or None to collect
                 no times.
         """
-        # An ACK names a message by its "ack" header in STOMP 1.2, by "message-id" in 1.1 and 1.0 ("ACK").
-        own = (b"ack", b"message-id") if self.version == "1.2" else (b"message-id",)
-        ack, stable, time = (
+        ack, *others = (
             None if name is None else escape(name, self.version).encode()
-            for name in (ack_header, id_header, time_header)
+            for name in (ack_header or handle_header(self.version), id_header, time_header)
         )
-        self._collected = RawNames(own if ack is None else (ack,), stable, time)
+        self._collected = RawNames(ack or b"", *others)
         self._layouts.clear()
 
     def collect_from(self, subscription: str) -> None:

@@ -43,7 +43,6 @@ from spark_stomp.errors import (
     ConnectFailed,
     DeliveryError,
     MalformedMessageError,
-    RemoteProtocolError,
     StompError,
 )
 from spark_stomp.logs import about, get_log, in_context
@@ -67,6 +66,7 @@ from spark_stomp.receiver.subscription import (
     acks_refused,
     choose_subscription,
     may_stop_early,
+    no_handle,
     redelivery_warnings,
     risks,
 )
@@ -456,10 +456,7 @@ class Receiver:
         only = next(iter(self._subscriptions)) if len(self._subscriptions) == 1 else ""
         block.acks = ack_handles(block.acks, block.subscriptions, version, only)
         if b"" in block.acks:
-            raise RemoteProtocolError(
-                f"{connection.peer} sent a MESSAGE that cannot be acknowledged, because it has no ack and no "
-                "message-id header, or no subscription header; it stays un-acked on the broker"
-            )
+            raise no_handle(connection.peer, version, self._dialect)
         self._take_new(connection, block, version)
         self._last_active = time.monotonic()
         for subject, warning in redelivery_warnings(self._dialect, self._settings, self._deliveries):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_stomp.brokers import Dialect, Subscription
-from spark_stomp.errors import AcksRefused, StompError
+from spark_stomp.errors import AcksRefused, RemoteProtocolError, StompError
 from spark_stomp.options import SourceOptions
-from spark_stomp.protocol import ErrorReceived, message_of_handle
+from spark_stomp.protocol import ErrorReceived, handle_header, message_of_handle
 from spark_stomp.quoting import counted, listed, quoted
 from spark_stomp.receiver.deliveries import Deliveries
 
@@ -179,6 +179,17 @@ def acks_refused(
         f"{settings.what}: {times} times in a row the broker answered ACKs with an ERROR, so nothing can be "
         f"acknowledged. {named or first}, which is the ack or message-id header of the message. The last "
         f"answer: {error.message}"
+    )
+
+
+def no_handle(peer: str, version: str, dialect: Dialect) -> RemoteProtocolError:
+    """The error for a message of ``peer`` that no ACK can name in this version of STOMP."""
+    needed = dialect.ack_header or handle_header(version)
+    further = " or no subscription header" if version == "1.1" else ""
+    remedy = ". STOMP 1.1 may work: acceptVersions = 1.1" if needed == "ack" else ""
+    return RemoteProtocolError(
+        f"{peer} sent a MESSAGE that cannot be acknowledged over STOMP {version}, because it has no {needed} "
+        f"header{further}{remedy}"
     )
 
 

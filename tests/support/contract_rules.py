@@ -90,7 +90,8 @@ _TEXT = """
     unit/transport/test_logins.py::TestRefusedLogins::test_are_not_sent_again_for_half_a_minute
 4.9 protocol.client:ClientConnection.subscribe | self._source.collect_from(subscription_id) -> pass
     integration/receiver/test_receiver.py::test_a_message_of_a_foreign_subscription_gets_neither_a_number_nor_an_ack
-4.10 protocol.scanner:FrameScanner.collect | own if ack is None else (ack,) -> own
+4.10 protocol.scanner:FrameScanner.collect | ack_header or handle_header(self.version)
+    -> handle_header(self.version)
     unit/protocol/test_scanner.py::TestSettings::test_the_handle_may_be_in_another_header
 4.11 receiver.receiver:Receiver._error_of | self._refused_acks < _MOST_REFUSED_ACKS -> True
     integration/receiver/test_hostile_messages.py::TestRefusedAcks::test_three_in_a_row_fail_the_query_and_name_the_message

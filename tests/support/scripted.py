@@ -43,10 +43,10 @@ CLOSE = b"(and it closes the connection)"
 class ScriptedBroker:
     """Answers each connection with CONNECTED, and each receipt; ``asked`` answers other frames."""
 
-    def __init__(self, server: bytes, asked: Callable[[int, bytes], bytes]) -> None:
+    def __init__(self, server: bytes, asked: Callable[[int, bytes], bytes], version: bytes = b"1.2") -> None:
         self.connections = 0
         self.sockets: list[socket.socket] = []
-        self._server = server
+        self._connected = b"CONNECTED\nversion:%b\nserver:%b\n\n\0" % (version, server)
         self._asked = asked
 
     def serve(self, connection: socket.socket) -> None:
@@ -67,7 +67,7 @@ class ScriptedBroker:
 
     def _answer(self, number: int, frame: bytes) -> bytes:
         if frame.startswith(b"CONNECT"):
-            return b"CONNECTED\nversion:1.2\nserver:%b\n\n\0" % self._server
+            return self._connected
         answer = self._asked(number, frame)
         receipt = re.search(rb"\nreceipt:(.+)\n", frame)
         if receipt is None or answer.startswith(b"ERROR") or answer.endswith(CLOSE):

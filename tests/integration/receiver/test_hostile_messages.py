@@ -19,6 +19,7 @@ from spark_stomp.errors import (
     AcksRefused,
     ConnectionLost,
     DestinationRefused,
+    RemoteProtocolError,
     StompError,
     UnsupportedError,
 )
@@ -101,6 +102,30 @@ class TestRefusedAcks:
                 wait_until(lambda one=upto: one in acked.values(), what="the receipt")
             assert receiver.status().failure is None
         assert broker.connections >= 5
+
+
+class TestNoHandle:
+    @pytest.mark.rule("4.10")
+    @pytest.mark.parametrize(("version", "header"), [("1.2", "ack"), ("1.1", "message-id")])
+    def test_a_message_that_no_ack_can_name_fails_the_query(self, version: str, header: str) -> None:
+        """As CoilMQ 1.1.0, whose producers may set message-id, and which refuses each ACK under 1.2."""
+
+        def asked(number: int, frame: bytes) -> bytes:
+            if frame.startswith(b"ACK"):
+                return b"ERROR\nmessage:No message-id specified for ACK command.\n\n\0"
+            return re.sub(rb"\n%b:.+" % header.encode(), b"", message(1)) if b"SUBSCRIBE" in frame else b""
+
+        broker = ScriptedBroker(b"x", asked, version.encode())
+        with (
+            tcp_server(broker.serve) as port,
+            running(source_options(f"stomp://127.0.0.1:{port}", acceptVersions=version)) as receiver,
+        ):
+            wait_until(lambda: receiver.status().failure or receiver.status().received, what="an end")
+            refused = receiver.status().failure
+        assert isinstance(refused, RemoteProtocolError)
+        assert f"acknowledged over STOMP {version}, because it has no {header} header" in refused.message
+        assert refused.message.endswith("acceptVersions = 1.1") == (version == "1.2")
+        assert broker.connections == 1
 
 
 class TestUnmarkedRepeats:

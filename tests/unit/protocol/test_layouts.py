@@ -11,7 +11,7 @@ from spark_stomp.protocol.raw import RawNames
 
 class Cache(LayoutCache):
     def __init__(self) -> None:
-        super().__init__(lambda names: compile_run(names, RawNames(())))
+        super().__init__(lambda names: compile_run(names, RawNames(b"ack")))
 
     @property
     def names(self) -> list[str]:

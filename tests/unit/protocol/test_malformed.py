@@ -78,7 +78,7 @@ class TestTheEnd:
     def test_is_known_whatever_is_wrong_in_the_head(
         self, lines: bytes, limits: Limits, error: type[RemoteProtocolError]
     ) -> None:
-        octets = b"MESSAGE\n" + lines + b"\nmessage-id:m\n\nbody\0"
+        octets = b"MESSAGE\n" + lines + b"\nack:m\n\nbody\0"
         bad = bad_one(octets, limits=limits)
         assert (bad.data, type(bad.error), bad.ack) == (octets, error, b"m")
 

@@ -122,9 +122,9 @@ class TestBlocks:
 
 OLD = ("1.0", "1.1", "lenient")
 COLLECTED: list[tuple[tuple[str, ...], bytes, bytes, bytes | None]] = [
-    # 1.2 names ack, or the message-id if a peer sends none; the others name the message-id.
+    # 1.2 names ack, the others the message-id.
     (("1.2",), b"message-id:m\nack:a\nid:s", b"a", b"s"),
-    (("1.2",), b"message-id:m", b"m", None),
+    (("1.2",), b"message-id:m", b"", None),
     (OLD, b"message-id:m\nack:a\nid:s", b"m", b"s"),
     (VERSIONS, b"x:y", b"", None),
     (VERSIONS, b"message-id:1\nmessage-id:2\nack:1\nack:2\nid:1\nid:2", b"1", b"1"),
