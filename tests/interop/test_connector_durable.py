@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from support.proxy import FaultProxy
 from support.waiting import PATIENCE
 
 from spark_stomp.brokers import Dialect, dialect_named
-from spark_stomp.errors import UnsupportedError
+from spark_stomp.errors import DestinationRefused, UnsupportedError
 from spark_stomp.options import parse_source_options
 from spark_stomp.transport import open_connection
 
@@ -233,3 +234,15 @@ def test_a_topic_without_a_name_is_refused(broker: Broker, topic: str) -> None:
         assert bodies(query.gather(len(BODIES))) == BODIES
         query.commit()
         broker.wait_for(topic, ready=0, unacked=0)
+
+
+@on_every_release
+def test_a_temporary_queue_is_refused(broker: Broker) -> None:
+    options = broker.options(destination="/temp-queue/a")
+    with Run(options) as query, pytest.raises(UnsupportedError, match=r"temporary queue.*allowLoss"):
+        query.idle()
+    with Run(options, allowLoss="true") as query:
+        # RabbitMQ has it only as reply-to.
+        refused = pytest.raises(DestinationRefused, match="not a valid destination for 'SUBSCRIBE'")
+        with refused if broker.dialect == "rabbitmq" else nullcontext():
+            query.idle()

@@ -16,6 +16,7 @@ from support.driven import Run, publish
 from support.proxy import FaultProxy
 from support.waiting import wait_until
 
+from spark_stomp.commands import trial
 from spark_stomp.commands.main import main
 from spark_stomp.errors import DestinationRefused, ReceiptTimeout, StompError
 
@@ -90,10 +91,16 @@ class TestVertx:
 
 
 class TestSimpleBroker:
-    def test_it_confirms_nothing(self, simple: JavaServer, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_it_confirms_nothing(
+        self, simple: JavaServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(trial, "PATIENCE", 1.0)
+        monkeypatch.setattr(trial, "_SILENCE", 0.25)
         assert main(["probe", websocket_url(simple), "--scratch", "/queue/probe"]) == 1
         found = results(capsys.readouterr().out)
         assert found["receipt of SEND"].startswith("no") and found["receipt of SUBSCRIBE"].startswith("no")
+        # It was not only slow: it has done both.
+        assert found["prefetch"] == "no, 8 of 8 came; no header for it is known"
 
     def test_a_query_says_so_when_it_starts(self, simple: JavaServer) -> None:
         options = {"url": websocket_url(simple), "connectTimeout": "2s", "destination": "/queue/a"}
