@@ -110,7 +110,8 @@ def _broker_words(event: ErrorReceived, secrets: Collection[str] = ()) -> str:
     parts = ((message, _MESSAGE_LENGTH), (event.detail.strip(), _DETAIL_LENGTH))
     # Secrets are replaced first: afterwards one may be cut, or escaped so that it looks different.
     words = (shown(without_secrets(text[:_SEARCHED], secrets), most) for text, most in parts if text)
-    return " - ".join(words) or "(no reason given)"
+    # CoilMQ says the same in both.
+    return " - ".join(dict.fromkeys(words)) or "(no reason given)"
 
 
 def without_secrets(text: str, secrets: Collection[str]) -> str:

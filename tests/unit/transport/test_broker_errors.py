@@ -71,6 +71,12 @@ def test_an_error_that_answers_connect(words: str, code: str, named: bool) -> No
     assert ("virtualHost" in said and "/prod" in said) == named
 
 
+def test_what_is_said_twice_is_told_once() -> None:
+    assert str(refusal("no such queue", b"no such queue\n")).endswith(
+        "refused SEND to /queue/a: no such queue"
+    )
+
+
 def test_long_words_are_cut() -> None:
     assert len(str(refusal("m" * 60_000, b"b" * 60_000))) < 700
 
