@@ -193,13 +193,9 @@ class Trial:
     def _ack(self, connection: Connection, frames: Sequence[Frame]) -> bool:
         """ACK these deliveries; returns False if that has ended the connection."""
         name = handle_header(self.version)
-        handles = [frame.get(name) or "" for frame in frames]
-        if "" in handles:
-            self.receipts["ACK"] = f"a message has no {name} header"
-            return False
         ack = partial(connection.session.ack, self._subscription)
         try:
-            self._request(connection, "ACK", [partial(ack, handle) for handle in handles])
+            self._request(connection, "ACK", [partial(ack, frame.get(name) or "") for frame in frames])
         except StompError as error:
             self.receipts["ACK"] = error.message
             return False
@@ -327,7 +323,9 @@ def _single(trial: Trial) -> Finding:
 
 
 def _gone(trial: Trial) -> Finding:
-    if trial.acked is None or trial.receipts.get("ACK"):
+    if trial.acked is None:
+        return UNSEEN
+    if trial.receipts.get("ACK"):
         return Finding(None, "no ACK was confirmed")
     later = [number for number, _ in (*(trial.selected or ()), *trial.late) if number < MATCHED]
     back = [number for number, _ in trial.again if number == trial.acked] + later

@@ -23,7 +23,6 @@ from typing import Final
 from spark_stomp.errors import LocalProtocolError, RemoteProtocolError
 from spark_stomp.protocol.decoder import FrameDecoder, ReceiptScanner
 from spark_stomp.protocol.encoder import (
-    NO_HANDLE,
     Headers,
     ack_headers,
     encode_acks,
@@ -233,8 +232,6 @@ class ClientConnection(Session[Event]):
     ) -> None:
         """Queue ACK. ``handle`` is the ``ack`` header of the MESSAGE in 1.2, ``message-id`` before that."""
         self._machine.check("ACK")
-        if not handle:
-            raise LocalProtocolError(NO_HANDLE)
         own = ack_headers(subscription_id, handle, self._negotiated)
         self._queue(request("ACK", own, headers=headers, receipt=receipt))
 

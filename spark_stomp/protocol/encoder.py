@@ -170,16 +170,23 @@ def handle_header(version: str) -> str:
 
 
 def ack_headers(subscription_id: str, handle: str, version: str) -> HeaderPairs:
-    """The headers by which an ACK or NACK names the message with this ack handle."""
+    """The headers by which an ACK or NACK names the message with this ack handle.
+
+    Raises LocalProtocolError if it is empty: the message has no such header.
+    """
+    if not handle:
+        raise _no_handle(version)
     if version == "1.2":
         return (("id", handle),)
-    if version == "1.1":
-        return (("message-id", handle), ("subscription", subscription_id))
-    return (("message-id", handle),)
+    further = (("subscription", subscription_id),) if version == "1.1" else ()
+    return (("message-id", handle), *further)
+
+
+def _no_handle(version: str) -> LocalProtocolError:
+    return LocalProtocolError(f"a message has no {handle_header(version)} header")
 
 
 _HANDLE = "the handle"
-NO_HANDLE = "a message without ack or, before STOMP 1.2, message-id header cannot be acknowledged"
 _SUBSCRIPTION = b"\nsubscription:"
 
 
@@ -232,7 +239,7 @@ def encode_acks(handles: Sequence[bytes], version: str, *, receipt: str | None =
     body = between.join(handles)
     gaps = len(handles) - 1
     if b"" in handles:
-        raise LocalProtocolError(NO_HANDLE)
+        raise _no_handle(version)
     # Counting in all handles together costs next to nothing.
     named = 0 if version == "1.2" else sum(_SUBSCRIPTION in handle for handle in handles)
     lines = between.count(b"\n") * gaps + named

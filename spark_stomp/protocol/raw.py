@@ -231,10 +231,8 @@ class BadFrame:
     def message(self, data: bytes, names: RawNames) -> MalformedMessage:
         """The malformed message, once its end is known. ``data`` is the whole frame."""
         head, grammar = data[: self.body], self._grammar
-        collected = raw_values(head, names, grammar)
-        ack, stable, time, subscription = (
-            None if text_of(raw, grammar) is None else raw for raw in collected
-        )
+        found = raw_values(head, names, grammar)
+        ack, stable, time, subscription = (None if text_of(raw, grammar) is None else raw for raw in found)
         destination, message_id = (
             text_of(raw_value(head, name, grammar), grammar) for name in (b"destination", b"message-id")
         )

@@ -185,11 +185,9 @@ def acks_refused(
 def no_handle(peer: str, version: str, dialect: Dialect) -> RemoteProtocolError:
     """The error for a message of ``peer`` that no ACK can name in this version of STOMP."""
     needed = dialect.ack_header or handle_header(version)
-    further = " or no subscription header" if version == "1.1" else ""
-    remedy = ". STOMP 1.1 may work: acceptVersions = 1.1" if needed == "ack" else ""
+    rest = ". STOMP 1.1 may work: acceptVersions = 1.1" if needed == "ack" else ", or no subscription header"
     return RemoteProtocolError(
-        f"{peer} sent a MESSAGE that cannot be acknowledged over STOMP {version}, because it has no {needed} "
-        f"header{further}{remedy}"
+        f"{peer} sent a MESSAGE that no ACK can name over STOMP {version}: it has no {needed} header{rest}"
     )
 
 

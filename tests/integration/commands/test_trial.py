@@ -186,7 +186,7 @@ FAULTS: list[tuple[type[core.Broker], str, dict[str, str], str, str]] = [
         "",
         {
             "ACK of a single message": UNSEEN,
-            "gone after its ACK": "not seen: no ACK was confirmed",
+            "gone after its ACK": UNSEEN,
             "ids that survive": UNSEEN,
             "prefetch": "yes: 1 of 8 came; asked for 3 by prefetch-count",
         },

@@ -123,7 +123,7 @@ class TestNoHandle:
             wait_until(lambda: receiver.status().failure or receiver.status().received, what="an end")
             refused = receiver.status().failure
         assert isinstance(refused, RemoteProtocolError)
-        assert f"acknowledged over STOMP {version}, because it has no {header} header" in refused.message
+        assert f"no ACK can name over STOMP {version}: it has no {header} header" in refused.message
         assert refused.message.endswith("acceptVersions = 1.1") == (version == "1.2")
         assert broker.connections == 1
 

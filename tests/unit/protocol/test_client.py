@@ -168,7 +168,7 @@ class TestSending:
     def test_an_empty_handle_is_refused(self) -> None:
         connection = connected()
         connection.subscribe("0", "/q")
-        with pytest.raises(LocalProtocolError, match="message-id"):
+        with pytest.raises(LocalProtocolError, match="a message has no ack header"):
             connection.ack("0", "")
 
     def test_acks_in_bulk(self) -> None:
