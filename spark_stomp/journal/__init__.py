@@ -18,7 +18,7 @@ Invariants:
 - A position always names the same bytes.
 - A frame has a position only once it is durable.
 - What is not committed is never deleted.
-- After a write that failed, nothing more is written, unless only a local disk was full.
+- After a write that failed, nothing more is written, unless only a disk or mount was full.
 - One thread writes, any thread reads, and no lock is held during I/O: lists are replaced as a whole.
 
 Tried and left (November 2026):

@@ -40,7 +40,7 @@ class JournalSettings:
 
 
 class JournalFull(JournalUnwritable):
-    """The disk is full. The journal is as it was before the call, and the call may be repeated."""
+    """The disk or mount is full. The journal is as it was before the call, and the call may be repeated."""
 
 
 class Journal(Protocol):
@@ -128,7 +128,7 @@ def report_damage(where: str, damage: Sequence[str], *, tolerant: bool) -> None:
     if damage and not tolerant:
         raise JournalDamaged(
             f"the journal at {where} is damaged: {'; '.join(damage)}. With failOnDataLoss=false the query "
-            "goes on without the lost messages"
+            "goes on without what is lost"
         )
     for text in damage:
         log.error("the journal at %s: %s", where, text)
@@ -138,9 +138,10 @@ def unwritable(
     where: str, why: object, kind: type[JournalUnwritable] = JournalUnwritable
 ) -> JournalUnwritable:
     """The error for a journal at ``where`` that cannot be written."""
+    remedy = ". Make room there; if the query has ended, start it again" if kind is JournalFull else ""
     return kind(
         f"the journal at {where} cannot be written: {why}. Messages that are not in the journal were neither "
-        "given to Spark nor ACKed, and stay on the broker"
+        f"given to Spark nor ACKed, and stay on the broker{remedy}"
     )
 
 

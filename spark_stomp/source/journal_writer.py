@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from spark_stomp.errors import JournalError, StompError
@@ -241,9 +242,7 @@ class JournalWriter:
         self._bound = "disk"
 
     def _taken(self, receiver: Deliveries) -> list[FrameBatch]:
-        if not self._has_room(receiver):
-            return []
-        return receiver.take(_GROUP_BYTES)
+        return receiver.take(_GROUP_BYTES) if self._has_room(receiver) else []
 
     def _has_room(self, receiver: Deliveries) -> bool:
         if not receiver.unwritten:
@@ -280,13 +279,10 @@ class JournalWriter:
             upto = upto if unconfirmed is None else min(upto, unconfirmed)
         if not self._journal.can_trim(upto):
             return
-        try:
+        # If the journal must write before it can delete, and has no room for that, nothing is deleted now.
+        with suppress(JournalFull):
             if self._remember() or self._index.unwritten_are_confirmed:
                 self._journal.trim(upto)
-        except JournalFull:
-            # The journal must write before it can delete, and has no room for that. So nothing is deleted
-            # now.
-            return
 
     def _remember(self) -> bool:
         """Make new message keys durable. False if the disk has no room for them."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.driven import Json, Run
+from support.journals import SmallMount
 from support.waiting import wait_until
 
 from spark_stomp.devbroker import DevBroker
@@ -351,6 +353,62 @@ class TestBeyondTheUnackedWindow:
         run.commit()
         emptied(devbroker)
         assert sum(path.stat().st_size for path in query.journal.glob("*.segment")) < 12_000
+
+
+class TestFullMount:
+    SIZE = 250_000
+
+    @pytest.fixture(autouse=True)
+    def mount(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("spark_stomp.files.locations._MOUNTS", (str(tmp_path),))
+        SmallMount(tmp_path, monkeypatch).size = self.SIZE
+
+    @pytest.mark.rule("J.12", "J.16")
+    @pytest.mark.parametrize("restart", [False, True])
+    def test_what_has_no_room_waits_until_commits_make_room(
+        self, query: Query, devbroker: DevBroker, restart: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def taken(count: int) -> bool:
+            assert run.status.failure is None
+            return run.status.document["journal"]["end"] == count or "until commits make room" in caplog.text
+
+        sent = [text.ljust(10_000) for text in texts(0, 30)]
+        run = query.begin()
+        run.idle()
+        for count in range(5, 31, 5):
+            devbroker.publish_many(QUEUE, sent[count - 5 : count])
+            wait_until(partial(taken, count), what="five more in the journal, or a full mount")
+        held = run.status.document["journal"]["end"]
+        acked = held if query.options["ackAfter"] == "journal" else 0
+        wait_until(lambda: devbroker.queue(QUEUE).acked == acked, what="the ACKs")
+        assert 0 < held < 30
+        if restart:
+            run = query.again()
+        assert bodies(run.take(30)) == sent
+        run.commit()
+        emptied(devbroker)
+        assert run.status.failure is None
+
+    @pytest.mark.rule("7.1", "J.12")
+    def test_if_nothing_can_make_room_the_query_fails_until_there_is_some(
+        self, query: Query, devbroker: DevBroker, tmp_path: Path
+    ) -> None:
+        ballast = tmp_path / "of somebody else"
+        with ballast.open("wb") as file:
+            file.truncate(self.SIZE - 70_000)
+        devbroker.publish_many(QUEUE, [b"x" * 10_000])
+        for _ in range(3):
+            with pytest.raises(
+                JournalUnwritable, match=r"/journal cannot be.*No space left.*Make room there"
+            ):
+                query.begin().batch()
+            assert devbroker.queue(QUEUE).acked == 0
+            query.end()
+        ballast.unlink()
+        run = query.begin()
+        assert len(run.batch()) == 1
+        run.commit()
+        emptied(devbroker)
 
 
 @pytest.mark.rule("J.10")

@@ -207,6 +207,8 @@ J.15 journal.objects.fencing:Manifest.owns |
     unit/journal/test_objects.py::TestTakeover::test_the_older_writer_stops_and_what_it_put_then_is_void
 J.16 journal.objects.journal:ObjectJournal._writing | raise self._failure -> self._failure = None
     unit/journal/test_objects.py::TestFailures::test_a_put_that_failed_for_good_is_the_last
+J.16 journal.objects.blobs:MountStore._put | not is_cut_off or not lacks_room(error) -> not lacks_room(error)
+    unit/journal/test_objects.py::TestFailures::test_a_mount_that_is_full_after_the_last_byte
 # R. Streams of RabbitMQ
 R.1 receiver.stream_deliveries:StreamDeliveries.offset_of | offset + sequence - first -> sequence
     unit/source/test_stream_backlog.py::TestBatches::test_follow_one_another_without_gap_and_overlap

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from pathlib import Path
+
+import pytest
 
 from spark_stomp.files.locations import resolve
 from spark_stomp.frame_batch import FrameBatch, MessageKey
@@ -56,6 +60,27 @@ def object_journal(
     store = ArrowStore(location.files, location.root) if through_pyarrow else MountStore(location.root)
     settings = JournalSettings(str(directory), max_bytes, max_remembered, tolerant)
     return ObjectJournal(settings, Blobs(store, location, pause=lambda seconds: None))
+
+
+class SmallMount:
+    """``folder`` as a mount with ``size`` bytes: of what does not fit any more, a part is written."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.size = 1 << 30
+        monkeypatch.setattr("spark_stomp.journal.objects.blobs.write_fully", self._written)
+
+    @property
+    def used(self) -> int:
+        """The bytes of all files there."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    def _written(self, descriptor: int, parts: list[bytes]) -> None:
+        data = b"".join(parts)
+        free = self.size - self.used
+        os.write(descriptor, data[: max(0, free)])
+        if free < len(data):
+            raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def expected(low: int, high: int) -> list[str]:

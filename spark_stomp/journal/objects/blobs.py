@@ -16,26 +16,37 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow.fs as fs
 
-from spark_stomp.errors import JournalError
-from spark_stomp.files.durable import sync_folder, write_fully
+from spark_stomp.errors import JournalDamaged, JournalError, JournalUnwritable
+from spark_stomp.files.durable import lacks_room, sync_folder, write_fully
 from spark_stomp.files.locations import FILE_ERRORS, Location
 from spark_stomp.files.private import make_folder, open_file
-from spark_stomp.journal.api import unwritable
+from spark_stomp.journal.api import JournalFull, unwritable
+from spark_stomp.journal.objects.object_names import FRAMES, RESERVE
 
 T = TypeVar("T")
 
 # Seconds before each further attempt, for a store that is busy or out of reach for a moment. The clients of
 # pyarrow try again too. A judgement, not measured.
 _DELAYS: Final = (0.2, 0.8, 2.0)
+# How often to list and read again if another writer deletes objects meanwhile. A judgement.
+_ATTEMPTS: Final = 5
+# Bytes of the reserve on a mount, for a marker, a manifest, marks and about a thousand message keys. A
+# judgement, not measured.
+_RESERVE_BYTES: Final = 64 << 10
 # File systems without folders: making one would leave an empty object behind.
 _WITHOUT_FOLDERS: Final = ("s3", "gcs", "gs")
 # The errors of file systems that cannot sync a folder.
 _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EISDIR)
+
+
+class MountFull(OSError):
+    """A mount had no room for an object. Nothing of the object is there, and it was never complete."""
 
 
 class Store(Protocol):
@@ -92,7 +103,11 @@ class ArrowStore:
 
 
 class MountStore:
-    """Local files below ``root``, each written once, from front to back, and synced."""
+    """Local files below ``root``, each written once, from front to back, and synced.
+
+    One of them, the reserve, only takes up room. It is given up for anything but frames: on a full mount no
+    journal could be opened otherwise, and nothing be deleted. Frames are put only while it is there.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
@@ -102,15 +117,36 @@ class MountStore:
             make_folder(self._root / folder)
 
     def put(self, path: str, data: bytes) -> None:
-        target = self._root / path
-        # Without O_TRUNC: a second put has the same bytes, and a reader must never see the file cut off.
-        descriptor = open_file(target, os.O_WRONLY | os.O_CREAT)
+        reserve = self._root / RESERVE
         try:
-            write_fully(descriptor, [data])
-            os.fsync(descriptor)
-        finally:
-            # A mount of an object store uploads when the file is closed, and reports a failure here.
-            os.close(descriptor)
+            if path.startswith(FRAMES) and not reserve.exists():
+                self._put(RESERVE, bytes(_RESERVE_BYTES))
+            self._put(path, data)
+        except MountFull:
+            if path.startswith(FRAMES):
+                raise
+            reserve.unlink(missing_ok=True)
+            self._put(path, data)
+
+    def _put(self, path: str, data: bytes) -> None:
+        target = self._root / path
+        is_cut_off = not target.exists() or target.stat().st_size < len(data)
+        try:
+            # Without O_TRUNC: a second put has the same bytes, and a reader must never see the file cut off.
+            descriptor = open_file(target, os.O_WRONLY | os.O_CREAT)
+            try:
+                write_fully(descriptor, [data])
+                is_cut_off = False
+                os.fsync(descriptor)
+            finally:
+                # A mount of an object store uploads when the file is closed, and reports a failure here.
+                os.close(descriptor)
+        except OSError as error:
+            if not is_cut_off or not lacks_room(error):
+                raise
+            # No listing counts it, and others need its room.
+            target.unlink(missing_ok=True)
+            raise MountFull(*error.args) from None
         _sync_folder(target.parent)
 
     def get(self, path: str) -> bytes:
@@ -122,9 +158,7 @@ class MountStore:
                 return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         except FileNotFoundError:
             # If the folder exists, a file was deleted before its size was read: list again.
-            if (self._root / folder).is_dir():
-                return self.sizes(folder)
-            return {}
+            return self.sizes(folder) if (self._root / folder).is_dir() else {}
 
     def delete(self, path: str) -> None:
         (self._root / path).unlink()
@@ -138,7 +172,8 @@ def open_store(location: Location) -> Store:
 class Blobs:
     """A store whose failed calls are retried a few times.
 
-    A call that still fails raises a JournalError, which says what failed and why, without credentials.
+    A call that still fails raises a JournalError, which says what failed and why, without credentials. It is
+    JournalFull if a mount is full: then nothing was put.
     Retrying a put is safe, because an object of one name always has the same bytes.
     """
 
@@ -180,24 +215,30 @@ class Blobs:
                 f"{path} of the journal at {self.shown} cannot be read: {self._location.words(error)}"
             ) from None
 
+    def steadily(self, folder: str, read: Callable[[], T]) -> T:
+        """The result of ``read``, which is called again if another writer deletes objects meanwhile."""
+        for _ in range(_ATTEMPTS):
+            with suppress(FileNotFoundError):
+                return read()
+        raise JournalDamaged(f"objects under {folder} of the journal at {self.shown} keep vanishing")
+
     def _deleted(self, path: str) -> None:
-        try:
+        # If it is missing, an earlier attempt deleted it, or another writer did.
+        with suppress(FileNotFoundError):
             self._store.delete(path)
-        except FileNotFoundError:
-            # An earlier attempt deleted it, or another writer did.
-            return
 
     def _writing(self, action: Callable[[], T]) -> T:
         try:
             return self._retried(action)
         except FILE_ERRORS as error:
-            raise unwritable(self.shown, self._location.words(error)) from None
+            kind = JournalFull if isinstance(error, MountFull) else JournalUnwritable
+            raise unwritable(self.shown, self._location.words(error), kind) from None
 
     def _retried(self, action: Callable[[], T]) -> T:
         for delay in _DELAYS:
             try:
                 return action()
-            except (FileNotFoundError, PermissionError):
+            except (FileNotFoundError, PermissionError, MountFull):
                 raise
             except FILE_ERRORS:
                 self._pause(delay)

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
-from spark_stomp.errors import JournalDamaged
 from spark_stomp.frame_batch import MessageKey
+from spark_stomp.journal.api import JournalFull, report_damage
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.object_names import DEDUP_LOG, DedupLogName, Writer
 from spark_stomp.journal.records import pack_keys, unpack_keys
-from spark_stomp.logs import get_log
 from spark_stomp.quoting import counted
-
-log = get_log(__name__)
 
 # Beyond this many objects, one replaces them. More mean more requests when a journal is opened, fewer mean
 # that all keys are put again more often. A judgement, not measured.
 _MOST_OBJECTS: Final = 64
-# How often to list again if another writer deletes objects meanwhile. A judgement.
-_ATTEMPTS: Final = 5
 
 
 class ObjectDedupLog:
@@ -39,10 +35,14 @@ class ObjectDedupLog:
         self._writer = writer
         self._names: list[DedupLogName] = []
         self._unfinished: list[DedupLogName] = []
-        found = [(raw, *unpack_keys(raw)) for raw in self._read()]
+        found = [(raw, *unpack_keys(raw)) for raw in blobs.steadily(DEDUP_LOG, self._read)]
         damaged = sum(intact < len(raw) for raw, _, intact in found)
         if damaged:
-            self._report(damaged, tolerant)
+            text = (
+                f"{counted(damaged, 'damaged object')} under {DEDUP_LOG}: keys of committed messages are "
+                "lost, and a redelivery of these messages would give a second row"
+            )
+            report_damage(blobs.shown, [text], tolerant=tolerant)
         keys = dict.fromkeys(key for _, batch, _ in found for key in batch)
         self._keys = deque(keys, maxlen=most)
 
@@ -63,9 +63,11 @@ class ObjectDedupLog:
         self._blobs.delete(DEDUP_LOG, (str(name) for name in self._unfinished if name.writer < self._writer))
         old = self._names
         if len(old) > 1:
-            self._put(list(dict.fromkeys(self._keys)))
-            self._names = self._names[-1:]
-            self._blobs.delete(DEDUP_LOG, map(str, old))
+            # Without room on a mount this is done later.
+            with suppress(JournalFull):
+                self._put(list(dict.fromkeys(self._keys)))
+                self._names = self._names[-1:]
+                self._blobs.delete(DEDUP_LOG, map(str, old))
 
     def _put(self, keys: Sequence[MessageKey]) -> None:
         content = pack_keys(keys)
@@ -76,18 +78,6 @@ class ObjectDedupLog:
 
     def _read(self) -> list[bytes]:
         """The contents of all objects, oldest first."""
-        for _ in range(_ATTEMPTS):
-            self._list()
-            try:
-                return [self._blobs.get(f"{DEDUP_LOG}/{name}") for name in self._names]
-            except FileNotFoundError:
-                # Another writer has replaced the objects. One of the two writers is about to stop.
-                continue
-        raise JournalDamaged(
-            f"objects under {DEDUP_LOG} of the journal at {self._blobs.shown} keep vanishing"
-        )
-
-    def _list(self) -> None:
         sizes = self._blobs.names(DEDUP_LOG)
         names = sorted(name for text in sizes if (name := DedupLogName.parse(text)) is not None)
         # A writer puts one object after the other, so a crash can leave only its last one unfinished. No
@@ -95,12 +85,4 @@ class ObjectDedupLog:
         last = {name.writer: name for name in names}
         self._unfinished = [name for name in last.values() if sizes[str(name)] != name.size]
         self._names = [name for name in names if name not in self._unfinished]
-
-    def _report(self, damaged: int, tolerant: bool) -> None:
-        text = (
-            f"{counted(damaged, 'damaged object')} under {DEDUP_LOG} of the journal at {self._blobs.shown}: "
-            "keys of committed messages are lost, and a redelivery of these messages would give a second row"
-        )
-        if not tolerant:
-            raise JournalDamaged(text + ". With failOnDataLoss=false the query goes on")
-        log.error("%s", text)
+        return [self._blobs.get(f"{DEDUP_LOG}/{name}") for name in self._names]

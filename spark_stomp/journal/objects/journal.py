@@ -10,14 +10,14 @@ from __future__ import annotations
 import secrets
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Final
 
 from spark_stomp.errors import JournalDamaged, JournalError
 from spark_stomp.files.durable import Parts
 from spark_stomp.frame_batch import FrameBatch, MessageKey, bytes_between, end_within, merged_ranges
-from spark_stomp.journal.api import JournalSettings, not_held, report_damage
+from spark_stomp.journal.api import JournalFull, JournalSettings, not_held, report_damage
 from spark_stomp.journal.objects.blobs import Blobs
 from spark_stomp.journal.objects.cache import ObjectCache
 from spark_stomp.journal.objects.dedup_log import ObjectDedupLog
@@ -40,8 +40,6 @@ from spark_stomp.journal.records import encode_batch
 _LARGEST_OBJECT: Final = 8 << 20
 _SMALLEST_OBJECT: Final = 64 << 10
 _OBJECTS: Final = 8
-# How often to list again if another writer deletes objects meanwhile. A judgement.
-_ATTEMPTS: Final = 5
 
 
 class ObjectJournal:
@@ -63,7 +61,7 @@ class ObjectJournal:
         self._failure: JournalError | None = None
         blobs.prepare(FOLDERS)
         self._fence = WriterFence(blobs)
-        listing = self._listed()
+        listing = blobs.steadily(MANIFESTS, self._listed)
         found = resolve_listing(listing)
         self._report(found.damage)
         self.id = secrets.token_hex(8) if listing.manifest is None else listing.manifest.journal
@@ -111,15 +109,22 @@ class ObjectJournal:
     # --- writing
 
     def append(self, batches: Sequence[FrameBatch]) -> list[int]:
-        positions, put, end = [], [], self._end
+        positions, put, end = list[int](), list[FramesName](), self._end
         with self._writing():
             for group in self._grouped(batches):
-                first, parts = end, Parts()
+                firsts, to, parts = [], end, Parts()
                 for batch in group:
-                    positions.append(end)
-                    parts += encode_batch(batch, end, committed=self._committed, durable=0)
-                    end += len(batch.ends)
-                put.append(self._put(first, end, b"".join(parts)))
+                    firsts.append(to)
+                    parts += encode_batch(batch, to, committed=self._committed, durable=0)
+                    to += len(batch.ends)
+                try:
+                    put.append(self._put(end, to, b"".join(parts)))
+                except JournalFull:
+                    if not put:
+                        raise
+                    # What is put has its positions: it counts, and only the rest may be appended again.
+                    break
+                positions, end = [*positions, *firsts], to
             if put:
                 self._fence.check()
         self._durable_commit = self._committed if put else self._durable_commit
@@ -131,7 +136,8 @@ class ObjectJournal:
 
     def flush(self) -> None:
         if self._marked != (self._end, self._committed):
-            with self._writing():
+            # Without room nothing is lost: the checkpoint has the committed position too.
+            with suppress(JournalFull), self._writing():
                 self._mark()
 
     def remember(self, keys: Sequence[MessageKey]) -> None:
@@ -143,16 +149,17 @@ class ObjectJournal:
         return bool(self._objects) and self._objects[0].end <= min(upto, self._committed)
 
     def trim(self, upto: int) -> None:
-        upto = min(upto, self._committed)
-        old = [name for name in self._objects if name.end <= upto]
+        old = [name for name in self._objects if name.end <= min(upto, self._committed)]
         if not old:
             return
         with self._writing():
             # Before objects are deleted, one that stays must record that the deleted frames were committed.
             if self._durable_commit < old[-1].end:
-                self._mark()
+                with suppress(JournalFull):
+                    self._mark()
+                old = [name for name in old if name.end <= self._durable_commit]
             self._fence.check()
-            self._publish([name for name in self._objects if name.end > upto], self._end)
+            self._publish(self._objects[len(old) :], self._end)
             for name in old:
                 self._blobs.delete(FRAMES, [str(name)])
                 self._cache.free(name)
@@ -205,16 +212,17 @@ class ObjectJournal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Guard writes: after one failure, all further ones are refused.
+        """Guard writes: after any failure but a full mount, all further ones are refused.
 
-        A put that failed may still arrive, so its positions must not get other bytes.
+        A put that failed may still arrive, so its positions must not get other bytes. One for which a mount
+        had no room was never complete, so it does not.
         """
         if self._failure is not None:
             raise self._failure
         try:
             yield
         except JournalError as error:
-            self._failure = error
+            self._failure = None if isinstance(error, JournalFull) else error
             raise
 
     # --- reading
@@ -257,17 +265,11 @@ class ObjectJournal:
     # --- opening
 
     def _listed(self) -> Listing:
-        """List the journal, again if another writer deletes objects meanwhile, and check the fence."""
-        for _ in range(_ATTEMPTS):
-            try:
-                listing = list_journal(self._blobs)
-            except FileNotFoundError:
-                # An object was deleted since it was listed. Only a newer writer does that.
-                self._fence.check()
-                continue
+        """List the journal, and check the fence: only a newer writer deletes what was listed."""
+        try:
+            return list_journal(self._blobs)
+        finally:
             self._fence.check()
-            return listing
-        raise JournalDamaged(f"{MANIFESTS} of the journal at {self._blobs.shown} keep vanishing")
 
     def _put_manifest(self, found: ListingState) -> Manifest:
         """Put a manifest of what was found. It defines the journal, unless a newer writer exists already."""

@@ -7,6 +7,7 @@
     frames/P-N-C-G-W-S    N frames from position P on; C was the committed position when they were written
     marks/G-W-E-C         a mark, one byte: the journal ended at E, and C was the committed position
     settled/K-N-G-W-S     the dedup log: N keys; K is a serial number
+    reserve               on a mount: it only takes up room, and is given up when the mount is full
 
 An object whose name has another form does not belong to the journal. It is neither read nor deleted.
 """
@@ -22,6 +23,7 @@ MANIFESTS: Final = "openings"
 FRAMES: Final = "frames"
 MARKS: Final = "marks"
 DEDUP_LOG: Final = "settled"
+RESERVE: Final = "reserve"
 FOLDERS: Final = (WRITERS, MANIFESTS, FRAMES, MARKS, DEDUP_LOG)
 
 _WRITER: Final = r"(\d{10})-([0-9a-f]{16})"

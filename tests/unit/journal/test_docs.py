@@ -9,7 +9,7 @@ from support.journals import batch_of, local_journal, object_journal
 
 from spark_stomp.frame_batch import MessageKey
 from spark_stomp.journal import Journal
-from spark_stomp.journal.objects.object_names import FOLDERS
+from spark_stomp.journal.objects.object_names import FOLDERS, RESERVE
 from spark_stomp.receiver.dedup import MAX_REMEMBERED
 
 TEXT = (Path(__file__).parents[3] / "docs" / "journal.md").read_text(encoding="utf-8")
@@ -38,7 +38,8 @@ def test_the_files_of_a_local_journal(tmp_path: Path) -> None:
 def test_the_folders_of_a_journal_of_objects(tmp_path: Path) -> None:
     used(object_journal(tmp_path))
     assert all(len(list((tmp_path / folder).iterdir())) == 1 for folder in FOLDERS)
-    assert first_column("In an object store") == {path.name for path in tmp_path.iterdir()} == set(FOLDERS)
+    found = {path.name for path in tmp_path.iterdir()}
+    assert first_column("In an object store") == found == {*FOLDERS, RESERVE}
 
 
 def test_how_many_keys_are_kept() -> None:

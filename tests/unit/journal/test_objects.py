@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.journals import batch_of, bodies, damage, expected, object_journal
+from support.journals import SmallMount, batch_of, bodies, damage, expected, object_journal
 
 from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse, JournalTrimmed, JournalUnwritable
 from spark_stomp.files.locations import resolve
 from spark_stomp.frame_batch import MessageKey
-from spark_stomp.journal import JournalSettings
+from spark_stomp.journal import JournalFull, JournalSettings
 from spark_stomp.journal.objects.blobs import Blobs, MountStore
 from spark_stomp.journal.objects.cache import ObjectCache
 from spark_stomp.journal.objects.journal import ObjectJournal
-from spark_stomp.journal.objects.object_names import DEDUP_LOG, FRAMES, MANIFESTS, MARKS, WRITERS
+from spark_stomp.journal.objects.object_names import DEDUP_LOG, FRAMES, MANIFESTS, MARKS, RESERVE, WRITERS
 
 
 @pytest.fixture
@@ -174,6 +174,7 @@ class TestFailures:
     def test_what_is_whole_stays_so_while_it_is_put_again(
         self, directory: Path, store: Busy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        filled(directory, 1)
         journal = store.journal()
         store.after = refusing("put", FRAMES, OSError("connection lost"), times=1)
         sizes: list[int] = []
@@ -207,12 +208,84 @@ class TestFailures:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr("spark_stomp.journal.objects.blobs.write_fully", full)
+        with pytest.raises(JournalFull, match="No space left"):
+            journal.append([batch_of(5, 5)])
+        assert (journal.end, len(objects(directory))) == (5, 1)
+        monkeypatch.undo()
+        # Nothing of it was complete, so its positions may have other bytes.
+        assert journal.append([batch_of(7, 5)]) == [5]
+        assert bodies(object_journal(directory).batches(0, 10)) == expected(0, 5) + expected(7, 12)
+
+    @pytest.mark.rule("J.16")
+    def test_a_mount_that_is_full_after_the_last_byte(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journal = filled(directory, 1)
+
+        def full(descriptor: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(JournalUnwritable, match="No space left"):
             journal.append([batch_of(5, 5)])
         monkeypatch.undo()
-        again = object_journal(directory)
-        assert bodies(again.batches(0, 5)) == expected(0, 5)
-        assert again.append([batch_of(5, 5)]) == [5]
+        # A newer writer may have seen it whole: it stays, and its positions get no other bytes.
+        assert len(objects(directory)) == 2
+        with pytest.raises(JournalUnwritable, match="No space left"):
+            journal.append([batch_of(7, 5)])
+        assert bodies(object_journal(directory).batches(0, 10)) == expected(0, 10)
+
+    def test_as_many_objects_as_a_mount_has_room_for(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("spark_stomp.journal.objects.journal._SMALLEST_OBJECT", 600)
+        mount = SmallMount(directory, monkeypatch)
+        journal = object_journal(directory, max_bytes=600)
+        journal.append([batch_of(0, 5)])
+        size = objects(directory)[0].stat().st_size
+        mount.size = mount.used + 3 * size
+        assert journal.append([batch_of(5 * number, 5) for number in range(1, 9)]) == [5, 10]
+        assert journal.append([batch_of(15, 1)]) == [15]
+        assert bodies(object_journal(directory).batches(0, 16)) == expected(0, 16)
+
+    @pytest.mark.rule("J.12")
+    def test_on_a_full_mount_it_is_opened_and_deletes(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mount = SmallMount(directory, monkeypatch)
+        old = filled(directory, 3)
+        for first in (0, 50):
+            ids = (b"%01000d" % number for number in range(first, first + 50))
+            old.remember([MessageKey("/queue/a", one, b"d" * 16) for one in ids])
+        mount.size = mount.used
+        # There is no room either for one object in place of those with keys.
+        journal = object_journal(directory)
+        with pytest.raises(JournalFull):
+            journal.append([batch_of(15, 1)])
+        assert not (directory / RESERVE).exists()
+        journal.commit(15)
+        journal.remember([MessageKey("/queue/a", b"ID:1", b"d" * 16)])
+        journal.trim(15)
+        assert objects(directory) == []
+        assert journal.append([batch_of(15, 1)]) == [15]
+        assert (directory / RESERVE).exists()
+
+    @pytest.mark.rule("J.16")
+    def test_without_room_for_a_mark_only_what_is_known_to_be_committed_is_deleted(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mount = SmallMount(directory, monkeypatch)
+        journal = filled(directory, 2)
+        journal.commit(5)
+        journal.append([batch_of(10, 5)])
+        (directory / RESERVE).unlink()
+        mount.size = mount.used
+        journal.commit(15)
+        journal.flush()
+        journal.trim(10)
+        assert (journal.first, len(objects(directory))) == (5, 2)
+        mount.size = 1 << 30
+        assert bodies(object_journal(directory).batches(5, 15)) == expected(5, 15)
 
     @pytest.mark.rule("J.1")
     def test_frames_are_synced_before_they_have_positions(
