@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, TypeVar
+
+N = TypeVar("N", bound="_Name")
 
 WRITERS: Final = "writers"
 MANIFESTS: Final = "openings"
@@ -26,12 +28,9 @@ DEDUP_LOG: Final = "settled"
 RESERVE: Final = "reserve"
 FOLDERS: Final = (WRITERS, MANIFESTS, FRAMES, MARKS, DEDUP_LOG)
 
-_WRITER: Final = r"(\d{10})-([0-9a-f]{16})"
-_MARKER_NAME: Final = re.compile(_WRITER)
-_MANIFEST_NAME: Final = re.compile(_WRITER + r"-(\d+)")
-_OBJECT_NAME: Final = re.compile(r"(\d{20})-(\d+)-(\d+)-" + _WRITER + r"-(\d+)")
-_DEDUP_LOG_NAME: Final = re.compile(r"(\d{20})-(\d+)-" + _WRITER + r"-(\d+)")
-_MARK_NAME: Final = re.compile(_WRITER + r"-(\d{20})-(\d{20})")
+_WRITER: Final = re.compile(r"(\d{10})-([0-9a-f]{16})")
+# A writer as one group of another name.
+_BY: Final = r"(\d{10}-[0-9a-f]{16})"
 
 
 class Writer(NamedTuple):
@@ -45,27 +44,38 @@ class Writer(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Writer | None:
-        found = _MARKER_NAME.fullmatch(name)
+        found = _WRITER.fullmatch(name)
         return None if found is None else cls(int(found[1]), found[2])
 
 
-class ManifestName(NamedTuple):
+class _Name:
+    """The groups of ``_FORM`` are the fields, in their order: each a writer or a number."""
+
+    __slots__ = ()
+    _FORM: ClassVar[re.Pattern[str]]
+
+    @classmethod
+    def parse(cls: type[N], name: str) -> N | None:
+        found = cls._FORM.fullmatch(name)
+        if found is None:
+            return None
+        return cls(*(Writer.parse(part) or int(part) for part in found.groups()))
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class ManifestName(_Name):
     """The name of a manifest. The greatest name is that of the newest manifest."""
 
+    _FORM = re.compile(_BY + r"-(\d+)")
     writer: Writer
     size: int
 
     def __str__(self) -> str:
         return f"{self.writer}-{self.size}"
 
-    @classmethod
-    def parse(cls, name: str) -> ManifestName | None:
-        found = _MANIFEST_NAME.fullmatch(name)
-        return None if found is None else cls(Writer(int(found[1]), found[2]), int(found[3]))
-
 
 @dataclass(frozen=True, order=True, slots=True)
-class FramesName:
+class FramesName(_Name):
     """The name of an object that holds frames. Names sort by position.
 
     Attributes:
@@ -76,6 +86,7 @@ class FramesName:
         size: its size in bytes.
     """
 
+    _FORM = re.compile(r"(\d{20})-(\d+)-(\d+)-" + _BY + r"-(\d+)")
     first: int
     count: int
     committed: int
@@ -90,18 +101,12 @@ class FramesName:
     def __str__(self) -> str:
         return f"{self.first:020d}-{self.count}-{self.committed}-{self.writer}-{self.size}"
 
-    @classmethod
-    def parse(cls, name: str) -> FramesName | None:
-        found = _OBJECT_NAME.fullmatch(name)
-        if found is None:
-            return None
-        first, count, committed, generation, writer, size = found.groups()
-        return cls(int(first), int(count), int(committed), Writer(int(generation), writer), int(size))
 
-
-class MarkName(NamedTuple):
+@dataclass(frozen=True, order=True, slots=True)
+class MarkName(_Name):
     """The name of a mark: where the journal ended, and the committed position. The object has one byte."""
 
+    _FORM = re.compile(_BY + r"-(\d{20})-(\d{20})")
     writer: Writer
     end: int
     committed: int
@@ -109,18 +114,12 @@ class MarkName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.writer}-{self.end:020d}-{self.committed:020d}"
 
-    @classmethod
-    def parse(cls, name: str) -> MarkName | None:
-        found = _MARK_NAME.fullmatch(name)
-        if found is None:
-            return None
-        return cls(Writer(int(found[1]), found[2]), int(found[3]), int(found[4]))
-
 
 @dataclass(frozen=True, order=True, slots=True)
-class DedupLogName:
+class DedupLogName(_Name):
     """The name of an object that holds remembered keys. Names sort from the oldest to the newest."""
 
+    _FORM = re.compile(r"(\d{20})-(\d+)-" + _BY + r"-(\d+)")
     number: int
     count: int
     writer: Writer
@@ -128,11 +127,3 @@ class DedupLogName:
 
     def __str__(self) -> str:
         return f"{self.number:020d}-{self.count}-{self.writer}-{self.size}"
-
-    @classmethod
-    def parse(cls, name: str) -> DedupLogName | None:
-        found = _DEDUP_LOG_NAME.fullmatch(name)
-        if found is None:
-            return None
-        number, count, generation, writer, size = found.groups()
-        return cls(int(number), int(count), Writer(int(generation), writer), int(size))
