@@ -60,7 +60,7 @@ class AckQueue:
     Attributes:
         confirmed: the broker confirmed by receipts that it processed the ACKs of all frames below this
             number, as far as they have a handle here. All of them may be ACKed.
-        closed: whether the connection has ended. Then all handles are void.
+        closed: whether the connection has ended. Then all handles are void, and nobody takes them.
     """
 
     def __init__(self, marks: Marks) -> None:
@@ -147,13 +147,12 @@ class AckQueue:
 
     def push(self, first: int, handles: Sequence[bytes]) -> None:
         """Frames from ``first`` on, which came with these handles, may be ACKed."""
-        if handles and not self.closed:
+        if handles:
             self._new.append((first, handles))
 
     def push_again(self, key: MessageKey, handle: bytes) -> None:
         """A redelivered message, which came with this handle, may be ACKed."""
-        if not self.closed:
-            self._again.append((key, handle))
+        self._again.append((key, handle))
 
     def take(self, most: int) -> Acks | None:
         """Take the handles that are due, those of redelivered messages first; None if nothing is due.

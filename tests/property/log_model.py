@@ -174,8 +174,9 @@ class Query(RuleBasedStateMachine):
             if name is None:
                 self.may_double.add(message.body)
 
-    @rule(at=receivers, count=counts, read=often, cut=often)
-    def deliver(self, at: int, count: int, read: bool, cut: bool) -> None:
+    @rule(at=receivers, count=counts, read=often, cut=often, breaks=st.booleans())
+    def deliver(self, at: int, count: int, read: bool, cut: bool, breaks: bool = False) -> None:
+        """Messages come, and Spark may ask for a batch; the connection may break meanwhile."""
         if self.links[at] is None:
             self.connect(at, keyed=True)
         if not self.ready:
@@ -184,7 +185,7 @@ class Query(RuleBasedStateMachine):
         if read:
             self.read(at)
         if cut:
-            self.plan(count)
+            self.plan(count, at if breaks else None)
 
     def _send(self, link: Link | None, count: int) -> None:
         if link is not None and link.open and self.ready:

@@ -26,10 +26,6 @@ _TEXT = """
     -> self._queue = self._first = getattr(self, "_first", None) or AckQueue(self._marks);
     self._queue.closed = False
     property/test_log.py::TestInMemory
-4.1 receiver.ack_queue:AckQueue.push | handles and (not self.closed) -> handles
-    property/test_log.py::TestInMemory
-4.4 receiver.frame_store:Held.attach | [*live, (queue, key, handle)] -> [(queue, key, handle)]
-    property/test_log.py::TestInMemory
 4.4 receiver.ack_queue:AckQueue.take | handles += new[:most] -> handles += new[:most][::-1]
     property/test_log.py::TestInMemory
 4.4 receiver.frame_store:Held.joined |

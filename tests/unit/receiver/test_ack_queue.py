@@ -112,15 +112,6 @@ class TestAnotherConnectionBefore:
         assert one.queue.confirmed == 5
 
 
-@pytest.mark.rule("4.1")
-def test_a_closed_queue_takes_nothing() -> None:
-    one = Connection(2)
-    one.queue.closed = True
-    one.commit(2)
-    one.queue.push_again(KEY, b"x")
-    assert one.take() == []
-
-
 def test_a_receipt_names_the_keys_of_redelivered_messages() -> None:
     one = Connection(1)
     one.queue.came_again(b"x", at=0)
