@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from spark_stomp.frame_batch import Ids, MessageKey
 from spark_stomp.receiver.frame_store import Held, Place
@@ -69,7 +70,7 @@ class DedupIndex:
         if not known.keys().isdisjoint(ids) or self._unconfirmed.has_any(ids) or self._confirmed.has_any(ids):
             return False
         before = len(known)
-        known.update(dict.fromkeys(ids, held))  # type: ignore[arg-type]
+        known.update(zip(ids, repeat(held)))  # type: ignore[arg-type]
         if len(known) - before == len(ids) and None not in known and b"" not in known:
             return True
         for name in ids:
@@ -86,9 +87,9 @@ class DedupIndex:
 
     def remove(self, ids: Ids, held: Held) -> None:
         """Forget that ``held`` has frames with these ids."""
-        for name in filter(None, ids):
-            others = self._held.pop(name, held)
-            if others is not held:
+        for name in ids:
+            others = self._held.pop(name, held)  # type: ignore[arg-type]
+            if others is not held and name:
                 rest = [*_all(others)]
                 rest.remove(held)
                 self._held[name] = tuple(rest) if len(rest) > 1 else rest[0]
