@@ -159,7 +159,7 @@ class Deliveries:
         marked = block.redelivered
         origin = version, dialect, self.frames.name, block.malformed
         batch = FrameBatch(block.data, block.ends, 0, received_at, *origin)
-        held = Held(batch, block.ids if self._keyed else None)
+        held = Held(batch, block.ids if self._keyed else None, self._marks)
         with self._index.lock:
             if self._queue is None:
                 # Closed meanwhile. The messages are not ACKed, so they stay on the broker.

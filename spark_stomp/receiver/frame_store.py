@@ -57,9 +57,9 @@ class Held:
     Attributes:
         batch: the frames. Their data is removed once the journal has them, or when they are shed.
         ids: their stable ids; None if their connection collected no ids.
+        marks: the marks of their receiver.
         position: the position of the first frame in the journal; None if the journal does not have them.
         made: their message keys; None until they are made, before the data is removed.
-        marks: the marks of their receiver.
         queue: the ACKs of the connection that brought them; None if an earlier run received them.
         handles: their ack handles on that connection.
         again: their redeliveries, by the frame's index in this batch.
@@ -67,9 +67,9 @@ class Held:
 
     batch: FrameBatch
     ids: Ids | None
+    marks: Marks
     position: int | None = None
     made: Keys | None = None
-    marks: Marks = field(default_factory=Marks)
     queue: AckQueue | None = None
     handles: Sequence[bytes] = ()
     again: dict[int, list[_Waiting]] = field(default_factory=dict)
@@ -217,7 +217,7 @@ class FrameStore:
 
         ``batch`` is numbered by positions in the journal. Its message keys are kept, its data is not.
         """
-        held = Held(batch, ids, position=batch.first_sequence, made=frame_keys(batch, ids))
+        held = Held(batch, ids, self.marks, position=batch.first_sequence, made=frame_keys(batch, ids))
         held.batch = replace(batch, data=b"", ends=array("q", batch.ends))
         with self._lock:
             first = self._add(held)
@@ -227,7 +227,6 @@ class FrameStore:
         first, ends = self.marks.received, held.batch.ends
         if (held.batch.first_sequence, held.batch.receiver) != (first, self.name):
             held.batch = replace(held.batch, first_sequence=first, receiver=self.name)
-        held.marks = self.marks
         self._index.append(first, len(ends), int(ends[-1]), held)
         self.marks.advance(received=first + len(ends))
         return first
@@ -306,7 +305,7 @@ class FrameStore:
             for piece in self._index.overlapping(low, self.marks.received):
                 start = max(low - piece.first, 0)
                 batch, ids = piece.item.frames.part(low, piece.end), piece.item.ids
-                copy = Held(batch, None if ids is None else ids[start:])
+                copy = Held(batch, None if ids is None else ids[start:], self.marks)
                 data = bytes(batch.data)
                 frames = [data[begin:end] for begin, end in pairwise((0, *map(int, batch.ends)))]
                 names = [frame_content(frame, batch.version)[1] for frame in frames]

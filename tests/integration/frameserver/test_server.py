@@ -27,7 +27,7 @@ def frame_store() -> FrameStore:
     for number in range(20):
         frame = FRAME % number
         two = FrameBatch(frame * 2, [len(frame), 2 * len(frame)], 0, number, "1.2", "generic")
-        made.append(Held(two, None))
+        made.append(Held(two, None, made.marks))
     return made
 
 

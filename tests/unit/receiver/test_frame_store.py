@@ -13,7 +13,7 @@ from spark_stomp.receiver.frame_store import FrameStore, Held
 
 
 def append(store: FrameStore, batch: FrameBatch, ids: Ids | None = None) -> int:
-    return store.append(Held(batch, ids))
+    return store.append(Held(batch, ids, store.marks))
 
 
 def filled(blocks: int = 5) -> tuple[FrameStore, list[bytes]]:
@@ -144,7 +144,7 @@ def test_only_some_frames_of_a_read_are_taken(indices: list[int]) -> None:
     store, _ = filled(blocks=1)
     three = [b"MESSAGE\n\n%d\0\n" % index * (index + 1) for index in range(3)]
     ends = [sum(map(len, three[: index + 1])) for index in range(3)]
-    held = Held(FrameBatch(b"".join(three), ends, 0, 0, "1.2"), [b"0", b"1", b"2"])
+    held = Held(FrameBatch(b"".join(three), ends, 0, 0, "1.2"), [b"0", b"1", b"2"], store.marks)
     held.select(indices)
     store.append(held)
     assert content(store.batches(3, store.received)) == [three[index] for index in indices]
