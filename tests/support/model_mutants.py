@@ -28,9 +28,6 @@ _TEXT = """
     property/test_log.py::TestInMemory
 4.4 receiver.ack_queue:AckQueue.take | handles += new[:most] -> handles += new[:most][::-1]
     property/test_log.py::TestInMemory
-4.4 receiver.frame_store:Held.joined |
-    self.again.update((at + len(ends), waiting) for at, waiting in other.again.items()) ->
-    property/test_log.py::TestWithJournal
 J.5 source.journal_writer:JournalWriter._write | one.commit(batch.end) -> one.commit(batch.end + 1)
     property/test_log.py::TestLogThenAck
 J.5 source.journal_writer:JournalWriter._write | self._ack_when_durable -> True

@@ -183,6 +183,20 @@ def test_every_live_handle_is_acked_on_its_own_connection(query: Query) -> None:
     assert (query.acks(query.first), query.acks(query.second)) == (one, two)
 
 
+@pytest.mark.rule("4.4")
+def test_a_redelivery_is_acked_although_its_batch_was_joined_to_another(query: Query) -> None:
+    """The journal has both batches, so they become one."""
+    one = query.deliver(query.first, "a") + query.deliver(query.first, "b")
+    two = query.deliver(query.second, "b", again=True)
+    for batch in query.first.take(1 << 20):
+        query.first.journaled(batch, batch.first_sequence)
+    assert len(query.first.frames.held(0, 2)) == 1
+    query.first.commit(1)
+    assert (query.acks(query.first), query.acks(query.second)) == (one[:1], [])
+    query.first.commit(2)
+    assert (query.acks(query.first), query.acks(query.second)) == (one[1:], two)
+
+
 @pytest.mark.rule("2.6")
 def test_a_frame_that_another_delivery_counts_on_is_not_discarded(query: Query) -> None:
     query.deliver(query.first, "a", "b")
