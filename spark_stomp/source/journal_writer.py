@@ -5,8 +5,7 @@ Invariants:
 - A frame is offered to Spark, and with ``ackAfter=journal`` ACKed, only after it is durable (contract 1).
 - A frame is deleted only after Spark has committed it, and after the broker has confirmed its ACK or its
   message key is durable in the journal. So a redelivered message is recognised (contract 4).
-- At a bound, or while the disk is full, frames wait in the receivers until commits and receipts make room
-  (contract 5).
+- At a bound, frames wait in the receivers until commits and receipts make room (contract 5).
 - The journal holds at most as many uncommitted frames as keys are remembered, plus one group. So the next run
   can recognise each of them on redelivery.
 - ``keep_from <= committed <= journal.end``: the frames of the last committed batch are kept if there is room.
@@ -16,12 +15,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Literal
 
 from spark_stomp.errors import JournalError, StompError
 from spark_stomp.frame_batch import FrameBatch
-from spark_stomp.journal import Journal, JournalFull
+from spark_stomp.journal import Journal
 from spark_stomp.logs import get_log, in_context
 from spark_stomp.receiver import MAX_REMEMBERED, DedupIndex, Deliveries
 
@@ -32,10 +30,13 @@ log = get_log(__name__)
 _GROUP_BYTES = 4 << 20
 # Seconds without a frame after which the journal is flushed. A judgement, not measured.
 _FLUSH_AFTER = 0.2
+# Objects that are deleted together while there is room: keys are written before, and what is committed. A
+# judgement, not measured.
+_TRIM_OBJECTS = 16
 
-Bound = Literal["journalMaxBytes", "dedup index", "disk"]
-"""Why frames wait for room: the journal has reached its largest size, it has as many uncommitted frames as
-the dedup index can remember, or the disk is full."""
+Bound = Literal["journalMaxBytes", "dedup index"]
+"""Why frames wait for room: the journal has reached its largest size, or it has as many uncommitted frames as
+the dedup index can remember."""
 
 
 class JournalWriter:
@@ -74,7 +75,8 @@ class JournalWriter:
         if ack_when_durable:
             recovered.permit_acks()
         self._bound: Bound | None = None
-        self._disk_is_full = False
+        # The first step deletes whatever may go: the last run may have ended on a full disk.
+        self._trim_objects = 1
         self._failure: StompError | None = None
         self._work = threading.Event()
         self._stopping = threading.Event()
@@ -185,7 +187,8 @@ class JournalWriter:
 
         For the writer's thread only.
         """
-        self._trim(self._keep_from)
+        self._trim(self._keep_from, self._trim_objects)
+        self._trim_objects = _TRIM_OBJECTS
         written = self._write()
         if written:
             self._changed()
@@ -193,19 +196,13 @@ class JournalWriter:
 
     def _write(self) -> bool:
         """Make waiting frames durable. False if there were none, or if there was no room."""
-        if self.unwritten and self._journal.linger:
-            self._stopping.wait(self._journal.linger)
+        if self.unwritten and (linger := self._journal.linger):
+            self._stopping.wait(linger)
         taken = [(one, batch) for one in self._receivers for batch in self._taken(one)]
         if not taken:
             return False
-        try:
-            positions = self._appended([batch for _, batch in taken])
-        except JournalFull as error:
-            self._await_room(error)
-            return False
-        self._disk_is_full = False
-        # If ``positions`` is shorter than ``taken``, the rest found no room, and is taken again later.
-        for (one, batch), position in zip(taken, positions, strict=False):
+        positions = self._journal.append([batch for _, batch in taken])
+        for (one, batch), position in zip(taken, positions, strict=True):
             one.journaled(batch, position)
             if self._ack_when_durable:
                 one.commit(batch.end)
@@ -213,33 +210,6 @@ class JournalWriter:
                 # Spark has already read and committed frames of this append.
                 one.commit_position(self._committed)
         return True
-
-    def _appended(self, batches: Sequence[FrameBatch]) -> list[int]:
-        """Append as many of ``batches`` as there is room for, and return their positions.
-
-        Raises JournalFull if there is no room for the first one.
-        """
-        while True:
-            try:
-                return self._journal.append(batches)
-            except JournalFull as error:
-                # Not the error itself: its traceback would keep deleted files open, and their room occupied.
-                full = JournalFull(error.message)
-            first = self._journal.first
-            self._trim(self._committed)
-            if self._journal.first == first:
-                if len(batches) == 1:
-                    raise full
-                batches = batches[: len(batches) // 2]
-
-    def _await_room(self, error: JournalFull) -> None:
-        """Let frames wait while the disk is full. Raises ``error`` if no commit or receipt can make room."""
-        if not self._holds_anything():
-            raise error
-        if not self._disk_is_full:
-            log.warning("%s. Messages wait until commits make room", error.message)
-        self._disk_is_full = True
-        self._bound = "disk"
 
     def _taken(self, receiver: Deliveries) -> list[FrameBatch]:
         return receiver.take(_GROUP_BYTES) if self._has_room(receiver) else []
@@ -270,26 +240,15 @@ class JournalWriter:
             one.oldest_position is not None for one in self._all
         )
 
-    def _trim(self, upto: int) -> None:
-        """Delete committed frames below ``upto``, if their ACKs are confirmed or their keys are durable."""
-        # Commits come while frames are gathered, too. The journal deletes only what it knows to be committed.
-        self._journal.commit(self._committed)
-        for one in self._all:
-            unconfirmed = one.oldest_position
-            upto = upto if unconfirmed is None else min(upto, unconfirmed)
-        if not self._journal.can_trim(upto):
-            return
-        # If the journal must write before it can delete, and has no room for that, nothing is deleted now.
-        with suppress(JournalFull):
-            if self._remember() or self._index.unwritten_are_confirmed:
-                self._journal.trim(upto)
+    def _trim(self, upto: int, least: int = 1) -> None:
+        """Delete committed frames below ``upto``, if their ACKs are confirmed or their keys are durable.
 
-    def _remember(self) -> bool:
-        """Make new message keys durable. False if the disk has no room for them."""
-        keys = self._index.take_unwritten()
-        try:
-            self._journal.remember(keys)
-        except JournalFull:
-            self._index.return_unwritten(keys)
-            return False
-        return True
+        They are deleted if that deletes ``least`` objects or more.
+        """
+        unconfirmed = [position for one in self._all if (position := one.oldest_position) is not None]
+        acked = min(unconfirmed, default=self._journal.end)
+        # Commits come while frames are gathered, too. The journal deletes only what it knows to be committed.
+        self._journal.commit(self._committed, acked)
+        if self._journal.can_trim(min(upto, acked), least):
+            self._journal.remember(self._index.take_unwritten())
+            self._journal.trim(min(upto, acked))

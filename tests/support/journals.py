@@ -12,11 +12,12 @@ import pytest
 
 from spark_stomp.files.locations import resolve
 from spark_stomp.frame_batch import FrameBatch, MessageKey
-from spark_stomp.journal import JournalSettings
-from spark_stomp.journal.local.journal import LocalJournal
-from spark_stomp.journal.objects.blobs import ArrowStore, Blobs, MountStore
-from spark_stomp.journal.objects.journal import ObjectJournal
+from spark_stomp.journal import Journal, JournalSettings
+from spark_stomp.journal.names import FRAMES
+from spark_stomp.journal.store import ArrowStore, Disk, FolderStore, Objects, Store
 from spark_stomp.receiver.frame_store import frame_keys
+
+RESERVE_BYTES = 2_000
 
 
 def frame(number: int, body: str = "", subscription: str = "") -> bytes:
@@ -41,10 +42,17 @@ def bodies(batches: Iterable[FrameBatch]) -> list[str]:
 
 
 def local_journal(
-    directory: Path, max_bytes: int = 1 << 30, *, tolerant: bool = False, lock_timeout: float = 0.0
-) -> LocalJournal:
-    settings = JournalSettings(str(directory), max_bytes, max_remembered=1_000, tolerant=tolerant)
-    return LocalJournal(settings, lock_timeout)
+    directory: Path,
+    max_bytes: int = 1 << 30,
+    *,
+    tolerant: bool = False,
+    lock_timeout: float = 0.0,
+    max_remembered: int = 1_000,
+) -> Journal:
+    """On a disk. No frames are gathered."""
+    disk = Disk(resolve(str(directory)), RESERVE_BYTES, lock_timeout)
+    disk.gather = 0.0
+    return Journal(JournalSettings(str(directory), max_bytes, max_remembered, tolerant), disk)
 
 
 def object_journal(
@@ -54,26 +62,32 @@ def object_journal(
     tolerant: bool = False,
     through_pyarrow: bool = False,
     max_remembered: int = 1_000,
-) -> ObjectJournal:
+) -> Journal:
     """On files of this machine, as on a mount or through pyarrow; what fails is tried again at once."""
     location = resolve(str(directory))
-    store = ArrowStore(location.files, location.root) if through_pyarrow else MountStore(location.root)
+    store: Store = FolderStore(location.root, RESERVE_BYTES)
+    if through_pyarrow:
+        store = ArrowStore(location.files, location.root)
     settings = JournalSettings(str(directory), max_bytes, max_remembered, tolerant)
-    return ObjectJournal(settings, Blobs(store, location, pause=lambda seconds: None))
+    return Journal(settings, Objects(store, location, pause=lambda seconds: None))
 
 
-class SmallMount:
-    """``folder`` as a mount with ``size`` bytes: of what does not fit any more, a part is written."""
+class SmallDisk:
+    """``folder`` as a disk or mount with ``size`` bytes: of what does not fit any more, a part is written."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.size = 1 << 30
-        monkeypatch.setattr("spark_stomp.journal.objects.blobs.write_fully", self._written)
+        monkeypatch.setattr("spark_stomp.journal.store.write_fully", self._written)
 
     @property
     def used(self) -> int:
         """The bytes of all files there."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    def fill(self, free: int = 0) -> None:
+        """Only so many bytes are free from now on."""
+        self.size = self.used + free
 
     def _written(self, descriptor: int, parts: list[bytes]) -> None:
         data = b"".join(parts)
@@ -88,9 +102,9 @@ def expected(low: int, high: int) -> list[str]:
     return [f"body {number}" for number in range(low, high)]
 
 
-def segments(directory: Path) -> list[Path]:
-    """The journal's files of frames, oldest first."""
-    return sorted(directory.glob("*.segment"))
+def objects(directory: Path, folder: str = FRAMES) -> list[Path]:
+    """The journal's objects in a folder, oldest first."""
+    return sorted((directory / folder).iterdir())
 
 
 def damage(path: Path, offset: int) -> None:

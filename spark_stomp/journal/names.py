@@ -1,13 +1,13 @@
-"""The names of a journal's objects. With a manifest, they say which frames the journal has.
+"""The names of a journal's objects, or files on a disk. With a state, they say which frames the journal has.
 
 ::
 
     writers/G-W           the marker of a writer; G is its generation, W its random id
-    openings/G-W-S        its manifest: what it found (see fencing.py); S is the size in bytes
+    states/G-W-K-S        a state: what the writer found, and how far it is (see state.py); S: size in bytes
     frames/P-N-C-G-W-S    N frames from position P on; C was the committed position when they were written
-    marks/G-W-E-C         a mark, one byte: the journal ended at E, and C was the committed position
-    settled/K-N-G-W-S     the dedup log: N keys; K is a serial number
-    reserve               on a mount: it only takes up room, and is given up when the mount is full
+    keys/K-N-G-W-S        the dedup log: N message keys; K is a serial number
+    lock                  on a disk: held by the process that writes
+    reserve               on a disk or mount: it only takes up room, and is given up if there is none
 
 An object whose name has another form does not belong to the journal. It is neither read nor deleted.
 """
@@ -15,18 +15,19 @@ An object whose name has another form does not belong to the journal. It is neit
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, TypeVar
 
 N = TypeVar("N", bound="_Name")
 
 WRITERS: Final = "writers"
-MANIFESTS: Final = "openings"
+STATES: Final = "states"
 FRAMES: Final = "frames"
-MARKS: Final = "marks"
-DEDUP_LOG: Final = "settled"
+KEYS: Final = "keys"
+FOLDERS: Final = (WRITERS, STATES, FRAMES, KEYS)
+LOCK: Final = "lock"
 RESERVE: Final = "reserve"
-FOLDERS: Final = (WRITERS, MANIFESTS, FRAMES, MARKS, DEDUP_LOG)
 
 _WRITER: Final = re.compile(r"(\d{10})-([0-9a-f]{16})")
 # A writer as one group of another name.
@@ -61,17 +62,24 @@ class _Name:
             return None
         return cls(*(Writer.parse(part) or int(part) for part in found.groups()))
 
+    @classmethod
+    def sizes(cls: type[N], listed: Mapping[str, int]) -> dict[N, int]:
+        """The names of this form among ``listed``, in order, with their actual sizes."""
+        found = ((cls.parse(text), size) for text, size in listed.items())
+        return dict(sorted((name, size) for name, size in found if name is not None))
+
 
 @dataclass(frozen=True, order=True, slots=True)
-class ManifestName(_Name):
-    """The name of a manifest. The greatest name is that of the newest manifest."""
+class StateName(_Name):
+    """The name of a state. The greatest name is that of the newest state."""
 
-    _FORM = re.compile(_BY + r"-(\d+)")
+    _FORM = re.compile(_BY + r"-(\d{10})-(\d+)")
     writer: Writer
+    number: int
     size: int
 
     def __str__(self) -> str:
-        return f"{self.writer}-{self.size}"
+        return f"{self.writer}-{self.number:010d}-{self.size}"
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -103,20 +111,7 @@ class FramesName(_Name):
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class MarkName(_Name):
-    """The name of a mark: where the journal ended, and the committed position. The object has one byte."""
-
-    _FORM = re.compile(_BY + r"-(\d{20})-(\d{20})")
-    writer: Writer
-    end: int
-    committed: int
-
-    def __str__(self) -> str:
-        return f"{self.writer}-{self.end:020d}-{self.committed:020d}"
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class DedupLogName(_Name):
+class KeysName(_Name):
     """The name of an object that holds remembered keys. Names sort from the oldest to the newest."""
 
     _FORM = re.compile(r"(\d{20})-(\d+)-" + _BY + r"-(\d+)")

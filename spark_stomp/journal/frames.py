@@ -1,0 +1,147 @@
+"""Objects that hold frames: each is read and checked as a whole, and its content kept up to a bound.
+
+A batch is planned, read and often read again soon after its frames came, so objects that were just written
+are kept too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_stomp.errors import JournalDamaged
+from spark_stomp.files.durable import Parts
+from spark_stomp.frame_batch import FrameBatch, FrameIndex
+from spark_stomp.journal.names import FRAMES, FramesName, Writer
+from spark_stomp.journal.records import Head, Stretch, decode_batch, encode_batch, is_intact, parse_head
+from spark_stomp.journal.store import Objects
+
+# Bytes of contents that are kept: eight objects of the largest size. A judgement, not measured.
+_MAX_BYTES: Final = 64 << 20
+
+
+class FrameObjects:
+    """The objects of frames in ``store``: how they are put and read. Any thread may read.
+
+    A method that reads an object raises JournalDamaged if the object is missing or was changed, and
+    JournalError if it cannot be read. ``max_bytes`` bounds the contents that are kept; indexes are kept until
+    :meth:`free`.
+    """
+
+    def __init__(self, store: Objects, max_bytes: int = _MAX_BYTES) -> None:
+        self._store = store
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._contents: OrderedDict[FramesName, bytes] = OrderedDict()
+        self._content_bytes = 0
+        self._indexes: dict[FramesName, FrameIndex[Stretch]] = {}
+
+    def __len__(self) -> int:
+        """How many objects have an index in memory."""
+        return len(self._indexes)
+
+    @property
+    def content_bytes(self) -> int:
+        """How many bytes of contents are kept."""
+        return self._content_bytes
+
+    def put(self, batches: Sequence[FrameBatch], first: int, committed: int, writer: Writer) -> FramesName:
+        """Put an object with ``batches``, at the positions from ``first`` on; returns its name."""
+        heads, parts, end = list[Head](), Parts(), first
+        for batch in batches:
+            head, record = encode_batch(batch, end)
+            heads.append(head)
+            parts += record
+            end = head.end
+        content = b"".join(parts)
+        name = FramesName(first, end - first, committed, writer, len(content))
+        self._store.put(f"{FRAMES}/{name}", content)
+        self._keep(name, content, self._indexed(name, heads))
+        return name
+
+    def check(self, name: FramesName) -> None:
+        """Read an object that an earlier writer may not have finished. It is durable when this returns."""
+        self._read(name, durably=True)
+
+    def free(self, name: FramesName) -> None:
+        """Forget an object that was deleted."""
+        with self._lock:
+            self._indexes.pop(name, None)
+            self._content_bytes -= len(self._contents.pop(name, b""))
+
+    def index(self, name: FramesName) -> FrameIndex[Stretch]:
+        """The index of the frames in an object; the object is read if it has no index yet."""
+        with self._lock:
+            index = self._indexes.get(name)
+        return self._read(name)[1] if index is None else index
+
+    def batches(self, name: FramesName, low: int, high: int) -> Iterator[FrameBatch]:
+        """The frames of [low, high) that are in the object ``name``."""
+        content = memoryview(self._content(name))
+        for piece in self.index(name).overlapping(low, high):
+            for head, record in piece.item.records(content):
+                if head.end > low and head.first < high:
+                    yield decode_batch(head, record).part(low, high)
+
+    def _content(self, name: FramesName) -> bytes:
+        with self._lock:
+            content = self._contents.get(name)
+            if content is not None:
+                self._contents.move_to_end(name)
+                return content
+        return self._read(name)[0]
+
+    def _read(self, name: FramesName, *, durably: bool = False) -> tuple[bytes, FrameIndex[Stretch]]:
+        """The content of an object and its index."""
+        path = f"{FRAMES}/{name}"
+        try:
+            content = self._store.reread(path) if durably else self._store.get(path)
+        except FileNotFoundError:
+            raise JournalDamaged(
+                f"{path} is missing: messages [{name.first}, {name.end}) of the journal are lost"
+            ) from None
+        heads = _intact_heads(name, content)
+        if heads is None:
+            raise JournalDamaged(
+                f"{path} is damaged: messages [{name.first}, {name.end}) of the journal are lost"
+            )
+        index = self._indexed(name, heads)
+        self._keep(name, content, index)
+        return content, index
+
+    def _keep(self, name: FramesName, content: bytes, index: FrameIndex[Stretch]) -> None:
+        with self._lock:
+            self._indexes[name] = index
+            self._content_bytes += 0 if name in self._contents else len(content)
+            self._contents[name] = content
+            while self._content_bytes > self._max_bytes:
+                self._content_bytes -= len(self._contents.popitem(last=False)[1])
+
+    def _indexed(self, name: FramesName, heads: Sequence[Head]) -> FrameIndex[Stretch]:
+        index: FrameIndex[Stretch] = FrameIndex(partial(self._ends, name), Stretch.joined)
+        offset = 0
+        for head in heads:
+            index.append(head.first, head.count, head.data_bytes, Stretch(offset, offset + head.size))
+            offset += head.size
+        return index
+
+    def _ends(self, name: FramesName, stretch: Stretch) -> npt.NDArray[np.int64]:
+        return stretch.ends(memoryview(self._content(name)))
+
+
+def _intact_heads(name: FramesName, content: bytes) -> list[Head] | None:
+    """The heads of the records in the object ``name``; None if ``content`` is not as it was written."""
+    view, heads, offset, position = memoryview(content), list[Head](), 0, name.first
+    while offset < len(content):
+        head = parse_head(view[offset:])
+        if head is None or head.first != position or not is_intact(head, view[offset:]):
+            return None
+        heads.append(head)
+        offset, position = offset + head.size, head.end
+    return heads if position == name.end and offset == name.size else None

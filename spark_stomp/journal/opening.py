@@ -1,0 +1,258 @@
+"""Opening a journal: who may write, which objects belong to it, where it ends, and what is lost.
+
+An object store has no lock. So each writer that opens the journal puts a marker, and a writer that sees a
+newer marker stops. After that it lists frames, then states, then keys, reads what it must know, and checks
+for newer markers. Only then it puts its own state, which says what it found. The newest state decides which
+objects count. Four invariants, in which *returned* means by ``append``:
+
+- What was returned is accepted by every newer writer that completes the opening.
+- No position is returned by two writers.
+- A position that was returned always names the same bytes.
+- What is deleted as void is never accepted later.
+
+docs/journal.md has the steps of opening, appending and deleting, and the proof. On a disk nobody else writes,
+and the same steps are done without the checks.
+
+A missing position is *lost* only if it was not committed. Only the last object may be unfinished without a
+loss: it is from an append that never returned, if no state says that the journal reached it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from spark_stomp.errors import JournalDamaged, JournalError, JournalInUse
+from spark_stomp.journal.dedup_log import DedupLog
+from spark_stomp.journal.frames import FrameObjects
+from spark_stomp.journal.names import FRAMES, STATES, WRITERS, FramesName, StateName, Writer
+from spark_stomp.journal.state import Accepted, State, accepted_of
+from spark_stomp.journal.store import Objects
+
+# How often to list and read again if another writer deletes objects meanwhile. A judgement.
+_ATTEMPTS: Final = 5
+
+
+class Fence:
+    """The marker of a writer, which the constructor puts, and the check for newer writers."""
+
+    def __init__(self, store: Objects) -> None:
+        self._store = store
+        generation = max((writer.generation for writer in self._writers()), default=0) + 1
+        self.writer = Writer(generation, secrets.token_hex(8))
+        store.put(f"{WRITERS}/{self.writer}", b"\n")
+
+    def check(self) -> None:
+        """Raise JournalInUse if a newer writer took over, and JournalDamaged if the marker was deleted."""
+        if self._store.is_locked:
+            return
+        writers = self._writers()
+        if max(writers, default=self.writer) > self.writer:
+            raise JournalInUse(
+                f"another query took over the journal at {self._store.shown}; each query needs its own. "
+                "This query stops: messages that it did not write to the journal stay on the broker"
+            )
+        if self.writer not in writers:
+            raise JournalDamaged(
+                f"somebody deleted {WRITERS}/{self.writer} of the journal at {self._store.shown}"
+            )
+
+    def clear(self) -> None:
+        """Delete the markers and states of older writers."""
+        for folder, kind in ((STATES, StateName), (WRITERS, Writer)):
+            found = (kind.parse(name) for name in self._store.names(folder))
+            writers = ((one, one.writer if isinstance(one, StateName) else one) for one in found if one)
+            self._store.delete(folder, [str(one) for one, writer in writers if writer < self.writer])
+
+    def _writers(self) -> list[Writer]:
+        return [writer for name in self._store.names(WRITERS) if (writer := Writer.parse(name)) is not None]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The objects of a journal, as they were listed.
+
+    Attributes:
+        frames: the objects of frames in order, with their actual sizes.
+        state: the newest state that can be read; None if there is none.
+        broken: a sentence about each newer state that cannot be read.
+        keys: the dedup log.
+    """
+
+    frames: Mapping[FramesName, int]
+    state: State | None
+    broken: Sequence[str]
+    keys: DedupLog
+
+
+@dataclass(frozen=True)
+class Found:
+    """The journal as a listing shows it.
+
+    Attributes:
+        frames: the objects of frames that belong to the journal and are whole, in order.
+        void: the objects of frames that may be deleted.
+        accepted: what a new state accepts.
+        end: the next position. Every position that ``append`` ever returned is below it.
+        committed: the position up to which Spark had committed.
+        damage: a sentence about each thing that is damaged or lost.
+    """
+
+    frames: list[FramesName]
+    void: list[FramesName]
+    accepted: tuple[Accepted, ...]
+    end: int
+    committed: int
+    damage: list[str]
+
+
+def look(
+    store: Objects, fence: Fence, frames: FrameObjects, max_remembered: int, *, tolerant: bool
+) -> tuple[Listing, Found]:
+    """List and read the journal, and check that no newer writer came meanwhile.
+
+    What no state proves to be durable is so when this returns. ``tolerant``: all frames are read, to leave
+    out those that are damaged.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            listing = list_journal(store, max_remembered)
+            broken = dict(_broken(store, frames, listing, everything=tolerant))
+            return listing, resolve(listing, broken)
+        except FileNotFoundError:
+            pass
+        finally:
+            # Only a newer writer deletes what was listed; and nobody does after the last check.
+            fence.check()
+    raise JournalDamaged(f"objects of the journal at {store.shown} keep vanishing")
+
+
+def refuse_old_form(store: Objects) -> None:
+    """Raise JournalError if an earlier release wrote the journal: segments, or objects with manifests."""
+    if "journal.json" in store.names("") or store.names("openings"):
+        raise JournalError(
+            f"an earlier release wrote the journal at {store.shown}, and this one cannot read it. Let the "
+            "query finish under the earlier release until nothing is left. Then begin with a new journal and "
+            "a new checkpoint"
+        )
+
+
+def list_journal(store: Objects, max_remembered: int) -> Listing:
+    """List frames, then states, then keys: the proof in docs/journal.md needs this order.
+
+    Raises FileNotFoundError if a newer writer deletes objects meanwhile. Then check the fence and list again.
+    """
+    frames = FramesName.sizes(store.names(FRAMES))
+    state, broken = _newest_state(store)
+    return Listing(frames, state, broken, DedupLog(store, max_remembered))
+
+
+def _newest_state(store: Objects) -> tuple[State | None, list[str]]:
+    """The newest state that can be read, and what is wrong with newer ones."""
+    broken: list[str] = []
+    for name, size in reversed(StateName.sizes(store.names(STATES)).items()):
+        raw = store.get(f"{STATES}/{name}")
+        try:
+            if size != name.size:
+                raise ValueError(f"it has {size} bytes, not {name.size}")
+            return State.decode(name.writer, raw), broken
+        except (ValueError, KeyError, TypeError) as error:
+            broken.append(f"{STATES}/{name} is damaged: {error}")
+    return None, broken
+
+
+def _broken(
+    store: Objects, frames: FrameObjects, listing: Listing, *, everything: bool
+) -> Iterator[tuple[FramesName, str]]:
+    """The valid objects that are not whole, with a sentence about each.
+
+    On a disk all are read that no state proves, elsewhere only the last of them: the puts of those before it
+    returned. What the state proves is read when it is needed, unless ``everything`` is to be read.
+    """
+    state = listing.state
+    valid = [name for name in listing.frames if state is not None and state.owns(name)]
+    unproven = [name for name in valid if state is not None and name.end > state.end]
+    checked = set(valid if everything else unproven if store.is_locked else unproven[-1:])
+    for name in valid:
+        size = listing.frames[name]
+        if size != name.size:
+            yield name, f"{FRAMES}/{name} has {size} bytes, not {name.size}"
+        elif name in checked:
+            try:
+                frames.check(name)
+            except JournalDamaged as error:
+                yield name, error.message
+
+
+def resolve(listing: Listing, broken: Mapping[FramesName, str]) -> Found:
+    """What a listing means, if the objects ``broken`` are not whole. No I/O."""
+    state = listing.state
+    valid = [name for name in listing.frames if state is not None and state.owns(name)]
+    newer = [name for name in listing.frames if state is None or name.writer > state.writer]
+    void = list(listing.frames.keys() - {*valid, *newer})
+    end, committed = (0, 0) if state is None else (max(state.base, state.end), state.committed)
+    if valid and _may_be_unfinished(valid[-1], state, broken):
+        void.append(valid.pop())
+        end = max(end, void[-1].first)
+    end = max([end, *(name.end for name in (*valid, *newer))])
+    committed = max([committed, *(name.committed for name in valid)])
+    whole = [name for name in valid if name not in broken]
+    lost = [f"messages [{low}, {high}) of the journal are lost" for low, high in _lost(whole, committed, end)]
+    if lost:
+        lost = [*(broken[name] for name in valid if name in broken), *lost]
+    kept = _behind_gaps(whole, committed)
+    old = {name for name in valid if name.end <= committed} - {*kept}
+    return Found(
+        frames=kept,
+        void=[*void, *old],
+        accepted=accepted_of(name for name in valid if name not in old),
+        end=end,
+        # If the journal is opened despite lost positions, these count as committed.
+        committed=max(committed, kept[0].first if kept else end),
+        damage=[*_damage(listing, newer, lost), *listing.keys.damage],
+    )
+
+
+def _may_be_unfinished(last: FramesName, state: State | None, broken: Mapping[FramesName, str]) -> bool:
+    """Whether the writer of ``last`` may have died before its append returned.
+
+    Then ``last`` is not whole, is from the newest writer, and the journal is not known to have reached it.
+    """
+    return state is not None and last in broken and last.writer == state.writer and last.first >= state.end
+
+
+def _lost(whole: Sequence[FramesName], committed: int, end: int) -> Iterator[tuple[int, int]]:
+    """The ranges between ``committed`` and ``end`` that no complete object has."""
+    position = committed
+    for name in whole:
+        if name.first > position:
+            yield position, name.first
+        position = max(position, name.end)
+    if position < end:
+        yield position, end
+
+
+def _behind_gaps(whole: Sequence[FramesName], committed: int) -> list[FramesName]:
+    """Those objects of ``whole`` that come after the last gap below ``committed``.
+
+    The objects before such a gap were deleted once, and appeared again because a put arrived late.
+    """
+    begin = 0
+    for index, (one, other) in enumerate(pairwise(whole), 1):
+        if one.end < other.first <= committed:
+            begin = index
+    return list(whole[begin:])
+
+
+def _damage(listing: Listing, newer: Sequence[FramesName], lost: Sequence[str]) -> Iterator[str]:
+    if listing.state is None and (listing.frames or listing.keys.keys):
+        yield from listing.broken
+        yield f"under {STATES}, the state that names the journal is missing"
+    elif newer:
+        one = newer[0]
+        yield from listing.broken
+        yield f"under {STATES}, the state of {one.writer} is missing, which put {FRAMES}/{one}"
+    yield from lost
